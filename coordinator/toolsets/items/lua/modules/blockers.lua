@@ -5,8 +5,6 @@ local graph = require 'graph'
 local index = require 'index'
 local items = require 'items'
 
-local QUEUE, TERMINAL = classes.QUEUE, classes.TERMINAL
-
 local blockers = {}
 
 -- The most counts that a role change updates itself; further ones become debts. An operation on a list stops after this
@@ -46,15 +44,11 @@ function blockers.load_count(run, id)
   return {id = id, nb = values[1], t = values[2]}
 end
 
--- The change of the dependents' counts when the role of their blocker goes from `before` to `role`, by threshold; nil:
--- none.
-local function changes_by_threshold(before, role)
-  local changes = {}
-  for needed = QUEUE, TERMINAL do
-    local was, is = graph.satisfies(before, needed), graph.satisfies(role, needed)
-    changes[needed] = was ~= is and (is and -1 or 1) or nil
-  end
-  return changes
+-- How the count of a dependent changes when its blocker, which has to reach the role `needed`, goes from one role to
+-- another; nil: it does not.
+local function change_of_count(before, role, needed)
+  local was, is = graph.satisfies(before, needed), graph.satisfies(role, needed)
+  return was ~= is and (is and -1 or 1) or nil
 end
 
 -- After the item's role went from `before` to item.role: updates the counts of everything it blocks. Returns the
@@ -65,11 +59,10 @@ function blockers.update_dependents(run, item, before)
   local edge_count, counts, seen, blocked, unblocked_items = #edges / 2, {}, {}, {}, {}
   if edge_count == 0 then return unblocked_items end
   run.edges_visited = run.edges_visited + edge_count
-  local changes = changes_by_threshold(before, item.role)
   for n = 1, #edges, 2 do
     local code, other = string.sub(edges[n], 1, 1), string.sub(edges[n], 2)
     if graph.blocks_other(code) then
-      local by = changes[graph.threshold_of(edges[n + 1])]
+      local by = change_of_count(before, item.role, graph.threshold_of(edges[n + 1]))
       if by then counts[other] = (counts[other] or 0) + by end
       if by == 1 then run.blocked_again[#run.blocked_again + 1] = other end
       if not seen[other] then

@@ -63,9 +63,15 @@ function classes.is_held(item)
   return item.class % STATES == HELD
 end
 
--- Whether items of a class can be worked on; terminal ones cannot.
+-- Ready and abandoned items, not in role terminal, and those apart.
+local READY_CLASSES = {
+  [0] = true, [4] = true, [6] = true, [8] = true, [10] = true, [16] = true, [20] = true, [21] = true, [22] = true,
+  [24] = true,
+}
+
+-- Whether items of a class can be worked on.
 function classes.is_ready_class(class)
-  return class % STATES == READY and class ~= TERMINAL * STATES or class % STATES == ABANDONED or class >= APART
+  return READY_CLASSES[class] or false
 end
 
 -- Whether an item would be abandoned in a role without a live claim. That is so in work if anybody has claimed it,

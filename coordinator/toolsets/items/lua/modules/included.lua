@@ -26,7 +26,10 @@ local function ids_of_notes(run, id)
   local flat, list, created = redis.call('HGETALL', run.keys.notes .. id), {}, {}
   for n = 1, #flat, 2 do list[#list + 1] = {string.sub(flat[n + 1], 1, 32), flat[n]} end
   if #list > ROWS_MAX then
-    for _, one in ipairs(list) do created[one[1]] = tonumber(redis.call('HGET', run.keys.note .. one[1], 'c')) end
+    for _, one in ipairs(list) do
+      local modified, first = unpack(redis.call('HMGET', run.keys.note .. one[1], 'm', 'c'))
+      created[one[1]] = tonumber(first or modified)
+    end
     table.sort(list, function(one, other)
       local this, that = created[one[1]], created[other[1]]
       if this ~= that then return this < that end

@@ -1,7 +1,7 @@
 -- Notes: one hash each, and per item one hash with an entry per note, which is all that a gate reads. A key is unique
 -- per item; writing it again keeps id and creation time.
---   note   i item  k key  r role letter  b body  c created  m modified (ms)  a actor  v verification
---          f of a result: 'json' if its body is JSON, '' if it is text
+--   note   i item  k key  r role letter  b body  m modified (ms)  c created (ms; only if before that)  a actor
+--          v verification  f of a result: 'json' if its body is JSON, '' if it is text
 --   notes  key -> entry: note id (32 characters) .. role letter .. '1' if the body is not blank, else '0'
 -- The result of an item is the note under RESULT.
 local batch = require 'batch'
@@ -18,12 +18,12 @@ function notes.store(run, note)
   local entry = redis.call('HGET', run.keys.notes .. item_id, key)
   local id = entry and string.sub(entry, 1, 32) or fresh
   redis.call('HSET', run.keys.notes .. item_id, key, id .. role .. (filled and '1' or '0'))
-  local time = clock.whole(run.now)
+  local since = entry and redis.call('HGET', run.keys.note .. id, 'm')
+  if since then redis.call('HSETNX', run.keys.note .. id, 'c', since) end
   redis.call(
     'HSET', run.keys.note .. id,
-    'i', item_id, 'k', key, 'r', role, 'b', body, 'm', time, 'a', actor, 'v', verification
+    'i', item_id, 'k', key, 'r', role, 'b', body, 'm', clock.whole(run.now), 'a', actor, 'v', verification
   )
-  redis.call('HSETNX', run.keys.note .. id, 'c', time)
   if entry and key == RESULT then redis.call('HDEL', run.keys.note .. id, 'f') end
   return id
 end
@@ -32,10 +32,9 @@ end
 function notes.store_result(run, item_id, role, result, author)
   local text, format, id = unpack(result)
   if redis.call('HSETNX', run.keys.notes .. item_id, RESULT, id .. role .. '1') == 1 then
-    local time = clock.whole(run.now)
     redis.call(
-      'HSET', run.keys.note .. id, 'i', item_id, 'k', RESULT, 'r', role, 'b', text, 'm', time, 'a', author.actor,
-      'v', author.verification, 'c', time, 'f', format
+      'HSET', run.keys.note .. id, 'i', item_id, 'k', RESULT, 'r', role, 'b', text, 'm', clock.whole(run.now),
+      'a', author.actor, 'v', author.verification, 'f', format
     )
   else
     id = notes.store(run, {item_id, RESULT, role, text, true, author.actor, author.verification, id})
@@ -52,7 +51,7 @@ function notes.store_first(run, list)
     of_item[#of_item + 1], of_item[#of_item + 2] = key, id .. role .. (filled and '1' or '0')
     redis.call(
       'HSET', run.keys.note .. id,
-      'i', item_id, 'k', key, 'r', role, 'b', body, 'm', time, 'a', actor, 'v', verification, 'c', time
+      'i', item_id, 'k', key, 'r', role, 'b', body, 'm', time, 'a', actor, 'v', verification
     )
     item_events.emit_of(run, 'note', item_id, 'n', key)
   end
@@ -70,7 +69,7 @@ function notes.load(run, id, with_body)
   local item, key, role, created, modified, actor, verification, format, body =
     unpack(redis.call('HMGET', run.keys.note .. id, unpack(fields)))
   if not item then return nil end
-  return {id, item, key, role, body or '', tonumber(created), tonumber(modified), actor, verification, format or ''}
+  return {id, item, key, role, body or '', tonumber(created or modified), tonumber(modified), actor, verification, format or ''}
 end
 
 -- The inputs of an item's schema, and {key, filled} of each note unless `without_notes`: {type, tags, traits, notes}.
