@@ -69,7 +69,8 @@ function notes.load(run, id, with_body)
   local item, key, role, created, modified, actor, verification, format, body =
     unpack(redis.call('HMGET', run.keys.note .. id, unpack(fields)))
   if not item then return nil end
-  return {id, item, key, role, body or '', tonumber(created or modified), tonumber(modified), actor, verification, format or ''}
+  created, modified = tonumber(created or modified), tonumber(modified)
+  return {id, item, key, role, body or '', created, modified, actor, verification, format or ''}
 end
 
 -- The inputs of an item's schema, and {key, filled} of each note unless `without_notes`: {type, tags, traits, notes}.
