@@ -30,6 +30,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 from coordinator.errors import ToolFailure
@@ -282,7 +283,7 @@ class Waits:
         try:
             found = await waiter.ended
             outcome = "met" if found else "unmet" if waiter.reading is not None else "gone"
-        except ToolFailure:
+        except Exception:
             outcome = "failed"
             raise
         finally:
@@ -371,7 +372,7 @@ class Waits:
     async def _read(self, group: _Group) -> None:
         """Reads what is wanted, until nothing is."""
         while group.wanted:
-            subjects = list(group.wanted)[:_BATCH]
+            subjects = list(islice(group.wanted, _BATCH))
             for subject in subjects:
                 self._metrics.wait_read(group.wanted.pop(subject))
                 subject.heard = subject.below = START
@@ -440,5 +441,5 @@ class Waits:
     async def _recheck(waiter: _Waiter, recheck: Recheck) -> None:
         try:
             await recheck()
-        except ToolFailure as failure:
+        except Exception as failure:  # that of one caller must not end the checks of all
             waiter.fail(failure)

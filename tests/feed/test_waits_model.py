@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from coordinator.feed import waits
 from coordinator.feed.cursor import Cursor, Entry
-from coordinator.feed.waits import Moment, Outcome, Reading, Source, Waits
+from coordinator.feed.waits import Moment, Outcome, Reading, Recheck, Source, Waits
 
 pytestmark = pytest.mark.anyio
 
-ROUNDS = 2_000
+ROUNDS = 500
 PARTS = ("a", "b", "c")
 
 
@@ -168,5 +169,34 @@ async def play(seed: int) -> None:
 async def test_no_order_of_events_misses_a_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waits, "PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(waits, "AGAIN_SECONDS", 1e6)
-    for seed in range(ROUNDS):
+    first = random.randrange(1_000_000)
+    for seed in range(first, first + ROUNDS):
         await play(seed)
+
+
+async def test_a_defect_ends_the_wait_that_it_concerns_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waits, "_TICK_SECONDS", 0.001)
+    monkeypatch.setattr(waits, "RECHECK_SECONDS", 0.0)
+    room, checked = Waits(World(random.Random(0))), asyncio.Event()  # type: ignore[arg-type]
+    ended: list[str] = []
+    monkeypatch.setattr(room, "_metrics", SimpleNamespace(wait_ended=ended.append, reads_waiting=bool, wait_read=bool))
+    source = Source("model", room.reader.read, lambda key: ())  # type: ignore[attr-defined]
+
+    async def broken() -> None:
+        raise RuntimeError("a defect")
+
+    async def check() -> None:
+        checked.set()
+
+    def wait(recheck: Recheck) -> asyncio.Task[Outcome]:
+        return asyncio.create_task(room.wait(source, "p", "done", 1e6, recheck=recheck))
+
+    defective = [wait(broken), wait(broken)]
+    sound = wait(check)
+    assert all(isinstance(one, RuntimeError) for one in await asyncio.gather(*defective, return_exceptions=True))
+    checked.clear()
+    await checked.wait()
+    assert not sound.done()
+    sound.cancel()
+    await asyncio.gather(sound, return_exceptions=True)
+    assert ended == ["failed", "failed", "cancelled"]
