@@ -24,6 +24,10 @@ POLL_MS = 1_000
 LATER_POLL_MS = 5_000
 """The same, after ``LATER_MS``."""
 LATER_MS = 60_000
+DAY_MS = 86_400_000
+"""For how long the result of a wait can be read."""
+LONGEST_WAIT_MS = 50_000
+"""The most that a read can be asked to wait."""
 LONGEST_STATE = 2_048
 """The most bytes of a state, in MessagePack: the id of a task goes into a header."""
 
@@ -31,6 +35,12 @@ LONGEST_STATE = 2_048
 def poll_ms(elapsed_ms: int) -> int:
     """How often clients should ask for a result of a task that was created so long ago."""
     return POLL_MS if elapsed_ms < LATER_MS else LATER_POLL_MS
+
+
+def lasts_ms(wait_ms: int) -> int:
+    """For how long a wait goes on that has become a task: as long as its call asked to wait; for a day if that was as
+    long as calls may wait at all, because such a caller would only ask again."""
+    return DAY_MS if wait_ms >= LONGEST_WAIT_MS else wait_ms
 
 
 def fits(state: msgspec.Struct) -> bool:

@@ -1,7 +1,6 @@
 """Waiting reads (``waiting_reads.py``) as tasks: whether the wait is over is read when the client asks for it.
 
-So a task holds no connection and no process. It goes on for as long as its call asked to wait; with the longest
-``waitMs`` for a day, because such a caller would only ask again.
+So a task holds no connection and no process.
 """
 
 from __future__ import annotations
@@ -13,11 +12,9 @@ from typing import Any
 import msgspec
 
 from coordinator.toolsets import deferral
-from coordinator.toolsets.deferral import Deferral, Pending
+from coordinator.toolsets.deferral import DAY_MS, Deferral, Pending, lasts_ms
 from coordinator.toolsets.tool import Call, Reply, Tool
-from coordinator.toolsets.waiting_reads import LONGEST_WAIT_MS, Waited
-
-DAY_MS = 86_400_000
+from coordinator.toolsets.waiting_reads import Waited
 
 
 def deferring(tool: Tool, about: Callable[[Any], str] = lambda _: "") -> Tool:
@@ -48,8 +45,7 @@ def deferring(tool: Tool, about: Callable[[Any], str] = lambda _: "") -> Tool:
         waited = _waited(result)
         if waited is None:
             return result
-        over = waited.ms >= (DAY_MS if args.wait_ms == LONGEST_WAIT_MS else args.wait_ms)
-        return result if waited.met or over else _pending(state, result)
+        return result if waited.met or waited.ms >= lasts_ms(args.wait_ms) else _pending(state, result)
 
     return replace(tool, handler=begin, deferral=Deferral(wait, read, about=lambda state: about(state.arguments)))
 

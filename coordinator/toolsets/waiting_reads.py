@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import blake2b
 from time import monotonic
 from typing import Annotated, Any
@@ -20,9 +20,9 @@ from coordinator.errors import invalid
 from coordinator.feed import Cursor, position
 from coordinator.feed.cursor import START
 from coordinator.feed.waits import Met, Moment, Outcome, Reading, Source
+from coordinator.toolsets.deferral import LONGEST_WAIT_MS
 from coordinator.toolsets.tool import Call, Services
 
-LONGEST_WAIT_MS = 50_000
 _LONGEST_KEY = 200
 _VERSION = re.compile(r"v[0-9a-f]{16}")
 WaitMs = Annotated[
@@ -141,11 +141,19 @@ class WaitingReads:
         # The wait of a task is as long as the task.
         return outcome if call.elapsed_ms is None else outcome._replace(ms=call.elapsed_ms)
 
-    async def moment(self, project: str, reads: Iterable[Awaitable[Reading | None]]) -> Moment:
-        """Reads of subjects that have no script of their own. They begin after the position was read, so an entry about
-        anything that they lack has a higher id."""
-        at = await position.read(self._store, Cursor(project, "", START), 0)
-        return Moment(at.epoch, at.last, await asyncio.gather(*reads))
+    def source(self, name: str, reading: Callable[[str, str], Awaitable[Reading | None]]) -> Source:
+        """Subjects that have no script of their own; the key of each is the id of a thing.
+
+        Args:
+            reading: reads one of a project; None: there is no such thing. Raises ToolFailure.
+        """
+
+        async def read(project: str, asked: Sequence[tuple[str, Reading | None]]) -> Moment:
+            # The position first, so an entry about anything that the reads lack has a higher id.
+            at = await position.read(self._store, Cursor(project, "", START), 0)
+            return Moment(at.epoch, at.last, await asyncio.gather(*(reading(project, key) for key, _ in asked)))
+
+        return Source(name, read, lambda key: (key,))
 
     def hold(self, held: bool) -> None:
         """Ends all waits, because this process takes no new work, or allows them again."""

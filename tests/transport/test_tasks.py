@@ -16,7 +16,7 @@ from coordinator.metrics.catalogue import AGENTS_WAITING
 from coordinator.metrics.protocol import TASKS as COUNTED
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
-from coordinator.toolsets import deferral, deferred_reads
+from coordinator.toolsets import deferral
 from coordinator.toolsets.gateway import operations
 from coordinator.toolsets.items import waiting
 from tests.gateway.lab import Worker, section, settings_of, states
@@ -336,7 +336,7 @@ async def test_a_wait_ends_unmet_in_time(site: Site, monkeypatch: pytest.MonkeyP
     assert (done["status"], done["result"]["structuredContent"]["waited"]["met"]) == ("completed", False)
     assert done["result"]["structuredContent"]["waited"]["ms"] >= 60
     assert (await bot.task(app, "get", longest["taskId"]))["status"] == "working"
-    monkeypatch.setattr(deferred_reads, "DAY_MS", 0)
+    monkeypatch.setattr(deferral, "DAY_MS", 0)
     assert (await bot.task(app, "get", longest["taskId"]))["status"] == "completed"
 
 

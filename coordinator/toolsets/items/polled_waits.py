@@ -21,9 +21,6 @@ from coordinator.toolsets.tool import Call
 
 PARKED = "parked"
 """The outcome of a claim that still waits."""
-DAY_MS = 86_400_000
-LONG_MS = 50_000
-"""A claim that asks to wait so long goes on for a day, because its caller would only ask again."""
 _ALIVE_INTERVALS = 3
 
 
@@ -71,8 +68,7 @@ class PolledWaits:
         """
         elapsed_ms = call.elapsed_ms or 0
         name = _name(call.project, request)
-        over = elapsed_ms >= (DAY_MS if wait_ms >= LONG_MS else wait_ms)
-        if over or not await self._claims.waits(call.project, request):
+        if elapsed_ms >= deferral.lasts_ms(wait_ms) or not await self._claims.waits(call.project, request):
             return await self._claims.end_wait(call.project, request, name, keep=True)
         alive_ms = _ALIVE_INTERVALS * deferral.poll_ms(elapsed_ms)
         await self._claims.sweep(call.project, name, alive_ms)

@@ -41,8 +41,6 @@ _GET = (
     "tool null. result_json is the JSON text of what a step returned, or of its error; of the largest, only size and "
     "beginning where one answer cannot hold them all: step=<its id> shows one whole. waitMs waits for waitFor."
 )
-
-
 _ID_DIGITS = 13
 """Of the id of a workflow: milliseconds."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from coordinator.feed.waits import Met, Moment, Reading, Source
+from coordinator.feed.waits import Met, Reading
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import may_approve
 from coordinator.toolsets.flows.rules.spec import unpack
@@ -34,11 +33,7 @@ class WatchedFlows:
 
     def __init__(self, flows: FlowStore, waiting: WaitingReads) -> None:
         self._flows = flows
-        self._waiting = waiting
-        self.source = Source("flows", self._read, lambda key: (key,))
-
-    async def _read(self, project: str, asked: Sequence[tuple[str, Reading | None]]) -> Moment:
-        return await self._waiting.moment(project, (self._reading(project, key) for key, _ in asked))
+        self.source = waiting.source("flows", self._reading)
 
     async def _reading(self, project: str, key: str) -> Reading | None:
         found = await self._flows.outline(project, int(key))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
-from coordinator.feed.waits import Met, Moment, Reading, Source
+from coordinator.feed.waits import Met, Reading
 from coordinator.toolsets.gateway.operations import Operations
 from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.checks import Rejected
@@ -21,11 +20,7 @@ class WatchedInstances:
 
     def __init__(self, operations: Operations, waiting: WaitingReads) -> None:
         self._operations = operations
-        self._waiting = waiting
-        self.source = Source("gateway", self._read, lambda key: (key,))
-
-    async def _read(self, project: str, asked: Sequence[tuple[str, Reading | None]]) -> Moment:
-        return await self._waiting.moment(project, (self._reading(project, key) for key, _ in asked))
+        self.source = waiting.source("gateway", self._reading)
 
     async def _reading(self, project: str, key: str) -> Reading | None:
         try:

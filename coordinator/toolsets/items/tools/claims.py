@@ -29,7 +29,7 @@ from coordinator.toolsets.items.contract.claims import (
     Selector,
 )
 from coordinator.toolsets.items.expiring import Expiring
-from coordinator.toolsets.items.polled_waits import DAY_MS, PARKED, PolledWaits
+from coordinator.toolsets.items.polled_waits import PARKED, PolledWaits
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
@@ -270,7 +270,7 @@ def _pending(args: ClaimItem, entry: ClaimEntry, agent: str, reply: ClaimReply) 
     result = _claimed(entry, none, agent, reply.now)
     return Pending(
         state=ClaimWait(args),
-        ttl_ms=DAY_MS,
+        ttl_ms=deferral.DAY_MS,
         message="waits for an item",
         otherwise=ClaimItemResult(
             claim_results=[result],

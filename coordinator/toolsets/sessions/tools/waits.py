@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from coordinator.errors import ToolFailure
-from coordinator.feed.waits import Met, Moment, Reading, Source
+from coordinator.feed.waits import Met, Reading
 from coordinator.toolsets.sessions.store.sessions import SessionStore, State, StatusDetail
 from coordinator.toolsets.waiting_reads import WaitingReads, version
 
@@ -18,11 +17,7 @@ class WatchedSessions:
 
     def __init__(self, store: SessionStore, waiting: WaitingReads) -> None:
         self._store = store
-        self._waiting = waiting
-        self.source = Source("sessions", self._read, lambda key: (key,))
-
-    async def _read(self, project: str, asked: Sequence[tuple[str, Reading | None]]) -> Moment:
-        return await self._waiting.moment(project, (self._reading(project, key) for key, _ in asked))
+        self.source = waiting.source("sessions", self._reading)
 
     async def _reading(self, project: str, key: str) -> Reading | None:
         try:
