@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from coordinator.transport.envelope import MODERN, PLAIN, TASKS, Client, client_of
-
-Context = ServerRequestContext[Any]
+from coordinator.transport.exchange import Context
 
 
 def client_in(context: Context) -> Client:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
 
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call, Delivery
@@ -48,3 +52,9 @@ class Exchange:
     def for_some(self) -> bool:
         """Whether the answer depends on the caller."""
         return self.private or self.caller is not None
+
+
+Context = ServerRequestContext[Any]
+"""A request, as the SDK passes it to handlers."""
+ExchangeOf = Callable[[Context], Awaitable[Exchange]]
+"""Gives the exchange of a request. Raises MCPError: its caller is not known."""

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
 
 from coordinator.transport.calls import Calls
 from coordinator.transport.completion import Completions
 from coordinator.transport.endpoints import Endpoint
-from coordinator.transport.exchange import Exchange
+from coordinator.transport.exchange import Context, ExchangeOf
 from coordinator.transport.prompts import Prompts, resolved
 from coordinator.transport.resources import check_cursor, scoped
-
-Context = ServerRequestContext[Any]
 
 
 class Guide:
     """The handlers.
 
     Args:
-        exchange_of: gives the exchange of a request. Raises MCPError.
     """
 
-    def __init__(
-        self, endpoint: Endpoint, calls: Calls, transport: str, exchange_of: Callable[[Context], Awaitable[Exchange]]
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, calls: Calls, transport: str, exchange_of: ExchangeOf) -> None:
         self._prompts = Prompts(endpoint)
         self._completions = Completions(endpoint, calls, self._prompts, transport)
         self._exchange_of = exchange_of

@@ -24,8 +24,8 @@ from coordinator.feed import FeedReader
 from coordinator.metrics import recorder
 from coordinator.settings.feed import Feed as Limits
 from coordinator.transport.declared import require_tasks
-from coordinator.transport.exchange import Exchange
-from coordinator.transport.subscription import Context, Offer, Subscription
+from coordinator.transport.exchange import Context, Exchange, ExchangeOf
+from coordinator.transport.subscription import Offer, Subscription
 
 MOST_URIS = 256
 """URIs of one subscription."""
@@ -67,7 +67,7 @@ class Listening:
     def handler(
         self,
         offer: Offer,
-        exchange_of: Callable[[Context], Awaitable[Exchange]],
+        exchange_of: ExchangeOf,
     ) -> Callable[[Context, types.SubscriptionsListenRequestParams], Awaitable[types.SubscriptionsListenResult]]:
         """Answers the requests of an endpoint (``serve``)."""
 

@@ -103,7 +103,6 @@ def resolved(name: str, value: str, found: Collection[str]) -> str:
     Args:
         found: ids that begin with it; for names of procedures, others, too.
 
-
     Raises:
         MCPError: there is none, or several.
     """

@@ -8,17 +8,15 @@ elsewhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from coordinator.toolsets.tool import Document, Resource, Tool, document_uri
 from coordinator.transport.calls import Calls, Done
 from coordinator.transport.endpoints import Endpoint
-from coordinator.transport.exchange import Exchange
+from coordinator.transport.exchange import Context, Exchange, ExchangeOf
 from coordinator.transport.replies import JSON
 
 FRESH_MS = 1_000
@@ -29,8 +27,6 @@ _URI = re.compile(r"fleet://(?P<project>[^/]+)/(?P<path>[^?#]+)")
 _Result = TypeVar("_Result", bound=types.CacheableResult)
 _NOWHERE = frozenset(("", "RESOURCE_NOT_FOUND", "VALIDATION_ERROR", "permission_denied"))
 """Codes of failures that mean: there is no such document, or not for this caller ('': of a toolset's own form)."""
-
-Context = ServerRequestContext[Any]
 
 
 class Place(NamedTuple):
@@ -48,7 +44,6 @@ class Resources:
 
     Args:
         transport: sdk or stdio, for metrics.
-        exchange_of: gives the exchange of a request. Raises MCPError.
     """
 
     def __init__(
@@ -56,7 +51,7 @@ class Resources:
         endpoint: Endpoint,
         calls: Calls,
         transport: str,
-        exchange_of: Callable[[Context], Awaitable[Exchange]],
+        exchange_of: ExchangeOf,
     ) -> None:
         self._endpoint = endpoint
         self._calls = calls

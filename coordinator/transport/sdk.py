@@ -16,7 +16,6 @@ from typing import Any, cast
 import mcp_types as types
 import msgspec
 from mcp.server.caching import CacheableMethod, CacheHint
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
@@ -40,7 +39,7 @@ from coordinator.transport.envelope import (
     MODERN,
     VERSION_KEY,
 )
-from coordinator.transport.exchange import EXCHANGE, Exchange
+from coordinator.transport.exchange import EXCHANGE, Context, Exchange
 from coordinator.transport.guide import Guide
 from coordinator.transport.listening import Listening
 from coordinator.transport.progress import reported
@@ -102,15 +101,13 @@ def build_server(
     for_callers = [types.Tool.model_validate(tool) for tool in endpoint.callers_listing]
     transport = "sdk" if stdio is None else "stdio"
 
-    async def exchange_of(context: ServerRequestContext[Any]) -> Exchange:
+    async def exchange_of(context: Context) -> Exchange:
         try:
             return await stdio() if stdio is not None else _exchange(context)
         except ToolFailure as failure:
             raise MCPError(types.INVALID_REQUEST, failure.message) from None
 
-    async def list_tools(
-        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
+    async def list_tools(context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         check_cursor(params)
         exchange = await exchange_of(context)
         if not exchange.for_some:
@@ -120,7 +117,7 @@ def build_server(
             tools = [tool for tool in for_callers if endpoint.access[tool.name].permits(exchange.caller)]
         return types.ListToolsResult(tools=tools, cache_scope="private")
 
-    async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Any:
+    async def call_tool(context: Context, params: types.CallToolRequestParams) -> Any:
         tool = endpoint.tools.get(params.name)
         if tool is None:
             raise _unknown(params.name, endpoint, (await exchange_of(context)).caller)
@@ -184,9 +181,7 @@ def _lists(server: Server[Any]) -> frozenset[str]:
     return frozenset(name for name in ("tools", "prompts", "resources") if server.get_request_handler(f"{name}/list"))
 
 
-def _progress(
-    context: ServerRequestContext[Any], tool: Tool, seconds: float, notice: Notice
-) -> AbstractAsyncContextManager[None]:
+def _progress(context: Context, tool: Tool, seconds: float, notice: Notice) -> AbstractAsyncContextManager[None]:
     """Reports on a call that waits for at most ``seconds``, if its caller has sent a progress token."""
     meta: Mapping[str, Any] = context.meta or {}
     if not seconds or meta.get("progress_token") is None:
@@ -206,7 +201,7 @@ def _unknown(name: str, endpoint: Endpoint, caller: Caller | None) -> MCPError:
     return MCPError(types.INVALID_PARAMS, f"Unknown tool: {name[:200]}{that_exist(name, known)}")
 
 
-def _exchange(context: ServerRequestContext[Any]) -> Exchange:
+def _exchange(context: Context) -> Exchange:
     exchange: Exchange = cast("Request", context.request).scope[EXCHANGE]
     return exchange
 
@@ -218,7 +213,7 @@ async def _asked(
     call: Call,
     arguments: Any,
     params: types.CallToolRequestParams,
-    context: ServerRequestContext[Any],
+    context: Context,
 ) -> Call | dict[str, Any]:
     """The call, with what its client can do, and with the answer to a question if it comes with one; or the result that
     asks again.
@@ -244,7 +239,7 @@ async def _asked(
     return answer if isinstance(answer, dict) else replace(call, answer=answer)
 
 
-def _result(done: Done, context: ServerRequestContext[Any]) -> types.CallToolResult | dict[str, Any]:
+def _result(done: Done, context: Context) -> types.CallToolResult | dict[str, Any]:
     if done.interim is not None:
         return dict(done.interim)
     modern = context.protocol_version == MODERN

@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 
 import mcp_types as types
 import pydantic
-from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import (
     SUBSCRIPTION_ID_META_KEY,
@@ -31,7 +30,7 @@ from coordinator.metrics import recorder
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import document_uri
 from coordinator.transport.endpoints import Endpoint
-from coordinator.transport.exchange import Exchange
+from coordinator.transport.exchange import Context, Exchange
 from coordinator.transport.resources import Place, Resources, absent
 from coordinator.transport.task_methods import TaskMethods
 from coordinator.transport.watch import Tree, Watch, lineage_of
@@ -57,7 +56,6 @@ _LISTS: dict[str, ServerEvent] = {
     "resources": ResourcesListChanged(),
 }
 End = Literal["drain", "revoked"]
-Context = ServerRequestContext[Any]
 
 
 class Offer(NamedTuple):

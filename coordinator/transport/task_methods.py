@@ -6,13 +6,12 @@ have declared the extension in the request, and over HTTP name the task in the h
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import mcp_types as types
 import msgspec
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import decode_header_value
@@ -29,12 +28,10 @@ from coordinator.transport.calls import Calls, Done
 from coordinator.transport.declared import require_tasks
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.envelope import MODERN, TASKS
-from coordinator.transport.exchange import Exchange
+from coordinator.transport.exchange import Context, ExchangeOf
 from coordinator.transport.tasks import Task, Tasks
 
 NAMES = ("tasks/get", "tasks/update", "tasks/cancel")
-
-Context = ServerRequestContext[Any]
 
 
 class TaskParams(types.RequestParams):
@@ -79,7 +76,6 @@ class TaskMethods:
 
     Args:
         transport: sdk or stdio, for metrics.
-        exchange_of: gives the exchange of a request. Raises MCPError.
     """
 
     def __init__(
@@ -88,7 +84,7 @@ class TaskMethods:
         calls: Calls,
         tasks: Tasks,
         transport: str,
-        exchange_of: Callable[[Context], Awaitable[Exchange]],
+        exchange_of: ExchangeOf,
     ) -> None:
         self._endpoint = endpoint
         self._calls = calls
@@ -223,7 +219,7 @@ def add_tasks(
     endpoint: Endpoint,
     calls: Calls,
     transport: str,
-    exchange_of: Callable[[Context], Awaitable[Exchange]],
+    exchange_of: ExchangeOf,
 ) -> TaskMethods | None:
     """Adds the methods and announces them, if calls of the endpoint may become tasks. Arguments as ``TaskMethods``."""
     if calls.rounds is None or all(tool.deferral is None for tool in endpoint.tools.values()):
