@@ -90,7 +90,9 @@ def test_metrics_tell_of_listeners(fleet: RunningFleet) -> None:
 
 
 def test_a_fleet_that_stops_ends_its_streams(tmp_path: Path) -> None:
-    with RunningFleet(tmp_path / "data", "--port", "0", "--frontends", "2", "--workers", "0") as fleet:
+    # Streams end within a third of the drain.
+    numbers = ("--port", "0", "--frontends", "2", "--workers", "0", "--drain-seconds", "6")
+    with RunningFleet(tmp_path / "data", *numbers) as fleet:
         fleet.wait_ready()
         streams = []
         for _ in range(6):

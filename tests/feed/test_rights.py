@@ -108,6 +108,7 @@ async def test_a_revoked_token_ends_its_streams(guarded: Guarded, store: Store, 
     mine, others = await token(guarded, "mine", "*"), await token(guarded, "others", "*")
     async with guarded.stream(project, bearer(mine)) as ends, guarded.stream(project, bearer(others)) as stays:
         guarded.tokens.revoke("mine")
+        await guarded.authenticator.read(guarded.tokens.path)
         assert "rights" in (await ends.rest())[-1].comment
         await Client(store, project).add()
         await stays.events(1)
@@ -119,6 +120,7 @@ async def test_a_withdrawn_permission_ends_a_stream(guarded: Guarded, project: s
         text = guarded.tokens.path.read_text()
         guarded.tokens.write(text.replace("[items, gateway]", "[items]"))
         assert guarded.tokens.path.read_text() != text
+        await guarded.authenticator.read(guarded.tokens.path)
         assert "rights" in (await stream.rest())[-1].comment
 
 

@@ -115,5 +115,6 @@ async def test_a_wait_ends_with_the_permission_for_its_tool(site: Site, monkeypa
     waiting = asyncio.create_task(bot(app, "gw_workflow_get", wait))
     await wait_until(lambda: counted(READS_WAITING, recorder().slot) == 1, what="the parked read")
     site.tokens.write(site.tokens.path.read_text().replace("gateway", "items"))
+    await site.authenticators[-1].read(site.tokens.path)
     refused = await waiting
     assert refused["structuredContent"]["error"]["code"] == "permission_denied"

@@ -295,9 +295,10 @@ def test_instructions_are_below_what_hosts_cut_off() -> None:
     assert {name: size for name, size in sizes.items() if size >= 2000} == {}
 
 
-async def test_a_process_on_stdio_serves_them_too(tmp_path: Path) -> None:
-    command = ["-m", "coordinator", "stdio", "--toolset", "items", "--data-dir", str(tmp_path / "data")]
-    process = StdioServerParameters(command=sys.executable, args=command, env=environment(), cwd=str(ROOT))
+async def test_a_process_on_stdio_serves_them_too(redis_url: str, project: str) -> None:
+    command = ["-m", "coordinator", "stdio", "--toolset", "items", "--project", project]
+    env = environment(FLEET_REDIS_URL=redis_url)
+    process = StdioServerParameters(command=sys.executable, args=command, env=env, cwd=str(ROOT))
     async with Client(stdio_client(process), read_timeout_seconds=60) as client:
         created = await client.call_tool("manage_items", {"operation": "create", "items": [{"title": "one"}]})
         assert created.structured_content is not None
