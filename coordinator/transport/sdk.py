@@ -42,6 +42,7 @@ from coordinator.transport.envelope import (
 from coordinator.transport.exchange import EXCHANGE, Context, Exchange
 from coordinator.transport.guide import Guide
 from coordinator.transport.listening import Listening
+from coordinator.transport.malformed import naming_fields
 from coordinator.transport.progress import reported
 from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send, to_json
 from coordinator.transport.resources import Resources, check_cursor
@@ -172,7 +173,7 @@ def build_server(
     )
     tasks = add_tasks(server, endpoint, calls, transport, exchange_of)
     # ``Calls`` creates the spans of calls, on both paths.
-    server.middleware.clear()
+    server.middleware[:] = [naming_fields]
     return server
 
 

@@ -40,13 +40,13 @@ from coordinator.transport.guards import (
     without_padding,
 )
 from coordinator.transport.health import Health
+from coordinator.transport.malformed import message_problem
 from coordinator.transport.media import HTML, JSON, STREAM, Accepted, accepted, is_json
 from coordinator.transport.replies import (
     CONNECTION,
     GONE,
     HEADER_MISMATCH,
     PARSE_ERROR,
-    WRONG_ID,
     ClientDisconnected,
     Header,
     Message,
@@ -94,9 +94,9 @@ class Seen(NamedTuple):
     arguments: object = None
     trace: str = ""
     """Its trace context; empty if it has none, or if tracing is off."""
-    unanswerable: bool = False
-    """Whether it is a request with an invalid id. In older revisions the SDK treats it as a notification, so its client
-    would wait for ever."""
+    malformed: str = ""
+    """Why it is no message; empty if it is one. In older revisions the SDK answers with texts of its validator, and
+    takes a request with an invalid id for a notification, so that its client would wait for ever."""
 
 
 class SlowPath:
@@ -259,8 +259,8 @@ class SlowPath:
         if nested_deeper(body, self._limits.depth):
             raise Refused(400, f"the message is nested deeper than {self._limits.depth} levels")
         seen = glance(body)
-        if seen.unanswerable:
-            raise Refused(400, WRONG_ID)
+        if seen.malformed:
+            raise Refused(400, seen.malformed, request_id=seen.request_id)
         self._check_era(headers, seen)
         return seen
 
@@ -318,7 +318,7 @@ class SlowPath:
 
 
 def glance(body: bytes) -> Seen:
-    """Reads the envelope of a message; an empty ``Seen`` if it is not a JSON-RPC message.
+    """Reads the envelope of a message; an empty ``Seen`` if it is not JSON.
 
     Accepts whatever the SDK's server accepts in any revision, such as lone surrogates.
     """
@@ -327,10 +327,10 @@ def glance(body: bytes) -> Seen:
     except (ValueError, RecursionError):
         return Seen()
     if not isinstance(message, dict):
-        return Seen()
+        return Seen(malformed="the body must be one JSON-RPC message, an object; batches are not supported")
     request_id = known_id(message.get("id"))
-    if request_id is None and "method" in message and "id" in message:
-        return Seen(unanswerable=True)
+    if malformed := message_problem(message, request_id):
+        return Seen(request_id=request_id, malformed=malformed)
     params = message.get("params")
     if not isinstance(params, dict):
         return Seen(message.get("method"), None, request_id)

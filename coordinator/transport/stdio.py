@@ -37,6 +37,7 @@ from coordinator.transport.envelope import negotiable
 from coordinator.transport.exchange import Exchange
 from coordinator.transport.in_flight import Incoming, InFlight, Outgoing
 from coordinator.transport.listening import Listening
+from coordinator.transport.malformed import message_problem
 from coordinator.transport.replies import INVALID_REQUEST, PARSE_ERROR, WRONG_ID, known_id
 from coordinator.transport.rounds import Rounds
 from coordinator.transport.sdk import build_server
@@ -187,7 +188,7 @@ def _refusal(line: str) -> types.JSONRPCError | None:
         types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)[0]
-        problem = "'jsonrpc' must be '2.0', 'method' a string and 'params' an object"
+        problem = message_problem(message, request_id) or "the line must be one JSON-RPC message"
         return _error(INVALID_REQUEST, found["msg"] if found["type"] == "json_invalid" else problem, request_id)
     return None
 

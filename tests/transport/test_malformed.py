@@ -1,0 +1,67 @@
+"""Malformed messages and parameters: what is refused names the field, and quotes nothing of what was given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.transport import FrontEnd
+from tests.transport.rig import legacy, modern, send
+
+SECRET = "s3cret"
+ONE_MESSAGE = "the body must be one JSON-RPC message"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("method", "params", "told"),
+    [
+        ("subscriptions/listen", {}, "notifications: is required"),
+        ("subscriptions/listen", {"notifications": SECRET}, "notifications: should be a valid dictionary"),
+        (
+            "subscriptions/listen",
+            {"notifications": {"resourceSubscriptions": ["a", 1]}},
+            "notifications.resourceSubscriptions[1]: should be a valid string",
+        ),
+        ("subscriptions/listen", {"notifications": {"toolsListChanged": SECRET}}, "notifications.toolsListChanged: "),
+        ("tools/call", {"name": "add", "arguments": [SECRET]}, "arguments: should be a valid dictionary"),
+        ("tools/call", {"name": "add", "requestState": 5}, "requestState: should be a valid string"),
+        ("tools/call", {}, "name: is required"),
+        ("tools/call", {"name": "add", "inputResponses": {"Aa" * 99: {}}}, f"inputResponses.{'Aa' * 40}.content: is"),
+    ],
+)
+async def test_parameters_are_refused_by_their_names(app: FrontEnd, method: str, params: Any, told: str) -> None:
+    answer = await send(app, "POST", "/mcp", *modern(method, params))
+    error = msgspec.json.decode(answer.plain)["error"]
+    assert (answer.status, error["code"], error["message"][: len(told)]) == (400, -32602, told)
+    assert SECRET not in error["message"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("version", ["2025-11-25", "2025-03-26", None])
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ([], ONE_MESSAGE),
+        ([{"jsonrpc": "2.0", "id": 1, "method": "ping"}], ONE_MESSAGE),
+        (SECRET, ONE_MESSAGE),
+        ({}, "jsonrpc: must be '2.0'"),
+        ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, "jsonrpc: must be '2.0'"),
+        ({"jsonrpc": "2.0", "id": 1}, "method: is required"),
+        ({"jsonrpc": "2.0", "id": 1, "result": SECRET}, "method: is required"),
+        ({"jsonrpc": "2.0", "id": 1, "method": [SECRET]}, "method: must be a string"),
+        ({"jsonrpc": "2.0", "id": [1], "method": "ping"}, "the id of a request must be"),
+        ({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [SECRET]}, "params: must be an object"),
+        ({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": SECRET}, "params: must be an object"),
+    ],
+)
+async def test_what_is_no_message_is_refused(app: FrontEnd, version: str | None, message: Any, told: str) -> None:
+    head, _ = legacy("ping", version=version)
+    answer = await send(app, "POST", "/mcp", head, msgspec.json.encode(message))
+    refused = msgspec.json.decode(answer.plain)
+    error = refused["error"]
+    assert (answer.status, error["code"], error["message"][: len(told)]) == (400, -32600, told)
+    assert SECRET not in error["message"]
+    assert refused["id"] == (1 if isinstance(message, dict) and message.get("id") == 1 else None)
