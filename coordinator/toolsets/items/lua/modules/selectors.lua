@@ -17,6 +17,7 @@ local NO_COMPLEXITY, RANK_EPOCH = classes.NO_COMPLEXITY, classes.RANK_EPOCH
 local selectors = {}
 
 local function has_any_tag(item, tags)
+  if item.g == tags[1] then return true end -- the usual case, for less
   for tag in index.each_tag(item.g or '') do
     for _, wanted in ipairs(tags) do
       if tag == wanted then return true end
@@ -27,6 +28,13 @@ end
 
 local function within(value, from, to)
   return (not from or value >= from) and (not to or value <= to)
+end
+
+-- Whether the times of an item are within those of a selector.
+local function is_timely(item, selector)
+  local created = classes.created_of(item.score)
+  return within(created, selector.created_from, selector.created_to)
+    and within(item.role_changed_at or created, selector.changed_from, selector.changed_to)
 end
 
 -- Whether an item is below another one, at any depth.
@@ -46,8 +54,8 @@ local function matches_all(run, item, selector)
     and (not selector.priority or classes.priority_of(item.score) == selector.priority)
     and (not selector.complexity or (classes.complexity_of(item.score) or NO_COMPLEXITY) <= selector.complexity)
     and (not selector.tags or has_any_tag(item, selector.tags))
-    and within(classes.created_of(item.score), selector.created_from, selector.created_to)
-    and within(item.role_changed_at or classes.created_of(item.score), selector.changed_from, selector.changed_to)
+    and (not (selector.created_from or selector.created_to or selector.changed_from or selector.changed_to)
+      or is_timely(item, selector))
     and (not selector.ancestor or selectors.is_below(run, item, selector.ancestor))
 end
 
