@@ -1,4 +1,5 @@
-"""Listeners with a cursor while front-ends and the store are killed: each event once, in order, and no gap."""
+"""Listeners and waiting reads over three front-ends, while these and the store are killed or stopped: each event once,
+in order, and no gap; a wait goes on."""
 
 from __future__ import annotations
 
@@ -7,7 +8,6 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +16,9 @@ import redis
 from coordinator.store import keys
 from coordinator.store.address import parse
 from coordinator.store.embedded import known_url
+from tests.feed.orchestration import work_off
 from tests.feed.steadfast import Listener, Writer
-from tests.support.fleets import Http, RunningFleet, scrape
+from tests.support.fleets import Http, RunningFleet, once, scrape
 from tests.support.wait import wait_until_sync
 from tests.transport.rig import modern
 
@@ -28,7 +29,9 @@ SLOTS = ("fe-0", "fe-1", "fe-2")
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     folder = tmp_path_factory.mktemp("feed") / "data"
-    with RunningFleet(folder, "--port", "0", "--frontends", str(len(SLOTS)), "--workers", "0") as fleet:
+    # Streams end within a third of the drain.
+    numbers = ("--port", "0", "--frontends", str(len(SLOTS)), "--workers", "0", "--drain-seconds", "6")
+    with RunningFleet(folder, *numbers) as fleet:
         fleet.wait_ready()
         yield fleet
 
@@ -89,32 +92,43 @@ def test_metrics_tell_of_listeners(fleet: RunningFleet) -> None:
     assert sum(value for name, value in found.items() if name.startswith("coordinator_feed_deliveries_total")) > 0
 
 
-def test_a_fleet_that_stops_ends_its_streams(tmp_path: Path) -> None:
-    # Streams end within a third of the drain.
-    numbers = ("--port", "0", "--frontends", "2", "--workers", "0", "--drain-seconds", "6")
-    with RunningFleet(tmp_path / "data", *numbers) as fleet:
-        fleet.wait_ready()
-        streams = []
-        for _ in range(6):
-            connection = http.client.HTTPConnection("127.0.0.1", fleet.port, timeout=60)
-            connection.request("GET", "/feed/default", headers={"accept": "text/event-stream"})
-            response = connection.getresponse()
-            assert b"retry: " in response.readline()
-            streams.append((connection, response))
-        head, body = modern("subscriptions/listen", {"notifications": {}}, "s")
-        subscriptions = []
-        for _ in range(4):
-            connection = http.client.HTTPConnection("127.0.0.1", fleet.port, timeout=60)
-            connection.request("POST", "/mcp/items", body, dict(head))
-            subscriptions.append((connection, connection.getresponse()))
-        fleet.process.send_signal(signal.SIGTERM)
-        for connection, response in subscriptions:
-            frames = [json.loads(line[6:]) for line in response.read().splitlines() if line.startswith(b"data: ")]
-            assert [frame.get("method", "result") for frame in frames] == [_ACKNOWLEDGED, "result"]
-            assert frames[-1]["result"]["resultType"] == "complete"
-            connection.close()
-        for connection, response in streams:
-            last = response.read().decode()  # raises if the end is missing
-            assert ": this process takes no new work; connect again\nretry: " in last
-            connection.close()
-        assert fleet.process.wait(60) == 0
+def test_one_call_waits_for_the_end_of_a_tree(fleet: RunningFleet) -> None:
+    work_off(fleet)
+    work_off(fleet, "fe-0", "store", "fe-1", "fe-2")
+
+
+def test_processes_that_stop_end_their_streams(fleet: RunningFleet) -> None:
+    streams = []
+    for _ in range(6):
+        connection = http.client.HTTPConnection("127.0.0.1", fleet.port, timeout=60)
+        connection.request("GET", "/feed/default", headers={"accept": "text/event-stream"})
+        response = connection.getresponse()
+        assert b"retry: " in response.readline()
+        streams.append((connection, response))
+    head, body = modern("subscriptions/listen", {"notifications": {}}, "s")
+    subscriptions = []
+    for _ in range(4):
+        connection = http.client.HTTPConnection("127.0.0.1", fleet.port, timeout=60)
+        connection.request("POST", "/mcp/items", body, dict(head))
+        subscriptions.append((connection, connection.getresponse()))
+    pids = [pid for slot in SLOTS if (pid := fleet.pid(slot))]
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)
+    for connection, response in subscriptions:
+        frames = [json.loads(line[6:]) for line in response.read().splitlines() if line.startswith(b"data: ")]
+        assert [frame.get("method", "result") for frame in frames] == [_ACKNOWLEDGED, "result"]
+        assert frames[-1]["result"]["resultType"] == "complete"
+        connection.close()
+    for connection, response in streams:
+        last = response.read().decode()  # raises if the end is missing
+        assert ": this process takes no new work; connect again\nretry: " in last
+        connection.close()
+    wait_until_sync(lambda: not set(pids) & set(fleet.pids), what="their ends")
+    wait_until_sync(lambda: _serves(fleet.port), 60, "their successors")
+
+
+def _serves(port: int) -> bool:
+    try:
+        return once(port, "/readyz")[0] == 200
+    except OSError:
+        return False

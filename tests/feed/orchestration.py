@@ -1,5 +1,4 @@
-"""An orchestrator that gives 200 items to 20 agents and waits for them, over three front-ends; then while these and the
-store are killed."""
+"""An orchestrator that gives 200 items to 20 agents and waits for them, over the front-ends of a fleet."""
 
 from __future__ import annotations
 
@@ -10,27 +9,15 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body, scrape
 from tests.support.wait import wait_until_sync
 
-SLOTS = ("fe-0", "fe-1", "fe-2")
 ITEMS, AGENTS = 200, 20
 WAIT_MS = 50_000
 _BROKEN = (OSError, http.client.HTTPException, AssertionError, ValueError, KeyError)
 """What a call raises if its front-end or the store was killed."""
-
-
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    folder = tmp_path_factory.mktemp("waiting") / "data"
-    with RunningFleet(folder, "--port", "0", "--frontends", str(len(SLOTS)), "--workers", "0") as fleet:
-        fleet.wait_ready()
-        yield fleet
 
 
 class Agent(threading.Thread):
@@ -125,15 +112,15 @@ def open_items(port: int, root: str) -> int:
 
 
 def waiting(port: int) -> float:
-    return sum(value for name, value in scrape(port).items() if name.startswith("coordinator_reads_waiting"))
+    """How many reads wait; -1 if nobody can say."""
+    try:
+        found = scrape(port)
+    except _BROKEN:
+        return -1
+    return sum(value for name, value in found.items() if name.startswith("coordinator_reads_waiting"))
 
 
-def test_one_call_waits_for_the_end_of_a_tree(fleet: RunningFleet) -> None:
-    drain(fleet)
-    drain(fleet, "fe-0", "store", "fe-1", "fe-2")
-
-
-def drain(fleet: RunningFleet, *victims: str) -> None:
+def work_off(fleet: RunningFleet, *victims: str) -> None:
     """Has a tree worked off, kills these meanwhile, and checks what that took the orchestrator."""
     port, gate = fleet.port, threading.Event()
     root = create(port)
