@@ -7,8 +7,8 @@ client is, and a burst of changes is told once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import mcp_types as types
 import pydantic
@@ -56,6 +56,7 @@ _LISTS: dict[str, ServerEvent] = {
     "resources": ResourcesListChanged(),
 }
 End = Literal["drain", "revoked"]
+_Answer = TypeVar("_Answer")
 
 
 class Offer(NamedTuple):
@@ -203,13 +204,9 @@ class Subscription:
 
     async def _follow_again(self) -> None:
         """Follows other events, because trees have moved or the caller's rights have changed."""
-        before = self._watch.uris
         await self._follow()
         self._stale = False
-        if not self._other_rights:
-            # What is there no longer was deleted.
-            self._due.update(dict.fromkeys(set(before).difference(self._watch.uris), self._loop.time()))
-        elif self._wanted and not (self._watch.uris or self.lists):
+        if self._other_rights and self._wanted and not (self._watch.uris or self.lists):
             self.end("revoked")
         self._other_rights = False
         self.tell_all()
@@ -262,10 +259,16 @@ class Subscription:
                 listener.sink, listener.renewed = self._take, self.tell_all
                 listeners.append(listener)
         self.close()
+        gone = set(self._watch.uris).difference(watch.uris)
         self._watch, self._listeners = watch, listeners
         self._moved.clear()
-        self._due = {uri: when for uri, when in self._due.items() if uri in watch.uris}
-        self._tasks = {task: self._tasks.get(task, {}) for task in self._wanted_tasks if task in watch.uris}
+        if self._other_rights:
+            self._due = {uri: when for uri, when in self._due.items() if uri in watch.uris}
+        else:
+            self._due.update(dict.fromkeys(gone, self._loop.time()))  # it was deleted
+        # A task stays, because it has a result when what it is about was deleted.
+        known = self._tasks
+        self._tasks = {task: known.get(task, {}) for task in self._wanted_tasks if task in watch.uris or task in known}
         for listener in listeners:
             while listener.behind:
                 for item in await listener.take():
@@ -286,12 +289,13 @@ class Subscription:
 
     def _take(self, batch: Batch) -> bool:
         """Notes what events are about; called by the reader."""
-        now = self._loop.time()
+        now, before = self._loop.time(), len(self._due) + len(self._moved)
         for event in batch.events:
             self._moved.update(self._watch.moved_by(event))
             for uri in self._watch.told_by(event):
                 self._due.setdefault(uri, max(now, self._told.get(uri, now)))
-        self._woken.set()
+        if len(self._due) + len(self._moved) != before:  # not for each event of a burst
+            self._woken.set()
         return True
 
     def tell_all(self) -> None:
@@ -303,14 +307,16 @@ class Subscription:
 
     async def _place_of(self, id: str) -> Place | None:
         """The document about what a task waits for, under the id of the task."""
-        path = await self._of_task(id, "about")
+        path = await self._of_task(id, TaskMethods.about)
         place = self._resources.place(self._exchange, document_uri(self._exchange.project, path)) if path else None
         return None if place is None else place._replace(uri=id)
 
-    async def _of_task(self, id: str, what: Literal["about", "detailed"]) -> Any:
+    async def _of_task(self, id: str, ask: Callable[[TaskMethods, Context, str], Awaitable[_Answer]]) -> _Answer | None:
         """Asks about a task; None: there is none, or not for this caller. Raises ToolFailure."""
+        if self._methods is None:
+            return None
         try:
-            return await getattr(self._methods, what)(self._context, id)
+            return await ask(self._methods, self._context, id)
         except MCPError as error:
             if error.error.code != types.INTERNAL_ERROR:
                 return None
@@ -324,7 +330,7 @@ class Subscription:
     async def _tell_task(self, id: str) -> None:
         """Tells of a task what was not told yet."""
         try:
-            found: dict[str, Any] | None = await self._of_task(id, "detailed")
+            found = await self._of_task(id, TaskMethods.detailed)
         except ToolFailure:
             self._due[id] = self._loop.time()
             raise
