@@ -225,6 +225,24 @@ async def test_without_a_decision_the_answer_is_the_instance(site: Site, action:
     assert (await present(ana, app, submit))["state"] == "asked"
 
 
+async def test_a_refusal_counts_once_and_for_its_own_approval(site: Site, store: Store, project: str) -> None:
+    ana = site.client("ana", "gateway", "human")
+    app = site.process()
+    submit = await opened(ana, app)
+    asked = await ana(app, "workflow.submit", submit)
+    for _ in range(3):
+        await ana(app, "workflow.submit", submit, **refusing(asked))
+    for transition in ("withdraw", "ask"):
+        version = (await present(ana, app, submit))["version"]
+        step = {**submit, "expectedVersion": version, "transition": transition}
+        await ana.able({})(app, "workflow.submit", step)
+    await ana(app, "workflow.submit", submit, **refusing(asked))
+    wait = {"workflowId": submit["workflowId"], "waitFor": "attention", "waitMs": 50_000}
+    the_form(await ana(app, "workflow.get", wait))
+    told = [one.type for one in await AuditStore(store, Settings()).newest(project, 99)]
+    assert told.count("human.approval.declined") == 1
+
+
 async def test_arguments_that_the_transition_requires_are_checked_as_those_of_a_submit(site: Site) -> None:
     ana = site.client("ana", "gateway", "human")
     app = site.process()

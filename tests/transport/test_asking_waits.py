@@ -12,7 +12,9 @@ import pytest
 from coordinator.feed import waits
 from coordinator.metrics import recorder
 from coordinator.metrics.feed import READS_WAITING
+from coordinator.settings import Settings
 from coordinator.store import Store
+from coordinator.toolsets.flows.store.flows import FlowStore
 from tests.gateway.lab import Worker, section, settings_of, states
 from tests.support.counts import counted
 from tests.support.wait import wait_until
@@ -49,10 +51,10 @@ async def created(client: Client, app: Any, flow: Json = FLOW) -> int:
     return flow_id
 
 
-async def test_a_gate_of_a_workflow_is_asked_of_who_waits_for_it(site: Site) -> None:
+async def test_a_gate_of_a_workflow_is_asked_of_who_waits_for_it(site: Site, store: Store, project: str) -> None:
     ana = site.client("ana", "flows", permissions=("flows",))
     here, there = site.process(), site.process()
-    wait = {"id": await created(ana, here), "waitFor": "attention", "waitMs": 50_000}
+    wait: Json = {"id": await created(ana, here), "waitFor": "attention", "waitMs": 50_000}
     asked = await ana(here, "workflow_get", wait)
     form = the_form(asked)
     assert form["message"].startswith("The workflow 'release' (")
@@ -61,7 +63,11 @@ async def test_a_gate_of_a_workflow_is_asked_of_who_waits_for_it(site: Site) -> 
     again = await ana(there, "workflow_get", wait, **accepting(asked, release=True))
     replayed = await ana(here, "workflow_get", wait, **accepting(asked, release=True))
     assert the_form(again)["message"] == the_form(replayed)["message"] != form["message"]
+    await ana(there, "workflow_get", wait, **accepting(again, release=False))
     declined = await ana(here, "workflow_get", wait, **accepting(again, release=False))
+    found = await FlowStore(store, Settings()).get(project, wait["id"])
+    assert found is not None
+    assert found.steps[1].declined == ("ana",)
     steps = declined["structuredContent"]["steps"]
     assert [(step["approved_by"], step["via"]) for step in steps[:1]] == [("ana", "client")]
     assert (steps[1]["status"], "approved_by" in steps[1]) == ("running", False)

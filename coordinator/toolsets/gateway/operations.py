@@ -386,9 +386,9 @@ class Operations:
             recorder().restarted("tasks/cancel")
         raise _keeps_changing()
 
-    async def decline(self, project: str, workflow: str, principal: Principal) -> None:
-        """Notes that a principal was asked for the open approvals of an instance and gave no answer."""
-        await self._instances.decline(project, workflow, principal.id)
+    async def decline(self, project: str, workflow: str, version: int, principal: Principal) -> None:
+        """Notes that a principal was asked for the open approvals of this version, and gave no answer."""
+        await self._instances.decline(project, workflow, version, principal.id)
 
     # --- waiting ----------------------------------------------------------------------------------
 

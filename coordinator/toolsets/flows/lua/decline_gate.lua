@@ -10,10 +10,12 @@ local steps = require 'steps'
 
 return function(run, step, actor)
   local st = steps.load(run, step)
-  if st and st.s == 'g' then
-    st.m = st.m or {}
-    st.m[#st.m + 1] = actor
-    steps.save(run, st)
+  if not st or st.s ~= 'g' then return true end
+  st.m = st.m or {}
+  for _, one in ipairs(st.m) do
+    if one == actor then return true end -- the same answer may come again
   end
+  st.m[#st.m + 1] = actor
+  steps.save(run, st)
   return true
 end

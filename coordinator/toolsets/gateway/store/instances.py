@@ -222,9 +222,9 @@ class InstanceStore(RunStore):
         await self._wake_relay(project, to_relay)
         return what != "moved"
 
-    async def decline(self, project: str, workflow: str, principal: str) -> None:
-        """Notes that a principal was asked for the open approvals of an instance, and gave no answer."""
-        await self._store.run(_DECLINE, project, self._events_max, workflow, principal)
+    async def decline(self, project: str, workflow: str, version: int, principal: str) -> None:
+        """Notes that a principal was asked for the open approvals of this version, and gave no answer."""
+        await self._store.run(_DECLINE, project, self._events_max, workflow, version, principal)
 
     async def bundle(self, project: str, hash: str) -> Bundle | None:
         """The definitions with this hash, which an instance started with; None if the instance was deleted."""

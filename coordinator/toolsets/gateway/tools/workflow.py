@@ -203,7 +203,7 @@ class Workflows:
         gate = gate_of(given.state)
         try:
             if given.action != "accept":
-                await self._operations.decline(call.project, gate.workflow, principal)
+                await self._operations.decline(call.project, gate.workflow, gate.version, principal)
                 snapshot = await self._operations.get(call.project, gate.workflow)
                 return answer(snapshot, principal, self._links)
             asked = gate.workflow, gate.version, given.content[DECISION]

@@ -34,11 +34,14 @@ end
 -- Notes that a principal was asked for all open approvals of the instance, and gave no answer.
 function approvals.decline(run, workflow, principal)
   for id in string.gmatch(redis.call('HGET', run.keys.gate_data .. workflow, 'o') or '', '%S+') do
-    local key = run.keys.gate_approval .. id
+    local key, known = run.keys.gate_approval .. id, false
     local declined = cjson.decode(redis.call('HGET', key, 'm') or '[]')
-    declined[#declined + 1] = principal
-    redis.call('HSET', key, 'm', cjson.encode(declined))
-    audit.add(run, workflow, '', principal, 'human.approval.declined', '{"via":"client"}')
+    for _, one in ipairs(declined) do known = known or one == principal end
+    if not known then -- the same answer may come again
+      declined[#declined + 1] = principal
+      redis.call('HSET', key, 'm', cjson.encode(declined))
+      audit.add(run, workflow, '', principal, 'human.approval.declined', '{"via":"client"}')
+    end
   end
 end
 
