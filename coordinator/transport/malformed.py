@@ -16,6 +16,8 @@ _MOST = 4
 """Problems that are named."""
 _CHARS = 80
 """Of each part of a place: clients choose some of them."""
+_Choice = tuple[tuple[int | str, ...], str]
+"""A place that holds a union, and the name of one of its types, which errors have between the names of fields."""
 
 
 async def naming_fields(ctx: ServerRequestContext[Any], call_next: CallNext) -> HandlerResult:
@@ -32,10 +34,17 @@ async def naming_fields(ctx: ServerRequestContext[Any], call_next: CallNext) -> 
 
 def problems(error: pydantic.ValidationError) -> str:
     """What is wrong, by field; nothing of what was given but the names of fields."""
-    found = dict.fromkeys(
-        f"{_place(one['loc'])}: {_problem(one['msg'])}"
-        for one in error.errors(include_url=False, include_context=False, include_input=False)
-    )
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    lacks: dict[_Choice, int] = {}
+    for one in errors:
+        for choice in _choices(one["loc"]):
+            lacks[choice] = lacks.get(choice, 0) + (one["type"] == "missing")
+    least: dict[tuple[int | str, ...], int] = {}
+    for (place, _), count in lacks.items():
+        least[place] = min(count, least.get(place, count))
+    # Of a union, the types that the value looks most like.
+    told = (one for one in errors if all(lacks[choice] == least[choice[0]] for choice in _choices(one["loc"])))
+    found = dict.fromkeys(f"{_place(one['loc'])}: {_problem(one['msg'])}" for one in told)
     more = [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
     return "; ".join([*list(found)[:_MOST], *more])
 
@@ -58,8 +67,11 @@ def message_problem(message: Mapping[str, Any], request_id: int | str | None) ->
     return "" if isinstance(message.get("params"), dict | None) else "params: must be an object"
 
 
+def _choices(parts: tuple[int | str, ...]) -> list[_Choice]:
+    return [(parts[:n], part) for n, part in enumerate(parts) if isinstance(part, str) and hasattr(types, part)]
+
+
 def _place(parts: tuple[int | str, ...]) -> str:
-    # A union adds the names of its types.
     named = [part for part in parts if isinstance(part, int) or not hasattr(types, part)]
     if len(named) > 1 and named[0] == "params":
         del named[0]

@@ -29,7 +29,16 @@ ONE_MESSAGE = "the body must be one JSON-RPC message"
         ("tools/call", {"name": "add", "arguments": [SECRET]}, "arguments: should be a valid dictionary"),
         ("tools/call", {"name": "add", "requestState": 5}, "requestState: should be a valid string"),
         ("tools/call", {}, "name: is required"),
-        ("tools/call", {"name": "add", "inputResponses": {"Aa" * 99: {}}}, f"inputResponses.{'Aa' * 40}.content: is"),
+        (
+            "tools/call",
+            {"name": "add", "inputResponses": {"Aa" * 99: {"action": SECRET}}},
+            f"inputResponses.{'Aa' * 40}.action: should be 'accept', 'cancel' or 'decline'",
+        ),
+        (
+            "completion/complete",
+            {"ref": {"type": "ref/prompt"}, "argument": {"name": "id", "value": ""}},
+            "ref.name: is required",
+        ),
     ],
 )
 async def test_parameters_are_refused_by_their_names(app: FrontEnd, method: str, params: Any, told: str) -> None:
