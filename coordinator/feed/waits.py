@@ -27,15 +27,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
 
 from coordinator.errors import ToolFailure
-from coordinator.feed.cursor import START, Cursor, Entry
+from coordinator.feed.cursor import START, Cursor
 from coordinator.feed.reader import FeedReader
+from coordinator.feed.subjects import Group, Met, Moment, Outcome, Reading, Recheck, Source, Subject, Waiter
 from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import StoreError
@@ -48,158 +46,14 @@ RECHECK_SECONDS = 5.0
 """How often it is checked whether a caller may still read."""
 CALLER_MOST = 100
 """Waiting reads of one caller in a process."""
-_TICK_SECONDS = 0.5
+TICK_SECONDS = 0.5
+"""How often it is looked for what is due."""
 PAUSE_SECONDS = 0.2
 """The pause after a failed read."""
 _SOONER = 0.95
 """A wait ends a little earlier than asked, so that its client does not time out first, nor all at once."""
 _BATCH = 64
 """Subjects of one read."""
-
-
-class Reading(NamedTuple):
-    """A subject at one moment."""
-
-    version: str
-    """Another one for each state; opaque."""
-    met: bool
-    """Whether what the subject's key asks for is there."""
-    names: tuple[str, ...] = ()
-    """Ids, as in the event stream: one of them has an entry before ``met`` and ``version`` change."""
-    root: str = ""
-    """The id of an item without a parent: an entry about any item below it may change them, too."""
-    facts: Any = None
-    """More about it, for ``Met``."""
-
-
-class Moment(NamedTuple):
-    """What a read gives."""
-
-    epoch: str
-    """The history of the server that answered (``cursor.epoch_of``)."""
-    last: Entry
-    """The last id of the project's event stream."""
-    readings: Sequence[Reading | None]
-    """Of each subject; None: there is no such thing (any more)."""
-
-
-Met = Callable[[Reading], bool]
-Recheck = Callable[[], Awaitable[object]]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What a toolset declares about its subjects."""
-
-    name: str
-    """Unique."""
-    read: Callable[[str, Sequence[tuple[str, Reading | None]]], Awaitable[Moment]]
-    """Reads subjects of a project, each with its key and what it was before, all at one moment. Raises ToolFailure."""
-    names: Callable[[str], tuple[str, ...]]
-    """The ids that are certain to be among those of a key's readings."""
-
-
-class Outcome(NamedTuple):
-    """How a wait ended."""
-
-    met: bool
-    """False: the time is over, the process stops, or the thing is gone."""
-    ms: int
-    """How long it took."""
-    reading: Reading | None
-    """What was read last; None: the thing is gone."""
-
-
-class _Waiter:
-    __slots__ = ("_changed", "_met", "_overdue", "after", "ended", "reading", "recheck", "recheck_at")
-
-    def __init__(self, changed: bool, after: str | None, met: Met | None, recheck: Recheck | None, now: float) -> None:
-        self.ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self.reading: Reading | None = None
-        self.after = after
-        self.recheck = recheck
-        self.recheck_at = now + RECHECK_SECONDS * random.random()
-        self._changed = changed
-        self._met = met
-        self._overdue = False
-
-    def judge(self, reading: Reading | None) -> None:
-        """Takes a read that began after it had come."""
-        if self.ended.done():
-            return
-        self.reading = reading
-        met = False
-        if reading is not None:
-            if not self._changed:
-                met = reading.met if self._met is None else self._met(reading)
-            elif self.after is not None:
-                met = reading.version != self.after
-            else:
-                self.after = reading.version
-        if met or self._overdue or reading is None:
-            self.ended.set_result(met)
-
-    def end(self, *_: object) -> None:
-        """Its time is over; it still gets one read."""
-        self._overdue = True
-        if self.reading is not None and not self.ended.done():
-            self.ended.set_result(False)
-
-    def fail(self, failure: Exception) -> None:
-        """Ends it with an error."""
-        if not self.ended.done():
-            self.ended.set_exception(failure)
-
-
-class _Group:
-    """The subjects of a source in a project, which are read together."""
-
-    def __init__(self, source: Source, project: str) -> None:
-        self.source = source
-        self.project = project
-        self.subjects: dict[str, _Subject] = {}
-        self.wanted: dict[_Subject, str] = {}
-        """Those to be read, with the reason."""
-        self.task: asyncio.Task[None] | None = None
-
-
-class _Subject:
-    __slots__ = ("_room", "below", "due", "group", "heard", "key", "last", "names", "reading", "timer", "waiters")
-
-    def __init__(self, room: Waits, group: _Group, key: str) -> None:
-        self._room = room
-        self.group = group
-        self.key = key
-        self.waiters: set[_Waiter] = set()
-        self.names: frozenset[str] = frozenset()
-        """What the reader tells it of."""
-        self.reading: Reading | None = None
-        self.last: Entry = START
-        """The position of the last read."""
-        self.heard: Entry | None = None
-        """While a read is under way: the last entry that was told meanwhile."""
-        self.below: Entry = START
-        """The same of entries about items below."""
-        self.due = 0.0
-        self.timer: asyncio.TimerHandle | None = None
-
-    def told(self, entry: Entry | None, below: bool) -> None:
-        """An entry about one of its names; see ``reader.Told``."""
-        if entry is None:
-            self._room.want(self, "reader")
-        elif self.heard is None:
-            self.hear(entry, below)
-        elif below:
-            self.below = max(self.below, entry)
-        else:
-            self.heard = max(self.heard, entry)
-
-    def hear(self, entry: Entry, below: bool) -> None:
-        """Has it read again if the entry came after its last read."""
-        if entry > self.last and below:
-            self._room.want_later(self, COALESCE_SECONDS)
-        elif entry > self.last:
-            self._room.want(self, "event")
 
 
 class Waits:
@@ -209,7 +63,7 @@ class Waits:
         self.reader = reader
         self.begun = 0
         """How many waits have begun so far."""
-        self._groups: dict[tuple[str, str], _Group] = {}
+        self._groups: dict[tuple[str, str], Group] = {}
         self._callers: Counter[str] = Counter()
         self._count = 0
         self._held = False
@@ -274,7 +128,7 @@ class Waits:
             raise ToolFailure("actor_quota", text, retry_after_ms=5_000)
         loop = asyncio.get_running_loop()
         began = loop.time()
-        waiter = _Waiter(changed, after, met, recheck, began)
+        waiter = Waiter(changed, after, met, recheck, began + RECHECK_SECONDS * random.random())
         timer = loop.call_later(0.0 if self._held else seconds * random.uniform(_SOONER, 1.0), waiter.end)
         if hung_up is not None:
             hung_up.add_done_callback(waiter.end)
@@ -303,7 +157,7 @@ class Waits:
                     for waiter in subject.waiters:
                         waiter.end()
 
-    def want(self, subject: _Subject, why: str) -> None:
+    def want(self, subject: Subject, why: str) -> None:
         """Reads a subject soon."""
         if subject.timer is not None:
             subject.timer.cancel()
@@ -315,18 +169,18 @@ class Waits:
             name = f"waiting reads of {group.source.name}"
             group.task = asyncio.create_task(self._read(group), name=name, context=Context())
 
-    def want_later(self, subject: _Subject, seconds: float) -> None:
+    def want_later(self, subject: Subject) -> None:
         """The same after a time, unless it is read earlier."""
         if subject.timer is None:
-            subject.timer = asyncio.get_running_loop().call_later(seconds, self.want, subject, "event")
+            subject.timer = asyncio.get_running_loop().call_later(COALESCE_SECONDS, self.want, subject, "event")
 
-    def _enter(self, source: Source, project: str, key: str, waiter: _Waiter, caller: str) -> _Subject:
+    def _enter(self, source: Source, project: str, key: str, waiter: Waiter, caller: str) -> Subject:
         group = self._groups.get((source.name, project))
         if group is None:
-            group = self._groups[source.name, project] = _Group(source, project)
+            group = self._groups[source.name, project] = Group(source, project)
         subject = group.subjects.get(key)
         if subject is None:
-            subject = group.subjects[key] = _Subject(self, group, key)
+            subject = group.subjects[key] = Subject(self, group, key)
             at = self.reader.reached(project)
             if at is not None:
                 self._watch(subject, at, frozenset(source.names(key)))
@@ -341,7 +195,7 @@ class Waits:
             self._ticking = asyncio.create_task(self._tick(), name="waiting reads", context=Context())
         return subject
 
-    def _leave(self, subject: _Subject, waiter: _Waiter, caller: str) -> None:
+    def _leave(self, subject: Subject, waiter: Waiter, caller: str) -> None:
         subject.waiters.discard(waiter)
         self._count -= 1
         if caller:
@@ -360,7 +214,7 @@ class Waits:
         if not group.subjects:
             del self._groups[group.source.name, group.project]
 
-    def _watch(self, subject: _Subject, at: Cursor | None, names: frozenset[str]) -> None:
+    def _watch(self, subject: Subject, at: Cursor | None, names: frozenset[str]) -> None:
         """Watches exactly these ids."""
         if at is not None:
             for name in names - subject.names:
@@ -369,7 +223,7 @@ class Waits:
             self.reader.unwatch(subject.group.project, name, subject.told)
         subject.names = names
 
-    async def _read(self, group: _Group) -> None:
+    async def _read(self, group: Group) -> None:
         """Reads what is wanted, until nothing is."""
         while group.wanted:
             subjects = list(islice(group.wanted, _BATCH))
@@ -392,7 +246,7 @@ class Waits:
                 self._follow(subject, reading, moment)
 
     def _fail(
-        self, subjects: list[_Subject], judged: list[list[_Waiter]], failure: Exception, *, lasting: bool = False
+        self, subjects: list[Subject], judged: list[list[Waiter]], failure: Exception, *, lasting: bool = False
     ) -> None:
         """A read failed. Calls that were never answered fail with it; for others it is tried again."""
         self._warn("read", "waiting reads cannot read", reason=f"{type(failure).__name__}: {failure}")
@@ -404,7 +258,7 @@ class Waits:
             if any(not waiter.ended.done() for waiter in subject.waiters):
                 subject.group.wanted.setdefault(subject, "failure")
 
-    def _follow(self, subject: _Subject, reading: Reading | None, moment: Moment) -> None:
+    def _follow(self, subject: Subject, reading: Reading | None, moment: Moment) -> None:
         """After a read: watches what it names, and reads again if anything has happened to that since."""
         heard, subject.heard = subject.heard or START, None
         subject.reading, subject.last = reading, moment.last
@@ -426,7 +280,7 @@ class Waits:
         """Reads again what was not read for long, and checks rights."""
         loop = asyncio.get_running_loop()
         while self._count:
-            await asyncio.sleep(_TICK_SECONDS)
+            await asyncio.sleep(TICK_SECONDS)
             now = loop.time()
             for group in list(self._groups.values()):
                 for subject in list(group.subjects.values()):
@@ -438,7 +292,7 @@ class Waits:
                             await self._recheck(waiter, waiter.recheck)
 
     @staticmethod
-    async def _recheck(waiter: _Waiter, recheck: Recheck) -> None:
+    async def _recheck(waiter: Waiter, recheck: Recheck) -> None:
         try:
             await recheck()
         except Exception as failure:  # that of one caller must not end the checks of all

@@ -19,7 +19,7 @@ from msgspec import Meta
 from coordinator.errors import invalid
 from coordinator.feed import Cursor, position
 from coordinator.feed.cursor import START
-from coordinator.feed.waits import Met, Moment, Outcome, Reading, Source
+from coordinator.feed.subjects import Met, Moment, Outcome, Reading, Source
 from coordinator.toolsets.deferral import LONGEST_WAIT_MS
 from coordinator.toolsets.tool import Call, Services
 

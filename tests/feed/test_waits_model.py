@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from coordinator.feed import waits
 from coordinator.feed.cursor import Cursor, Entry
-from coordinator.feed.waits import Moment, Outcome, Reading, Recheck, Source, Waits
+from coordinator.feed.subjects import Met, Moment, Outcome, Reading, Recheck, Source
+from coordinator.feed.waits import Waits
+from coordinator.metrics.feed import WAITS_ENDED
+from tests.support.counts import counted
 
 pytestmark = pytest.mark.anyio
 
@@ -175,11 +177,10 @@ async def test_no_order_of_events_misses_a_wake_up(monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_defect_ends_the_wait_that_it_concerns_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waits, "_TICK_SECONDS", 0.001)
+    monkeypatch.setattr(waits, "TICK_SECONDS", 0.001)
     monkeypatch.setattr(waits, "RECHECK_SECONDS", 0.0)
     room, checked = Waits(World(random.Random(0))), asyncio.Event()  # type: ignore[arg-type]
-    ended: list[str] = []
-    monkeypatch.setattr(room, "_metrics", SimpleNamespace(wait_ended=ended.append, reads_waiting=bool, wait_read=bool))
+    before = counted(WAITS_ENDED, "failed")
     source = Source("model", room.reader.read, lambda key: ())  # type: ignore[attr-defined]
 
     async def broken() -> None:
@@ -188,10 +189,13 @@ async def test_a_defect_ends_the_wait_that_it_concerns_and_no_other(monkeypatch:
     async def check() -> None:
         checked.set()
 
-    def wait(recheck: Recheck) -> asyncio.Task[Outcome]:
-        return asyncio.create_task(room.wait(source, "p", "done", 1e6, recheck=recheck))
+    def judge(reading: Reading) -> bool:
+        raise RuntimeError("another defect")
 
-    defective = [wait(broken), wait(broken)]
+    def wait(recheck: Recheck, met: Met | None = None) -> asyncio.Task[Outcome]:
+        return asyncio.create_task(room.wait(source, "p", "done", 1e6, met=met, recheck=recheck))
+
+    defective = [wait(broken), wait(broken), wait(check, judge)]
     sound = wait(check)
     assert all(isinstance(one, RuntimeError) for one in await asyncio.gather(*defective, return_exceptions=True))
     checked.clear()
@@ -199,4 +203,4 @@ async def test_a_defect_ends_the_wait_that_it_concerns_and_no_other(monkeypatch:
     assert not sound.done()
     sound.cancel()
     await asyncio.gather(sound, return_exceptions=True)
-    assert ended == ["failed", "failed", "cancelled"]
+    assert counted(WAITS_ENDED, "failed") == before + len(defective)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-from coordinator.feed.waits import Met, Reading
+from coordinator.feed.subjects import Met, Reading
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import may_approve
 from coordinator.toolsets.flows.rules.spec import unpack

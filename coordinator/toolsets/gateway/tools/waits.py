@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from coordinator.feed.waits import Met, Reading
+from coordinator.feed.subjects import Met, Reading
 from coordinator.toolsets.gateway.operations import Operations
 from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.checks import Rejected

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinator.feed.cursor import entry_of, epoch_of
-from coordinator.feed.waits import Moment, Reading, Source
+from coordinator.feed.subjects import Moment, Reading, Source
 from coordinator.store import Script, Store
 from coordinator.toolsets.items.store.base import LIBRARY
 from coordinator.toolsets.waiting_reads import marked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from coordinator.errors import ToolFailure
-from coordinator.feed.waits import Met, Reading
+from coordinator.feed.subjects import Met, Reading
 from coordinator.toolsets.sessions.store.sessions import SessionStore, State, StatusDetail
 from coordinator.toolsets.waiting_reads import WaitingReads, version
 
