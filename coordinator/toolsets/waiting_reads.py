@@ -71,7 +71,7 @@ def check(wait_ms: int | None, wait_for: str | None, after: str | None, allowed:
     if wait_for is None:
         raise invalid("waitFor", f"must be given with waitMs; allowed: {shown}")
     head, colon, rest = wait_for.partition(":")
-    if head + colon not in allowed or (colon and not rest):
+    if head + colon not in allowed or (colon and not rest.strip()):
         raise invalid("waitFor", f"'{wait_for[:80]}' is not allowed; allowed: {shown}")
     if len(rest) > _LONGEST_KEY:
         raise invalid("waitFor", f"the key of a note has at most {_LONGEST_KEY} characters")

@@ -64,6 +64,8 @@ async def test_a_workflow_that_may_not_be_read_is_unknown_at_once(flows: Flows) 
             "waitFor: 'terminal' is not allowed; allowed: ended, attention, changed",
         ),
         ({"waitMs": 1, "waitFor": "changed", "after": "x"}, "after: must be waited.after of an earlier answer"),
+        ({"waitMs": 1, "waitFor": "changed", "after": "9" * 60}, "after: must be waited.after of an earlier answer"),
+        ({"waitMs": 1, "waitFor": "changed", "after": "\u0663"}, "after: must be waited.after of an earlier answer"),
         ({"after": "v0123456789abcdef"}, "after: needs waitMs"),
     ],
 )

@@ -103,6 +103,7 @@ async def test_what_is_there_already_is_answered_at_once(tools: Client) -> None:
         ),
         ({"waitMs": 1, "waitFor": "done"}, "waitFor: 'done' is not allowed; allowed: terminal, "),
         ({"waitMs": 1, "waitFor": "note:"}, "waitFor: 'note:' is not allowed"),
+        ({"waitMs": 1, "waitFor": "note: "}, "waitFor: 'note: ' is not allowed"),
         ({"waitMs": 1, "waitFor": "note:" + "k" * 201}, "waitFor: the key of a note has at most 200 characters"),
         ({"waitMs": 1, "waitFor": "terminal:x"}, "waitFor: 'terminal:x' is not allowed"),
         ({"waitFor": "terminal"}, "waitFor: needs waitMs (0 to 50000)"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 from msgspec import UNSET
 
@@ -41,6 +43,8 @@ _GET = (
     "tool null. result_json is the JSON text of what a step returned, or of its error; of the largest, only size and "
     "beginning where one answer cannot hold them all: step=<its id> shows one whole. waitMs waits for waitFor."
 )
+_PAGE = re.compile("[0-9]{1,16}")
+"""An ``after`` that is the id of a step."""
 _ID_DIGITS = 13
 """Of the id of a workflow: milliseconds."""
 
@@ -81,7 +85,7 @@ class Reads:
         if call.answer is not None:
             await decide(self._flows, call, call.answer)
         after = str(args.after or "")
-        steps_after, since = (int(after), None) if after.isdecimal() else (0, after or None)
+        steps_after, since = (int(after), None) if _PAGE.fullmatch(after) else (0, after or None)
         condition = check(args.wait_ms, args.wait_for, since, WAITS_FOR)
         result = await self._get(call, args, steps_after)  # also before a wait, because not everybody may read it
         if condition is None:
