@@ -7,8 +7,8 @@ claim the next, start it (``take_next.lua``). On the same server, a minimal pair
 (``lua/plain_claim.lua``, ``plain_complete.lua``) shows the lower bound; not on those of the trees that are compared,
 because its items would make one of them larger than the other.
 
-``--against REV`` drives the same load in turn on a checkout of that revision, with a separate store; ratios are
-medians of the rounds' ratios.
+``--against REV`` drives the same load in turn on a checkout of that revision, with a separate store. Each round starts
+new fleets; ratios are medians of the rounds' ratios.
 
 ``--all`` measures what the optional parts of calls cost together: agents that use none of them against agents that
 use all of them, in turn, each on a store of its own with the same items. Every second item depends on the one before
@@ -241,44 +241,64 @@ def main(*arguments: str) -> None:
         _compare_all(rounds, items, agents, against)
         return
     with contextlib.ExitStack() as stack:
-        here, _ = stack.enter_context(_side(HERE, None))
-        together, together_url = stack.enter_context(_side(TOGETHER, None))
-        sides = [here]
+        trees: dict[str, Path | None] = {HERE: None}
         if against is not None:
-            sides.append(stack.enter_context(_side(against, stack.enter_context(_checkout(against))))[0])
-        plain = PlainCalls("bare")
-        plain.fill(together_url, (rounds + 1) * items)
-        bare = Cycles(together_url, plain, agents)
-        stack.callback(bare.close)
-        found: dict[str, list[Cost]] = {name: [] for name in (*(side.name for side in sides), TOGETHER, BARE)}
-        for number in range(rounds + 1):
-            for side in sides if number % 2 else reversed(sides):
-                found[side.name].append(measure(side, items, agents))
-            _fill(together, items)
-            before = cpu_us(together.store)
-            if uvloop.run(_take_together(together_url, agents)) != items:
-                raise RuntimeError(f"{TOGETHER}: not all of {items} items were completed")
-            found[TOGETHER].append(Cost((cpu_us(together.store) - before) / items, 0))
-            before = cpu_us(together.store)
-            bare.run(items)
-            found[BARE].append(Cost((cpu_us(together.store) - before) / items, 0))
-    for costs in found.values():
-        del costs[0]  # the first round warms up
+            trees[against] = stack.enter_context(_checkout(against))
+        found: dict[str, list[Cost]] = {name: [] for name in (*trees, *_STORE_ONLY)}
+        for number in range(rounds):
+            _measure_sides(found, trees, number, items, agents)
+            _measure_store(found, items, agents)
     _report(found, f"{items:,} items, {agents} agents, median of {rounds} rounds")
+
+
+def _measure_sides(
+    found: dict[str, list[Cost]],
+    trees: dict[str, Path | None],
+    number: int,
+    items: int,
+    agents: int,
+    pairs: bool = False,
+) -> None:
+    """One round on new fleets: the costs of one process differ from those of another by a tenth, for as long as it
+    lives."""
+    names = list(trees) if number % 2 else [*reversed(trees)]
+    with contextlib.ExitStack() as stack:
+        sides = [stack.enter_context(_side(name, trees[name]))[0] for name in names]
+        for side in sides:
+            measure(side, items // 4, agents, pairs)  # warms up
+        for side in sides:
+            found[side.name].append(measure(side, items, agents, pairs))
+
+
+def _measure_store(found: dict[str, list[Cost]], items: int, agents: int) -> None:
+    """The same items with one call of the store for each, and with bare scripts."""
+    with _side(TOGETHER, None) as (side, url):
+        _fill(side, items // 4)
+        uvloop.run(_take_together(url, agents))  # warms up
+        _fill(side, items)
+        before = cpu_us(side.store)
+        if uvloop.run(_take_together(url, agents)) != items:
+            raise RuntimeError(f"{TOGETHER}: not all of {items} items were completed")
+        found[TOGETHER].append(Cost((cpu_us(side.store) - before) / items, 0))
+        plain = PlainCalls("bare")
+        plain.fill(url, 2 * items)
+        bare = Cycles(url, plain, agents)
+        bare.run(items)  # warms up
+        before = cpu_us(side.store)
+        bare.run(items)
+        found[BARE].append(Cost((cpu_us(side.store) - before) / items, 0))
+        bare.close()
 
 
 def _compare_all(rounds: int, items: int, agents: int, against: str | None) -> None:
     """Agents that use the optional parts of calls beside agents that do not."""
     with contextlib.ExitStack() as stack:
-        sides = [stack.enter_context(_side(name, None))[0] for name in (EVERYTHING, NOTHING)]
+        trees: dict[str, Path | None] = {EVERYTHING: None, NOTHING: None}
         if against is not None:
-            sides.append(stack.enter_context(_side(against, stack.enter_context(_checkout(against))))[0])
-        found: dict[str, list[Cost]] = {side.name: [] for side in sides}
-        for number in range(rounds + 1):
-            for side in sides if number % 2 else reversed(sides):
-                cost = measure(side, items, agents, pairs=True)
-                if number:  # the first round warms up
-                    found[side.name].append(cost)
+            trees[against] = stack.enter_context(_checkout(against))
+        found: dict[str, list[Cost]] = {name: [] for name in trees}
+        for number in range(rounds):
+            _measure_sides(found, trees, number, items, agents, pairs=True)
     title = f"{items:,} items, every second one dependent on another, {agents} agents, median of {rounds} rounds"
     _report(found, title, EVERYTHING)
     console.print("goal: all of it <= 1.25x of the store's CPU before there was any of it\n")
