@@ -11,7 +11,7 @@ QUESTIONS = Metric(
     "Questions to the people behind clients (elicitation), and their answers. repeated: asked again, because the form "
     "was not filled in; refused: the state that came back was not one for the call, or too old.",
     (
-        Label("tool", limit=100),
+        Label("tool", limit=10),
         Label("event", ("asked", "accept", "decline", "cancel", "repeated", "refused")),
     ),
 )

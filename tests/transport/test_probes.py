@@ -295,7 +295,6 @@ async def test_endpoints_take_post_only(front: FrontEnd, method: str) -> None:
         (b"[]", -32600),
         (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
         (b'{"jsonrpc":"2.0","id":1,"result":{}}', -32600),
-        (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', -32600),
         (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),
         (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600),
         (b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', -32600),
@@ -306,6 +305,12 @@ async def test_endpoints_take_post_only(front: FrontEnd, method: str) -> None:
 async def test_a_body_must_be_one_message(front: FrontEnd, body: bytes, code: int) -> None:
     headers, _ = modern("tools/call", ADD)
     assert error(await post(front, (headers, body))) == (400, code, None)
+
+
+async def test_a_refused_message_is_answered_by_its_id(front: FrontEnd) -> None:
+    headers, _ = modern("tools/call", ADD)
+    body = b'{"jsonrpc":"1.0","id":1,"method":"ping"}'
+    assert error(await post(front, (headers, body))) == (400, -32600, 1)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32-be"])
