@@ -1,0 +1,188 @@
+"""Who waits for what."""
+
+from __future__ import annotations
+
+from deploy.grafana.panels import HOST, Dashboard, Panel, gauge, quantile, rate, share
+
+SHED = "coordinator_shed_total"
+CLAIMS = "coordinator_claims_total"
+HOLD = "coordinator_claim_hold_seconds"
+LOSERS = "coordinator_claim_losers"
+CONFLICTS = "coordinator_claim_conflicts_total"
+
+CONTENTION = Dashboard(
+    "fleet-contention",
+    "Fleet: contention and shedding",
+    (
+        (
+            "Admission",
+            (
+                Panel(
+                    "Limit and calls in flight",
+                    "The limit falls when the store slows down; near it, further calls wait or are shed.",
+                    "short",
+                    [
+                        (gauge("coordinator_concurrency_limit"), "limit"),
+                        (gauge("coordinator_inflight"), "in flight"),
+                        (gauge("coordinator_admission_waiting"), "waiting"),
+                    ],
+                    "SheddingForLong",
+                ),
+                Panel(
+                    "Shed by class",
+                    "The least critical calls should be shed first, critical ones never.",
+                    "reqps",
+                    [(rate(SHED, "class"), "{{class}}")],
+                    "CriticalCallsShed",
+                ),
+                Panel(
+                    "Shed by reason",
+                    "actor_quota: a few agents make too many calls; queue_timeout: too little capacity.",
+                    "reqps",
+                    [(rate(SHED, "reason"), "{{reason}}")],
+                    "SheddingForLong",
+                ),
+                Panel(
+                    "Waiting, p99",
+                    "Time that calls waited for admission.",
+                    "s",
+                    [(quantile(0.99, "coordinator_admission_queue_seconds", "class"), "{{class}}")],
+                    "SheddingForLong",
+                ),
+                Panel(
+                    "Saturation",
+                    "Calls in flight divided by the limit, of the busiest front-end of each host.",
+                    "percentunit",
+                    [(f"max by (instance) (coordinator_saturation{{{HOST}}})", "{{instance}}")],
+                    "SheddingForLong",
+                ),
+                Panel(
+                    "Breakers",
+                    "Front-ends by the state of their circuit breaker over the store.",
+                    "short",
+                    [(gauge("coordinator_store_breaker", "state"), "{{state}}")],
+                    "StoreUnavailable",
+                ),
+            ),
+        ),
+        (
+            "Claims",
+            (
+                Panel(
+                    "Claims by outcome",
+                    "Claim attempts per second.",
+                    "reqps",
+                    [(rate(CLAIMS, "outcome"), "{{outcome}}")],
+                    "HighContention",
+                ),
+                Panel(
+                    "Losers per winner",
+                    "Claims of items that others hold, for each claim that succeeded.",
+                    "short",
+                    [(share(rate(CONFLICTS, kind="busy"), rate(CLAIMS, outcome="success")), "losers")],
+                    "HighContention",
+                ),
+                Panel(
+                    "Losers per claim",
+                    "Ended claims, by the number of failed claims of others meanwhile; best none.",
+                    "short",
+                    [(rate(LOSERS + "_bucket", "le"), "{{le}}")],
+                    "HighContention",
+                    "heat",
+                ),
+                Panel(
+                    "Operations restarted",
+                    "Operations of several scripts that restarted because their reads were stale.",
+                    "ops",
+                    [(rate("coordinator_operations_restarted_total", "operation"), "{{operation}}")],
+                    "HighContention",
+                ),
+                Panel(
+                    "Collisions",
+                    "stale_fence: agents that continue with claims that they have lost.",
+                    "reqps",
+                    [(rate(CONFLICTS, "kind"), "{{kind}}")],
+                    "StaleFences",
+                ),
+                Panel(
+                    "Request ids",
+                    "replay: retried calls that were answered from the record.",
+                    "reqps",
+                    [(rate("coordinator_idempotency_total", "result"), "{{result}}")],
+                    "RequestIdsReused",
+                ),
+                Panel(
+                    "Held, p90",
+                    "Hold time of claims, by how they ended; expired: not renewed.",
+                    "s",
+                    [(quantile(0.9, HOLD, "end"), "{{end}}")],
+                    "ClaimsExpire",
+                ),
+                Panel(
+                    "Claims ended",
+                    "completed: the item was finished; released: by the agent, or for another claim; expired.",
+                    "ops",
+                    [(rate(HOLD + "_count", "end"), "{{end}}")],
+                    "ClaimsExpire",
+                ),
+            ),
+        ),
+        (
+            "Work items",
+            (
+                Panel(
+                    "Items by role",
+                    "Of all projects; terminal ones stay until they are deleted.",
+                    "short",
+                    [(f"max by (role) (coordinator_items{{{HOST}}})", "{{role}}")],
+                    "ItemsWait",
+                ),
+                Panel(
+                    "Oldest ready item",
+                    "Age of the oldest ready item: the best sign of too few agents.",
+                    "s",
+                    [(f"max (coordinator_oldest_ready_age_seconds{{{HOST}}})", "age")],
+                    "ItemsWait",
+                ),
+                Panel(
+                    "Abandoned items",
+                    "Items whose agent is gone, not taken over yet.",
+                    "short",
+                    [(f"max (coordinator_abandoned_items{{{HOST}}})", "items")],
+                    "ItemsAbandoned",
+                ),
+                Panel(
+                    "Held back",
+                    "Items in quarantine, and in back-off after a failed attempt.",
+                    "short",
+                    [
+                        (f"max (coordinator_quarantined_items{{{HOST}}})", "quarantined"),
+                        (f"max (coordinator_backoff_items{{{HOST}}})", "in back-off"),
+                    ],
+                    "ItemsQuarantined",
+                ),
+                Panel(
+                    "Attempts",
+                    "Claims per second that ended without taking the item further, by how.",
+                    "ops",
+                    [(rate("coordinator_attempts_total", "end"), "{{end}}")],
+                    "ItemsQuarantined",
+                ),
+                Panel(
+                    "Waiting agents",
+                    "Claims that wait for an item (waitMs); if items are ready, their selectors do not match.",
+                    "short",
+                    [(gauge("coordinator_agents_waiting", "instance"), "{{instance}}")],
+                    "ItemsWait",
+                ),
+                Panel(
+                    "Waited, p90",
+                    "How long claims waited for an item, by outcome; in order of arrival for each selector.",
+                    "s",
+                    [(quantile(0.9, "coordinator_claim_wait_seconds", "end"), "{{end}}")],
+                    "ItemsWait",
+                ),
+            ),
+        ),
+    ),
+)

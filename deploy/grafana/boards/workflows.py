@@ -1,0 +1,117 @@
+"""Workflows and their workers."""
+
+from __future__ import annotations
+
+from deploy.grafana.panels import HOST, Dashboard, Panel, gauge, quantile, rate
+
+STEPS = "coordinator_steps_total"
+
+WORKFLOWS = Dashboard(
+    "fleet-workflows",
+    "Fleet: workflows and workers",
+    (
+        (
+            "Workflows",
+            (
+                Panel(
+                    "Runs ended",
+                    "Flows and other runs of steps, per minute.",
+                    "short",
+                    [(f"60 * {rate('coordinator_runs_ended_total', 'kind, status')}", "{{kind}} {{status}}")],
+                    "LeasesLost",
+                ),
+                Panel(
+                    "Steps by outcome",
+                    "Attempts per second.",
+                    "ops",
+                    [(rate(STEPS, "outcome"), "{{outcome}}")],
+                    "LeasesLost",
+                ),
+                Panel(
+                    "Checkpoints",
+                    "Checkpoints of workflow sessions: yielded and answered, per minute.",
+                    "short",
+                    [(f"60 * {rate('coordinator_session_checkpoints_total', 'outcome')}", "{{outcome}}")],
+                    "CallsFail",
+                ),
+            ),
+        ),
+        (
+            "Steps",
+            (
+                Panel(
+                    "Waiting steps",
+                    "Steps that wait for a worker.",
+                    "short",
+                    [(f"max (coordinator_steps_queued{{{HOST}}})", "waiting")],
+                    "StepsStay",
+                ),
+                Panel(
+                    "Wait, p95",
+                    "From ready to taken by a worker.",
+                    "s",
+                    [(quantile(0.95, "coordinator_step_wait_seconds"), "p95")],
+                    "StepsWait",
+                ),
+                Panel(
+                    "Duration, p95",
+                    "Duration of attempts in their worker.",
+                    "s",
+                    [(quantile(0.95, "coordinator_step_duration_seconds"), "p95")],
+                    "StepsWait",
+                ),
+                Panel(
+                    "Running steps",
+                    "Steps that each worker executes now.",
+                    "short",
+                    [(gauge("coordinator_steps_running", "instance, slot"), "{{instance}} {{slot}}")],
+                    "StepsWait",
+                ),
+                Panel(
+                    "Lost",
+                    "Expired leases, late reports and restored jobs, per minute.",
+                    "short",
+                    [
+                        (f"60 * {rate('coordinator_step_leases_lost_total')}", "leases"),
+                        (f"60 * {rate('coordinator_step_reports_refused_total')}", "late reports"),
+                        (f"60 * {rate('coordinator_step_jobs_restored_total')}", "restored jobs"),
+                    ],
+                    "LeasesLost",
+                ),
+                Panel(
+                    "Workers",
+                    "Running worker processes.",
+                    "short",
+                    [(gauge("coordinator_processes", role="worker"), "workers")],
+                    "NoWorkers",
+                ),
+            ),
+        ),
+        (
+            "Gateway",
+            (
+                Panel(
+                    "Submits by result",
+                    "Submitted transitions per second; STALE_WORKFLOW_VERSION: another caller was faster.",
+                    "ops",
+                    [(rate("coordinator_gateway_submits_total", "result"), "{{result}}")],
+                    "CallsFail",
+                ),
+                Panel(
+                    "Executors, p95",
+                    "Duration of executor attempts, by kind.",
+                    "s",
+                    [(quantile(0.95, "coordinator_gateway_executor_seconds", "kind"), "{{kind}}")],
+                    "StepsWait",
+                ),
+                Panel(
+                    "Servers unavailable",
+                    "Downstream servers with imported tools that did not answer the last query.",
+                    "short",
+                    [(f"max (coordinator_gateway_servers_unavailable{{{HOST}}})", "servers")],
+                    "CallsFail",
+                ),
+            ),
+        ),
+    ),
+)
