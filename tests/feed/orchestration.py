@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import threading
 import time
 import uuid
@@ -77,7 +78,14 @@ class Orchestrator(threading.Thread):
                     self.answer = wait(client, self._root)
             except _BROKEN:
                 self.broken += 1
-                time.sleep(0.2)
+                wait_until_sync(self._is_answered, what="a front-end")
+
+    def _is_answered(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self._port)):
+                return True
+        except OSError:
+            return False
 
 
 def wait(client: Http, root: str) -> dict[str, Any]:
