@@ -14,11 +14,11 @@ import msgspec
 from coordinator.toolsets import deferral
 from coordinator.toolsets.deferral import DAY_MS, Deferral, Pending, lasts_ms
 from coordinator.toolsets.tool import Call, Reply, Tool
-from coordinator.toolsets.waiting_reads import Waited
+from coordinator.toolsets.waiting_reads import Waited, wait_ms, waits
 
 
-def deferring(tool: Tool, about: Callable[[Any], str] = lambda _: "") -> Tool:
-    """The tool, whose waits become tasks of clients that ask later for results.
+def waiting_read(tool: Tool, about: Callable[[Any], str] = lambda _: "") -> Tool:
+    """The tool, which may wait, and whose waits become tasks of clients that ask later for results.
 
     Args:
         about: takes arguments of the tool; as ``Deferral.about``.
@@ -47,7 +47,10 @@ def deferring(tool: Tool, about: Callable[[Any], str] = lambda _: "") -> Tool:
             return result
         return result if waited.met or waited.ms >= lasts_ms(args.wait_ms) else _pending(state, result)
 
-    return replace(tool, handler=begin, deferral=Deferral(wait, read, about=lambda state: about(state.arguments)))
+    found = Deferral(wait, read, about=lambda state: about(state.arguments))
+    return replace(
+        tool, handler=begin, deferral=found, waits=waits, wait_ms=wait_ms, parks=True, only_looks=True, read_only=True
+    )
 
 
 def _waited(result: Any) -> Waited | None:

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from coordinator.errors import invalid
 from coordinator.toolsets import pages
-from coordinator.toolsets.deferred_reads import deferring
+from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.flows.contract.base import WORKFLOW_STATUSES
 from coordinator.toolsets.flows.contract.reads import (
     MAX_LIMIT,
@@ -27,7 +27,7 @@ from coordinator.toolsets.flows.tools.shared import admitted, approver_roles, un
 from coordinator.toolsets.flows.tools.waits import WAITS_FOR, WatchedFlows, met
 from coordinator.toolsets.questions import Question
 from coordinator.toolsets.tool import Call, Complete, Completed, Criticality, Reply, Tool
-from coordinator.toolsets.waiting_reads import WaitingReads, check, wait_ms, waited, waits
+from coordinator.toolsets.waiting_reads import WaitingReads, check, waited
 
 _LIST = (
     "List workflows with their status, newest first. A list that looks for few among very many may stop before it has "
@@ -144,19 +144,14 @@ def tools(flows: FlowStore, waiting: WaitingReads) -> tuple[Tool, ...]:
             idempotent=True,
             criticality=Criticality.SHEDDABLE,
         ),
-        deferring(
+        waiting_read(
             Tool(
                 "workflow_get",
                 _GET,
                 WorkflowGet,
                 (Workflow,),
                 handle.workflow_get,
-                read_only=True,
                 idempotent=True,
-                waits=waits,
-                wait_ms=wait_ms,
-                parks=True,
-                only_looks=True,
                 asks=True,
                 result_chars=_WHOLE_CHARS,
             ),

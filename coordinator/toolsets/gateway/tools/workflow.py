@@ -9,7 +9,7 @@ import msgspec
 from coordinator.settings.gateway.model import PROXY
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.deferral import Deferral, Pending, Stopped
-from coordinator.toolsets.deferred_reads import deferring
+from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.gateway.contract.base import Link
 from coordinator.toolsets.gateway.contract.workflow import Get, Start, Submit, WorkflowAnswer
 from coordinator.toolsets.gateway.durations import Key
@@ -28,7 +28,7 @@ from coordinator.toolsets.questions import VIA_CLIENT, Question
 from coordinator.toolsets.questions import Answer as Answered
 from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
-from coordinator.toolsets.waiting_reads import Waited, check, wait_ms, waited, waits
+from coordinator.toolsets.waiting_reads import Waited, check, waited
 
 _START = (
     "Start a workflow at its initial state. To use a single capability, pass definitionId proxy_default and input "
@@ -340,19 +340,14 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
             open_world=True,
             refusal=refusal,
         ),
-        deferring(
+        waiting_read(
             Tool(
                 "workflow.get",
                 _GET,
                 Get,
                 (WorkflowAnswer,),
                 handle.get,
-                read_only=True,
                 idempotent=True,
-                waits=waits,
-                wait_ms=wait_ms,
-                parks=True,
-                only_looks=True,
                 asks=True,
                 refusal=refusal,
             ),

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets import pages
-from coordinator.toolsets.deferred_reads import deferring
+from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.items.contract.agents import AgentsResult
 from coordinator.toolsets.items.contract.context import (
     AbandonedItem,
@@ -47,7 +47,7 @@ from coordinator.toolsets.items.tools.included import add_to, rendered
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
-from coordinator.toolsets.waiting_reads import WaitingReads, check, wait_ms, waited, waits
+from coordinator.toolsets.waiting_reads import WaitingReads, check, waited
 
 _ADMIN = "items.admin"
 """The permission to see who holds which item."""
@@ -258,19 +258,14 @@ def tools(store: ContextStore, watched: WatchedItems, waiting: WaitingReads) -> 
     """The tool."""
     handle = Contexts(store, watched, waiting)
     return (
-        deferring(
+        waiting_read(
             Tool(
                 "get_context",
                 _DESCRIPTION,
                 GetContext,
                 (ItemContextResult, FullContextResult, SessionResumeResult, HealthCheckResult, AgentsResult),
                 handle.get_context,
-                read_only=True,
                 idempotent=True,
-                waits=waits,
-                wait_ms=wait_ms,
-                parks=True,
-                only_looks=True,
                 criticality=_weigh,
                 result_chars=RESULT_CHARS,
             ),

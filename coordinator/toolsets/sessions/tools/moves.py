@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType, msgpack
 
 from coordinator.definitions import TERMINALS, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.deferred_reads import deferring
+from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.sessions.contract import arguments as limits
 from coordinator.toolsets.sessions.contract.arguments import BySession, GetStatus, GetTrace, NextActivity
 from coordinator.toolsets.sessions.contract.results import (
@@ -31,7 +31,7 @@ from coordinator.toolsets.sessions.store.sessions import Cut, State, StatusDetai
 from coordinator.toolsets.sessions.tools.backend import Backend, behind, drifted, in_json, loaded, meta, refuse
 from coordinator.toolsets.sessions.tools.waits import WAITS_FOR, WatchedSessions, met
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
-from coordinator.toolsets.waiting_reads import check, wait_ms, waited, waits
+from coordinator.toolsets.waiting_reads import check, waited
 
 _NEXT = (
     "The orchestrator's tool: validates the transition to another activity, makes it, and returns the new token; in "
@@ -186,18 +186,13 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
     handle = Moves(backend)
     return (
         Tool("next_activity", _NEXT, NextActivity, (Moved,), handle.next_activity, criticality=Criticality.CRITICAL),
-        deferring(
+        waiting_read(
             Tool(
                 "get_workflow_status",
                 _STATUS,
                 GetStatus,
                 (Status,),
                 handle.get_workflow_status,
-                read_only=True,
-                waits=waits,
-                wait_ms=wait_ms,
-                parks=True,
-                only_looks=True,
             ),
             lambda args: f"sessions/{tokens.decode_unsigned(args.session_token).sid}",
         ),
