@@ -3,24 +3,21 @@
 Connects the listeners to one front-end (a core of its own) as event streams of one project, changes items at 10
 events/s, and prints the front-end's CPU time per delivery (without that of the changes themselves), its memory per
 listener, and the time from commit to listener, by the one clock of this machine. Then it calls ``claim_item`` over 32
-connections with and without 1,000 listeners to another tree, in turn, and prints the ratio. Needs wrk for that. In
-between it measures waiting reads (``benchmarks.waits``).
+connections with and without 1,000 listeners to another tree, in turn, for a second each, and prints the ratio. Needs
+wrk for that. In between it measures waiting reads (``benchmarks.waits``).
 
     python -m benchmarks feed [LISTENERS] [SECONDS] [ROUNDS]
-    python -m benchmarks feed 1000 20 5
+    python -m benchmarks feed 1000 20 15
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from statistics import median
 from typing import cast
-
-import uvloop
 
 from benchmarks.frontend import CONNECTIONS, Server, create_items, measure
 from benchmarks.support import (
@@ -33,6 +30,7 @@ from benchmarks.support import (
     cpu_us,
     embedded,
     front_end,
+    in_thread,
     percentile,
     private_bytes,
     table,
@@ -71,7 +69,7 @@ class _Listener(asyncio.Protocol):
 
 
 class Listeners:
-    """Connected streams, in a thread of this process."""
+    """Connected streams."""
 
     def __init__(self) -> None:
         self.transports: list[asyncio.Transport] = []
@@ -79,39 +77,23 @@ class Listeners:
         """Of each event and listener, in ms."""
         self.lost = 0
 
-    @contextlib.contextmanager
-    def connected(self, port: int, count: int, query: str = "") -> Iterator[None]:
+    @contextlib.asynccontextmanager
+    async def connected(self, port: int, count: int, query: str = "") -> AsyncIterator[None]:
         """Connects so many; they stay until the block ends."""
-        loop, ready, stop = uvloop.new_event_loop(), threading.Event(), asyncio.Event()
+        loop, made = asyncio.get_running_loop(), list[_Listener]()
         request = f"GET /feed/default{query} HTTP/1.1\r\nhost: 127.0.0.1\r\naccept: text/event-stream\r\n\r\n".encode()
-
-        async def run() -> None:
-            made: list[_Listener] = []
-            for start in range(0, count, _CONNECT_AT_ONCE):
-                some = [
-                    await loop.create_connection(lambda: _Listener(self, request), "127.0.0.1", port)
-                    for _ in range(start, min(start + _CONNECT_AT_ONCE, count))
-                ]
-                made += [protocol for _, protocol in some]
-                await asyncio.gather(*(protocol.ready for _, protocol in some))
-            ready.set()
-            await stop.wait()
-            for transport in self.transports:
-                transport.abort()
-
-        thread = threading.Thread(target=lambda: loop.run_until_complete(run()), name="listeners")
-        thread.start()
-        if not ready.wait(120):
-            raise Failed("the listeners did not connect")
-        try:
-            yield
-        finally:
-            lost = self.lost
-            loop.call_soon_threadsafe(stop.set)
-            thread.join()
-            loop.close()
-            if lost:
-                raise Failed(f"{lost} listeners were cut off")
+        for start in range(0, count, _CONNECT_AT_ONCE):
+            some = [
+                await loop.create_connection(lambda: _Listener(self, request), "127.0.0.1", port)
+                for _ in range(start, min(start + _CONNECT_AT_ONCE, count))
+            ]
+            made += [protocol for _, protocol in some]
+            await asyncio.gather(*(protocol.ready for _, protocol in some))
+        yield
+        if self.lost:
+            raise Failed(f"{self.lost} listeners were cut off")
+        for transport in self.transports:
+            transport.abort()
 
 
 def _change(port: int, items: list[str], seconds: float) -> int:
@@ -132,7 +114,7 @@ def _deliveries(front: FrontEnd, items: list[str], count: int, seconds: float) -
     _change(front.port, items, seconds)
     alone = cpu_us(front.pid) - idle  # what the changes cost without listeners
     listeners, before = Listeners(), private_bytes(front.pid)
-    with listeners.connected(front.port, count):
+    with in_thread(listeners.connected(front.port, count)):
         each = (private_bytes(front.pid) - before) / count
         began = cpu_us(front.pid)
         made = _change(front.port, items, seconds)
@@ -161,11 +143,11 @@ def _claims(front: FrontEnd, items: list[str], root: str, count: int, rounds: in
         listeners = Listeners()
 
         def with_listeners(listeners: Listeners = listeners) -> float:
-            with listeners.connected(front.port, count, f"?root={root}"):
-                return measure(server, items, 3).load.per_second
+            with in_thread(listeners.connected(front.port, count, f"?root={root}")):
+                return measure(server, items, 1).load.per_second
 
         def without() -> float:
-            return measure(server, items, 3).load.per_second
+            return measure(server, items, 1).load.per_second
 
         order = (with_listeners, without) if number % 2 else (without, with_listeners)
         found = {call.__name__: call() for call in order}
@@ -177,7 +159,7 @@ def _claims(front: FrontEnd, items: list[str], root: str, count: int, rounds: in
     )
 
 
-def main(listeners: str = "1000", seconds: str = "10", rounds: str = "3") -> None:
+def main(listeners: str = "1000", seconds: str = "10", rounds: str = "15") -> None:
     """Runs the measurements."""
     with contextlib.ExitStack() as stack:
         give_core = stack.enter_context(core_kept_free())

@@ -16,10 +16,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from anyio.from_thread import start_blocking_portal
 from rich.console import Console
 from rich.table import Table
 
@@ -34,6 +36,17 @@ HEADERS = {
     "mcp-protocol-version": "2025-06-18",
 }
 """Headers of a request that calls a tool."""
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def in_thread(context: AbstractAsyncContextManager[T]) -> Iterator[T]:
+    """Keeps a context open in the event loop of a thread until the block ends."""
+    with (
+        start_blocking_portal(backend_options={"use_uvloop": True}) as portal,
+        portal.wrap_async_context_manager(context) as value,
+    ):
+        yield value
 
 
 @contextlib.contextmanager

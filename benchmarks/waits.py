@@ -11,15 +11,14 @@ import http.client
 import re
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from statistics import median
 from typing import cast
 
 import msgspec
-import uvloop
 
-from benchmarks.support import Failed, FrontEnd, ToolCalls, cpu_us, percentile, private_bytes, table
+from benchmarks.support import Failed, FrontEnd, ToolCalls, cpu_us, in_thread, percentile, private_bytes, table
 
 _CONNECT_AT_ONCE = 100
 _WAIT_MS = 50_000
@@ -61,33 +60,19 @@ def _request(item: str, wait_ms: int) -> bytes:
     return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
 
 
-@contextmanager
-def _waiting(port: int, items: list[str]) -> Iterator[list[_Caller]]:
-    """A call that waits for each of these items, in a thread of this process, until the block ends."""
-    loop, ready, stop, callers = uvloop.new_event_loop(), threading.Event(), asyncio.Event(), list[_Caller]()
-
-    async def run() -> None:
-        for start in range(0, len(items), _CONNECT_AT_ONCE):
-            some = [_Caller((_request(one, 0), _request(one, _WAIT_MS))) for one in items[start:][:_CONNECT_AT_ONCE]]
-            for caller in some:
-                await loop.create_connection(lambda: caller, "127.0.0.1", port)  # noqa: B023
-            callers.extend(some)
-            await asyncio.gather(*(one.waits for one in some))
-        ready.set()
-        await stop.wait()
-        for one in callers:
-            one.abort()
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run()), name="waiting reads")
-    thread.start()
-    if not ready.wait(120):
-        raise Failed("the calls did not begin to wait")
-    try:
-        yield callers
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
+@asynccontextmanager
+async def _waiting(port: int, items: list[str]) -> AsyncIterator[list[_Caller]]:
+    """A call that waits for each of these items."""
+    loop, callers = asyncio.get_running_loop(), list[_Caller]()
+    for start in range(0, len(items), _CONNECT_AT_ONCE):
+        some = [_Caller((_request(one, 0), _request(one, _WAIT_MS))) for one in items[start:][:_CONNECT_AT_ONCE]]
+        for caller in some:
+            await loop.create_connection(lambda: caller, "127.0.0.1", port)  # noqa: B023
+        callers.extend(some)
+        await asyncio.gather(*(one.waits for one in some))
+    yield callers
+    for one in callers:
+        one.abort()
 
 
 def _metric(port: int, name: str) -> float:
@@ -109,7 +94,7 @@ def _settle(port: int, count: int) -> None:
 def idle(front: FrontEnd, items: list[str], seconds: float) -> None:
     """Measures the calls while nothing happens to what they wait for."""
     before, count = private_bytes(front.pid), len(items)
-    with _waiting(front.port, items) as callers:
+    with in_thread(_waiting(front.port, items)) as callers:
         _settle(front.port, count)
         memory = private_bytes(front.pid) - before
         reads, began, spent = _metric(front.port, _READS), time.monotonic(), cpu_us(front.pid)
