@@ -146,6 +146,7 @@ WORKFLOW = "1764131594123"
 BEFORE = {"flows resume": ("pause",), "flows retry": ("cancel",)}
 """What is done to a workflow before."""
 PREPARED = {
+    "agents undrain": COMMANDS["agents drain"].examples,
     "token list": COMMANDS["token create"].examples,
     "token revoke": COMMANDS["token create"].examples,
 }

@@ -67,14 +67,14 @@ async def test_items_are_worked_off_one_call_each(tools: Client) -> None:
 
 
 async def test_where_the_completion_is_refused_nothing_is_claimed(tools: Client) -> None:
-    first, second = await tools.add(), await tools.add()
+    items = await tools.add_many(2)
     mine = await take(tools)
     assert mine.claim
     refused = await take(tools, after=with_older_fence(mine))
     assert refused.completion
     assert refused.completion.reason == "stale_fence"
     assert (refused.claim, refused.start) == (False, False)
-    assert [await role(tools, item) for item in (first, second)] == ["work", "queue"]
+    assert [await role(tools, item) for item in items] == ["work", "queue"]
 
 
 def with_older_fence(taken: Taken) -> Taken:
