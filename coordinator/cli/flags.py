@@ -5,8 +5,8 @@
 
 The command's own parameters are unchanged; ``--config`` and one flag per setting are added after them. Its help page
 lists the common flags (``LISTED``), each with the first sentence of the setting's description. Flags are passed on as
-text, so that values from all sources are converted and rejected in one place, with the same messages. Checks of flags
-that several commands share are also here.
+text, so that values from all sources are converted and rejected in one place, with the same messages. FLEET_PROJECT
+stands for ``--project`` where this has the default project. Checks of flags that several commands share are also here.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from cyclopts import Group, Parameter
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.sound import sound
 from coordinator.errors import that_exist
-from coordinator.settings import LoadedSettings, Settings, load_settings
+from coordinator.settings import PROJECT_VARIABLE, LoadedSettings, Settings, load_settings
 from coordinator.settings.fields import Field, bare, fields_of, is_list
-from coordinator.store.keys import PROJECT
+from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
 
 P = ParamSpec("P")
 
@@ -71,6 +71,8 @@ def with_settings(
         def run(*args: Any, config: Path | None = None, **kwargs: Any) -> int:
             flags = {field.name: kwargs.pop(field.name, None) for field in fields}
             loaded = sound(load_settings(flags, os.environ, config))
+            if project == DEFAULT_PROJECT and (named := os.environ.get(PROJECT_VARIABLE)):
+                kwargs.setdefault("project", named)
             check_listed(loaded.settings, kwargs.get("project", project))
             return command(loaded, *args, **kwargs)
 

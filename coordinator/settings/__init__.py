@@ -15,15 +15,29 @@ variable, ``FLEET_SECTION_FIELD``, but no flag), or a mapping or list of structs
 """
 
 from coordinator.settings.example import example_yaml
-from coordinator.settings.load import INTERNAL_ENVIRONMENT, TOKEN_VARIABLE, LoadedSettings, load, load_settings
+from coordinator.settings.load import (
+    AGENT_VARIABLE,
+    INTERNAL_ENVIRONMENT,
+    ITEM_VARIABLE,
+    PROJECT_VARIABLE,
+    TOKEN_VARIABLE,
+    URL_VARIABLE,
+    LoadedSettings,
+    load,
+    load_settings,
+)
 from coordinator.settings.model import Settings
 from coordinator.settings.problems import SettingsError
 from coordinator.settings.redact import redacted
 from coordinator.settings.reload import config_version, needing_restart, settings_digest, taken_over
 
 __all__ = [
+    "AGENT_VARIABLE",
     "INTERNAL_ENVIRONMENT",
+    "ITEM_VARIABLE",
+    "PROJECT_VARIABLE",
     "TOKEN_VARIABLE",
+    "URL_VARIABLE",
     "LoadedSettings",
     "Settings",
     "SettingsError",

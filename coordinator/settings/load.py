@@ -26,13 +26,27 @@ if TYPE_CHECKING:
 CONFIG_VARIABLE = "FLEET_CONFIG"
 TOKEN_VARIABLE = "FLEET_TOKEN"  # noqa: S105 (the name of a variable)
 """The variable with the credential of a client, for commands that act for it (as MCP defines it for stdio)."""
+URL_VARIABLE = "FLEET_URL"
+PROJECT_VARIABLE = "FLEET_PROJECT"
+AGENT_VARIABLE = "FLEET_AGENT"
+ITEM_VARIABLE = "FLEET_ITEM_ID"
 
 INTERNAL_ENVIRONMENT: dict[str, str] = {
     CONFIG_VARIABLE: "path of the YAML file, unless --config gives it",
     "FLEET_METRICS_DIR": "directory that the processes of one fleet share their metrics in, if not in data_dir",
     "FLEET_REDIS_PASSWORD": "password for redis_url, kept out of the URL and so out of process listings",
     "FLEET_REDIS_SERVER": "binary to run as the embedded Redis",
-    TOKEN_VARIABLE: "bearer token of the one client that `fleet stdio` serves, and of `fleet top`",
+    TOKEN_VARIABLE: "bearer token of the one client that `fleet stdio` serves, and of commands that call a fleet",
+    # What commands that call a fleet take, unless a flag says otherwise.
+    URL_VARIABLE: "base URL of the fleet",
+    PROJECT_VARIABLE: "project, also of every other command that has --project",
+    AGENT_VARIABLE: "id of the agent that acts",
+    # What `fleet run` tells the command that works on an item, and so every `fleet` command that this one starts.
+    ITEM_VARIABLE: "the item; `fleet items` takes it where an id is written as a dot",
+    "FLEET_WORKSPACE": "directory of the work",
+    "FLEET_RESULT_FILE": "where the command writes the result",
+    "FLEET_MCP_CONFIG": "path of the MCP configuration with the server entry of this claim",
+    "FLEET_RUN": "id of the attempt, by which its processes are found",
 }
 """Known variables that are not settings. Any other unknown FLEET_* variable is an error."""
 

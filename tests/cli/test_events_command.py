@@ -21,6 +21,7 @@ async def test_kept_events_are_printed(store: Store, redis_url: str, project: st
     tools = Client(store, project)
     chain = await tools.chain(1)
     await tools.advance(chain[1], "start")
+    first = chain[0]
     command = ("events", "--project", project, "--redis-url", redis_url)
     done = fleet_command(*command)
     assert done.returncode == 0, done.stderr
@@ -34,6 +35,9 @@ async def test_kept_events_are_printed(store: Store, redis_url: str, project: st
     (event,) = [json.loads(line) for line in later.stdout.splitlines()]
     assert (event["name"], event["data"]["to"]) == ("item.create", "queue")
     assert len(fleet_command(*command, "--count", "2").stdout.splitlines()) == 2
+    inherited = {"FLEET_PROJECT": project, "FLEET_ITEM_ID": first, "FLEET_URL": "http://a", "FLEET_WORKSPACE": "/"}
+    named = fleet_command("events", "--redis-url", redis_url, "--count", "2", **inherited)
+    assert len(named.stdout.splitlines()) == 2, named.stderr
     tree = fleet_command(*command, "--root", chain[0], "--kinds", "item.transition", "--after", "oldest")
     assert len(tree.stdout.splitlines()) == 2
 
