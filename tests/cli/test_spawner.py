@@ -17,7 +17,7 @@ for own_session in (True, False):
 """
 SUPERVISOR = """
 import os, subprocess, sys
-from coordinator.cli.supervision import linux, spawner
+from coordinator import linux, spawner
 
 def nowhere(place):
     raise AssertionError(f"{place} is read although nothing has exited")
@@ -66,7 +66,7 @@ print(left())
 """
 ALONE = """
 import asyncio, os, pathlib, subprocess
-from coordinator.cli.supervision import linux, spawner, supervisor
+from coordinator import linux, spawner, supervisor
 
 async def main():
     spawner.UNREAPED_SECONDS = 0.1

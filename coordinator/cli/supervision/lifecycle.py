@@ -15,7 +15,7 @@ import msgspec
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.supervision.brief import ReloadOutcome
-from coordinator.cli.supervision.linux import end_with_parent
+from coordinator.linux import end_with_parent
 
 ORPHAN_SECONDS = 2.0
 """How long a process without a supervisor lets requests in flight finish."""

@@ -17,7 +17,7 @@ from typing import IO, Protocol
 import structlog
 
 import coordinator
-from coordinator.cli.supervision.linux import ON_LINUX, adopt_orphans, ended_children
+from coordinator.linux import ON_LINUX, adopt_orphans, ended_children
 
 _log = structlog.get_logger(__name__)
 

@@ -22,8 +22,8 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.supervision import spawner
 from coordinator.cli.supervision.brief import ReloadOutcome
 from coordinator.cli.supervision.lifecycle import BEAT_SECONDS
-from coordinator.cli.supervision.linux import end_session
 from coordinator.cli.supervision.supervised import Child, Spec
+from coordinator.linux import end_session
 from coordinator.metrics import forget_gauges, recorder
 
 _log = structlog.get_logger(__name__)

@@ -22,7 +22,7 @@ from typing import NoReturn
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.supervision import child
-from coordinator.cli.supervision.linux import end_with_parent, name_process
+from coordinator.linux import end_with_parent, name_process
 
 MODULES: dict[str, tuple[str, ...]] = {
     "frontend": ("coordinator.cli.supervision.roles", "coordinator.cli.frontend"),
