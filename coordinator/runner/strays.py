@@ -1,0 +1,72 @@
+"""Finds and kills what is left of runs whose supervisor is dead."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Collection
+
+from coordinator.runner.supervisor import LINUX, send, stat_of
+
+ROUND_SECONDS = 0.2
+
+supervisors: set[int] = set()
+"""The living supervisors of this process."""
+
+
+def kill(run_ids: Collection[str]) -> list[int]:
+    """One round: kills what these runs have left, and returns the ids of processes that were found.
+
+    They are known by FLEET_RUN in their environment; what they have started is theirs, too. So are orphans that this
+    process was given, which have no other supervisor.
+    """
+    if not LINUX:
+        return []
+    found = _of(run_ids)
+    for pid, began in found.items():
+        send(pid, began, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    return sorted(found)
+
+
+def _of(run_ids: Collection[str]) -> dict[int, int]:
+    marks = [f"FLEET_RUN={run}\0".encode() for run in run_ids]
+    me, session = os.getpid(), os.getsid(0)
+    parents: dict[int, tuple[int, int]] = {}
+    found: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or (stat := stat_of(pid := int(name))) is None or pid == me:
+            continue
+        state, parent, began, _ = stat
+        if state == "Z":
+            if parent == me and pid not in supervisors and _session(pid) != session:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+            continue
+        parents[pid] = (parent, began)
+        orphan = parent == me and pid not in supervisors and _session(pid) != session
+        if orphan or any(mark in _environment(pid) for mark in marks):
+            found[pid] = began
+    above = set(found)
+    while above:
+        below = {pid for pid, (parent, _) in parents.items() if parent in above and pid not in found}
+        found |= {pid: parents[pid][1] for pid in below}
+        above = below
+    return found
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return -1
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read() + b"\0"
+    except OSError:
+        return b""
