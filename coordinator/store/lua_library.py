@@ -24,8 +24,7 @@ _GLOBALS = "redis,cmsgpack,struct,string,math,table,ipairs,pairs,next,tonumber,t
 # Local from the first call on (before, they are not there): a call reads a hundred, each by a search of three tables.
 _BEGIN = """\
 #!lua name={prefix}{digest}
-local modules={{}}
-local function require(name) return modules[name] or error('no module ' .. name) end
+local modules={{}} local m=modules
 local function register(name,flags,callback)
 redis.register_function{{function_name='{prefix}'..name..'_{digest}',flags=flags,callback=callback}}
 end

@@ -32,7 +32,7 @@ _FIELDS = ("purpose", "guarantee", "args", "reply", "errors", "writes")
 _HEADER = re.compile(r"--\[\[\n(.*?\n)--\]\]\n", re.DOTALL)
 _FIELD = re.compile(r"^(\w+):(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _ARGUMENT = re.compile(r"(run\.)?[a-z][a-z0-9_]*(\.\.\.)?")
-_REQUIRE = re.compile(r"local \w+=require '(\w+)'")
+_REQUIRE = re.compile(r"local (\w+)=require '(\w+)'")
 _NEEDLESS = re.compile(
     r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|--.*|, """
     r"""| [=~<>]?= | [<>+*/] |(?<!\d) \.\. | - (?!-)"""
@@ -83,8 +83,12 @@ def read(path: Path) -> Source:
     body = _NEEDLESS.sub(lambda found: "" if found[0].startswith("--") else found[0].strip(), text[begin:])
     numbered = enumerate(map(str.strip, body.splitlines()), start=text.count("\n", 0, begin) + 1)
     lines = [Line(code, f"{name}:{number}") for number, code in numbered if code]
-    requires = [match[1] for line in lines if (match := _REQUIRE.fullmatch(line.text))]
-    return Source(lines, requires, header)
+    used = [(match, line) for line in lines if (match := _REQUIRE.fullmatch(line.text))]
+    if used:  # one line, because a library has hundreds of them
+        names, modules = zip(*(match.groups() for match, _ in used), strict=True)
+        taken = Line(f"local {','.join(names)}={','.join(f'm.{module}' for module in modules)}", used[0][1].origin)
+        lines = [taken, *(line for line in lines if not _REQUIRE.fullmatch(line.text))]
+    return Source(lines, [match[2] for match, _ in used], header)
 
 
 def _read_header(text: str, name: str) -> tuple[Header, int]:
