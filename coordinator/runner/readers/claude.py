@@ -1,0 +1,95 @@
+"""Events of ``claude -p --output-format stream-json --verbose``; its ``json`` format is the last of them."""
+
+from __future__ import annotations
+
+import time
+
+from coordinator.runner.protocols import Trouble
+from coordinator.runner.readers.lines import EventReader, Json, money, whole, words
+
+_LIMITS = ("error_max_turns", "error_max_budget_usd", "error_max_structured_output_retries")
+
+
+class ClaudeReader(EventReader):
+    """Reads Claude Code.
+
+    A failed call of its API ends in ``subtype: success`` with ``is_error``; denied tools are told by
+    ``permission_denials`` only. A message comes in parts that repeat its usage, so usage counts once per message.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._messages: dict[str, Json] = {}
+
+    def event(self, event: Json) -> None:
+        """Takes an event."""
+        found = self._reading
+        found.session = words(event.get("session_id")) or found.session
+        match event.get("type"):
+            case "system":
+                self._system(event)
+            case "assistant":
+                self._assistant(event["message"])
+            case "rate_limit_event":
+                limit = event["rate_limit_info"]
+                if limit.get("status") == "rejected" and isinstance(limit.get("resetsAt"), int | float):
+                    found.retry_after_seconds = max(1.0, limit["resetsAt"] - time.time())
+            case "result":
+                self._result(event)
+
+    def _system(self, event: Json) -> None:
+        match event.get("subtype"):
+            case "init":
+                self._reading.usage.model = words(event.get("model")) or None
+                down = [one["name"] for one in event.get("mcp_servers", ()) if one.get("status") == "failed"]
+                self.show("started", event.get("model"), f"without MCP server {', '.join(down)}" if down else "")
+            case "api_retry":
+                self.show("retrying:", event.get("error"), event.get("error_status"))
+
+    def _assistant(self, message: Json) -> None:
+        if message.get("model") != "<synthetic>":
+            self._messages[str(message.get("id"))] = message.get("usage") or {}
+            self._sum()
+        for part in message.get("content") or ():
+            if part.get("type") == "tool_use":
+                given = part.get("input") or {}
+                self.show(part.get("name"), next((str(one) for one in given.values()), ""))
+            elif part.get("type") == "text":
+                self.show(part.get("text"))
+
+    def _sum(self) -> None:
+        """Usage so far, for runs that end without a result."""
+        usage = self._reading.usage
+        cached = [whole(one.get("cache_read_input_tokens")) for one in self._messages.values()]
+        fresh = [
+            whole(one.get("input_tokens")) + whole(one.get("cache_creation_input_tokens"))
+            for one in self._messages.values()
+        ]
+        usage.input_tokens, usage.cached_input_tokens = sum(fresh) + sum(cached), sum(cached)
+        usage.output_tokens = sum(whole(one.get("output_tokens")) for one in self._messages.values())
+        usage.turns = len(self._messages)
+
+    def _result(self, event: Json) -> None:
+        found, kind = self._reading, event.get("subtype")
+        found.finished = True
+        found.success = kind == "success" and not event.get("is_error")
+        found.text = words(event.get("result"))
+        found.usage.cost_usd = money(event.get("total_cost_usd"))
+        found.usage.turns = whole(event.get("num_turns")) or found.usage.turns
+        if models := [one for one in (event.get("modelUsage") or {}).values() if isinstance(one, dict)]:
+            cached = sum(whole(one.get("cacheReadInputTokens")) for one in models)
+            fresh = sum(whole(one.get("inputTokens")) + whole(one.get("cacheCreationInputTokens")) for one in models)
+            found.usage.input_tokens, found.usage.cached_input_tokens = fresh + cached, cached
+            found.usage.output_tokens = sum(whole(one.get("outputTokens")) for one in models)
+        for denied in event.get("permission_denials") or ():
+            self.deny(f"{denied.get('tool_name')} {next(iter((denied.get('tool_input') or {}).values()), '')}")
+        if found.success:
+            self.forgive()
+            return
+        said = "; ".join(map(str, event.get("errors") or ())) or found.text or str(kind)
+        aborted = "abort" in str(event.get("terminal_reason")) or "interrupt" in said.lower()
+        trouble: Trouble | None = "limit" if kind in _LIMITS else None
+        if aborted and not event.get("api_error_status"):
+            trouble = "interrupted"
+        self.failed(said, event.get("api_error_status"), trouble)
+        self.show("ended:", said)

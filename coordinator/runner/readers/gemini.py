@@ -1,0 +1,82 @@
+"""Events of ``gemini -o stream-json``. With ``json`` it prints one object over many lines: that is plain output."""
+
+from __future__ import annotations
+
+import msgspec
+
+from coordinator.runner.readers.lines import EventReader, Json, whole, words
+
+
+class GeminiReader(EventReader):
+    """Reads Gemini CLI. It tells no cost. Errors before the first event are on standard error, as an object or
+    as text.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._object: list[str] = []
+        """Lines of an object on standard error that is not closed yet."""
+
+    def event(self, event: Json) -> None:
+        """Takes an event."""
+        found = self._reading
+        match event.get("type"):
+            case "init":
+                found.session, found.usage.model = (
+                    words(event.get("session_id")) or None,
+                    words(event.get("model")) or None,
+                )
+                self.show("started", event.get("model"))
+            case "message":
+                if event.get("role") != "user":
+                    content = str(event.get("content") or "")
+                    found.text = found.text + content if event.get("delta") else content
+                    self.show(content)
+            case "tool_use":
+                found.text = ""  # what follows the last tool is the answer
+                self.show(event.get("tool_name"), next(iter((event.get("parameters") or {}).values()), ""))
+            case "tool_result":
+                if event.get("status") == "error":
+                    self._refused(event.get("error") or {})
+            case "error":
+                if event.get("severity") != "warning":
+                    self.failed(event.get("message"))
+                self.show(event.get("message"))
+            case "result":
+                self._result(event)
+
+    def _refused(self, error: Json) -> None:
+        said = f"{error.get('type')} {error.get('message')}"
+        if any(word in said.lower() for word in ("denied", "not_registered", "not found in registry", "policy")):
+            self.deny(error.get("message") or said)
+
+    def _result(self, event: Json) -> None:
+        found, stats = self._reading, event.get("stats") or {}
+        found.finished, found.success = True, event.get("status") == "success"
+        found.usage.input_tokens, found.usage.output_tokens = None, None
+        if "total_tokens" in stats:
+            found.usage.input_tokens = whole(stats.get("input_tokens"))
+            found.usage.output_tokens = whole(stats.get("output_tokens"))
+            found.usage.cached_input_tokens = whole(stats.get("cached"))
+        elif models := [one.get("tokens") or {} for one in (stats.get("models") or {}).values()]:
+            found.usage.input_tokens = sum(whole(one.get("prompt")) for one in models)
+            found.usage.cached_input_tokens = sum(whole(one.get("cached")) for one in models)
+            found.usage.output_tokens = sum(whole(one.get("candidates")) + whole(one.get("thoughts")) for one in models)
+        if found.success:
+            self.forgive()
+        else:
+            error = event.get("error") or {}
+            self.failed(error.get("message") or found.error or "the run failed", error.get("code"))
+
+    def noise(self, text: str) -> None:
+        """Puts the lines of an error object on standard error together."""
+        if not self._object and text.strip() != "{" and not text.lstrip().startswith('{"'):
+            return
+        self._object = [*self._object[-200:], text]
+        try:
+            error = msgspec.json.decode("\n".join(self._object).encode()).get("error") or {}
+        except msgspec.DecodeError:  # not closed yet
+            return
+        self._object = []
+        if error:
+            self.failed(error.get("message"), error.get("code"))

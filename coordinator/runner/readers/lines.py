@@ -1,0 +1,143 @@
+"""What readers share: decoding of lines, and text that fits a log line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import msgspec
+
+from coordinator.runner.protocols import Reading, Trouble
+from coordinator.runner.readers.troubles import trouble_of, wait_of
+
+Json = dict[str, Any]
+Stream = Literal["stdout", "stderr"]
+
+SHOWN = 120
+"""Characters of an event that are shown."""
+ERROR = 500
+"""Characters of an error."""
+DENIALS = 100
+"""Denials of a run that are kept."""
+_HEAD = 4_000
+"""Characters of a text that can matter for one line of it."""
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Colours and other orders to terminals."""
+
+
+def one_line(text: object, limit: int) -> str:
+    """A text on one line without control characters; longer ones end in an ellipsis."""
+    line = " ".join(_CONTROL.sub("", str(text)[:_HEAD]).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+class PlainReader:
+    """Reads output that is plain text: the text is the answer, and says neither success nor usage."""
+
+    KEPT = 20_000
+    """Characters of the end of the output that count as the answer."""
+
+    def __init__(self) -> None:
+        self._reading = Reading()
+        self._tail: list[str] = []
+        self._size = 0
+
+    def line(self, stream: Stream, line: bytes) -> None:
+        """Takes a line of output."""
+        self._reading.events += 1
+        text = line[-self.KEPT :].decode(errors="replace").rstrip()
+        if not text:
+            return
+        self._reading.shown = one_line(text, SHOWN)
+        if stream == "stderr":
+            self._reading.error = one_line(text, ERROR)
+            return
+        self._tail.append(text)
+        self._size += len(text) + 1
+        while self._size > self.KEPT and len(self._tail) > 1:
+            self._size -= len(self._tail.pop(0)) + 1
+
+    def reading(self) -> Reading:
+        """What it has read so far."""
+        self._reading.text = "\n".join(self._tail)[-self.KEPT :]
+        return self._reading
+
+
+class EventReader:
+    """Reads one JSON object a line; a subclass takes what it knows of one in ``event``."""
+
+    def __init__(self) -> None:
+        self._reading = Reading()
+        self._stderr = ""
+        """The last line that was no event: the only word of a command line that fails before it begins."""
+
+    def line(self, stream: Stream, line: bytes) -> None:
+        """Takes a line of output; anything unknown or broken counts as an event and is passed over."""
+        self._reading.events += 1
+        event: Any = None
+        if stream == "stdout" and line[:1] == b"{":
+            try:
+                event = msgspec.json.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError):  # noise, or a line that was cut off
+                event = None
+        try:
+            if isinstance(event, dict):
+                self.event(event)
+            elif line.strip():
+                text = line[:_HEAD].decode(errors="replace")
+                self._stderr = one_line(text, ERROR) or self._stderr
+                self.noise(text)
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError):  # a known event in an unknown form
+            return
+
+    def event(self, event: Json) -> None:
+        """Takes an event."""
+        raise NotImplementedError
+
+    def noise(self, text: str) -> None:
+        """Takes a line that is no event."""
+
+    def reading(self) -> Reading:
+        """What it has read so far."""
+        if self._stderr and not self._reading.error and not self._reading.success:
+            self._reading.error = self._stderr
+        return self._reading
+
+    # --- for subclasses
+
+    def show(self, *parts: object) -> None:
+        """Sets what is shown of the last event."""
+        self._reading.shown = one_line(" ".join(str(part) for part in parts if part), SHOWN)
+
+    def failed(self, message: object, status: object = None, trouble: Trouble | None = None) -> None:
+        """Records an error; its kind is read from an HTTP status, else from its words."""
+        found = self._reading
+        found.error = one_line(message, ERROR)
+        code = status if isinstance(status, int) and not isinstance(status, bool) else None
+        found.trouble = trouble or trouble_of(str(message)[:_HEAD], code)
+        found.retry_after_seconds = wait_of(str(message)[:_HEAD]) or found.retry_after_seconds
+
+    def forgive(self) -> None:
+        """Drops an error that the agent got over."""
+        self._reading.error, self._reading.trouble, self._reading.retry_after_seconds = "", None, None
+
+    def deny(self, what: object) -> None:
+        """Records what was not permitted."""
+        if len(self._reading.denials) < DENIALS:
+            self._reading.denials += (one_line(what, SHOWN),)
+
+
+def words(value: object) -> str:
+    """A text; empty for what is none."""
+    return value if isinstance(value, str) else ""
+
+
+def whole(value: object) -> int:
+    """A count of tokens; 0 for what is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def money(value: object) -> float | None:
+    """A sum of money; None for what is none."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and 0 <= value < 1e9 else None  # type: ignore[arg-type,operator]

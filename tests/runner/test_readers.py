@@ -1,0 +1,261 @@
+"""Readers of agents' output, over streams that the real command lines have written to a stand-in of their models."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.runner.protocols import Reader, Reading
+from coordinator.runner.readers import ClaudeReader, CodexReader, GeminiReader, OpencodeReader, PlainReader
+from coordinator.runner.readers.troubles import trouble_of, wait_of
+
+STREAMS = Path(__file__).parent / "streams"
+READERS: dict[str, type[Any]] = {
+    "claude": ClaudeReader,
+    "codex": CodexReader,
+    "gemini": GeminiReader,
+    "opencode": OpencodeReader,
+}
+
+
+def read(reader: Reader, stdout: str | bytes = b"", stderr: str = "") -> Reading:
+    for said in stderr.splitlines():
+        reader.line("stderr", said.encode())
+    for line in (stdout if isinstance(stdout, bytes) else stdout.encode()).split(b"\n"):
+        reader.line("stdout", line)
+    return reader.reading()
+
+
+def recorded(name: str) -> Reading:
+    """What the reader makes of ``<command line>-<version>-<case>.jsonl``."""
+    return read(READERS[name.partition("-")[0]](), (STREAMS / f"{name}.jsonl").read_bytes())
+
+
+def test_every_stream_is_read() -> None:
+    for stream in STREAMS.glob("*.jsonl"):
+        reading = recorded(stream.stem)
+        assert reading.session, stream
+        assert reading.events, stream
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens", "cost"),
+    [
+        ("claude-2.1.197-done", (210, 10, 40), 0.002005),
+        ("codex-0.171.0-done", (300, 15, 60), None),
+        ("gemini-0.61.0-done", (200, 10, 40), None),
+        ("opencode-1.18.33-done", (210, 10, 40), 0.0004),
+    ],
+)
+def test_a_finished_run(name: str, tokens: tuple[int, int, int], cost: float | None) -> None:
+    reading = recorded(name)
+    assert (reading.finished, reading.success, reading.trouble, reading.error) == (True, True, None, "")
+    assert reading.text == "all done"
+    assert not reading.denials
+    usage = reading.usage
+    assert (usage.input_tokens, usage.cached_input_tokens, usage.output_tokens) == tokens
+    assert usage.cost_usd == (pytest.approx(cost) if cost else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "trouble", "error"),
+    [
+        ("claude-2.1.197-unauthorized", "auth", "Failed to authenticate"),
+        ("claude-2.1.197-rate-limit", "rate_limit", "429"),
+        ("claude-2.1.197-overloaded", "provider", "529"),
+        ("claude-2.1.197-max-turns", "limit", "Reached maximum number of turns"),
+        ("claude-2.1.197-max-budget", "limit", "Reached maximum budget"),
+        ("claude-2.1.197-interrupted-in-tool", "interrupted", ""),
+        ("codex-0.171.0-401", "auth", "unexpected status 401"),
+        ("codex-0.171.0-429", "rate_limit", "429 Too Many Requests"),
+        ("codex-0.171.0-500", "provider", "high demand"),
+        ("gemini-0.61.0-400", "error", "made up"),
+        ("opencode-1.18.33-401", "auth", "made up: 401"),
+    ],
+)
+def test_a_failed_run(name: str, trouble: str, error: str) -> None:
+    reading = recorded(name)
+    assert (reading.finished, reading.success, reading.trouble) == (True, False, trouble)
+    assert error in reading.error
+    assert "\n" not in reading.error
+
+
+@pytest.mark.parametrize(
+    ("name", "denied"),
+    [
+        ("claude-2.1.197-denied", "Bash curl http://127.0.0.1:1/"),
+        ("gemini-0.61.0-noshell", 'Tool "run_shell_command" not found'),
+        ("opencode-1.18.33-denied", "bash: The user rejected permission"),
+    ],
+)
+def test_what_was_denied(name: str, denied: str) -> None:
+    (found,) = recorded(name).denials
+    assert found.startswith(denied)
+
+
+def test_an_interrupted_call_of_the_model_has_no_word_of_success() -> None:
+    reading = recorded("claude-2.1.197-interrupted-in-call")
+    assert (reading.finished, reading.success) == (False, None)
+
+
+def test_a_killed_run_has_the_usage_so_far_once_per_message() -> None:
+    whole = (STREAMS / "claude-2.1.197-done.jsonl").read_text().splitlines()
+    parts = [line for line in whole if '"type":"result"' not in line]
+    usage = read(ClaudeReader(), "\n".join([*parts, *parts])).usage  # each message in two parts that repeat its usage
+    assert (usage.input_tokens, usage.cached_input_tokens, usage.turns, usage.cost_usd) == (210, 10, 2, None)
+
+
+def test_a_cost_is_told_even_of_a_run_that_failed() -> None:
+    assert recorded("claude-2.1.197-interrupted-in-tool").usage.cost_usd == pytest.approx(0.0010025)
+    assert recorded("claude-2.1.197-max-turns").usage.cost_usd == pytest.approx(0.0010025)
+
+
+def test_reconnecting_is_no_failure() -> None:
+    lines = (STREAMS / "codex-0.171.0-500.jsonl").read_text().splitlines()
+    usage = {"input_tokens": 1, "cached_input_tokens": 0, "output_tokens": 2}
+    reading = read(CodexReader(), "\n".join([*lines[:4], json.dumps({"type": "turn.completed", "usage": usage})]))
+    assert (reading.finished, reading.success, reading.trouble, reading.error) == (True, True, None, "")
+
+
+def test_a_limit_that_says_when_it_ends() -> None:
+    limit = {"status": "rejected", "resetsAt": 1e12}
+    reading = read(ClaudeReader(), json.dumps({"type": "rate_limit_event", "rate_limit_info": limit}))
+    assert (reading.retry_after_seconds or 0) > 1e9
+    headers = {"retry-after": "30", "date": "Thu, 26 Nov 2026 15:20:16 GMT"}
+    data = {"message": "slow down", "statusCode": 429, "responseHeaders": headers}
+    reading = read(OpencodeReader(), json.dumps({"type": "error", "error": {"name": "APIError", "data": data}}))
+    assert (reading.trouble, reading.retry_after_seconds) == ("rate_limit", 30)
+
+
+def test_errors_of_gemini_before_its_first_event() -> None:
+    error = json.dumps({"session_id": "1", "error": {"type": "Error", "message": "slow down", "code": 429}}, indent=2)
+    reading = read(GeminiReader(), stderr=f"Loaded cached credentials.\n{error}\n")
+    assert (reading.trouble, reading.error) == ("rate_limit", "slow down")
+    reading = read(GeminiReader(), stderr="Invalid auth method selected.")
+    assert reading.error == "Invalid auth method selected."
+
+
+def test_a_command_line_that_fails_before_it_begins() -> None:
+    said = "\x1b[31merror: unknown option '--frobnicate'\x1b[0m"
+    for reader in READERS.values():
+        reading = read(reader(), stderr=f"Warning: 256-color support not detected\n{said}\n")
+        assert (reading.finished, reading.error) == (False, "error: unknown option '--frobnicate'")
+
+
+def test_plain_output_is_the_answer() -> None:
+    reading = read(PlainReader(), "one\ntwo\n", stderr="careful\n")
+    assert (reading.text, reading.finished, reading.success, reading.error) == ("one\ntwo", False, None, "careful")
+    reading = read(PlainReader(), "a" * 30_000 + "\n" + "end")
+    assert len(reading.text) <= PlainReader.KEPT
+    assert reading.text.endswith("end")
+
+
+def test_a_line_of_10_mb_is_read_and_a_longer_one_that_was_cut_off_is_passed_over() -> None:
+    done = (STREAMS / "claude-2.1.197-done.jsonl").read_text().splitlines()
+    big = {"type": "user", "message": {"content": [{"type": "tool_result", "content": "x" * 10_000_000}]}}
+    cut = json.dumps(big)[:10_000_000]
+    reader = ClaudeReader()
+    tracemalloc.start()
+    reading = read(reader, "\n".join([done[0], json.dumps(big), cut, *done[1:]]))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (reading.success, reading.text) == (True, "all done")
+    assert kept < 1_000_000
+
+
+PIECES = st.sampled_from([line for stream in STREAMS.glob("*.jsonl") for line in stream.read_bytes().splitlines()])
+WRONG = st.sampled_from([None, 7, -1.5, True, "x", [], {}, [None], {"a": None}])
+
+
+def spoilt(line: bytes, choose: Any) -> bytes:
+    """An event in which one value, at any depth, is another."""
+    event = json.loads(line)
+    place: Any = event
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        if not keys:
+            return json.dumps(event).encode()
+        key = choose(st.sampled_from(keys))
+        if not isinstance(place[key], dict | list) or choose(st.booleans()):
+            place[key] = choose(WRONG)
+            return json.dumps(event).encode()
+        place = place[key]
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(sorted(READERS)), st.data())
+def test_no_reader_raises_and_all_that_it_says_is_well_formed(name: str, data: Any) -> None:
+    reader = READERS[name]()
+    for _ in range(data.draw(st.integers(1, 8))):
+        line = data.draw(PIECES)
+        kind = data.draw(st.sampled_from(["whole", "cut", "spoilt", "noise"]))
+        if kind == "cut":
+            line = line[: data.draw(st.integers(0, len(line)))]
+        elif kind == "spoilt":
+            line = spoilt(line, data.draw)
+        elif kind == "noise":
+            line = data.draw(st.binary(max_size=50))
+        reader.line(data.draw(st.sampled_from(["stdout", "stderr"])), line)
+    reading = reader.reading()
+    assert isinstance(reading.text, str)
+    assert isinstance(reading.finished, bool)
+    assert reading.success in (True, False, None)
+    assert len(reading.error) <= 500
+    assert len(reading.shown) <= 120
+    assert all(isinstance(one, str) for one in reading.denials)
+    assert reading.session is None or isinstance(reading.session, str)
+    usage = reading.usage
+    assert all(n is None or n >= 0 for n in (usage.input_tokens, usage.output_tokens, usage.cost_usd, usage.turns))
+
+
+@pytest.mark.parametrize(
+    ("message", "trouble"),
+    [
+        ("You've hit your usage limit. Upgrade to Pro or try again at 3:14 PM.", "rate_limit"),
+        ("Your credit balance is too low to access the API", "rate_limit"),
+        ("Quota exceeded. Check your plan and billing details.", "rate_limit"),
+        ("unexpected status 403 Forbidden: quota exceeded", "rate_limit"),
+        ("Invalid API key · Please run /login", "auth"),
+        ("Missing environment variable: `OPENAI_API_KEY`.", "auth"),
+        ("unexpected status 503 Service Unavailable", "provider"),
+        ("stream disconnected before completion: error sending request", "provider"),
+        ("connect ECONNREFUSED 127.0.0.1:1", "provider"),
+        ("unexpected status 404 Not Found", "usage"),
+        ("the tests fail on line 429 of the module", "error"),
+        ("cannot find the file", "error"),
+    ],
+)
+def test_troubles_by_their_words(message: str, trouble: str) -> None:
+    assert trouble_of(message) == trouble
+
+
+NOON = datetime(2026, 11, 26, 12, 0, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("message", "seconds"),
+    [
+        ("Please try again in 1.5s.", 1.5),
+        ("Rate limit reached. Try again in 3 days 4 hours 2 minutes.", 3 * 86_400 + 4 * 3600 + 120),
+        ("Please try again in 20ms", 0.02),
+        ("retry-after: 30", 30),
+        ("Claude AI usage limit reached|" + str(int(NOON) + 600), 600),
+        ("You've hit your limit · resets 3pm (UTC)", 3 * 3600),
+        ("You've hit your limit · resets 3:30pm (Europe/Berlin)", 2.5 * 3600),
+        ("You've hit your limit · resets 11am (UTC)", 23 * 3600),
+        ("You've hit your limit · resets Nov 28 at 1pm (UTC)", 49 * 3600),
+        ("resets 3pm (No/Where)", None),
+        ("resets Feb 31 at 1pm (UTC)", None),
+        ("try again in 99 days", None),
+        ("try again later", None),
+    ],
+)
+def test_the_wait_that_an_error_asks_for(message: str, seconds: float | None) -> None:
+    assert wait_of(message, NOON) == (pytest.approx(seconds) if seconds is not None else None)
