@@ -55,11 +55,11 @@ def _attribute(places: _Places, struct: Any, caller: Caller, path: str) -> None:
         if found is None or found is UNSET:
             _put(struct, field, CallerActor(caller.id, caller.kind))
         else:
-            if found.id and found.id != caller.id:
-                _check_slot(found.id, caller, f"{path}{name}.id")
-            _put(
-                struct, field, CallerActor(found.id or caller.id, _kind(found.kind, caller), found.parent, found.proof)
-            )
+            # A caller need not know its own id to act as a slot.
+            given = caller.id + found.id if found.id.startswith("/") else found.id or caller.id
+            if given != caller.id:
+                _check_slot(given, caller, f"{path}{name}.id")
+            _put(struct, field, CallerActor(given, _kind(found.kind, caller), found.parent, found.proof))
     for field, name, many, inner in places.parts:
         found = getattr(struct, field)
         if found is None or found is UNSET:

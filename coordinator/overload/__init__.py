@@ -14,7 +14,7 @@ front-end at twice its capacity sheds more calls than it answers. While others w
 with more than its share in progress is shed (``fairness``). Calls to a failing store are paused, and tried
 again later (``breaker``).
 
-``retries`` is the callers' side: when and how often to retry a call that was shed.
+The callers' side is ``coordinator.client.retries``: when and how often to retry a call that was shed.
 
 Nothing here does I/O: the clock, jitter and measurements are passed in.
 """

@@ -18,9 +18,9 @@ from typing import Literal, NamedTuple
 import httpx2
 
 from coordinator import __version__
+from coordinator.client.retries import retry_after
 from coordinator.identity.fetch import cause_of
 from coordinator.identity.ssrf import Refused, ResolvedUrl, SsrfGuard
-from coordinator.overload.retries import retry_after
 
 TOTAL_SECONDS = 15.0
 """From resolving the name to the status of the answer."""

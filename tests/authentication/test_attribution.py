@@ -102,6 +102,8 @@ def test_a_caller_may_act_as_one_of_its_slots() -> None:
     found = everything(Actor("agent-1/slot.2_b-3", "Subagent", "boss"))
     attribute_call(found, ME)
     assert actors(found) == [CallerActor("agent-1/slot.2_b-3", "subagent", "boss")] * 6
+    attribute_call(short := Everything(Actor("/slot-2", "user")), ME)
+    assert short.first == CallerActor("agent-1/slot-2", "user"), "a caller need not know its own id"
     longest = Everything(Actor(f"agent-1/{'a' * 64}", "user"))
     attribute_call(longest, ME)
     assert longest.first == CallerActor(f"agent-1/{'a' * 64}", "user")

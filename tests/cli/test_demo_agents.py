@@ -17,7 +17,7 @@ from coordinator.cli.demo import calls as demo_calls
 from coordinator.cli.demo.agent import Agent, Behaviour, Crash
 from coordinator.cli.demo.calls import Caller, Endpoint, Refused
 from coordinator.cli.demo.pacing import Lanes
-from coordinator.overload.retries import Retryable
+from coordinator.client.retries import Retryable
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio

@@ -20,8 +20,8 @@ import httpx2
 import msgspec
 
 from coordinator import __version__
+from coordinator.client.retries import retry_after
 from coordinator.identity.ssrf import Refused, ResolvedUrl, SsrfGuard
-from coordinator.overload.retries import retry_after
 from coordinator.settings.connections import Connection, Interpolator, hidden
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import RestCall

@@ -9,7 +9,7 @@ from typing import Any
 import mcp_types as types
 import msgspec
 
-from coordinator.overload.retries import retryable
+from coordinator.client.retries import retryable
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.toolsets.caller import Caller
 from workers.downstream.failures import CallRefused, ConnectionFailed

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.overload.retries import retryable
+from coordinator.client.retries import retryable
 from coordinator.steps.model import Failure
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from time import monotonic
 
-from coordinator.overload.retries import Budget, Retryable, RetryPolicy
+from coordinator.client.retries import Budget, Retryable, RetryPolicy
 from coordinator.steps.model import Failure, Outcome
 
 SECONDS = 20.0

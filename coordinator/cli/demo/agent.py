@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from coordinator.overload.retries import Retryable
+from coordinator.client.retries import Retryable
 
 _OFFERS = 20
 """How many items an agent asks for at once. If all agents took the best one, they would only obstruct each other."""

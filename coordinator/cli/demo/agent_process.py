@@ -19,7 +19,7 @@ import uvloop
 from coordinator.cli.demo.agent import Agent, Crash
 from coordinator.cli.demo.calls import Caller, Endpoint, Refused
 from coordinator.cli.demo.messages import Orders, Progress, encoded
-from coordinator.overload.retries import Retryable
+from coordinator.client.retries import Retryable
 
 _PROGRESS_SECONDS = 0.25
 _LAST_SECONDS = 10.0

@@ -34,7 +34,7 @@ from mcp_types.version import LATEST_MODERN_VERSION
 
 from coordinator import __version__
 from coordinator.cli.demo.pacing import Gate, Lanes
-from coordinator.overload.retries import RESERVE, Budget, Retryable, RetryPolicy, retry_after, retryable
+from coordinator.client.retries import RESERVE, Budget, Retryable, RetryPolicy, retry_after, retryable
 
 TIMEOUT_SECONDS = 60.0
 """How long one call is repeated before it fails."""

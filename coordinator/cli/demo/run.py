@@ -25,8 +25,8 @@ from coordinator.cli.demo.watch import Watch
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.stores import open_store
 from coordinator.cli.terminal import counted
+from coordinator.client.retries import Retryable
 from coordinator.errors import ToolFailure
-from coordinator.overload.retries import Retryable
 from coordinator.settings import Settings, redacted
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.overload.retries import Budget, Retryable, RetryPolicy, retry_after, retryable
+from coordinator.client.retries import Budget, Retryable, RetryPolicy, retry_after, retryable
 
 
 def clock_at(now: list[float]) -> Budget:

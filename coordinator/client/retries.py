@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 from tenacity import (
     AsyncRetrying,
@@ -23,6 +23,7 @@ from tenacity import (
 
 from coordinator.http_dates import unix_seconds
 
+T = TypeVar("T")
 JITTER = 0.25
 """The random part of a pause: up to this share of the time that the answer named."""
 RESERVE = 10.0
@@ -35,12 +36,15 @@ class Retryable(Exception):
     Args:
         reason: a word or code, for people and counters.
         after: seconds that the refusing side asked to wait; 0 if it did not say.
+        free: whether the attempt was no load for the other side, so that its repetition takes nothing of the budget.
+        why: a sentence, for people.
     """
 
-    def __init__(self, reason: str, after: float = 0.0) -> None:
-        super().__init__(reason)
+    def __init__(self, reason: str, after: float = 0.0, free: bool = False, why: str = "") -> None:
+        super().__init__(f"{reason}: {why}" if why else reason)
         self.reason = reason
         self.after = after
+        self.free = free
 
 
 def retryable(structured: Any) -> Retryable | None:
@@ -50,7 +54,10 @@ def retryable(structured: Any) -> Retryable | None:
         return None
     after = error.get("retryAfterMs")
     seconds = after / 1000 if isinstance(after, int | float) and not isinstance(after, bool) else 0.0
-    return Retryable(str(error.get("code")), seconds if 0 < seconds < math.inf else 0.0)
+    why = error.get("message")
+    return Retryable(
+        str(error.get("code")), seconds if 0 < seconds < math.inf else 0.0, why=why if isinstance(why, str) else ""
+    )
 
 
 def retry_after(value: str | None, now: float) -> float:
@@ -129,6 +136,23 @@ class RetryPolicy:
         self._noted = noted
         self._backoff = wait_random_exponential(multiplier=0.05, max=2.0)
 
+    async def run(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """The result of an attempt, repeated as ``retrying`` says. One that succeeds at once costs next to nothing."""
+        try:
+            result = await attempt()
+        except Retryable as failure:
+            failures = [failure]
+        else:
+            self._budget.call()
+            return result
+
+        async def again() -> T:
+            if failures:
+                raise failures.pop()
+            return await attempt()
+
+        return await self.retrying()(again)
+
     def retrying(self) -> AsyncRetrying:
         """For one call: ``await policy.retrying()(attempt, ...)``.
 
@@ -149,4 +173,6 @@ class RetryPolicy:
             self._noted(failure)
             asked = failure.after * random.uniform(1.0, 1.0 + JITTER)
         pause = max(asked, self._backoff(state))
+        if isinstance(failure, Retryable) and failure.free:
+            return pause
         return pause + self._budget.retry(within=self._seconds - (state.seconds_since_start or 0.0) - pause)

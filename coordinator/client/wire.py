@@ -1,0 +1,181 @@
+"""One attempt at one call: what is sent to a front-end, and what its answer means."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from coordinator.client.errors import error_of
+from coordinator.client.http import Broken, Origin, Pool, Response
+from coordinator.client.retries import Retryable, retry_after, retryable
+
+REVISION = "2025-11-25"
+_BUSY = (429, 502, 503, 504)
+_CODES = {401: "unauthenticated", 403: "permission_denied", 404: "RESOURCE_NOT_FOUND"}
+_INTERNAL = -32603
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Problem(msgspec.Struct):
+    code: int
+    message: str = ""
+
+
+class _Content(msgspec.Struct):
+    text: str = ""
+
+
+class _Result(msgspec.Struct):
+    structured: dict[str, Any] | None = msgspec.field(name="structuredContent", default=None)
+    failed: bool = msgspec.field(name="isError", default=False)
+    content: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Answer(msgspec.Struct):
+    result: _Result | None = None
+    error: _Problem | None = None
+
+
+_answer = msgspec.json.Decoder(_Answer).decode
+_texts = msgspec.json.Decoder(list[_Content]).decode
+
+
+class Wire:
+    """A fleet as seen from one event loop, with connections of its own.
+
+    Args:
+        url: of the fleet, without ``/mcp``.
+        token: a bearer token; empty: none.
+    """
+
+    def __init__(self, url: str, token: str, project: str) -> None:
+        base = url.rstrip("/")
+        self._pool = Pool(Origin.of(base))
+        self._prefix = base.split("//", 1)[1].partition("/")[2]
+        self._project = quote(project, safe="")
+        if not token.isprintable() or not token.isascii():
+            raise ValueError("the token has characters that no token has")
+        lines = [f"host: {self._pool.origin.authority}"]
+        if token:
+            lines.append(f"authorization: Bearer {token}")
+        self._lines = "\r\n".join(lines)
+        self._heads: dict[str, bytes] = {}
+
+    async def call(self, toolset: str, tool: str, arguments: Any, seconds: float) -> dict[str, Any]:
+        """The structured answer of a tool.
+
+        Args:
+            toolset: as in the path; empty: those that the fleet serves at ``/mcp``.
+            seconds: how long the attempt may take.
+
+        Raises:
+            Retryable: it may succeed when it is repeated.
+            FleetError: it was refused.
+        """
+        params = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%b,"arguments":%b}}'
+        body = params % (_encode(tool), _encode(arguments))
+        head = self._heads.get(toolset) or self._head(toolset)
+        response = await self._request(b"%b%d\r\n\r\n%b" % (head, len(body), body), seconds)
+        if response.status != 200:
+            raise _refusal(response)
+        return content(_message(response))
+
+    async def get(self, path: str, seconds: float) -> Any:
+        """The JSON at a path of the project, such as ``feed``. Raises as ``call``."""
+        start = f"GET {self._path(path)} HTTP/1.1\r\naccept: application/json\r\n{self._lines}\r\n\r\n"
+        response = await self._request(start.encode(), seconds)
+        if response.status != 200:
+            raise _refusal(response)
+        try:
+            return msgspec.json.decode(response.body)
+        except msgspec.DecodeError:
+            raise error_of("INTERNAL_ERROR", "the answer is not JSON: is this the URL of a fleet?") from None
+
+    @property
+    def project(self) -> str:
+        """The project, as it is written in a URL."""
+        return self._project
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._pool.close()
+
+    async def _request(self, message: bytes, seconds: float) -> Response:
+        try:
+            return await self._pool.request(message, seconds)
+        except Broken as broken:
+            # No load for the fleet, which is gone or new: such a retry costs no budget.
+            raise Retryable("connection" if broken.connected else "unreachable", free=True, why=str(broken)) from None
+        except TimeoutError:
+            raise Retryable("timeout", why=f"no answer for {seconds:.0f} s") from None
+
+    def _path(self, path: str) -> str:
+        return f"/{self._prefix}/{path}" if self._prefix else f"/{path}"
+
+    def _head(self, toolset: str) -> bytes:
+        endpoint = f"mcp/{toolset}" if toolset else "mcp"
+        path = self._path(endpoint if self._project == "default" else f"p/{self._project}/{endpoint}")
+        head = (
+            f"POST {path} HTTP/1.1\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\n"
+            f"mcp-protocol-version: {REVISION}\r\n{self._lines}\r\ncontent-length: "
+        )
+        return self._heads.setdefault(toolset, head.encode())
+
+
+def _message(response: Response) -> bytes:
+    """The JSON-RPC message of an answer, which a call that waited gives as a stream of events."""
+    body = response.body
+    if body.startswith(b"{"):
+        return body
+    events = body.replace(b"\r\n", b"\n").split(b"\n\n")
+    lines = [line[5:].strip() for event in events for line in event.split(b"\n") if line.startswith(b"data:")]
+    return next((line for line in reversed(lines) if line), b"")
+
+
+def content(message: bytes) -> dict[str, Any]:
+    """The structured content of an answer in JSON-RPC.
+
+    Raises:
+        Retryable, FleetError: the call failed.
+    """
+    try:
+        answer = _answer(message)
+    except msgspec.MsgspecError:
+        raise error_of("INTERNAL_ERROR", "the answer is not one of MCP: is this the URL of a fleet?") from None
+    if answer.error is not None:
+        if answer.error.code == _INTERNAL:
+            raise Retryable("server error", why=answer.error.message)
+        raise error_of("VALIDATION_ERROR", answer.error.message)
+    result = answer.result
+    if result is None:
+        raise error_of("INTERNAL_ERROR", "the answer has neither result nor error")
+    found = result.structured
+    if not result.failed:
+        return {} if found is None else found
+    failure = retryable(found)
+    if failure is not None:
+        raise failure
+    problem = (found or {}).get("error")
+    if not isinstance(problem, dict):
+        text = " ".join(one.text for one in _texts(result.content)) or "it failed without saying why"
+        raise error_of("VALIDATION_ERROR", text, found)
+    raise error_of(str(problem.get("code")), str(problem.get("message")), found)
+
+
+def _refusal(response: Response) -> Exception:
+    """What an HTTP status other than 200 means."""
+    try:
+        message = msgspec.json.decode(response.body, type=_Answer).error or _Problem(0)
+    except msgspec.MsgspecError:
+        message = _Problem(0)
+    text = message.message or f"HTTP status {response.status}"
+    if response.status in _BUSY:
+        after = retry_after(response.headers.get(b"retry-after", b"").decode("latin-1"), time.time())
+        return Retryable("busy", after, why=text)
+    if response.status >= 500:
+        return Retryable("server error", why=text)
+    return error_of(_CODES.get(response.status, "VALIDATION_ERROR"), text)
