@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
-from coordinator.toolsets.items.rules.recount import claim_of
+from coordinator.toolsets.items.rules.recount import State, state_of
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.claims import ClaimStore
@@ -30,8 +31,20 @@ async def server_time(store: Store) -> int:
 
 async def fence_of(tools: Client, item: str) -> int:
     """The fence of an item's last claim, live or not."""
-    packed = await tools.store.command("HGET", keys.item.key(tools.project, item.replace("-", "")), "h")
-    return int.from_bytes(packed[:6])
+    return (await state(tools, item)).fence
+
+
+async def state(tools: Client, item: str) -> State:
+    """The record of an item's state."""
+    record = await tools.store.command("HGET", keys.item.key(tools.project, item.replace("-", "")), "w")
+    return state_of(record.hex())
+
+
+async def set_state(tools: Client, item: str, **changes: Any) -> State:
+    """Changes parts of the record, and nothing else; returns the new one."""
+    changed = (await state(tools, item))._replace(**changes)
+    await tools.store.command("HSET", keys.item.key(tools.project, item.replace("-", "")), "w", changed.packed())
+    return changed
 
 
 async def lapse(tools: Client, item: str, ago_ms: int = 1) -> str:
@@ -39,16 +52,13 @@ async def lapse(tools: Client, item: str, ago_ms: int = 1) -> str:
 
     Returns the time at which its agent first claimed the item, which may have to be earlier now.
     """
-    inner = item.replace("-", "")
     end = await server_time(tools.store) - ago_ms
-    key = keys.item.key(tools.project, inner)
-    claim = claim_of({"h": (await tools.store.command("HGET", key, "h")).hex()})
-    assert claim is not None, "the item has no claim"
-    assert claim.expires > end, "the item has no live claim"
-    over = claim._replace(expires=end, claimed=min(claim.claimed, end), first=min(claim.first, end))
-    await tools.store.command("HSET", key, "h", over.packed())
-    await tools.store.command("ZADD", keys.leases.key(tools.project), "XX", end, claim.agent)
-    return iso(over.first)
+    held = await state(tools, item)
+    assert held.expires > end, "the item has no live claim"
+    first = min(held.first, end)
+    await set_state(tools, item, expires=end, claimed=min(held.claimed, end), first=first)
+    await tools.store.command("ZADD", keys.leases.key(tools.project), "XX", end, held.holder)
+    return iso(first)
 
 
 async def claim_for(tools: Client, agent: str, item: str, ttl_ms: int) -> None:

@@ -9,7 +9,15 @@ import redis
 
 from coordinator.store import keys
 from coordinator.store.address import parse
-from coordinator.toolsets.items.rules.recount import BAND_SPAN, CLASS_SPAN, RANK_EPOCH, STATES, Score, parsed
+from coordinator.toolsets.items.rules.recount import (
+    BAND_SPAN,
+    CLASS_SPAN,
+    RANK_EPOCH,
+    STATES,
+    Score,
+    parts_of,
+    state_of,
+)
 from tests.items.client import Client, Json
 from tests.items.moments import lapse, ms
 
@@ -36,7 +44,7 @@ WORDS = (
 
 
 def score_of(item: Score) -> int:
-    """A score composed as in scripts; ``parsed`` is the inverse."""
+    """A score composed as in scripts; ``parts_of`` is the inverse."""
     place = (item.priority << 45) + (item.complexity << 41) + item.created - RANK_EPOCH
     return (item.role * STATES + item.state) * CLASS_SPAN + place
 
@@ -45,22 +53,24 @@ def set_creation(redis_url: str, project: str, created: dict[str, int]) -> None:
     """Moves items' creation (ms by id)."""
     times = {item.replace("-", ""): time for item, time in created.items()}
     prefix = keys.project_prefix(project)
-    options = parse(redis_url).client_options() | {"decode_responses": True}
-    with redis.Redis(**options) as client, client.pipeline() as change:
-        shift: dict[str, int] = {}
+    with redis.Redis(**parse(redis_url).client_options()) as client, client.pipeline() as change:
+        shift: dict[bytes, int] = {}
         for inner, time in times.items():
-            score = parsed(str(client.hget(keys.item.key(project, inner), "w")))
-            shift[inner] = time - score.created
-            change.hset(keys.item.key(project, inner), "w", score_of(score._replace(created=time)))
+            raw: Any = client.hget(keys.item.key(project, inner), "w")
+            state = state_of(raw.hex())
+            score = parts_of(state.score)
+            shift[inner.encode()] = time - score.created
+            changed = state._replace(score=score_of(score._replace(created=time)))
+            change.hset(keys.item.key(project, inner), "w", changed.packed())
         for key in client.scan_iter(prefix + keys.ranked.suffix.encode() + b":*", count=1000):
-            members: list[tuple[str, float]] = client.zrange(key, 0, -1, withscores=True)
+            members: list[tuple[bytes, float]] = client.zrange(key, 0, -1, withscores=True)
             moved = {inner: score + shift[inner] for inner, score in members if inner in shift}
             if moved:
                 change.zadd(key, moved)
         # Bounds of ready items below an item (modules/bounds.lua) may be too low, never too high.
         for key in client.scan_iter(prefix + keys.beneath.suffix.encode() + b":*", count=1000):
-            bounds: list[tuple[str, float]] = client.zrange(key, 0, -1, withscores=True)
-            lowest = {member: (ord(member[32]) - ord("0")) * BAND_SPAN for member, _ in bounds}
+            bounds: list[tuple[bytes, float]] = client.zrange(key, 0, -1, withscores=True)
+            lowest = {member: (member[32] - ord("0")) * BAND_SPAN for member, _ in bounds}
             lowered = {member: lowest[member] for member, score in bounds if score < lowest[member] + BAND_SPAN}
             if lowered:
                 change.zadd(key, lowered)

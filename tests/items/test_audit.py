@@ -8,9 +8,9 @@ import pytest
 
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import SLICE, Report, audit
-from coordinator.toolsets.items.rules.recount import CLASS_SPAN, Claim
+from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 from tests.items.client import Client
-from tests.items.moments import lapse
+from tests.items.moments import lapse, set_state
 
 pytestmark = pytest.mark.anyio
 
@@ -20,11 +20,6 @@ END = 9_999_999_999_999
 DONE, NEVER = 12 * CLASS_SPAN + _PLACE, 15 * CLASS_SPAN + _PLACE
 """Scores: of a terminal item, and of a class that does not exist."""
 LONG = "long " * 30
-
-
-def claim(fence: int, expires: int, claimed: int, first: int, agent: int) -> str:
-    """A claim in its stored form, one character per byte."""
-    return Claim(fence, expires, claimed, first, f"agent-{agent}").packed().decode("latin-1")
 
 
 async def a_bit_of_everything(tools: Client) -> dict[str, str]:
@@ -70,20 +65,19 @@ async def test_an_empty_project_is_consistent(tools: Client) -> None:
         ("HDEL i:{waits} nb", "i:{waits}", "counts 0 unsatisfied blockers, but has 2"),
         ("HDEL i:{waits} nb", "i:{waits}", "is in class 1, should be in q"),
         ("HSET i:{blocker} nb 1", "i:{blocker}", "counts 1 unsatisfied blockers, but has 0"),
-        (f"HSET i:{{blocker}} w {DONE}", "i:{waits}", "counts 2 unsatisfied blockers, but has 1"),
+        (f"STATE i:{{blocker}} score={DONE}", "i:{waits}", "counts 2 unsatisfied blockers, but has 1"),
         ("HSET i:{waits} lv 0", "e:{waits}", "has level 0, not above 0 of {blocker}, which blocks it"),
         ("HSET i:{waits} odd 1", "i:{waits}", "has a field odd that means nothing"),
         ("HSET i:{waits} rv 7", "i:{waits}", "has rv = 7, out of its range"),
         ("HSET i:{waits} pr 0", "i:{waits}", "has a previous role without being blocked"),
-        ("HSET i:{waits} c " + "\0" * 11 + "\1", "i:{waits}", "was modified before it was created"),
-        ("HSET i:{waits} c " + "\0" * 5 + "\1" + "\0" * 6, "i:{waits}", "changed its role before it was created"),
-        ("HSET i:{waits} c short", "i:{waits}", "cannot be read: ValueError(\"'73686f7274' are no dates\")"),
+        ("STATE i:{waits} modified=1", "i:{waits}", "was modified before it was created"),
+        ("STATE i:{waits} role_changed=1", "i:{waits}", "changed its role before it was created"),
+        ("HSET i:{waits} w short", "i:{waits}", "ValueError(\"'73686f7274' is no record of an item\")"),
+        ("HSET i:{waits} w " + "\xff" * 60, "i:{waits}", "cannot be read: UnicodeDecodeError("),
         ("HDEL i:{waits} w", "i:{waits}", "cannot be read: KeyError('w')"),
-        ("HSET i:{waits} w -1", "i:{waits}", "cannot be read: ValueError('-1 is no score')"),
-        (f"HSET i:{{waits}} w {20 * CLASS_SPAN}", "i:{waits}", f"ValueError('{20 * CLASS_SPAN} is no score')"),
-        ("HSET i:{waits} w 5", "i:{waits}", "cannot be read: ValueError('5 has priority 0 and complexity 0')"),
-        (f"HSET i:{{waits}} w {NEVER}", "i:{waits}", f"cannot be read: ValueError('{NEVER} is no score')"),
-        ("HSET i:{blocker} w odd", "i:{blocker}", "cannot be read: ValueError("),
+        (f"STATE i:{{waits}} score={20 * CLASS_SPAN}", "i:{waits}", f"ValueError('{20 * CLASS_SPAN} is no score')"),
+        ("STATE i:{waits} score=5", "i:{waits}", "cannot be read: ValueError('5 has priority 0 and complexity 0')"),
+        (f"STATE i:{{waits}} score={NEVER}", "i:{waits}", f"cannot be read: ValueError('{NEVER} is no score')"),
         ("HSET i:{waits} lv odd", "i:{waits}", "cannot be read: ValueError("),
         ("HSET i:{root} d odd", "i:{root}", "cannot be read: ValueError("),
         ("HDEL i:{waits} t", "i:{waits}", "has no title"),
@@ -118,14 +112,12 @@ async def test_an_empty_project_is_consistent(tools: Client) -> None:
         ("ZADD ls 5 agent-1", "i:{lapsed}", "has a lease without being held"),
         ("ZADD ls 5 agent-2", "i:{held}", "has a lease until 5, but its claim ends at "),
         ("ZADD ls 5 agent-9", "ls", "lists agent-9, which has no claim"),
-        ("HSET i:{held} h 123", "i:{held}", "cannot be read: ValueError(\"'313233' is no claim\")"),
-        ("HSET i:{held} h 1234567", "i:{held}", "is no claim"),
-        (f"HSET i:{{held}} h {claim(0, END, 1, 1, 2)}", "i:{held}", "is no claim"),
-        ("HSET i:{held} h " + "\xff" * 25, "i:{held}", "cannot be read: UnicodeDecodeError("),
-        ("HSET i:{held} h 123456", "i:{held}", "is held by nobody"),
-        (f"HSET i:{{held}} h {claim(1, END, 1, 2, 2)}", "i:{held}", "has claim times in the wrong order"),
-        (f"HSET i:{{held}} h {claim(1, 1, 2, 1, 2)}", "i:{held}", "has claim times in the wrong order"),
-        (f"HSET i:{{lapsed}} h {claim(1, END, 1, 1, 1)}", "i:{lapsed}", "has a live claim that does not hold it"),
+        ("STATE i:{held} fence=0", "i:{held}", "is no record of an item"),
+        ("STATE i:{held} expires=0", "i:{held}", "is no record of an item"),
+        ("STATE i:{held} expires=0 claimed=0 first=0 holder=", "i:{held}", "is held by nobody"),
+        ("STATE i:{held} claimed=1 first=2", "i:{held}", "has claim times in the wrong order"),
+        ("STATE i:{held} expires=1 claimed=2 first=1", "i:{held}", "has claim times in the wrong order"),
+        (f"STATE i:{{lapsed}} expires={END}", "i:{lapsed}", "has a live claim that does not hold it"),
         ("HDEL ag agent-1", "i:{lapsed}", "is claimed by an agent that holds another item or none"),
         ("HSET ag agent-2 {waits}", "ag", "lists {waits} (agent-2), which is not there or does not belong there"),
         ("HSET ag agent-9 " + GHOST, "ag", f"lists {GHOST} (agent-9), which is not there"),
@@ -146,8 +138,12 @@ async def test_each_difference_is_named(tools: Client, damage: str, key: str, pr
     ids = await a_bit_of_everything(tools)
     await tools.next()  # puts the lapsed claim back
     command, name, *words = damage.format(**ids).split(" ")
-    values = [word.encode("latin-1") for word in words]
-    await tools.store.command(command, keys.project_prefix(tools.project) + name.encode(), *values)
+    if command == "STATE":
+        changes = (word.split("=") for word in words)
+        await set_state(tools, name[2:], **{part: int(value) if value else "" for part, value in changes})
+    else:
+        values = [word.encode("latin-1") for word in words]
+        await tools.store.command(command, keys.project_prefix(tools.project) + name.encode(), *values)
     found = (await audited(tools)).differences
     expected = problem.format(**ids)
     assert any(one.key == key.format(**ids) and expected in one.problem for one in found), found

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.recount import ABANDONED, CLASS_SPAN, NO_COMPLEXITY, Score, claim_of, parsed
+from coordinator.toolsets.items.rules.recount import ABANDONED, CLASS_SPAN, NO_COMPLEXITY, Score, parts_of, state_of
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, ROLE_CODES
 from tests.items.client import Client, Json, fresh_id
-from tests.items.moments import lapse, ms, server_time
+from tests.items.moments import lapse, ms, server_time, state
 from tests.items.parked import Fronts
 from tests.items.query_world import set_creation
 from tests.items.selectors import take
@@ -353,15 +353,11 @@ class World:
         names = list(self.client.scan_iter(f"{prefix}*", count=1000))
         with self.client.pipeline(transaction=False) as reads:
             for name in names:
-                reads.hmget(name, "w", "pa", "h")
+                reads.hmget(name, "w", "pa")
             rows = reads.execute()
         items = {
-            name.decode().removeprefix(prefix): (
-                score.decode(),
-                (parent or b"").decode(),
-                (claim or b"\0\0\0\0\0\1").hex(),
-            )
-            for name, (score, parent, claim) in zip(names, rows, strict=True)
+            name.decode().removeprefix(prefix): (state_of(record.hex()), (parent or b"").decode())
+            for name, (record, parent) in zip(names, rows, strict=True)
         }
 
         scope = (selector.get("parentId") or selector.get("ancestorId") or "").replace("-", "")
@@ -369,9 +365,9 @@ class World:
         def keepers(item: str) -> set[str]:
             above, found = items[item][1], set[str]()
             while above and above != scope:
-                claim = claim_of({"h": items[above][2]})
-                if claim is not None and claim.expires > now:
-                    found.add(claim.agent)
+                state = items[above][0]
+                if state.expires > now:
+                    found.add(state.holder)
                 above = items[above][1]
             return found - {agent}
 
@@ -385,12 +381,12 @@ class World:
             return score.state == ABANDONED or (score.role == ROLE_CODES["queue"] and score.state == 0)
 
         def rank(item: str) -> tuple[int, bool, int, str]:
-            score = parsed(items[item][0])
+            score = parts_of(items[item][0].score)
             by_state = abandoned and "role" not in selector and score.state != ABANDONED
-            return score.priority, by_state, int(items[item][0]) % CLASS_SPAN, item
+            return score.priority, by_state, items[item][0].score % CLASS_SPAN, item
 
         def suits(item: str) -> bool:
-            score = parsed(items[item][0])
+            score = parts_of(items[item][0].score)
             return (
                 on_offer(score)
                 and ("priority" not in selector or score.priority == PRIORITY_CODES[selector["priority"]])
@@ -446,10 +442,7 @@ class World:
 
     async def lapse(self, agent: str) -> None:
         item = await self.held(agent)
-        claim = item and await self.tools.store.command(
-            "HGET", keys.item.key(self.tools.project, item.replace("-", "")), "h"
-        )
-        if claim and (found := claim_of({"h": claim.hex()})) and found.expires > await server_time(self.tools.store):
+        if item and (await state(self.tools, item)).expires > await server_time(self.tools.store):
             await lapse(self.tools, item)
 
     async def move(self, number: int, parent: int | None) -> None:

@@ -8,9 +8,8 @@ import pytest
 
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.recount import claim_of
 from tests.items.client import Client, actor, fresh_id
-from tests.items.moments import claim_for, lapse, ms
+from tests.items.moments import claim_for, lapse, ms, set_state
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -223,11 +222,8 @@ async def test_a_fence_is_the_time_or_the_number_after_the_last_one(tools: Clien
     before = await tools.store.time()
     claim = await tools.claim("a", item)
     assert before <= claim["fenceToken"] <= await tools.store.time()
-    key = keys.item.key(tools.project, item.replace("-", ""))
-    packed = await tools.store.command("HGET", key, "h")
-    assert claim_of({"h": packed.hex()}) is not None
     ahead = 2**47
-    await tools.store.command("HSET", key, "h", ahead.to_bytes(6) + packed[6:])
+    await set_state(tools, item, fence=ahead)
     await tools.release("a", item)
     assert (await tools.claim("b", item))["fenceToken"] == ahead + 1
     assert (await tools.advance(item, "start", "b", fenceToken=ahead + 1))["applied"]

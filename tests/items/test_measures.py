@@ -15,10 +15,9 @@ from coordinator.store import Script, Store, keys
 from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.metrics import ItemMetrics
-from coordinator.toolsets.items.rules.recount import claim_of
 from coordinator.toolsets.items.store.measures import EMPTY_SECONDS, MEASURE, MeasureStore
 from tests.items.client import Client, actor, fresh_id
-from tests.items.moments import lapse, server_time
+from tests.items.moments import lapse, server_time, set_state, state
 from tests.items.parked import Fronts
 from tests.support.between import before
 from tests.support.counts import by_bucket, counted
@@ -53,11 +52,7 @@ async def fail(tools: Client, item: str, count: int, agent: str = "loser") -> No
 
 async def backdate(tools: Client, item: str, seconds: float) -> None:
     """Backdates the item's claim."""
-    key = keys.item.key(tools.project, item.replace("-", ""))
-    claim = claim_of({"h": (await tools.store.command("HGET", key, "h")).hex()})
-    assert claim is not None
-    earlier = claim._replace(first=claim.first - round(seconds * 1000))
-    await tools.store.command("HSET", key, "h", earlier.packed())
+    await set_state(tools, item, first=(await state(tools, item)).first - round(seconds * 1000))
 
 
 def waiting() -> float:
@@ -76,11 +71,8 @@ async def test_scripts_count_in_the_buckets_of_the_catalogue(tools: Client) -> N
             item = await tools.add()
             await tools.claim("ann", item)
             await lapse(tools, item)
-            key = keys.item.key(tools.project, item.replace("-", ""))
-            over = claim_of({"h": (await tools.store.command("HGET", key, "h")).hex()})
-            assert over is not None
             held_ms = round(bound * 1000) + more
-            await tools.store.command("HSET", key, "h", over._replace(first=over.expires - held_ms).packed())
+            await set_state(tools, item, first=(await state(tools, item)).expires - held_ms)
             await tools.claim(f"next-{held_ms}", item)
             assert await held(tools) == {"expired": ({bucket + more: 1}, held_ms / 1000)}
 
@@ -121,9 +113,9 @@ async def test_the_oldest_ready_item_is_found_at_any_rank(tools: Client) -> None
     for number, item in enumerate(items):
         # As if created minutes apart, in another order than by rank.
         inner, created = item.replace("-", ""), base - number * 60_000
-        raw = await tools.store.command("HGET", keys.item.key(tools.project, inner), "w")
-        score = int(raw) - int(raw) % 2**41 + created - 1_577_836_800_000
-        await tools.store.command("HSET", keys.item.key(tools.project, inner), "w", score)
+        before = (await state(tools, item)).score
+        score = before - before % 2**41 + created - 1_577_836_800_000
+        await set_state(tools, item, score=score)
         await tools.store.command("ZADD", keys.ranked.key(tools.project, "p"), score, inner)
         ready[item] = created
     for number, item in enumerate(reversed(items)):

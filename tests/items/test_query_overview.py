@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from coordinator.store import keys
-from coordinator.toolsets.items.rules.recount import Claim
 from coordinator.toolsets.items.store import query as stored
 from tests.items.client import Client, Json, fresh_id
-from tests.items.moments import claim_for, lapse, ms, server_time
+from tests.items.moments import claim_for, lapse, ms, server_time, set_state
 from tests.items.query_world import set_creation
 from tests.support.between import after
 
@@ -124,8 +123,7 @@ async def test_very_many_expired_claims_are_put_back_first(tools: Client) -> Non
     await tools.claim("late", children[515])
     end = await server_time(tools.store) - 1
     for n, item in enumerate(children[:510]):
-        key = keys.item.key(tools.project, item.replace("-", ""))
-        await tools.store.command("HSET", key, "h", Claim(1, end, end, end, f"agent {n}").packed())
+        await set_state(tools, item, expires=end, claimed=end, first=end)
         await tools.store.command("ZADD", keys.leases.key(tools.project), "XX", end, f"agent {n}")
     assert (await root(tools))["claimSummary"] == {"active": 1, "expired": 510, "unclaimed": 9}
     assert await tools.store.command("ZCARD", keys.leases.key(tools.project)) == 1

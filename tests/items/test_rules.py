@@ -304,7 +304,7 @@ def test_ranks_order_by_priority_complexity_and_age_exactly(one: Any, other: Any
     def rank(item: Any) -> int:
         priority, complexity, age = item
         score = recount.Score(4, 3, priority, complexity or recount.NO_COMPLEXITY, age + recount.RANK_EPOCH)
-        assert recount.parsed(str(score_of(score))) == score
+        assert recount.parts_of(score_of(score)) == score
         return score_of(score)
 
     def position(item: Any) -> tuple[int, int, int]:

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from coordinator.metrics.catalogue import RESTARTS_OF_OPERATIONS
-from coordinator.store import keys
 from coordinator.toolsets.timestamp import iso
 from tests.items.client import Client, Json, fresh_id
-from tests.items.moments import lapse, ms
+from tests.items.moments import lapse, ms, set_state
 from tests.items.parked import Fronts
 from tests.items.selectors import call_of, take
 from tests.support.counts import counted
@@ -363,8 +362,7 @@ async def test_selectors_filter_by_the_time_of_role_changes(
     """Here a minute after creation; the bounds are ms after that."""
     item = await tools.add()
     created = ms((await tools.get(item))["createdAt"])
-    key = keys.item.key(tools.project, item.replace("-", ""))
-    await tools.store.command("HSET", key, "c", (created + 60_000).to_bytes(6) + bytes(6))
+    await set_state(tools, item, role_changed=created + 60_000)
     claim = await take(tools, "agent", {name: iso(created + after) for name, after in selector.items()})
     assert claim["outcome"] == outcome
 

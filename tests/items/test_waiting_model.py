@@ -89,7 +89,7 @@ class World:
             seen = await self.tools.get(item)
             stored = await self.tools.store.command("HGETALL", keys.item.key(self.tools.project, item.replace("-", "")))
             pairs = stored.items() if isinstance(stored, dict) else zip(stored[::2], stored[1::2], strict=True)
-            fields = {name.decode(): value.hex() if name in (b"h", b"c") else value.decode() for name, value in pairs}
+            fields = {name.decode(): value.hex() if name == b"w" else value.decode() for name, value in pairs}
             tags = set((seen.get("tags") or "").split(",")) - {""}
             model.things[item] = Thing(
                 item, seen.get("parentId"), seen["role"], seen["priority"], seen["complexity"], tags, None,

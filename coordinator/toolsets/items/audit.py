@@ -26,8 +26,6 @@ _BENEATH = keys.beneath.suffix
 _ITEM, _EDGES, _NOTES, _NOTE = (family.suffix for family in (keys.item, keys.edges, keys.notes, keys.note))
 RECORD = b"\xff"
 """What precedes the name of an agent in the field of its record (``lua/modules/agents.lua``)."""
-_AGENT_AT = 48
-"""The position of the agent's name in a claim, in hex digits."""
 SLICE = 100
 """How many subjects one script run checks, to keep a run around a millisecond."""
 
@@ -208,7 +206,7 @@ class _Audit:
     async def _item(self, name: str, item: str) -> AsyncIterator[_Subject]:
         def extra_reads(first: list[Any]) -> list[Read]:
             fields, edges = _pairs(first[0]), _edges_of(first[1])
-            agent = bytes.fromhex(fields.get("h", "")[_AGENT_AT:]).decode()
+            agent = recount.state_of(fields["w"]).holder
             return [
                 ("ZSCORE", f"{keys.prefixes.suffix}:{item[:4]}", item[4:]),
                 ("ZSCORE", keys.leases.suffix, agent),
@@ -397,7 +395,7 @@ class _Audit:
                 yield self._known(field[len(RECORD) :].decode())
             else:
                 agent = field.decode()
-                yield self._member(name, ("HGET", name, agent), value.decode(), "h", field.hex())
+                yield self._member(name, ("HGET", name, agent), value.decode(), agent)
 
     async def _seen(self, name: str, _: str) -> AsyncIterator[_Subject]:
         async for agent, _score in self._members("ZSCAN", name):
@@ -412,14 +410,14 @@ class _Audit:
         reads: list[Read] = [("AGENT", keys.agents.suffix, agent), ("ZSCORE", keys.agent_seen.suffix, agent)]
         return _Subject(keys.agents.suffix, reads, _nothing, judge)
 
-    def _member(self, name: str, kept: Read, item: str, field: str = "w", agent: str = "") -> _Subject:
+    def _member(self, name: str, kept: Read, item: str, agent: str = "") -> _Subject:
         """An index entry, for which there must be an item. (The rest is checked with the item.)"""
 
         def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
-            if first[0] is not False and (first[1] is False or (agent and first[1][_AGENT_AT:] != agent)):
+            if first[0] is not False and (first[1] is False or (agent and recount.state_of(first[1]).holder != agent)):
                 yield f"lists {item} ({kept[2]}), which is not there or does not belong there"
 
-        return _Subject(name, [kept, ("HGET", f"{_ITEM}:{item}", field)], _nothing, judge)
+        return _Subject(name, [kept, ("HGET", f"{_ITEM}:{item}", "w")], _nothing, judge)
 
     async def _queue(self, name: str, queue: str) -> AsyncIterator[_Subject]:
         """The queue of one selector's parked claims must be listed in ``waiting``. (It may be there for longer.)"""
@@ -452,7 +450,7 @@ class _Audit:
 def _extra_reads(one: _Subject, look: list[Any]) -> list[Read]:
     try:
         return one.extra_reads(look)
-    except ValueError:
+    except (KeyError, ValueError):
         return []  # the check reports the same problem
 
 

@@ -4,7 +4,7 @@ guarantee: One consistent snapshot; changes nothing.
 args:      reads
            reads = packed list of {command, key without the project's prefix, further arguments ...}; the command AGENT
            reads the record of an agent, because its field is no text
-reply:     list of {replies of each command}; the records of items (fields h and c) come in hex digits
+reply:     list of {replies of each command}; the records of items (field w) come in hex digits
 errors:    none
 writes:    none
 --]]
@@ -21,14 +21,16 @@ local function hex(s)
   return (string.gsub(s, '.', function(c) return string.format('%02x', string.byte(c)) end))
 end
 
-local RECORDS = {h = true, c = true}
-
--- The reply with the records of an item in hex digits.
-local function with_readable_records(words, reply)
+-- The reply with the record of an item in hex digits.
+local function with_readable_record(words, reply)
+  local command = words[1]
   if string.sub(words[2], 1, 2) ~= 'i:' then return reply end
-  if words[1] == 'HGET' and RECORDS[words[3]] and reply then return hex(reply) end
-  for n = 1, words[1] == 'HGETALL' and #reply or 0, 2 do
-    if RECORDS[reply[n]] then reply[n + 1] = hex(reply[n + 1]) end
+  if command == 'HGET' and words[3] == 'w' and reply then return hex(reply) end
+  for n = 1, command == 'HGETALL' and #reply or 0, 2 do
+    if reply[n] == 'w' then reply[n + 1] = hex(reply[n + 1]) end
+  end
+  for n = 1, command == 'HMGET' and #reply or 0 do
+    if words[n + 2] == 'w' and reply[n] then reply[n] = hex(reply[n]) end
   end
   return reply
 end
@@ -43,7 +45,7 @@ return function(run, reads)
       elseif words[1] == 'AGENT' then
         replies[n] = agents.record_of(run, words[3])
       else
-        replies[n] = with_readable_records(words, redis.call(words[1], run.keys.prefix .. words[2], unpack(words, 3)))
+        replies[n] = with_readable_record(words, redis.call(words[1], run.keys.prefix .. words[2], unpack(words, 3)))
       end
     end
     return replies

@@ -7,9 +7,9 @@ reply:     {rows, ancestors of each, whether each is claimed}
 errors:    none
 writes:    none
 --]]
-local claim_record = require 'claim_record'
 local classes = require 'classes'
 local conditions = require 'conditions'
+local item_record = require 'item_record'
 local ranges = require 'ranges'
 local read = require 'read'
 local views = require 'views'
@@ -17,23 +17,23 @@ local views = require 'views'
 local CLASS_SIZE = classes.CLASS_SIZE
 
 -- Returns meets(id, values), which tells whether an item still matches the search; the fields for the values; and the
--- index of the claim among these.
+-- index of the item's record among these.
 local function compile(run, asked)
   local fields, test, field = conditions.compile(run, asked.conditions)
-  local score_at, claim_at = field('w'), field('h')
+  local record_at = field('w')
   local class_set = {}
   for letter in string.gmatch(asked.classes, '.') do class_set[classes.class_of_letter(letter)] = true end
   local function meets(id, values)
-    local score = tonumber(values[score_at])
+    local score = item_record.score(values[record_at])
     if not score or not class_set[math.floor(score / CLASS_SIZE)] then return false end
     return ranges.contains(asked.span, score) and (test(values, id, classes.created_of(score)))
   end
-  return meets, fields, claim_at
+  return meets, fields, record_at
 end
 
 return function(run, asked, ids, with_ancestors)
   return read(run, function()
-    local meets, fields, claim_at = compile(run, cmsgpack.unpack(asked))
+    local meets, fields, record_at = compile(run, cmsgpack.unpack(asked))
     local shown, paths, claimed = {}, {}, {}
     for _, id in ipairs(cmsgpack.unpack(ids)) do
       local values = redis.call('HMGET', run.keys.item .. id, unpack(fields))
@@ -41,7 +41,7 @@ return function(run, asked, ids, with_ancestors)
         local row = views.short(run, id)
         shown[#shown + 1] = row
         paths[#shown] = with_ancestors == '1' and views.ancestors(run, row[2]) or {}
-        claimed[#shown] = claim_record.status(run, values[claim_at]) == 'claimed'
+        claimed[#shown] = item_record.claim_status(run, values[record_at]) == 'claimed'
       end
     end
     return {shown, paths, claimed}

@@ -1,14 +1,15 @@
 """Recomputes indexes and counters from an item's stored fields, for the audit.
 
 The rules are written a second time here on purpose. ``lua/modules/items.lua`` and its neighbours update indexes and
-counters change by change; this module derives them only from the fields. Field letters are those of ``items.lua``.
+counters change by change; this module derives them only from the fields. Field letters are those of ``items.lua``;
+the record ``w`` comes in hex digits.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -37,7 +38,7 @@ OPEN_ROLES = (0, 1, 2, 4)
 
 Fields = Mapping[str, str]
 
-_KNOWN = frozenset(("pr", "lb", "pa", "rv", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", "rq", *"wtsdcgyqhku"))
+_KNOWN = frozenset(("pr", "pa", "rv", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", "rq", *"wtsdgyqku"))
 _TEXTS = frozenset("tsxmoa")
 _RECORD = re.compile(r"\d{13}[osue][v-][a-z0-9_.:/,-]* (\S+ \d{13}| )")
 _RANGES = {
@@ -72,13 +73,61 @@ class Score(NamedTuple):
         return CLASSES[self.role * STATES + self.state]
 
 
-def parsed(text: str) -> Score:
+class State(NamedTuple):
+    """The record of an item's state (``lua/modules/item_record.lua``); times in ms, 0 for none."""
+
+    score: int
+    role_changed: int = 0
+    modified: int = 0
+    fence: int = 0
+    expires: int = 0
+    claimed: int = 0
+    first: int = 0
+    label: str = ""
+    entry: str = ""
+    holder: str = ""
+
+    def packed(self) -> bytes:
+        """Its stored form."""
+        score = self.score.to_bytes(7)
+        if self == State(self.score):
+            return score
+        label, entry = self.label.encode(), self.entry.encode()
+        times = b"".join(time.to_bytes(6) for time in self[1:7])
+        return score + times + len(label).to_bytes(2) + len(entry).to_bytes(1) + label + entry + self.holder.encode()
+
+
+def state_of(record: str) -> State:
+    """The state of an item, from its record in hex digits.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    raw = bytes.fromhex(record)
+    first, last = 46 + int.from_bytes(raw[43:45]), int.from_bytes(raw[45:46])
+    texts = (text.decode() for text in (raw[46:first], raw[first : first + last], raw[first + last :]))
+    parts: list[Any] = [*(int.from_bytes(raw[at : at + 6]) for at in range(7, 43, 6)), *texts]
+    state = State(int.from_bytes(raw[:7]), *parts)
+    if state.packed() != raw or bool(state.expires) != bool(state.holder) or (state.holder and not state.fence):
+        raise ValueError(f"'{record}' is no record of an item")
+    return state
+
+
+def parsed(record: str) -> Score:
+    """The parts of the score in an item's record.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    return parts_of(state_of(record).score)
+
+
+def parts_of(score: int) -> Score:
     """The parts of a score.
 
     Raises:
         ValueError: no item can have this score.
     """
-    score = int(float(text))
     found = Score(
         score // CLASS_SPAN // STATES,
         score // CLASS_SPAN % STATES,
@@ -87,57 +136,20 @@ def parsed(text: str) -> Score:
         score % 2**41 + RANK_EPOCH,
     )
     if not 0 <= score < len(CLASSES) * CLASS_SPAN or found.letter == "-":
-        raise ValueError(f"{text} is no score")
+        raise ValueError(f"{score} is no score")
     if found.priority > 2 or not (1 <= found.complexity <= 10 or found.complexity == NO_COMPLEXITY):
-        raise ValueError(f"{text} has priority {found.priority} and complexity {found.complexity}")
+        raise ValueError(f"{score} has priority {found.priority} and complexity {found.complexity}")
     return found
 
 
-class Claim(NamedTuple):
-    """A claim as stored with the item; times in ms."""
-
-    fence: int
-    expires: int
-    claimed: int
-    first: int
-    agent: str
-
-    def packed(self) -> bytes:
-        """Its stored form (``lua/modules/items.lua``)."""
-        times = (self.expires, self.claimed, self.first)
-        return b"".join(number.to_bytes(6) for number in (self.fence, *times)) + self.agent.encode()
-
-
-def claim_of(fields: Fields) -> Claim | None:
-    """The claim of an item, live or lapsed; None: there is only a fence, or nothing. ``h`` is given in hex digits.
+def claim_of(fields: Fields) -> State | None:
+    """The state of an item that has a claim, live or lapsed; else None.
 
     Raises:
         ValueError: it cannot be read.
     """
-    text = bytes.fromhex(fields.get("h", "000000000001"))
-    fence, expires, claimed, first = (int.from_bytes(text[at:to]) for at, to in ((0, 6), (6, 12), (12, 18), (18, 24)))
-    if not fence or (len(text) != 6 and len(text) < 25):
-        raise ValueError(f"'{text.hex()}' is no claim")
-    return Claim(fence, expires, claimed, first, text[24:].decode()) if text[6:] else None
-
-
-class Dates(NamedTuple):
-    """When an item came to its role and was modified, in ms; 0: not since it was created."""
-
-    role_changed: int
-    modified: int
-
-
-def dates_of(fields: Fields) -> Dates:
-    """The dates of an item. ``c`` is given in hex digits.
-
-    Raises:
-        ValueError: they cannot be read.
-    """
-    text = bytes.fromhex(fields.get("c", "00" * 12))
-    if len(text) < 12:
-        raise ValueError(f"'{text.hex()}' are no dates")
-    return Dates(int.from_bytes(text[:6]), int.from_bytes(text[6:12]))
+    state = state_of(fields["w"])
+    return state if state.holder else None
 
 
 class Edge(NamedTuple):
@@ -208,15 +220,15 @@ def abandoned(fields: Fields) -> bool:
     In work: it was claimed before, and no cascade or reopening took it there since. In review: the lapsed claim was
     placed after it came there. In both: it was resumed from quarantine, and not claimed since.
     """
-    score, claim = parsed(fields["w"]), claim_of(fields)
+    score, state = parsed(fields["w"]), state_of(fields["w"])
     if score.state == HELD:
         return False
     if score.role == WORK:
-        return "h" in fields and fields.get("u") != "1"
+        return state.fence > 0 and fields.get("u") != "1"
     if score.role != REVIEW:
         return False
-    since = dates_of(fields).role_changed or score.created
-    return fields.get("u") == "2" or (claim is not None and claim.fence >= since)
+    since = state.role_changed or score.created
+    return fields.get("u") == "2" or (bool(state.holder) and state.fence >= since)
 
 
 def class_letter(fields: Fields) -> str:
@@ -299,10 +311,10 @@ def _shape(fields: Fields, texts: Collection[str]) -> Iterator[str]:
         yield "counts failed claims without being held"
     if "pr" in fields and score.role != BLOCKED:
         yield "has a previous role without being blocked"
-    dates = dates_of(fields)
-    if 0 < dates.modified < score.created:
+    state = state_of(fields["w"])
+    if 0 < state.modified < score.created:
         yield "was modified before it was created"
-    if 0 < dates.role_changed < score.created:
+    if 0 < state.role_changed < score.created:
         yield "changed its role before it was created"
     int(fields.get("lv", "0"))
 
@@ -339,7 +351,7 @@ def claim_problems(item: str, fields: Fields, lease: str | bool, held_by_agent: 
 
 
 def depth_problems(fields: Fields, parent: Sequence[str | bool]) -> Iterator[str]:
-    """Compares the depth with the parent's: its score (False: there is no such parent) and its depth (False: 0)."""
+    """Compares the depth with the parent's: its record (False: there is no such parent) and its depth (False: 0)."""
     if "pa" in fields and parent[0] is False:
         yield f"is below {fields['pa']}, which does not exist"
         return
@@ -350,14 +362,14 @@ def depth_problems(fields: Fields, parent: Sequence[str | bool]) -> Iterator[str
 
 def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str]:
     """Compares the item's score with that in the index of one of its scopes (False: missing)."""
-    expected = float(fields["w"])
+    expected = state_of(fields["w"]).score
     parts = parsed(fields["w"])
     if "rq" in fields and not scope.startswith("R") and available(fields):
         expected += (APART + parts.role - parts.role * STATES - parts.state) * CLASS_SPAN
     if score is False:
         yield f"is missing in {scope}"
     elif float(score) != expected:
-        yield f"has score {float(score):.0f} in {scope}, should have {expected:.0f}"
+        yield f"has score {float(score):.0f} in {scope}, should have {expected}"
 
 
 def bands(role: int) -> list[int]:
@@ -400,10 +412,9 @@ def bound_belongs(member: str, score: str, parent: str, above: str | bool, aside
 
 
 def blocker_problems(fields: Fields, waits_for: Iterable[tuple[Edge, str | bool]]) -> Iterator[str]:
-    """Compares ``nb`` with the number of unsatisfied blockers: (edge, the blocker's score; False: missing)."""
+    """Compares ``nb`` with the number of unsatisfied blockers: (edge, the blocker's record; False: missing)."""
     unsatisfied = sum(
-        isinstance(score, str) and not satisfied(int(float(score)) // CLASS_SPAN // STATES, found.threshold)
-        for found, score in waits_for
+        isinstance(record, str) and not satisfied(parsed(record).role, found.threshold) for found, record in waits_for
     )
     if int(fields.get("nb", "0")) != unsatisfied:
         yield f"counts {fields.get('nb', '0')} unsatisfied blockers, but has {unsatisfied}"
@@ -429,7 +440,7 @@ def edge_problems(
 
     Args:
         value: the stored value of the edge.
-        here, there: score and level of the holder and of the other item.
+        here, there: record and level of the holder and of the other item.
         mirrored: the value of the edge as stored with the other item; False: missing.
         dependency: the ends that the dependency's id leads to; False: missing.
     """

@@ -17,16 +17,16 @@ function blockers.change_counts(run, counts)
   for id, by in pairs(counts) do
     local item = items.load(run, id)
     if item then
-      local key, count = run.keys.item .. id, (item.nb or 0) + by
+      local count = (item.nb or 0) + by
       item.nb = count > 0 and count or nil
       local class = not classes.is_held(item) and classes.unclaimed_class(item, item.role)
       local moves = class and index.change_class(run, item, class)
       if moves then moved[#moved + 1] = item end
       if count > 0 then
-        redis.call('HSET', key, 'w', item.score, 'nb', count)
+        items.save_record(run, item, 'nb', count)
       else
-        if moves then redis.call('HSET', key, 'w', item.score) end
-        redis.call('HDEL', key, 'nb')
+        if moves then items.save_record(run, item) end
+        redis.call('HDEL', run.keys.item .. id, 'nb')
       end
     end
   end

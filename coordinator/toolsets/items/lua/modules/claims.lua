@@ -9,7 +9,6 @@
 local agents = require 'agents'
 local attempts = require 'attempts'
 local bounds = require 'bounds'
-local claim_record = require 'claim_record'
 local classes = require 'classes'
 local clock = require 'clock'
 local events = require 'events'
@@ -31,11 +30,11 @@ end
 
 -- An item with its score, claim and count of blockers only, for less than `items.load`; nil if there is none.
 function claims.load(run, id)
-  local values = not run.loaded[id] and redis.call('HMGET', run.keys.item .. id, 'w', 'h', 'nb', 'nt')
+  local values = not run.loaded[id] and redis.call('HMGET', run.keys.item .. id, 'w', 'nb', 'nt')
   if not values then return run.loaded[id] end
   if not values[1] then return nil end
-  local item = {id = id, nb = values[3] or nil, nt = values[4] or nil}
-  items.unpack_stored(item, values[1], values[2])
+  local item = {id = id, nb = values[2] or nil, nt = values[3] or nil}
+  items.unpack_record(item, values[1])
   return item
 end
 
@@ -93,7 +92,7 @@ local function clear(run, item)
   if not held then claims.count_lapsed(run, item, -1) end
   local moved = index.change_class(run, item, classes.unclaimed_class(item, item.role))
   if not moved and item.role == REVIEW then index.note_abandoned(run, item) end -- its lapsed claim is gone
-  redis.call('HSET', run.keys.item .. item.id, 'w', item.score, 'h', claim_record.pack_fence(item.fence))
+  items.save_record(run, item)
   if item.k then bounds.restore(run, item) end
   return moved
 end
@@ -138,10 +137,10 @@ end
 
 -- Refreshes a claim that is live and counted as such.
 function claims.renew(run, item, ttl_ms)
-  local key, holder, expires = run.keys.item .. item.id, item.holder, run.now + ttl_ms
+  local holder, expires = item.holder, run.now + ttl_ms
   item.claimed_at, item.expires = run.now, expires
   redis.call('ZADD', run.keys.leases, expires, holder)
-  redis.call('HSET', key, 'h', claim_record.pack(item.fence, expires, run.now, item.first_claimed_at, holder))
+  items.save_record(run, item)
   events.emit(run, 'renew', item.id, 'a', holder, 'f', clock.whole(item.fence), 'x', clock.whole(expires))
 end
 
@@ -155,16 +154,15 @@ end
 
 -- Stores the new claim of an item, and clears obsolete fields.
 local function store(run, item, claim_again)
-  local key = run.keys.item .. item.id
-  local claim = claim_record.pack(item.fence, item.expires, run.now, item.first_claimed_at, item.holder)
-  redis.call('HSET', key, 'w', item.score, 'h', claim)
-  if item.u then
-    item.u = nil
-    redis.call('HDEL', key, 'u')
+  if claim_again then
+    item.tk = clock.whole(item.fence)
+    items.save_record(run, item, 'tk', item.tk)
+  else
+    items.save_record(run, item)
   end
-  if not claim_again then return end
-  item.tk = clock.whole(item.fence)
-  redis.call('HSET', key, 'tk', item.tk)
+  if not item.u then return end
+  item.u = nil
+  redis.call('HDEL', run.keys.item .. item.id, 'u')
 end
 
 -- Places `agent`'s claim on an item of no held class, and ends the agent's earlier claim. The fence rises; as it is

@@ -2,9 +2,8 @@
 -- g tags (map), y type, m and r = {from, to} in ms for modified and role changed, cl status of its claim, q text in
 -- folded form. fold = case folding of the non-ASCII characters that matter for the text. A change that has not
 -- happened yet counts as the creation.
-local claim_record = require 'claim_record'
-local dates = require 'dates'
 local index = require 'index'
+local item_record = require 'item_record'
 
 local conditions = {}
 
@@ -68,9 +67,11 @@ function conditions.compile(run, asked)
   condition('d', 'd', is_number)
   condition('y', 'y', equals)
   condition('g', 'g', has_tag)
-  condition('m', 'c', function(value, span, created) return in_span(dates.modified_at(value), span, created) end)
-  condition('r', 'c', function(value, span, created) return in_span(dates.role_changed_at(value), span, created) end)
-  condition('cl', 'h', function(value, wanted) return claim_record.status(run, value) == wanted end)
+  condition('m', 'w', function(value, span, created) return in_span(item_record.modified_at(value), span, created) end)
+  condition('r', 'w', function(value, span, created)
+    return in_span(item_record.role_changed_at(value), span, created)
+  end)
+  condition('cl', 'w', function(value, wanted) return item_record.claim_status(run, value) == wanted end)
   local title_at, summary_at
   if asked.q then title_at, summary_at = field('t'), field('s') end
   local function test(values, id, created)

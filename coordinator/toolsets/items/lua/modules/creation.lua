@@ -7,6 +7,7 @@ local classes = require 'classes'
 local debts = require 'debts'
 local index = require 'index'
 local item_events = require 'item_events'
+local item_record = require 'item_record'
 local items = require 'items'
 local requirements = require 'requirements'
 local schemas = require 'schemas'
@@ -20,7 +21,7 @@ local creation = {}
 
 local TAG_ENTRIES_MAX = 500 -- index entries of tags and types that one call writes for new items; more become a debt
 -- Fields of texts by their place in a spec: those in the item, beside it, and either by length.
-local TEXTS_IN_ITEM = {[8] = 'g', [9] = 'y', [10] = 'lb', [15] = 'q', [20] = 'rq'}
+local TEXTS_IN_ITEM = {[8] = 'g', [9] = 'y', [15] = 'q', [20] = 'rq'}
 local TEXTS_BESIDE = {[12] = 'x', [13] = 'm', [14] = 'o'}
 local TEXTS_BY_LENGTH = {[3] = 't', [4] = 's'}
 
@@ -38,8 +39,8 @@ end
 -- {depth, role} of a parent as first read by this call, nil if there is none: all that a new child needs.
 local function load_parent(run, id)
   if not run.known_parents[id] then
-    local depth, score = unpack(redis.call('HMGET', run.keys.item .. id, 'd', 'w'))
-    run.known_parents[id] = score and {tonumber(depth or 0), classes.role_of(score)} or nil
+    local depth, record = unpack(redis.call('HMGET', run.keys.item .. id, 'd', 'w'))
+    run.known_parents[id] = record and {tonumber(depth or 0), classes.role_of(item_record.score(record))} or nil
   end
   return run.known_parents[id]
 end
@@ -57,7 +58,8 @@ local function store_item(run, spec, depth, created)
   local item = {id = id, depth = depth, pa = spec[2] ~= '' and spec[2] or nil, nb = blockers > 0 and blockers or nil}
   index.set_class(run, item, classes.unclaimed_class(item, spec[5]))
   item.score = classes.score_of(item.class, spec[6], complexity > 0 and complexity or NO_COMPLEXITY, created)
-  local fields, size, texts = {'w', item.score}, 2, {}
+  item.lb = spec[10] ~= '' and spec[10] or nil
+  local fields, size, texts = {'w', item_record.pack(item)}, 2, {}
   local function add_field(name, value)
     item[name], fields[size + 1], fields[size + 2], size = value, name, value, size + 2
   end

@@ -5,9 +5,9 @@
 -- order ('priority' by default, 'oldest', 'newest'). A position is an item's place in the selector's
 -- order of rank, independent of its class: an item that moves to another class keeps it. With a role that is the score
 -- without the class. Without one, priority comes first, then whether the item is abandoned, then the rest of the score.
-local claim_record = require 'claim_record'
 local classes = require 'classes'
 local index = require 'index'
+local item_record = require 'item_record'
 local requirements = require 'requirements'
 
 local ABANDONED, QUEUE, STATES = classes.ABANDONED, classes.QUEUE, classes.STATES
@@ -86,9 +86,9 @@ function selectors.holder_above(run, item, scope)
   local place = scope and scope .. parent or parent
   run.known_holders = run.known_holders or {}
   if not run.known_holders[place] then
-    local claim, grandparent = unpack(redis.call('HMGET', run.keys.item .. parent, 'h', 'pa'))
+    local record, grandparent = unpack(redis.call('HMGET', run.keys.item .. parent, 'w', 'pa'))
     local holder = selectors.holder_above(run, {pa = grandparent}, scope)
-    local agent = claim_record.live_holder(run, claim)
+    local agent = item_record.live_holder(run, record)
     if agent then holder = (holder == nil or holder == agent) and agent end
     run.known_holders[place] = {holder}
   end

@@ -2,7 +2,7 @@
 -- (high is the greatest), c complexity (none comes last). Smaller keys come first, except for descending
 -- titles; equal ones are ordered by creation, newest first, then by id.
 local classes = require 'classes'
-local dates = require 'dates'
+local item_record = require 'item_record'
 
 local NO_COMPLEXITY = classes.NO_COMPLEXITY
 
@@ -31,10 +31,10 @@ function sorting.compile(run, by, descending, field)
       return text_before(bound[1], key)
     end
   end
-  local at = by == 'm' and field('c')
+  local at = by == 'm' and field('w')
   local function key_of(_, rank_score, created, values)
     local key = created
-    if by == 'm' then key = dates.modified_at(values[at]) or created end
+    if by == 'm' then key = item_record.modified_at(values[at]) or created end
     if by == 'p' then key = 2 - classes.priority_of(rank_score) end
     if by == 'c' then
       key = classes.complexity_of(rank_score)

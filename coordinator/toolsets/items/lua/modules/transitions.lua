@@ -71,7 +71,7 @@ function transitions.record(run, item, before, trigger, from_label, author)
     item.id, before, item.role, trigger, from_label or '', item.lb or '', author.summary, author.actor,
     author.verification, item.last_entry,
   }
-  items.set_date(item, 'last_entry', append(run, cmsgpack.pack(row)))
+  items.set(item, 'last_entry', append(run, cmsgpack.pack(row)))
   local a, f, t = author.id, before, item.role
   if author.note then
     item_events.emit(run, 'transition', item, 'g', trigger, 'f', f, 't', t, 'a', a, 'n', author.note)
@@ -95,7 +95,7 @@ function transitions.change_role(run, item, to, trigger, label, author)
   if item.pr or to == BLOCKED then items.set(item, 'pr', to == BLOCKED and tostring(before)) end
   items.set(item, 'lb', label)
   -- Later than the claim with which it comes to review, to distinguish that from a reviewer's claim.
-  items.set_date(item, 'role_changed_at', to == REVIEW and item.fence and math.max(run.now, item.fence + 1) or run.now)
+  items.set(item, 'role_changed_at', to == REVIEW and item.fence and math.max(run.now, item.fence + 1) or run.now)
   if item.tk then items.set(item, 'tk', nil) end
   items.set(item, 'u', unclaimed_mark(item, to, trigger))
   if item.an and (before == TERMINAL or held_back.is_quarantined(item)) then items.set(item, 'an', 0) end -- anew

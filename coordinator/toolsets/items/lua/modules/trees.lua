@@ -6,8 +6,8 @@
 local agents = require 'agents'
 local bounds = require 'bounds'
 local candidates = require 'candidates'
-local claim_record = require 'claim_record'
 local classes = require 'classes'
+local item_record = require 'item_record'
 local items = require 'items'
 local selectors = require 'selectors'
 local streams = require 'streams'
@@ -56,7 +56,7 @@ local function look_beneath(run, walk, stream)
   local id, low = string.sub(stream.id, 1, 32), bounds.band_of(stream.id) * PRIORITY_SIZE
   if id == walk.own_id then return end -- opened at the beginning, if available
   local mend = {key = stream.key, member = stream.id}
-  local holder = claim_record.live_holder(run, redis.call('HGET', run.keys.item .. id, 'h'))
+  local holder = item_record.live_holder(run, redis.call('HGET', run.keys.item .. id, 'w'))
   if holder and holder ~= walk.agent then
     mend.aside, mend.score = id, stream.score + CLASS_SIZE
   else

@@ -1,5 +1,6 @@
 -- Views of items in replies: full, a row of a list, or the head for mentions.
 local classes = require 'classes'
+local item_record = require 'item_record'
 
 local views = {}
 
@@ -53,11 +54,12 @@ end
 -- The row of an item in search and overview, in the order of the reply struct (ShortView in store/query.py): {id,
 -- parent, title, role, label, priority, depth, tags, type, traits}; nil if there is none.
 function views.short(run, id)
-  local parent, title, score, label, depth, tags, type_name, traits =
-    unpack(redis.call('HMGET', run.keys.item .. id, 'pa', 't', 'w', 'lb', 'd', 'g', 'y', 'q'))
-  if not score then return nil end
+  local parent, title, record, depth, tags, type_name, traits =
+    unpack(redis.call('HMGET', run.keys.item .. id, 'pa', 't', 'w', 'd', 'g', 'y', 'q'))
+  if not record then return nil end
+  local score = item_record.score(record)
   return {
-    id, parent, title_of(run, id, title), classes.role_of(score), label, classes.priority_of(score),
+    id, parent, title_of(run, id, title), classes.role_of(score), item_record.label(record), classes.priority_of(score),
     tonumber(depth or 0), tags, type_name, traits,
   }
 end
@@ -66,8 +68,9 @@ end
 function views.head(run, id)
   local head = run.known_heads[id]
   if head then return head end
-  local score, title = unpack(redis.call('HMGET', run.keys.item .. id, 'w', 't'))
-  if not score then return nil end
+  local record, title = unpack(redis.call('HMGET', run.keys.item .. id, 'w', 't'))
+  if not record then return nil end
+  local score = item_record.score(record)
   head = {title_of(run, id, title), classes.role_of(score), classes.priority_of(score)}
   run.known_heads[id] = head
   return head

@@ -19,7 +19,7 @@ local watched = {}
 local LOOKED_MAX = 5000 -- terminal items that one condition looks below
 local KEYS_AT_ONCE = 500
 -- Not part of a version: what only bookkeeping changes, at times without an event; what they say is added.
-local LEFT_OUT = {h = true, k = true, lo = true, lv = true, nb = true, w = true, id = true}
+local LEFT_OUT = {k = true, lo = true, lv = true, nb = true, w = true, id = true}
 -- The roles of open items, from and below which score. Those come first that are likely to be open for longest.
 local OPEN = {
   {BLOCKED * STATES, APART}, {APART, APART + STATES + 1}, {QUEUE * STATES, WORK * STATES},
@@ -124,8 +124,8 @@ end
 
 -- Differs for any two states of an item, its claim, notes and edges, and of the roles of its blockers.
 local function version_of(run, item)
-  local parts = {'w' .. item.role .. ' ' .. item.score % CLASS_SIZE}
-  if item.fence then parts[2] = 'h' .. item.fence .. (claims.is_live(run, item) and 'l' or '') end
+  local parts = {'w' .. item.role .. ' ' .. item.score % CLASS_SIZE, 'm' .. (item.modified_at or '')}
+  if item.fence then parts[3] = 'h' .. item.fence .. (claims.is_live(run, item) and 'l' or '') end
   for field, value in pairs(item) do
     if #field < 3 and not LEFT_OUT[field] then parts[#parts + 1] = field .. value end
   end
