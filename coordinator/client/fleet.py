@@ -44,11 +44,12 @@ class Fleet:
         project: default: ``FLEET_PROJECT``, else ``default``.
         agent: who acts. With a token it is the caller's own id, also with ``/`` and a suffix. Two processes must not
             use the same one, because an agent holds one claim at a time. Default: ``FLEET_AGENT``, else a name that no
-            other process has; with a token a slot of the caller.
+            other process has; with a token a slot of the caller. Empty: the caller whom the token names.
         slots: how many jobs it does side by side. Several slots act as ``<agent>/1``, ``<agent>/2`` and so on.
         parent: the agent that dispatched this one, for the record.
         kind: orchestrator, subagent, user or external.
         observer: is told of all calls.
+        patience: how long a call is repeated, in seconds.
 
     Raises:
         ValueError: one of these is not allowed.
@@ -65,18 +66,19 @@ class Fleet:
         parent: str | None = None,
         kind: str = "subagent",
         observer: Observer | None = None,
+        patience: float = RETRY_SECONDS,
     ) -> None:
         if slots < 1:
             raise ValueError("slots must be 1 or more")
         self.url = base_url(url or os.environ.get("FLEET_URL") or DEFAULT_URL)
         self.project = project or os.environ.get("FLEET_PROJECT") or "default"
         self.token = os.environ.get("FLEET_TOKEN", "") if token is None else token
-        self.agent = agent or os.environ.get("FLEET_AGENT") or _own_name(bool(self.token))
+        self.agent = agent if agent is not None else os.environ.get("FLEET_AGENT") or _own_name(bool(self.token))
         self.slots = slots
         self._more = {"kind": kind} if parent is None else {"kind": kind, "parent": parent}
         self._observer = observer or Observer()
         budget = Budget(time.monotonic, RETRIES_PER_SECOND, RETRIES_PER_CALL)
-        self._retries = RetryPolicy(budget, RETRY_SECONDS, self._observer.retried)
+        self._retries = RetryPolicy(budget, patience, self._observer.retried)
         self._wire = Wire(self.url, self.token, self.project)
 
     async def __aenter__(self) -> Self:
@@ -101,7 +103,7 @@ class Fleet:
         """Calls a tool and returns its structured answer.
 
         Actor and ``requestId`` are filled in where the tool takes them and they are not given. What may succeed later
-        is repeated, unchanged and so with the same ``requestId``, for up to a minute.
+        is repeated, unchanged and so with the same ``requestId``, while the fleet has patience.
 
         Args:
             arguments: as ``fleet tools`` shows them.
@@ -129,9 +131,10 @@ class Fleet:
         except Retryable as failure:
             raise error_of("unavailable", f"{tool}: {failure}") from None
 
-    def actor(self, agent: str | None = None) -> dict[str, str]:
-        """The actor as calls name it."""
-        return {"id": agent or self.agent, **self._more}
+    def actor(self, agent: str | None = None) -> dict[str, str] | None:
+        """The actor as calls name it; None: the caller whom the token names."""
+        name = agent or self.agent
+        return {"id": name, **self._more} if name else None
 
     def slot(self, number: int) -> str:
         """The agent of a slot, from 0."""

@@ -49,10 +49,10 @@ ACTING = frozenset(
     ]
 )
 """Tools with the arguments ``actor`` and ``requestId``."""
-ACTING_PER_ELEMENT = {"advance_item": "transitions"}
-"""Tools with ``requestId`` whose list of elements names the actor, in each."""
-REQUESTED = frozenset(("workflow.start", "workflow.submit"))
-"""Further tools with ``requestId``."""
+ACTING_PER_ELEMENT = {"advance_item": "transitions", "manage_notes": "notes"}
+"""Tools whose list of elements names the actor, in each."""
+REQUESTED = ACTING | {"advance_item", "workflow.start", "workflow.submit"}
+"""Tools with ``requestId``."""
 
 
 def toolset_of(tool: str) -> str:
@@ -73,16 +73,14 @@ def signed(tool: str, arguments: Mapping[str, Any], actor: Mapping[str, Any] | N
     Args:
         actor: who acts; None: the caller whom the token names.
     """
+    signature: dict[str, Any] = {"requestId": str(uuid4())} if tool in REQUESTED else {}
+    if actor is None:
+        return {**signature, **arguments}
     if tool in ACTING:
-        more: dict[str, Any] = {"requestId": str(uuid4())}
-        if actor is not None:
-            more["actor"] = actor
-        return {**more, **arguments}
-    part = ACTING_PER_ELEMENT.get(tool)
-    if part is None:
-        return {"requestId": str(uuid4()), **arguments} if tool in REQUESTED else dict(arguments)
+        signature["actor"] = actor
+    part = ACTING_PER_ELEMENT.get(tool, "")
     found = arguments.get(part)
-    if actor is not None and isinstance(found, list):
+    if isinstance(found, list):
         found = [{"actor": actor, **one} if isinstance(one, Mapping) else one for one in found]
         arguments = {**arguments, part: found}
-    return {"requestId": str(uuid4()), **arguments}
+    return {**signature, **arguments}

@@ -6,6 +6,9 @@ too.
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import shlex
 import subprocess
 import sys
@@ -132,12 +135,15 @@ def test_examples_of_help_pages_work(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FLEET_DATA_DIR", str(fleet.data_dir))
     monkeypatch.setenv("FLEET_CONFIG", "config/gateway.yaml")
+    monkeypatch.setenv("FLEET_ITEM_ID", "")
     for line in PREPARED.get(words, ()):
         assert fleet_main(shlex.split(line)[1:]) == Exit.OK, capfd.readouterr().err
     for line in COMMANDS[words].examples:
         line = line.partition(">")[0]
         if words.startswith("flows "):
             line = line.replace(WORKFLOW, workflow(fleet, *BEFORE.get(words, ())))
+        if words.startswith("items "):
+            line = with_items(line, words)
         assert fleet_main(shlex.split(line)[1:]) == Exit.OK, f"{line}: {capfd.readouterr()}"
 
 
@@ -151,6 +157,38 @@ PREPARED = {
     "token revoke": COMMANDS["token create"].examples,
 }
 """What has to be done before, too."""
+
+
+ITEMS = ("550e8400", "6ba7b810")
+"""The items of the examples."""
+ITEMS_BEFORE = {
+    **dict.fromkeys(("items answer", "items resume", "items retry"), "block"),
+    "items reopen": "done",
+    "items watch": "done",
+    "items release": "claim",
+    "items edit": "start",
+}
+
+
+def with_items(line: str, words: str) -> str:
+    """An example of ``fleet items`` with ids of new items, to which has been done what it needs."""
+    new = [added() for _ in ITEMS]
+    os.environ["FLEET_ITEM_ID"] = new[0]
+    for one, other in zip(ITEMS, new, strict=True):
+        line = line.replace(one, other)
+        if words in ITEMS_BEFORE and other in line:
+            assert fleet_main(["items", ITEMS_BEFORE[words], other]) == Exit.OK
+    if words == "items dep rm":
+        assert fleet_main(["items", "dep", "add", *new]) == Exit.OK
+    Path("answer.md").write_text("Yes.")
+    return line
+
+
+def added() -> str:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        assert fleet_main(shlex.split("items add x --tags api --json")) == Exit.OK
+    return str(msgspec.json.decode(said.getvalue())["id"])
 
 
 def workflow(fleet: RunningFleet, *commands: str) -> str:

@@ -1,0 +1,83 @@
+"""Calls that several commands of items make."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from coordinator.cli.exits import Exit
+from coordinator.cli.items.tables import short
+from coordinator.cli.terminal import print_json, printable
+from coordinator.client import Fleet
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_BATCH = 100
+PAGE = 200
+
+
+async def full_id(fleet: Fleet, id: str) -> str:
+    """The UUID of an item: notes and dependencies take no prefixes.
+
+    Raises:
+        FleetError: there is no such item, or the prefix is that of several.
+    """
+    if _UUID.fullmatch(id):
+        return id
+    found = await fleet.call("query_items", {"operation": "get", "id": id})
+    return str(found["id"])
+
+
+async def advance(fleet: Fleet, ids: Sequence[str], transition: dict[str, Any], json: bool, done: str) -> int:
+    """Moves items, each on its own, and prints what became of them.
+
+    Args:
+        transition: trigger and whatever goes with it, the same for all.
+        done: what a line says of an item that was moved: ``done``.
+
+    Returns:
+        the exit code: not 0 if one was refused.
+    """
+    results: list[dict[str, Any]] = []
+    for begin in range(0, len(ids), _BATCH):
+        moves = [{"itemId": one, **transition} for one in ids[begin : begin + _BATCH]]
+        results += (await fleet.call("advance_item", {"transitions": moves}))["results"]
+    if json:
+        print_json({"results": results})
+    for one in results if not json else ():
+        if one["applied"]:
+            label = f" ({printable(one['statusLabel'])})" if one.get("statusLabel") else ""
+            print(f"{short(one['itemId'])}  {done}: {one['previousRole']} -> {one['newRole']}{label}")
+            _follow(one)
+        else:
+            complain(one["itemId"], one["error"])
+    return Exit.OK if all(one["applied"] for one in results) else Exit.FAILED
+
+
+def _follow(one: dict[str, Any]) -> None:
+    """Prints what followed from a transition."""
+    for parent in one.get("cascadeEvents", ()):
+        if parent["applied"]:
+            print(f"{short(parent['itemId'])}  followed: {parent['previousRole']} -> {parent['targetRole']}")
+        else:
+            complain(parent["itemId"], parent.get("error", "did not follow"))
+    for item in one.get("unblockedItems", ()):
+        print(f"{short(item['itemId'])}  waits for nothing now: {printable(item['title'])}")
+
+
+def complain(id: str, error: str) -> None:
+    """Says on stderr why an item of several was refused."""
+    print(f"fleet: {printable(id)}: {printable(error)}", file=sys.stderr)
+
+
+async def pages(fleet: Fleet, search: dict[str, Any], most: int) -> AsyncIterator[dict[str, Any]]:
+    """The items that a search finds, page by page, at most so many."""
+    offset = 0
+    while offset < most:
+        page = {**search, "operation": "search", "limit": min(PAGE, most - offset), "offset": offset}
+        found = await fleet.call("query_items", page)
+        yield found
+        offset += found["returned"]
+        if not found["returned"] or offset >= found["total"]:
+            return

@@ -1,0 +1,258 @@
+"""``fleet items start``, ``done``, ``block``, ``answer``, ``resume``, ``retry``, ``cancel``, ``reopen``, ``claim``,
+``release``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from coordinator.cli.connection import HERE, Connection
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import check_range
+from coordinator.cli.items.arguments import (
+    AsJson,
+    Fence,
+    Id,
+    Ids,
+    OnlyPriority,
+    OnlyType,
+    Summary,
+    Tags,
+    given,
+    item,
+    items,
+    words,
+)
+from coordinator.cli.items.calls import advance, complain
+from coordinator.cli.items.tables import short
+from coordinator.cli.items.writing import write_note
+from coordinator.cli.terminal import print_json, printable
+from coordinator.client import Fleet
+
+_LONGEST_WAIT = 50
+
+
+def start(*ids: Ids, summary: Summary = None, fence: Fence = None, json: AsJson = False, at: Connection = HERE) -> int:
+    """Begins work on items; of one in work it ends the phase: on to review where its type has one, else done.
+
+    Raises:
+        CommandFailed: the fleet cannot be reached, or an argument is malformed.
+    """
+    return _advance(at, ids, "start", "started", json, summary=summary, fenceToken=fence)
+
+
+def done(
+    *ids: Ids,
+    result: Annotated[
+        str | None,
+        Parameter(help="What came of it: text. '-': from stdin, '@FILE': from a file.", allow_leading_hyphen=True),
+    ] = None,
+    result_json: Annotated[str | None, Parameter(help="The same as JSON.", allow_leading_hyphen=True)] = None,
+    summary: Summary = None,
+    fence: Fence = None,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Completes items.
+
+    Raises:
+        CommandFailed: the fleet cannot be reached, or an argument is malformed.
+    """
+    if result is not None and result_json is not None:
+        raise CommandFailed("give --result or --result-json, not both", Exit.USAGE)
+    value: Any = words(result) if result is not None else None
+    if result_json is not None:
+        try:
+            value = msgspec.json.decode(words(result_json))
+        except msgspec.MsgspecError as error:
+            raise CommandFailed(f"--result-json is not JSON: {error}", Exit.USAGE) from None
+    return _advance(at, ids, "complete", "done", json, summary=summary, fenceToken=fence, result=value)
+
+
+def block(*ids: Ids, summary: Summary = None, fence: Fence = None, json: AsJson = False, at: Connection = HERE) -> int:
+    """Blocks items until somebody resumes them.
+
+    Raises:
+        CommandFailed: the fleet cannot be reached, or an argument is malformed.
+    """
+    return _advance(at, ids, "block", "blocked", json, summary=summary, fenceToken=fence)
+
+
+def resume(*ids: Ids, summary: Summary = None, fence: Fence = None, json: AsJson = False, at: Connection = HERE) -> int:
+    """Brings blocked items back to the role that they had.
+
+    Raises:
+        CommandFailed: the fleet cannot be reached, or an argument is malformed.
+    """
+    return _advance(at, ids, "resume", "resumed", json, summary=summary, fenceToken=fence)
+
+
+def cancel(*ids: Ids, summary: Summary = None, fence: Fence = None, json: AsJson = False, at: Connection = HERE) -> int:
+    """Gives items up.
+
+    Raises:
+        CommandFailed: the fleet cannot be reached, or an argument is malformed.
+    """
+    return _advance(at, ids, "cancel", "cancelled", json, summary=summary, fenceToken=fence)
+
+
+def reopen(*ids: Ids, summary: Summary = None, json: AsJson = False, at: Connection = HERE) -> int:
+    """Brings terminal items back to queue.
+
+    Raises:
+        CommandFailed: the fleet cannot be reached, or an argument is malformed.
+    """
+    return _advance(at, ids, "reopen", "reopened", json, summary=summary)
+
+
+def answer(
+    id: Id,
+    text: Annotated[
+        str, Parameter(help="The answer. '-': from stdin, '@FILE': from a file.", allow_leading_hyphen=True)
+    ],
+    *,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Answers the question of a blocked item: writes the note 'answer', and resumes the item.
+
+    Raises:
+        CommandFailed: there is no such item, it is not blocked, or the answer is blank.
+    """
+    said = words(text)
+    if not said.strip():
+        raise CommandFailed("the answer is blank", Exit.USAGE)
+
+    async def act(fleet: Fleet) -> int:
+        found = await fleet.call("query_items", {"operation": "get", "id": item(id)})
+        if found["role"] != "blocked":
+            raise CommandFailed(f"{short(found['id'])} waits for no answer: its role is {found['role']}")
+        # The note first: whoever is handed the item by the resume reads it.
+        await write_note(fleet, found["id"], "answer", said, found.get("previousRole"))
+        return await advance(fleet, [found["id"]], {"trigger": "resume", "summary": "answered"}, json, "answered")
+
+    return at.run(act)
+
+
+def retry(*ids: Ids, summary: Summary = None, json: AsJson = False, at: Connection = HERE) -> int:
+    """Offers failed items again at once: resumes quarantined ones, and ends back-offs.
+
+    Raises:
+        CommandFailed: the fleet cannot be reached, or an argument is malformed.
+    """
+    named = items(ids)
+
+    async def act(fleet: Fleet) -> int:
+        quarantined, code = [], Exit.OK
+        for one in named:
+            found = await fleet.call("query_items", {"operation": "get", "id": one})
+            if found["role"] == "blocked":
+                quarantined.append(found["id"])
+            elif found.get("attempts", {}).get("notBefore"):
+                # 0 ends the back-off that runs; the field itself is to stay as it was.
+                for seconds in (0, found.get("retryBackoffSeconds")):
+                    change = {"id": found["id"], "retryBackoffSeconds": seconds}
+                    await fleet.call("manage_items", {"operation": "update", "items": [change]})
+                print(f"{short(found['id'])}  offered again")
+            else:
+                complain(one, f"has nothing to retry: its role is {found['role']}, and it is in no back-off")
+                code = Exit.FAILED
+        if quarantined:
+            trigger = given(trigger="resume", summary=summary)
+            code = Exit(max(code, await advance(fleet, quarantined, trigger, json, "offered again")))
+        return code
+
+    return at.run(act)
+
+
+def claim(
+    id: Annotated[str | None, Parameter(help="The item; without it, the best one that is offered.")] = None,
+    *,
+    tags: Tags = None,
+    type: OnlyType = None,
+    priority: OnlyPriority = None,
+    parent: Annotated[str | None, Parameter(help="Only direct children of this item.")] = None,
+    ancestor: Annotated[str | None, Parameter(help="Only below this item, at any depth.")] = None,
+    ttl: Annotated[int, Parameter(help="Seconds until the claim ends; claim again to renew it. [1 to 86400]")] = 900,
+    wait: Annotated[int, Parameter(help="Without id: seconds to wait for an item. [0 to 50]")] = 0,
+    fence: Fence = None,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Claims an item for the agent, and prints its fence. An agent has one claim: the one before ends.
+
+    Raises:
+        CommandFailed: it cannot be claimed, nothing is offered, or an argument is malformed.
+    """
+    check_range("--wait", wait, 0, _LONGEST_WAIT)
+    check_range("--ttl", ttl, 1, 86_400)
+    entry: dict[str, Any] = given(ttlSeconds=ttl, fenceToken=fence)
+    if id is not None:
+        if tags or type or priority or parent or ancestor or wait:
+            raise CommandFailed("an id goes without what selects an item", Exit.USAGE)
+        entry["itemId"] = item(id)
+    else:
+        entry["selector"] = given(tags=tags, type=type, priority=priority)
+        for name, one in (("parentId", parent), ("ancestorId", ancestor)):
+            entry["selector"] |= {name: item(one)} if one is not None else {}
+    answer = at.run(lambda fleet: fleet.call("claim_item", {"claims": [entry], "waitMs": wait * 1000}))
+    (one,) = answer["claimResults"]
+    if json:
+        print_json(one)
+    elif one["outcome"] == "success":
+        role = f", takeover in {one['role']}" if one.get("takeover") else ""
+        print(f"{one['itemId']}  claimed until {one['claimExpiresAt']}, fence {one['fenceToken']}{role}")
+        if one.get("ready") is False:
+            complain(one["itemId"], one.get("reason", "is not ready"))
+    else:
+        complain(one.get("itemId", "claim"), _why(one))
+    return Exit.OK if one["outcome"] == "success" else Exit.FAILED
+
+
+def release(
+    *ids: Ids,
+    reason: Annotated[
+        Literal["failed", "gave_up", "handed_back"] | None,
+        Parameter(help="failed and gave_up count as an attempt on an item in work or review."),
+    ] = None,
+    detail: Annotated[str | None, Parameter(help="With a reason: more about it, up to 500 characters.")] = None,
+    fence: Fence = None,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Releases items that the agent holds.
+
+    Raises:
+        CommandFailed: the fleet cannot be reached, or an argument is malformed.
+    """
+    more = given(reason=reason, detail=detail, fenceToken=fence)
+    entries = [{"itemId": one, **more} for one in items(ids)]
+    answer = at.run(lambda fleet: fleet.call("claim_item", {"releases": entries}))
+    results = answer["releaseResults"]
+    if json:
+        print_json(answer)
+    for one in results if not json else ():
+        if one["outcome"] == "success":
+            print(f"{short(one['itemId'])}  released")
+        else:
+            complain(one["itemId"], one.get("error") or one["outcome"].replace("_", " "))
+    return Exit.OK if all(one["outcome"] == "success" for one in results) else Exit.FAILED
+
+
+def _advance(at: Connection, ids: tuple[str, ...], trigger: str, word: str, json: bool, **more: Any) -> int:
+    named = items(ids)
+    return at.run(lambda fleet: advance(fleet, named, {"trigger": trigger, **given(**more)}, json, word))
+
+
+def _why(one: dict[str, Any]) -> str:
+    """Why a claim has failed."""
+    if one["outcome"] == "no_match":
+        held = one.get("heldBack")
+        more = f" (held back: {held['backoff']} in back-off, {held['capabilities']} for other agents)" if held else ""
+        return f"nothing is offered{more}"
+    if one["outcome"] == "already_claimed":
+        return f"another agent holds it, for up to {one.get('retryAfterMs', 0) / 1000:.0f} s"
+    return printable(one.get("error") or one.get("reason") or one["outcome"].replace("_", " "))

@@ -1,0 +1,258 @@
+"""``fleet items list``, ``ready``, ``show``, ``tree``, ``search``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from coordinator.cli.connection import HERE, Connection
+from coordinator.cli.exits import Exit
+from coordinator.cli.flags import check_range
+from coordinator.cli.items.arguments import (
+    AsJson,
+    Id,
+    Of,
+    OnlyPriority,
+    OnlyType,
+    Role,
+    Tags,
+    given,
+    item,
+)
+from coordinator.cli.items.calls import PAGE, full_id, pages
+from coordinator.cli.items.tables import item_line, item_page
+from coordinator.cli.terminal import print_json, printable
+from coordinator.client import Fleet
+
+_MOST = 100_000
+_PARALLEL = 8
+
+Sort = Literal["title", "priority", "complexity", "createdAt", "modifiedAt"]
+Limit = Annotated[int, Parameter(help="At most so many.")]
+
+
+def show_list(
+    *,
+    role: Annotated[Role | None, Parameter(help="Only in this role; by default all but terminal.")] = None,
+    all: Annotated[bool, Parameter(negative="", help="Terminal ones, too.")] = False,
+    tags: Tags = None,
+    parent: Of = None,
+    type: OnlyType = None,
+    priority: OnlyPriority = None,
+    claims: Annotated[
+        Literal["claimed", "unclaimed", "expired"] | None, Parameter(help="Only with, without or past a claim.")
+    ] = None,
+    sort: Annotated[Sort | None, Parameter(help="Sort by this; default: newest first.")] = None,
+    limit: Limit = 50,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Lists items.
+
+    Raises:
+        CommandFailed: the fleet cannot be reached, or an argument is malformed.
+    """
+    order = {"sortBy": sort, "sortOrder": "asc" if sort == "title" else None} if sort else {}
+    filters = given(role=role, tags=tags, type=type, priority=priority, claimStatus=claims, **order)
+    if parent is not None:
+        filters["parentId"] = item(parent)
+    return _found(at, filters, limit, json, terminal=all or role is not None)
+
+
+def search(
+    text: Annotated[str, Parameter(help="What title or summary contains, in any case.")],
+    *,
+    role: Annotated[Role | None, Parameter(help="Only in this role.")] = None,
+    tags: Tags = None,
+    parent: Of = None,
+    type: OnlyType = None,
+    priority: OnlyPriority = None,
+    limit: Limit = 50,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Lists the items whose title or summary contains a text.
+
+    Raises:
+        CommandFailed: the fleet cannot be reached, or an argument is malformed.
+    """
+    filters = given(query=text, role=role, tags=tags, type=type, priority=priority)
+    if parent is not None:
+        filters["parentId"] = item(parent)
+    return _found(at, filters, limit, json, terminal=True)
+
+
+def ready(
+    *,
+    tags: Tags = None,
+    parent: Of = None,
+    ancestor: Annotated[str | None, Parameter(help="Only below this item, at any depth.")] = None,
+    type: OnlyType = None,
+    priority: OnlyPriority = None,
+    capabilities: Annotated[
+        str | None, Parameter(name=("--capabilities", "--capability"), help="What the agent can do, after commas.")
+    ] = None,
+    limit: Annotated[int, Parameter(help="At most so many. [1 to 20]")] = 20,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Lists what can be worked on now, best first: in queue, unclaimed, waiting for nothing.
+
+    Raises:
+        CommandFailed: the fleet cannot be reached, or an argument is malformed.
+    """
+    check_range("--limit", limit, 1, 20)
+    arguments = given(tags=tags, type=type, priority=priority, limit=limit, includeDetails=True)
+    for name, one in (("parentId", parent), ("ancestorId", ancestor)):
+        arguments |= {name: item(one)} if one is not None else {}
+    if capabilities is not None:
+        arguments["capabilities"] = [one.strip() for one in capabilities.split(",")]
+    answer = at.run(lambda fleet: fleet.call("get_next_item", arguments))
+    if json:
+        print_json(answer)
+        return Exit.OK
+    for one in answer["recommendations"]:
+        print(item_line(one))
+    if not answer["recommendations"]:
+        print(f"fleet: nothing is ready{_hint(answer)}", file=sys.stderr)
+    return Exit.OK
+
+
+def show(
+    id: Id = ".",
+    *,
+    history: Annotated[bool, Parameter(negative="", help="With all transitions on record.")] = False,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Prints an item: fields, claim, attempts, dependencies, notes, results of what blocks it.
+
+    Raises:
+        CommandFailed: there is no such item, or the fleet cannot be reached.
+    """
+
+    async def read(fleet: Fleet) -> tuple[dict[str, Any], dict[str, Any]]:
+        include = ["item", "notes", "results"]
+        context = await fleet.call("get_context", {"itemId": item(id), "include": include})
+        query = {"itemId": context["item"]["id"], "includeItemInfo": True, "limit": PAGE}
+        return context, await fleet.call("query_dependencies", query)
+
+    context, edges = at.run(read)
+    if json:
+        print_json({**context, "dependencies": edges["dependencies"]})
+    else:
+        print("\n".join(item_page(context, edges["dependencies"], everything=history)))
+    return Exit.OK
+
+
+def tree(
+    id: Annotated[str | None, Parameter(help="The item at its top; without it, the roots and what is below.")] = None,
+    *,
+    depth: Annotated[int, Parameter(help="How many levels below it. [0 to 3]")] = 3,
+    limit: Limit = 500,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Prints items below each other.
+
+    Raises:
+        CommandFailed: there is no such item, or the fleet cannot be reached.
+    """
+    check_range("--depth", depth, 0, 3)
+    check_range("--limit", limit, 1, _MOST)
+
+    async def read(fleet: Fleet) -> tuple[list[dict[str, Any]], bool]:
+        if id is None:
+            roots, cut = await _children(fleet, {"depth": 0}, limit)
+        else:
+            top = await fleet.call("query_items", {"operation": "get", "id": await full_id(fleet, item(id))})
+            roots, cut = [top], False
+        room, level = limit - len(roots), roots
+        for _ in range(depth):
+            level, more = await _below(fleet, level, room)
+            cut, room = cut or more, room - len(level)
+            if not level or room <= 0:
+                break
+        return roots, cut or room < 0
+
+    roots, cut = at.run(read)
+    if json:
+        print_json({"items": roots, "truncated": cut})
+    else:
+        _print_tree(roots, 0)
+    if cut:
+        print(f"fleet: more than {limit} items; --limit shows more", file=sys.stderr)
+    return Exit.OK
+
+
+async def _below(fleet: Fleet, level: list[dict[str, Any]], room: int) -> tuple[list[dict[str, Any]], bool]:
+    """The children of all items of a level, which are put into these as ``children``; and whether some are left out."""
+    gate = asyncio.Semaphore(_PARALLEL)
+
+    async def fill(parent: dict[str, Any]) -> bool:
+        async with gate:
+            parent["children"], cut = await _children(fleet, {"parentId": parent["id"]}, max(room, 0))
+            return cut
+
+    cuts = await asyncio.gather(*map(fill, level))
+    return [child for parent in level for child in parent["children"]], any(cuts)
+
+
+async def _children(fleet: Fleet, search: dict[str, Any], most: int) -> tuple[list[dict[str, Any]], bool]:
+    found: list[dict[str, Any]] = []
+    total = 0
+    async for page in pages(fleet, {**search, "sortBy": "createdAt", "sortOrder": "asc"}, most):
+        found += page["items"]
+        total = page["total"]
+    return found, total > len(found)
+
+
+def _print_tree(items: list[dict[str, Any]], indent: int) -> None:
+    for one in items:
+        print(item_line(one, indent))
+        _print_tree(one.get("children", []), indent + 1)
+
+
+def _found(at: Connection, filters: dict[str, Any], limit: int, json: bool, *, terminal: bool) -> int:
+    """Prints what a search finds.
+
+    Args:
+        terminal: whether terminal items are shown, too.
+    """
+    check_range("--limit", limit, 1, _MOST)
+
+    async def read(fleet: Fleet) -> tuple[list[dict[str, Any]], int, str]:
+        items: list[dict[str, Any]] = []
+        total, hint = 0, ""
+        # No search leaves a role out, so each of the others is asked for.
+        for role in (None,) if terminal else ("work", "review", "blocked", "queue"):
+            async for page in _pages_of(fleet, filters, role, limit):
+                items += page["items"]
+                hint = hint or _hint(page)
+            total += page["total"]
+        return items, total, hint
+
+    items, total, hint = at.run(read)
+    if json:
+        print_json({"items": items[:limit], "total": total})
+    else:
+        for one in items[:limit]:
+            print(item_line(one))
+    if not items:
+        print(f"fleet: no items{hint}", file=sys.stderr)
+    elif total > limit:
+        print(f"fleet: {limit} of {total} items; --limit shows more", file=sys.stderr)
+    return Exit.OK
+
+
+def _pages_of(fleet: Fleet, filters: dict[str, Any], role: str | None, limit: int) -> AsyncIterator[dict[str, Any]]:
+    return pages(fleet, filters if role is None else {**filters, "role": role}, limit)
+
+
+def _hint(answer: dict[str, Any]) -> str:
+    """What the fleet says about a project that nobody has written to."""
+    return f": {printable(answer['hint'])}" if answer.get("hint") else ""

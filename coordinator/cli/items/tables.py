@@ -1,0 +1,162 @@
+"""What the commands of items print: short lines for people, without colours unless stdout is a terminal.
+
+All text of items is untrusted, so it is made printable before anything else happens to it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from coordinator.cli.terminal import printable
+
+Json = Mapping[str, Any]
+
+SHORT = 8
+"""Hex digits of an id in lists: enough to name it among some thousands of items."""
+_COLOURS = {
+    "queue": "36",
+    "work": "33",
+    "review": "35",
+    "blocked": "31",
+    "terminal": "2",
+    "high": "1;31",
+    "low": "2",
+    "bold": "1",
+    "dim": "2",
+}
+_INDENT = "    "
+
+
+def colourful() -> bool:
+    """Whether stdout takes colours (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, kind: str) -> str:
+    """The (printable) text in the colour of its kind."""
+    code = _COLOURS.get(kind)
+    return f"\x1b[{code}m{text}\x1b[0m" if code and text and colourful() else text
+
+
+def short(id: str) -> str:
+    """The beginning of an id."""
+    return printable(id)[:SHORT]
+
+
+def item_line(item: Json, indent: int = 0) -> str:
+    """``550e8400  queue     high    Design API schema  #api  (in-progress, claimed)``."""
+    uuid = item.get("id") or item.get("itemId") or ""
+    role, priority = printable(item.get("role", "")), printable(item.get("priority", ""))
+    said = [f"#{tag}" for tag in filter(None, printable(item.get("tags") or "").split(","))]
+    said += [printable(item["type"])] if item.get("type") else []
+    said += [f"({printable(item['statusLabel'])})"] if item.get("statusLabel") else []
+    said += ["claimed"] if item.get("isClaimed") else []
+    head = f"{short(uuid)}  {paint(f'{role:<8}', role)}  {paint(f'{priority:<6}', priority)}  {'  ' * indent}"
+    plain = SHORT + 2 + 8 + 2 + 6 + 2 + 2 * indent
+    return head + _fitted(printable(item.get("title", "")), "  ".join(said), plain)
+
+
+def _fitted(title: str, more: str, used: int) -> str:
+    """Title and the rest, cut to the width of the terminal; whole where stdout is none."""
+    if sys.stdout.isatty():
+        room = max(shutil.get_terminal_size().columns - used - (len(more) + 2 if more else 0), 20)
+        title = title if len(title) <= room else title[: room - 1] + "…"
+    return f"{title}  {paint(more, 'dim')}" if more else title
+
+
+def block(text: str, indent: str = _INDENT) -> list[str]:
+    """The lines of a long text."""
+    return [(indent + printable(line.expandtabs(4))).rstrip() for line in text.splitlines()]
+
+
+def heading(text: str) -> str:
+    return paint(printable(text), "bold")
+
+
+def item_page(context: Json, edges: Iterable[Json], *, everything: bool) -> list[str]:
+    """A page about an item.
+
+    Args:
+        context: the answer of ``get_context`` with the item, its notes and the results of its blockers.
+        edges: its dependencies, with the items at both ends.
+        everything: with its whole history, instead of the last transition.
+    """
+    item: Json = context["item"]
+    lines = [f"{item['id']}  {heading(item['title'])}"]
+    label = f" ({printable(item['statusLabel'])})" if item.get("statusLabel") else ""
+    facts = [paint(item["role"], item["role"]) + label, f"priority {item['priority']}"]
+    for name, label in (("complexity", "complexity"), ("type", "type"), ("tags", "tags"), ("parentId", "below")):
+        facts += [f"{label} {printable(str(item[name]))}"] if item.get(name) is not None else []
+    facts += [f"requires {printable(', '.join(item['requires']))}"] if item.get("requires") else []
+    lines.append(_INDENT + ", ".join(facts))
+    lines.append(f"{_INDENT}created {item['createdAt']}, changed {item['modifiedAt']}")
+    if claim := context.get("claimDetail"):
+        word = "was held" if claim["isExpired"] else "held"
+        lines.append(f"{_INDENT}{word} by {printable(claim['claimedBy'])} until {claim['claimExpiresAt']}")
+    if attempts := context.get("attempts"):
+        lines += _attempts(attempts)
+    if missing := context.get("gateStatus", {}).get("missing"):
+        lines.append(f"{_INDENT}needs notes: {printable(', '.join(missing))}")
+    if item.get("summary"):
+        lines += ["", *block(item["summary"])]
+    if item.get("description"):
+        lines += ["", *block(item["description"])]
+    lines += _edges(item["id"], edges)
+    lines += [line for note in context.get("notes", ()) for line in note_page(note)]
+    results = context.get("results", ())
+    for result in results:
+        lines += ["", heading(f"result of {short(result['itemId'])} {result['title']}")]
+        lines += block(_text(result["result"]))
+    transitions = item.get("transitions", [])[: None if everything else 1]
+    if transitions:
+        lines += ["", heading("history" if everything else "last change"), *map(transition_line, transitions)]
+    return lines
+
+
+def transition_line(one: Json) -> str:
+    actor = f" by {printable(one['actor']['id'])}" if one.get("actor") else ""
+    summary = f": {printable(one['summary'])}" if one.get("summary") else ""
+    return f"{_INDENT}{one['at']}  {one['fromRole']} -> {one['toRole']}  {printable(one['trigger'])}{actor}{summary}"
+
+
+def note_page(note: Json) -> list[str]:
+    by = f", {printable(note['actor']['id'])}" if note.get("actor") else ""
+    cut = f", the beginning of {note['size']} bytes" if "size" in note else ""
+    head = f"{heading('note ' + note['key'])} ({note['role']}, {note['modifiedAt']}{by}{cut})"
+    return ["", head, *block(note.get("body", ""))]
+
+
+def _attempts(attempts: Json) -> list[str]:
+    most = f" of {attempts['max']}" if attempts["max"] else ""
+    back = f", offered again {attempts['notBefore']}" if attempts.get("notBefore") else ""
+    lines = [f"{_INDENT}attempts {attempts['count']}{most}{back}"]
+    for one in attempts["last"][:3]:
+        by = f" by {printable(one['claimedBy'])}" if one.get("claimedBy") else ""
+        why = f" {one['reason']}" if one.get("reason") else ""
+        detail = f": {printable(one['detail'])}" if one.get("detail") else ""
+        lines.append(f"{_INDENT * 2}{one['from']} to {one['until']}{by}, {one['ended']}{why}{detail}")
+    return lines
+
+
+def _edges(id: str, edges: Iterable[Json]) -> list[str]:
+    lines: list[str] = []
+    for edge in edges:
+        ours = edge["fromItemId"] == id
+        other, info = (edge["toItemId"], edge["toItem"]) if ours else (edge["fromItemId"], edge["fromItem"])
+        if edge["type"] == "RELATES_TO":
+            word = "relates to"
+        else:
+            word = "blocks" if ours == (edge["type"] == "BLOCKS") else "waits for"
+        at = f" to reach {edge['unblockAt']}" if edge.get("unblockAt") else ""
+        lines.append(f"{_INDENT}{word} {short(other)} ({info['role']}) {printable(info['title'])}{at}")
+    return ["", *sorted(lines)] if lines else []
+
+
+def _text(value: Any) -> str:
+    import msgspec
+
+    return value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value)).decode()

@@ -1,0 +1,320 @@
+"""``fleet items add``, ``edit``, ``note``, ``dep add``, ``dep rm``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from coordinator.cli.connection import HERE, Connection
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.items.arguments import AsJson, Id, Phase, Priority, Role, given, item, items, words
+from coordinator.cli.items.calls import full_id
+from coordinator.cli.items.completing import ids
+from coordinator.cli.items.tables import item_line, note_page, short
+from coordinator.cli.terminal import counted, print_json, printable
+from coordinator.client import Fleet
+
+_EDGES = 150
+_TEXT = "'-': from stdin, '@FILE': from a file."
+
+Title = Annotated[str | None, Parameter(help="Up to 500 characters.")]
+Summary = Annotated[str | None, Parameter(help="What it is about, up to 2,000 characters.")]
+Description = Annotated[
+    str | None, Parameter(name=("--description", "-d"), help=f"Long text. {_TEXT}", allow_leading_hyphen=True)
+]
+NewPriority = Annotated[Priority | None, Parameter(help="high, medium (default) or low.")]
+Complexity = Annotated[int | None, Parameter(help="1 (quick) to 10.")]
+NewTags = Annotated[str | None, Parameter(help="Tags after commas: a-z, 0-9 and - _ . : /")]
+Type = Annotated[str | None, Parameter(help="Its type, which chooses its note schema.")]
+Requires = Annotated[str | None, Parameter(help="Capabilities after commas: only agents with all of them get it.")]
+Parent = Annotated[str | None, Parameter(help="The item to put it below.", completer=ids)]
+Attempts = Annotated[int | None, Parameter(help="Failed attempts until quarantine; 0: no limit.")]
+Unblock = Annotated[
+    Literal["queue", "work", "review", "terminal"] | None, Parameter(help="The role that the blocker must reach.")
+]
+FIELDS = ("summary", "description", "complexity", "tags", "type", "requires", "parent", "max-attempts")
+
+
+def add(
+    title: Annotated[str, Parameter(help="Up to 500 characters.")],
+    *,
+    parent: Parent = None,
+    after: Annotated[
+        tuple[str, ...], Parameter(help="Wait for this item; may be given more than once.", negative="")
+    ] = (),
+    priority: NewPriority = None,
+    tags: NewTags = None,
+    type: Type = None,
+    summary: Summary = None,
+    description: Description = None,
+    complexity: Complexity = None,
+    requires: Requires = None,
+    max_attempts: Attempts = None,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Adds an item, and prints it; with --json, its id is ``id``.
+
+    Raises:
+        CommandFailed: a field is refused, or the fleet cannot be reached.
+    """
+    fields = _fields(priority, tags, type, summary, description, complexity, requires, max_attempts)
+
+    async def act(fleet: Fleet) -> dict[str, Any]:
+        blockers = [await full_id(fleet, item(one)) for one in after]
+        if parent is not None:
+            fields["parentId"] = item(parent)
+        answer = await fleet.call("manage_items", {"operation": "create", "items": [{"title": title, **fields}]})
+        _refused(answer)
+        (made,) = answer["items"]
+        await _connect(fleet, [{"fromItemId": one, "toItemId": made["id"]} for one in blockers], made["id"])
+        return dict(made)
+
+    made = at.run(act)
+    if json:
+        print_json(made)
+    else:
+        print(item_line(made))
+    return Exit.OK
+
+
+def edit(
+    id: Id,
+    *,
+    title: Title = None,
+    parent: Annotated[str | None, Parameter(help="Move it below this item.")] = None,
+    priority: NewPriority = None,
+    tags: NewTags = None,
+    type: Type = None,
+    summary: Summary = None,
+    description: Description = None,
+    complexity: Complexity = None,
+    requires: Requires = None,
+    max_attempts: Attempts = None,
+    clear: Annotated[
+        tuple[str, ...],
+        Parameter(help=f"Empty this field; may be given more than once: {', '.join(FIELDS)}.", negative=""),
+    ] = (),
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Changes the given fields of an item. Its role is changed by `start`, `done` and so on.
+
+    Raises:
+        CommandFailed: a field is refused, there is no such item, or nothing is given.
+    """
+    fields = _fields(priority, tags, type, summary, description, complexity, requires, max_attempts)
+    fields |= given(title=title)
+    if parent is not None:
+        fields["parentId"] = item(parent)
+    for name in clear:
+        if name not in FIELDS:
+            raise CommandFailed(f"--clear must be one of {', '.join(FIELDS)}, not {name!r}", Exit.USAGE)
+        key = {"parent": "parentId", "max-attempts": "maxAttempts"}.get(name, name)
+        if key in fields:
+            raise CommandFailed(f"--clear {name}: a value is given, too", Exit.USAGE)
+        # A null summary changes nothing; a blank one would not, either: the tool clears neither.
+        fields[key] = None
+    if not fields:
+        raise CommandFailed("nothing to change: give at least one field", Exit.USAGE)
+
+    async def act(fleet: Fleet) -> dict[str, Any]:
+        answer = await fleet.call("manage_items", {"operation": "update", "items": [{"id": item(id), **fields}]})
+        _refused(answer)
+        return dict(answer["items"][0])
+
+    changed = at.run(act)
+    if json:
+        print_json(changed)
+    else:
+        print(f"{short(changed['id'])}  changed")
+    return Exit.OK
+
+
+def note(
+    id: Id,
+    key: Annotated[str | None, Parameter(help="Print or write this note; without it, all are printed.")] = None,
+    body: Annotated[
+        str | None,
+        Parameter(help=f"Write this text; without it, the note is printed. {_TEXT}", allow_leading_hyphen=True),
+    ] = None,
+    *,
+    phase: Annotated[
+        Phase | None, Parameter(help="The phase it belongs to. Default: that of the item, or of the note before.")
+    ] = None,
+    delete: Annotated[bool, Parameter(negative="", help="Delete the note.")] = False,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Prints the notes of an item, or one alone as it is; or writes or deletes one.
+
+    Raises:
+        CommandFailed: there is no such item or note, or it is refused.
+    """
+    if (body is not None or delete) and key is None:
+        raise CommandFailed("which note? give its key", Exit.USAGE)
+    if delete and body is not None:
+        raise CommandFailed("--delete takes no text", Exit.USAGE)
+    text = words(body) if body is not None else None
+
+    async def act(fleet: Fleet) -> dict[str, Any]:
+        if delete:
+            return await fleet.call("manage_notes", {"operation": "delete", "itemId": item(id), "key": key})
+        if text is None:
+            return await fleet.call("query_notes", {"operation": "list", "itemId": item(id)})
+        return await write_note(fleet, item(id), str(key), text, phase)
+
+    answer = at.run(act)
+    if text is None and not delete:
+        return _print_notes(answer["notes"], key, id, json)
+    if delete and not answer["deleted"]:
+        raise CommandFailed(f"there is no note {key!r}")
+    if json:
+        print_json(answer)
+    else:
+        print(f"note {printable(str(key))} {'deleted' if delete else 'written'}")
+    return Exit.OK
+
+
+async def write_note(fleet: Fleet, id: str, key: str, body: str, phase: str | None = None) -> dict[str, Any]:
+    """Writes a note, in the phase of the note that it replaces, else of the item's schema, else of the item.
+
+    Raises:
+        FleetError: there is no such item.
+        CommandFailed: the note is refused.
+    """
+    context = await fleet.call("get_context", {"itemId": id})
+    found: Role | str = context["item"]["role"]
+    if phase is None:
+        asked = {one["key"]: one["role"] for one in context["schema"]}
+        here = found if found in ("queue", "work", "review") else "work"
+        phase = asked.get(key, here)
+    written = {"itemId": context["item"]["id"], "key": key, "role": phase, "body": body}
+    answer = await fleet.call("manage_notes", {"operation": "upsert", "notes": [written]})
+    _refused(answer)
+    return answer
+
+
+def _print_notes(notes: list[dict[str, Any]], key: str | None, id: str, json: bool) -> int:
+    """Prints notes; the body of a single one alone, so that it can be piped."""
+    if key is not None:
+        notes = [one for one in notes if one["key"] == key]
+        if not notes:
+            raise CommandFailed(f"the item {id} has no note {key!r}")
+    if json:
+        print_json(notes[0] if key is not None else {"notes": notes})
+    elif key is not None:
+        print("\n".join(printable(line.expandtabs(8)) for line in notes[0]["body"].splitlines()))
+    else:
+        print("\n".join(line for one in notes for line in note_page(one)).strip("\n"))
+    return Exit.OK
+
+
+def dep_add(
+    id: Id,
+    blocker: Annotated[str, Parameter(help="What it waits for.", completer=ids)],
+    *more: Annotated[str, Parameter(help="What it waits for, too.")],
+    unblock_at: Unblock = None,
+    relates: Annotated[bool, Parameter(negative="", help="They only relate to each other: nothing waits.")] = False,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Has an item wait for others; all of them, or none if one is refused.
+
+    Raises:
+        CommandFailed: there is no such item, or an edge is refused, as one that closes a cycle.
+    """
+    if relates and unblock_at:
+        raise CommandFailed("--unblock-at: nothing waits with --relates", Exit.USAGE)
+
+    async def act(fleet: Fleet) -> dict[str, Any]:
+        waiting = await full_id(fleet, item(id))
+        kind = {"type": "RELATES_TO"} if relates else given(unblockAt=unblock_at)
+        blockers = [await full_id(fleet, one) for one in items((blocker, *more))]
+        return await _connect(fleet, [{"fromItemId": one, "toItemId": waiting, **kind} for one in blockers])
+
+    answer = at.run(act)
+    if json:
+        print_json(answer)
+    for edge in answer["dependencies"] if not json else ():
+        word = "relates to" if relates else "waits for"
+        print(f"{short(edge['toItemId'])}  {word} {short(edge['fromItemId'])}")
+    return Exit.OK
+
+
+def dep_rm(
+    id: Id,
+    blocker: Annotated[str, Parameter(help="What it waits for, or relates to.", completer=ids)],
+    *,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Deletes the dependencies between two items, in either direction.
+
+    Raises:
+        CommandFailed: there is no such item, or no dependency between them.
+    """
+
+    async def act(fleet: Fleet) -> int:
+        one, other = await full_id(fleet, item(id)), await full_id(fleet, item(blocker))
+        ends = ({"fromItemId": other, "toItemId": one}, {"fromItemId": one, "toItemId": other})
+        answers = [await fleet.call("manage_dependencies", {"operation": "delete", **each}) for each in ends]
+        return sum(one["deleted"] for one in answers)
+
+    deleted = at.run(act)
+    if not deleted:
+        raise CommandFailed("there is no dependency between them")
+    if json:
+        print_json({"deleted": deleted})
+    else:
+        print(f"{counted(deleted, 'dependency', 'dependencies')} deleted")
+    return Exit.OK
+
+
+async def _connect(fleet: Fleet, edges: list[dict[str, Any]], made: str = "") -> dict[str, Any]:
+    """Creates edges.
+
+    Args:
+        made: the item that was just made for them, for the message.
+
+    Raises:
+        CommandFailed: one is refused.
+    """
+    answer: dict[str, Any] = {"dependencies": [], "created": 0}
+    for begin in range(0, len(edges), _EDGES):
+        part = await fleet.call(
+            "manage_dependencies", {"operation": "create", "dependencies": edges[begin : begin + _EDGES]}
+        )
+        _refused(part, f"{made} was added, but without its dependencies: " if made else "")
+        answer = {"dependencies": answer["dependencies"] + part["dependencies"], "created": len(edges)}
+    return answer
+
+
+def _fields(
+    priority: str | None,
+    tags: str | None,
+    type: str | None,
+    summary: str | None,
+    description: str | None,
+    complexity: int | None,
+    requires: str | None,
+    max_attempts: int | None,
+) -> dict[str, Any]:
+    text = words(description) if description is not None else None
+    return given(
+        priority=priority,
+        tags=tags,
+        type=type,
+        summary=summary,
+        description=text,
+        complexity=complexity,
+        requires=[one.strip() for one in requires.split(",")] if requires is not None else None,
+        maxAttempts=max_attempts,
+    )
+
+
+def _refused(answer: dict[str, Any], before: str = "") -> None:
+    """Raises CommandFailed with the first refusal of a batch."""
+    for failure in answer.get("failures", ()):
+        raise CommandFailed(before + failure["error"])

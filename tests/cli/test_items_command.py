@@ -1,0 +1,323 @@
+"""``fleet items``, over a running fleet: what people and agents with a shell do."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.cli import run as fleet_main
+from coordinator.cli.exits import Exit
+from tests.support.fleets import RunningFleet
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    folder = tmp_path_factory.mktemp("items")
+    settings = {"FLEET_ATTEMPTS_MAX": "2", "FLEET_ATTEMPTS_BACKOFF_SECONDS": "600"}
+    with RunningFleet(folder / "data", "--port", "0", "--frontends", "1", "--workers", "0", **settings) as running:
+        running.wait_ready()
+        yield running
+
+
+@pytest.fixture
+def items(
+    fleet: RunningFleet, project: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Runs ``fleet items`` in this process: exit code, stdout, stderr."""
+    for name in [name for name in os.environ if name.startswith("FLEET_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("FLEET_DATA_DIR", str(fleet.data_dir))
+    monkeypatch.setenv("FLEET_PROJECT", project)
+    monkeypatch.setenv("FLEET_AGENT", "tester")
+
+    def run(line: str, *more: str) -> tuple[int, str, str]:
+        code = fleet_main(["items", *shlex.split(line), *more])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def added(items: Run, title: str = "x", *more: str) -> str:
+    code, out, err = items("add --json", title, *more)
+    assert code == Exit.OK, err
+    return str(json.loads(out)["id"])
+
+
+def shown(items: Run, item: str) -> Any:
+    code, out, err = items(f"show {item} --json")
+    assert code == Exit.OK, err
+    return json.loads(out)
+
+
+def test_an_item_from_its_creation_to_its_result(items: Run) -> None:
+    parent = added(items, "Parent")
+    first = added(items, "First", "--parent", parent[:8], "--priority", "high", "--tags", "api")
+    second = added(items, "Second", "--parent", parent, "--after", first[:12])
+    ready = items("ready --priority high")[1].split()
+    assert ready == [first[:8], "queue", "high", "First", "#api"]
+    assert items(f"note {first} findings", "two\nlines")[0] == Exit.OK
+    assert items(f"note {first} findings")[1] == "two\nlines\n"
+    assert items(f"start {first[:8]}")[1].splitlines() == [
+        f"{first[:8]}  started: queue -> work (in-progress)",
+        f"{parent[:8]}  followed: queue -> work",
+    ]
+    code, out, err = items(f"done {second}")
+    assert (code, out) == (Exit.FAILED, "")
+    assert "fleet: " + second in err
+    done = items(f"done {first}", "--result", "merged", "--summary", "all good")[1]
+    assert f"{second[:8]}  waits for nothing now: Second" in done
+    page = items(f"show {second}")[1]
+    assert f"waits for {first[:8]} (terminal) First" in page
+    assert f"result of {first[:8]} First\n    merged" in page
+    assert "complete by tester: all good" in items(f"show {first} --history")[1]
+    assert [line.split()[0] for line in items(f"tree {parent}")[1].splitlines()] == [
+        parent[:8],
+        first[:8],
+        second[:8],
+    ]
+    assert [line[:8] for line in items("list")[1].splitlines()] == [parent[:8], second[:8]]
+    assert items("search FIRST")[1].startswith(first[:8])
+
+
+def test_json_is_what_the_tools_answer(items: Run) -> None:
+    item = added(items)
+    assert json.loads(items("list --json")[1])["items"][0]["id"] == item
+    assert json.loads(items("ready --json")[1])["recommendations"][0]["itemId"] == item
+    tree = json.loads(items("tree --json")[1])
+    assert tree == {"items": tree["items"], "truncated": False}
+    claimed = json.loads(items(f"claim {item} --json")[1])
+    assert claimed["outcome"] == "success"
+    moved = json.loads(items(f"start {item} --fence {claimed['fenceToken']} --json")[1])
+    assert moved["results"][0]["newRole"] == "work"
+    assert json.loads(items(f"edit {item} --title y --json")[1])["id"] == item
+    assert json.loads(items(f"note {item} k v --json")[1])["notes"][0]["key"] == "k"
+    assert json.loads(items(f"release {item} --json")[1])["releaseResults"][0]["outcome"] == "success"
+    code, out, _ = items(f"done {item} 00000000 --json")
+    assert code == Exit.FAILED
+    assert [one["applied"] for one in json.loads(out)["results"]] == [True, False]
+
+
+def test_the_item_of_a_run_is_a_dot(items: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, _, err = items("show")
+    assert code == Exit.USAGE
+    assert "FLEET_ITEM_ID" in err
+    item = added(items, "The one")
+    monkeypatch.setenv("FLEET_ITEM_ID", item)
+    assert "The one" in items("show")[1]
+    assert items("start")[0] == Exit.OK
+    assert items("note . log text")[0] == Exit.OK
+    assert items("done .")[0] == Exit.OK
+
+
+def test_stdin_has_ids_and_texts(items: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def stdin(text: bytes) -> None:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+
+    first, second = added(items, "a"), added(items, "b", "--description", "-starts with a dash")
+    stdin(items("ready")[1].encode())
+    assert items("start -")[1].count("started") == 2
+    stdin(b"long\ntext")
+    assert items(f"edit {first} --description -")[0] == Exit.OK
+    assert shown(items, first)["item"]["description"] == "long\ntext"
+    assert shown(items, second)["item"]["description"] == "-starts with a dash"
+    (tmp_path / "t").write_text("from a file")
+    assert items(f"note {first} k @{tmp_path / 't'}")[0] == Exit.OK
+    assert items(f"note {first} k")[1] == "from a file\n"
+    assert items(f"note {first} k @@mention")[0] == Exit.OK
+    assert items(f"note {first} k")[1] == "@mention\n"
+    stdin(b"\xff\xfe")
+    assert items(f"note {first} k -")[0] == Exit.USAGE
+    stdin(b"\n")
+    assert items("start -")[0] == Exit.USAGE
+
+
+def test_dependencies(items: Run) -> None:
+    one, two, three = (added(items, title) for title in "abc")
+    assert items(f"dep add {one[:8]} {two[:8]} {three}")[1].splitlines() == [
+        f"{one[:8]}  waits for {two[:8]}",
+        f"{one[:8]}  waits for {three[:8]}",
+    ]
+    code, _, err = items(f"dep add {two} {one}")
+    assert code == Exit.FAILED
+    assert "cycle" in err
+    assert items(f"dep rm {two} {one}")[1] == "1 dependency deleted\n"
+    assert items(f"dep rm {two} {one}")[0] == Exit.FAILED
+    code, _, err = items("add late --after", "00000000")
+    assert code == Exit.FAILED
+    assert items("search late")[1] == "", "an item was added without its dependency"
+
+
+def test_questions_quarantine_and_back_off(items: Run) -> None:
+    item = added(items)
+    assert items(f"answer {item} yes")[0] == Exit.FAILED, "it asks nothing"
+    items(f"start {item}")
+    assert items(f"block {item}", "--reason", "which one?")[0] == Exit.OK
+    assert items(f"answer {item}", " ")[0] == Exit.USAGE
+    assert items(f"answer {item}", "the second")[1] == f"{item[:8]}  answered: blocked -> work\n"
+    assert items(f"note {item} answer")[1] == "the second\n"
+    code, _, err = items(f"retry {item}")
+    assert code == Exit.FAILED
+    assert "in no back-off" in err
+    for count in (1, 2):
+        assert items(f"claim {item}")[0] == Exit.OK
+        assert items(f"release {item} --reason failed", "--detail", "no network")[0] == Exit.OK
+        found = shown(items, item)
+        assert found["attempts"]["count"] == count
+        assert ("notBefore" in found["attempts"]) == (count == 1)
+        assert "attempts" in items(f"show {item}")[1]
+        assert items(f"retry {item}")[0] == Exit.OK
+        found = shown(items, item)
+        assert found["item"]["role"] == "work"
+        assert "notBefore" not in found["attempts"]
+        assert "retryBackoffSeconds" not in found["item"], "the field has changed"
+
+
+def test_claims(items: Run) -> None:
+    item = added(items, "c", "--tags", "only-this")
+    out = items("claim --tags only-this --ttl 60")[1]
+    assert out.startswith(f"{item}  claimed until ")
+    code, _, err = items(f"claim {item} --agent other")
+    assert code == Exit.FAILED
+    assert "another agent holds it" in err
+    code, _, err = items(f"start {item} --agent other")
+    assert code == Exit.FAILED
+    assert items("claim --tags nothing-has-this")[0] == Exit.FAILED
+    assert items(f"claim {item} --tags a")[0] == Exit.USAGE
+    assert items(f"done {item} --fence 1")[0] == Exit.FAILED
+    assert items(f"release {item} --agent other")[0] == Exit.FAILED
+    assert items(f"release {item}")[0] == Exit.OK
+
+
+def test_watch_sees_changes_and_ends(items: Run, fleet: RunningFleet, project: str) -> None:
+    parent = added(items, "p")
+    child = added(items, "c", "--parent", parent)
+    assert items(f"watch {child} --until terminal --timeout 0.05")[0] == Exit.FAILED
+    ended: list[int] = []
+    command = [f"--data-dir={fleet.data_dir}", "--project", project, "--timeout", "60"]
+    watching = [
+        threading.Thread(target=lambda line=line: ended.append(fleet_main(["items", "watch", *line, *command])))
+        for line in ([child], [parent, "--until", "tree"], [child, "--note", "k"])
+    ]
+    for one in watching:
+        one.start()
+    items(f"start {child}")
+    items(f"note {child} k v")
+    items(f"done {child}")
+    for one in watching:
+        one.join(60)
+    assert ended == [Exit.OK] * 3
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("start zz", Exit.USAGE, "hex prefix"),
+        ("start --jsn", Exit.USAGE, "unknown option"),
+        ("show 00000000-0000-4000-8000-000000000000", Exit.FAILED, "no such item"),
+        ("add ''", Exit.FAILED, "title"),
+        ("add x --tags 'A B'", Exit.FAILED, "tag"),
+        ("add x --complexity 11", Exit.FAILED, "omplexity"),
+        ("add x --description @/nowhere", Exit.USAGE, "cannot read"),
+        ("edit 00000000 --clear role", Exit.USAGE, "--clear"),
+        ("edit 00000000", Exit.USAGE, "nothing to change"),
+        ("note 00000000 --delete", Exit.USAGE, "key"),
+        ("done 00000000 --result-json {", Exit.USAGE, "not JSON"),
+        ("list --limit 0", Exit.USAGE, "--limit"),
+        ("ready --limit 21", Exit.USAGE, "--limit"),
+        ("list --url ftp://x", Exit.USAGE, "--url"),
+        ("list --token-file /nowhere", Exit.USAGE, "--token-file"),
+        ("list --data-dir /nowhere", Exit.STORE_UNREACHABLE, "no fleet runs"),
+        ("list --project a/b", Exit.USAGE, "project"),
+    ],
+)
+def test_wrong_arguments_are_refused(items: Run, line: str, code: Exit, words: str) -> None:
+    found, out, err = items(line)
+    assert (found, out) == (code, ""), err
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_hostile_text_is_inert_and_colours_are_for_terminals(items: Run, fleet: RunningFleet, project: str) -> None:
+    hostile = "\x1b]0;owned\x07\x1b[31mred\u202etxt\r\n\x9b2J"
+    item = added(items, hostile, "--description", hostile, "--summary", hostile)
+    items(f"note {item} k", hostile)
+    items(f"start {item}", "--summary", hostile)
+    for line in (
+        "list",
+        "tree",
+        f"show {item} --history",
+        f"note {item}",
+        f"note {item} k",
+        "search owned",
+        "list --json",
+    ):
+        out = items(line)[1]
+        assert not {"\x1b", "\x07", "\x9b", "\u202e", "\r"} & set(out), line
+    command = ["fleet", "items", "list", "--data-dir", str(fleet.data_dir), "--project", project]
+    for more, coloured in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
+        printed = on_a_terminal(command, {"TERM": "xterm", **more})
+        assert (b"\x1b[33m" in printed) == coloured
+        assert b"\x1b]" not in printed
+
+
+def on_a_terminal(command: list[str], environment: dict[str, str]) -> bytes:
+    """What a command prints on a terminal."""
+    ours, theirs = pty.openpty()
+    found = b""
+    program = Path(sys.executable).parent / command[0]
+    with subprocess.Popen([program, *command[1:]], stdout=theirs, env={"PATH": os.environ["PATH"], **environment}):
+        os.close(theirs)
+        try:
+            while part := os.read(ours, 65_536):
+                found += part
+        except OSError:  # the end, on Linux
+            pass
+    os.close(ours)
+    return found
+
+
+def test_shells_complete_commands_flags_and_ids(
+    items: Run, fleet: RunningFleet, project: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    item = added(items, "Complete me")
+    scripts = {}
+    for shell in ("bash", "zsh", "fish"):
+        assert fleet_main(["completion", shell]) == Exit.OK
+        scripts[shell] = capsys.readouterr().out
+        assert "__complete" in scripts[shell], "it does not ask for ids"
+        assert "reopen" in scripts[shell]
+    typed = ["fleet items sta", "fleet items list --role te", "fleet items start "]
+    ask = (
+        'complete() { :; }; source "$1"; shift; for line; do read -ra COMP_WORDS <<< "$line"; '
+        '[[ $line == *" " ]] && COMP_WORDS+=(""); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMPREPLY=(); _fleet; '
+        'echo "${COMPREPLY[*]}"; done'
+    )
+    (tmp_path / "fleet.bash").write_text(scripts["bash"])
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "FLEET_DATA_DIR": str(fleet.data_dir),
+        "FLEET_PROJECT": project,
+    }
+    done = subprocess.run(
+        ["bash", "-c", ask, "bash", str(tmp_path / "fleet.bash"), *typed],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["start", "terminal", item[:8]], done.stderr
