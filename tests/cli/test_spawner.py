@@ -17,7 +17,8 @@ for own_session in (True, False):
 """
 SUPERVISOR = """
 import os, subprocess, sys
-from coordinator import linux, spawner
+from coordinator import linux
+from coordinator.cli.supervision import spawner
 
 def nowhere(place):
     raise AssertionError(f"{place} is read although nothing has exited")
@@ -66,7 +67,8 @@ print(left())
 """
 ALONE = """
 import asyncio, os, pathlib, subprocess
-from coordinator import linux, spawner, supervisor
+from coordinator import linux
+from coordinator.cli.supervision import spawner, supervisor
 
 async def main():
     spawner.UNREAPED_SECONDS = 0.1
