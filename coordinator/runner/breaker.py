@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from coordinator.runner.outcomes import Outcome
+from coordinator.runner.outcomes import STOPPING, Outcome
 
 FAILURES = 5
 """So many attempts in a row that did not succeed pause the runner; one refusal of the provider does."""
@@ -56,7 +56,7 @@ class Breaker:
     def record(self, outcome: Outcome) -> bool:
         """Takes the outcome of an attempt; True: this has opened the breaker, or kept it open."""
         tried, self._trying = self._trying, False
-        if outcome.kind == "lost" or (outcome.kind == "later" and outcome.reason == "the runner stops"):
+        if outcome.kind == "lost" or (outcome.kind == "later" and outcome.reason == STOPPING):
             return False
         if outcome.kind == "done":
             self._row = self._pauses = 0

@@ -23,9 +23,10 @@ _ORDER: tuple[Kind, ...] = ("done", "later", "failed", "hopeless")
 HOPELESS, LATER, NOT_EXECUTABLE, NOT_FOUND = 65, 75, 126, 127
 EXIT_CODES: Mapping[int, Kind] = {HOPELESS: "hopeless", LATER: "later", NOT_EXECUTABLE: "broken", NOT_FOUND: "broken"}
 """What exit codes mean, for every command."""
+STOPPING = "the runner stops"
 _STOPS: Mapping[Stop, tuple[Kind, str]] = {
     "lost": ("lost", "the claim was lost"),
-    "drain": ("later", "the runner stops"),
+    "drain": ("later", STOPPING),
     "timeout": ("failed", "it ran longer than --timeout allows"),
     "stall": ("failed", "it stalled: no output, no CPU time and no changed file for as long as --stall allows"),
 }

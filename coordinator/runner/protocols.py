@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 Trouble = Literal["rate_limit", "provider", "auth", "usage", "limit", "interrupted", "error"]
 """Why an agent's command line did not finish: the provider's rate limit or spent quota; the provider is down or failed;
@@ -34,6 +34,30 @@ class Attempt:
     def name(self) -> str:
         """``<item8>-<label>``, for names of branches and directories."""
         return f"{self.item_id.replace('-', '')[:8]}-{self.label}"
+
+
+class Job(Protocol):
+    """A claimed item, as the client hands it out; its claim is renewed meanwhile."""
+
+    @property
+    def item(self) -> Mapping[str, Any]:
+        """The item in full."""
+
+    @property
+    def notes(self) -> Sequence[Mapping[str, Any]]:
+        """Its notes, oldest first."""
+
+    @property
+    def results(self) -> Sequence[Mapping[str, Any]]:
+        """What its blockers have left."""
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+
+    @property
+    def takeover(self) -> bool:
+        """Whether another agent has begun it."""
 
 
 class WorkspaceFailed(Exception):

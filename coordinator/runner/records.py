@@ -1,0 +1,147 @@
+"""What a runner keeps of its attempts on disk, and what it finds there of runners that have died.
+
+``<state>/runs/<item8>-<label>/`` has the logs of an attempt and ``run.json``; ``<state>/live/<run>`` is there, and
+locked, while it runs. The lock ends with its runner, however that ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coordinator.runner import strays
+from coordinator.runner.protocols import Attempt
+
+ROOM_BYTES = 256 << 20
+"""Without so much free space, no attempt is begun."""
+_PREFIX = "fleet-run-"
+_PATIENCE = 10.0
+
+
+class NoRoom(Exception):
+    """Attempts cannot be recorded; the message says why, for a person."""
+
+
+@dataclass(slots=True)
+class Record:
+    """The place of one attempt on disk."""
+
+    attempt: Attempt
+    temporary: Path
+    """A directory that the command can write even in a sandbox; removed at the end."""
+    _marker: Path
+    _lock: int
+
+    @property
+    def result_file(self) -> Path:
+        return self.temporary / "result"
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Writes ``run.json``."""
+        path = self.attempt.directory / "run.json"
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(record, indent=1) + "\n")
+
+    def close(self) -> None:
+        """The attempt is over, and nothing of it runs any more."""
+        shutil.rmtree(self.temporary, ignore_errors=True)
+        self._marker.unlink(missing_ok=True)
+        os.close(self._lock)
+
+
+def prepare(state: Path) -> None:
+    """Makes the directories, and ends what dead runners have left.
+
+    Raises:
+        NoRoom: they cannot be made, or there is no room in them.
+    """
+    try:
+        for name in ("runs", "live"):
+            (state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        check_room(state)
+        _recover(state / "live")
+    except OSError as error:
+        raise NoRoom(f"logs cannot be kept in {state}: {error.strerror}") from None
+
+
+def check_room(state: Path) -> None:
+    """Checks that there is room for the logs of an attempt.
+
+    Raises:
+        NoRoom: there is not.
+    """
+    try:
+        free = shutil.disk_usage(state / "runs").free
+    except OSError as error:
+        raise NoRoom(f"logs cannot be kept in {state}: {error.strerror}") from None
+    if free < ROOM_BYTES:
+        raise NoRoom(f"no room for logs: {free >> 20} MiB are free in {state}, and {ROOM_BYTES >> 20} are needed")
+
+
+def begin(state: Path, item_id: str, title: str, number: int, keys: Collection[str]) -> Record:
+    """Makes the place of an attempt.
+
+    Args:
+        keys: of the notes that the item has: the attempt's note gets a key of its own.
+
+    Raises:
+        OSError: there is none to be had.
+    """
+    runs, run_id = state / "runs", uuid.uuid4().hex
+    again = 1
+    while True:
+        label = str(number) if again == 1 else f"{number}-{again}"
+        again += 1
+        if f"run-{label}" in keys:
+            continue
+        made = Attempt(item_id, title, number, label, run_id, runs)
+        directory = runs / made.name
+        try:
+            directory.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        break
+    temporary = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    marker = state / "live" / run_id
+    lock = os.open(marker, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    os.write(lock, json.dumps({"temporary": str(temporary), "directory": str(directory)}).encode())
+    return Record(Attempt(item_id, title, number, label, run_id, directory), temporary, marker, lock)
+
+
+def _recover(live: Path) -> None:
+    """Ends the runs whose runner is dead."""
+    held = []
+    for marker in live.iterdir():
+        lock = os.open(marker, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # its runner lives
+            os.close(lock)
+            continue
+        held.append((marker, lock))
+    deadline = time.monotonic() + _PATIENCE
+    while held and strays.kill({marker.name for marker, _ in held}) and time.monotonic() < deadline:
+        time.sleep(strays.ROUND_SECONDS)
+    for marker, lock in held:
+        try:
+            known = json.loads(os.read(lock, 65_536))
+            temporary = Path(known["temporary"])
+            if temporary.name.startswith(_PREFIX) and temporary.parent == Path(tempfile.gettempdir()):
+                shutil.rmtree(temporary, ignore_errors=True)
+            path = Path(known["directory"]) / "run.json"
+            if path.is_file():
+                path.write_text(json.dumps(json.loads(path.read_text()) | {"outcome": "runner died"}, indent=1) + "\n")
+        except (ValueError, KeyError, TypeError, OSError):
+            pass  # it died before it had written that
+        marker.unlink(missing_ok=True)
+        os.close(lock)

@@ -1,0 +1,357 @@
+"""Takes one attempt through its stages: workspace, prompt, command, commit, verification."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coordinator.runner import processes
+from coordinator.runner.environment import environment_of
+from coordinator.runner.logs import AttemptLog
+from coordinator.runner.masking import Masker, secrets_of
+from coordinator.runner.options import Options, filled
+from coordinator.runner.outcomes import Outcome, Stop, judge
+from coordinator.runner.processes import Ended, Supervised
+from coordinator.runner.prompt import prompt_of
+from coordinator.runner.protocols import Job, Reading, Usage, Workspace, WorkspaceFailed, Workspaces
+from coordinator.runner.readers import PlainReader
+from coordinator.runner.records import Record
+from coordinator.runner.result_file import BadResult, Result, read_result
+from coordinator.runner.watch import watch
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What the command is told of the fleet."""
+
+    url: str
+    project: str
+    agent: str
+    secrets: tuple[str, ...] = ()
+    """What is masked besides the secrets in its environment: the runner's own token."""
+    mcp_token: str | None = None
+    """A token for this claim; None: the command gets no entry for MCP."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What is known of an attempt when it is over."""
+
+    outcome: Outcome
+    result: Any = None
+    summary: str = ""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    note: dict[str, Any] = field(default_factory=dict)
+    """The body of the note ``run-<label>``."""
+
+
+class AttemptRun:
+    """One attempt.
+
+    Args:
+        record: its place on disk.
+        say: is told what happens, in short phrases.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        record: Record,
+        options: Options,
+        access: Access,
+        workspaces: Workspaces,
+        say: Callable[[str], None],
+    ) -> None:
+        self._job = job
+        self._record = record
+        self._options = options
+        self._access = access
+        self._workspaces = workspaces
+        self._say = say
+        self._stop: Stop = ""
+        self._run: Supervised | None = None
+        self._reader = options.preset.reader()
+        self._workspace: Workspace | None = None
+        self._began = time.time()
+        self._ended = Ended(0)
+        self._commit: str | None = None
+        preset = options.preset
+        entry: tuple[tuple[str, ...], dict[str, str]] = ((), {})
+        mcp_file = record.attempt.directory / "mcp.json"
+        if access.mcp_token is not None:
+            entry = preset.mcp(mcp_file, f"{access.url}/mcp/worker", access.mcp_token)
+        self._places = {
+            "prompt_file": str(record.attempt.directory / "prompt.md"),
+            "result_file": str(record.result_file),
+            "mcp_config": str(mcp_file),
+            "item.id": record.attempt.item_id,
+        }
+        given = {
+            "FLEET_URL": access.url,
+            "FLEET_PROJECT": access.project,
+            "FLEET_ITEM_ID": record.attempt.item_id,
+            "FLEET_RESULT_FILE": str(record.result_file),
+            "FLEET_RUN": record.attempt.run_id,
+        }
+        if access.mcp_token is not None:
+            given["FLEET_MCP_CONFIG"] = str(mcp_file)
+        environment = environment_of(
+            options.environment,
+            access.agent,
+            (*preset.passed, *options.passed),
+            {**preset.variables, **entry[1], **given},
+        )
+        secrets = secrets_of(environment) | set(access.secrets) | ({access.mcp_token} if access.mcp_token else set())
+        self._masker = Masker(secrets)
+        self._attempt = replace(record.attempt, environment=environment)
+        self._command = [*preset.command(options.command, yolo=options.yolo), *entry[0]]
+
+    def stop(self, why: Stop) -> None:
+        """Ends the command early; what comes of the attempt follows from why."""
+        self._stop = self._stop or why
+        if self._run is not None:
+            self._run.stop()
+
+    def kill(self) -> None:
+        """Ends the command at once."""
+        self._stop = self._stop or "drain"
+        if self._run is not None:
+            self._run.kill()
+
+    async def run(self) -> Report:
+        """Runs the attempt. When it returns or raises, nothing of the command is left.
+
+        Raises:
+            asyncio.CancelledError: it was cancelled, as when the claim is lost; the command is ended, and the workspace
+                is kept where anything could be lost.
+        """
+        outcome, result = Outcome("lost", "the claim was lost"), None
+        self._write({"outcome": "running"})
+        try:
+            outcome, result = await self._stages()
+            outcome = replace(outcome, reason=self._masker.text(outcome.reason))
+        finally:
+            self._write(self._facts(outcome))
+        reading = self._reader.reading()
+        text = reading.text if self._options.preset.answers and reading.text.strip() else None
+        return Report(
+            outcome,
+            result=text if result is None or result.result is None else self._masked(result.result),
+            summary="" if result is None else self._masker.text(result.summary),
+            notes={} if result is None else {key: self._masker.text(body) for key, body in result.notes.items()},
+            usage=self._usage(result),
+            note=self._facts(outcome, result),
+        )
+
+    async def close(self, done: bool) -> str:
+        """Ends the workspace, after the item was told of the outcome; returns what became of it."""
+        workspace, self._workspace = self._workspace, None
+        return "" if workspace is None else await workspace.close(done=done)
+
+    async def _stages(self) -> tuple[Outcome, Result | None]:
+        options, attempt = self._options, self._attempt
+        try:
+            self._workspace = workspace = await self._workspaces.open(attempt)
+        except WorkspaceFailed as error:
+            return Outcome("broken" if error.broken else "failed", f"no workspace: {error}"), None
+        self._places["workspace"] = str(workspace.path)
+        self._attempt = attempt = replace(
+            attempt, environment={**attempt.environment, "FLEET_WORKSPACE": str(workspace.path)}
+        )
+        prompt = Path(self._places["prompt_file"])
+        await asyncio.to_thread(write_private, prompt, self._prompt())
+        outcome, result = await self._run_command(workspace, prompt)
+        if outcome.kind != "lost":
+            # Whatever came of it: uncommitted work is what gets lost.
+            try:
+                self._commit = await workspace.commit()
+            except WorkspaceFailed as error:
+                if outcome.kind == "done":
+                    outcome = Outcome("failed", f"the work could not be committed: {error}")
+        if outcome.kind == "done" and (options.require_changes or options.preset.requires_changes):
+            changed = self._commit is not None or await asyncio.to_thread(workspace.changed_since, self._began)
+            outcome = outcome if changed else Outcome("failed", "it changed nothing")
+        if outcome.kind == "done" and options.verify:
+            outcome = await self._verify(workspace)
+        return outcome, result
+
+    async def _run_command(self, workspace: Workspace, prompt: Path) -> tuple[Outcome, Result | None]:
+        options, preset, attempt = self._options, self._options.preset, self._attempt
+        log = AttemptLog(attempt.directory, self._masker, self._reader)
+        try:
+            self._ended = await self._supervised(
+                filled(self._command, self._places), workspace, log, prompt if preset.prompt_on_stdin else None
+            )
+        except OSError as error:
+            return Outcome("later", f"no process can be started: {error.strerror}"), None
+        finally:
+            if problem := log.close():
+                self._say(problem)
+        result, wrong = None, ""
+        try:
+            result = await asyncio.to_thread(read_result, self._record.result_file)
+        except BadResult as error:
+            wrong = str(error)
+        outcome = judge(
+            self._ended,
+            self._stop,
+            self._reader.reading(),
+            result,
+            exit_codes=preset.exit_codes,
+            speaks=preset.speaks,
+            allow_denials=options.allow_denials,
+            last_words=log.last_words(),
+        )
+        if wrong and outcome.kind == "done":
+            outcome = Outcome("failed", wrong)
+        return outcome, result
+
+    async def _supervised(
+        self, command: list[str], workspace: Workspace, log: AttemptLog, source: Path | None
+    ) -> Ended:
+        """Runs a command to its end, also if this task is cancelled meanwhile.
+
+        Raises:
+            OSError: no process can be started.
+            asyncio.CancelledError: after the end.
+        """
+        options = self._options
+        run = await processes.start(
+            command,
+            run_id=self._attempt.run_id,
+            environment=self._attempt.environment,
+            directory=workspace.path,
+            sink=log.take,
+            source=source,
+            grace=options.grace,
+            orphaned=options.orphaned,
+        )
+        self._run = run
+        run.changed = lambda: self._say(f"cannot be killed: {' '.join(map(str, run.alive))}") if run.alive else None
+        if self._stop:
+            run.stop()
+        watching = asyncio.create_task(watch(run, log, self._reader, workspace, options, self.stop, self._say))
+        cancelled = 0
+        ended: Ended | None = None
+        try:
+            while ended is None:
+                try:
+                    ended = await run.wait()
+                except asyncio.CancelledError:
+                    cancelled += 1
+                    self._stop = self._stop or "lost"
+                    run.stop() if cancelled == 1 else run.kill()
+        finally:
+            self._run = None
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+        if cancelled:
+            raise asyncio.CancelledError
+        return ended
+
+    async def _verify(self, workspace: Workspace) -> Outcome:
+        directory = self._attempt.directory / "verify"
+        directory.mkdir(mode=0o700, exist_ok=True)
+        reader = PlainReader()
+        log = AttemptLog(directory, self._masker, reader)
+        agent, self._reader = self._reader, reader
+        self._say("verifying")
+        try:
+            ended = await self._supervised(filled(self._options.verify, self._places), workspace, log, None)
+        except OSError as error:
+            return Outcome("later", f"no process can be started: {error.strerror}")
+        finally:
+            self._reader = agent
+            log.close()
+        found = judge(ended, self._stop, Reading(), None, exit_codes={}, last_words=log.last_words())
+        if found.kind in ("done", "later", "broken"):
+            return found
+        return Outcome("failed", f"verification failed: {found.reason}")
+
+    def _prompt(self) -> str:
+        job = self._job
+        return prompt_of(
+            job.item,
+            job.notes,
+            job.results,
+            attempt=self._attempt.number,
+            takeover=job.takeover,
+            result_file=self._places["result_file"],
+            instructions=self._options.instructions,
+            answers=self._options.preset.answers,
+        )
+
+    def _masked(self, result: Any) -> Any:
+        return msgspec.json.decode(self._masker(msgspec.json.encode(result)))
+
+    def _usage(self, result: Result | None) -> Usage:
+        read = self._reader.reading().usage
+        if result is None or result.usage is None:
+            return read
+        given = {name: value for name, value in asdict_of(result.usage).items() if value is not None}
+        return replace(read, **given)
+
+    def _facts(self, outcome: Outcome, result: Result | None = None) -> dict[str, Any]:
+        reading, ended = self._reader.reading(), self._ended
+        usage = self._usage(result)
+        facts = {
+            "attempt": self._attempt.number,
+            "outcome": outcome.kind,
+            "reason": outcome.reason,
+            "exitCode": ended.code if ended.seconds else None,
+            "seconds": round(time.time() - self._began, 1),
+            "cpuSeconds": round(ended.cpu_seconds, 1),
+            "memoryBytes": ended.memory_bytes,
+            "commit": self._commit,
+            "session": reading.session,
+            "model": usage.model,
+            "turns": usage.turns,
+            "inputTokens": usage.input_tokens,
+            "cachedInputTokens": usage.cached_input_tokens,
+            "outputTokens": usage.output_tokens,
+            "host": socket.gethostname(),
+            "log": str(self._attempt.directory),
+        }
+        facts = {name: value for name, value in facts.items() if value not in (None, "", 0)}
+        return {**facts, "costUsd": usage.cost_usd}
+
+    def _write(self, facts: Mapping[str, Any]) -> None:
+        attempt = self._attempt
+        with contextlib.suppress(OSError):  # the disk is full: the attempt goes on
+            self._record.write(
+                {
+                    "item": attempt.item_id,
+                    "title": attempt.title,
+                    "run": attempt.run_id,
+                    "url": self._access.url,
+                    "project": self._access.project,
+                    "agent": self._access.agent,
+                    "runner": os.getpid(),
+                    "command": self._masker.text(" ".join(self._command)),
+                    "started": datetime.fromtimestamp(self._began, UTC).isoformat(timespec="seconds"),
+                    **facts,
+                }
+            )
+
+
+def write_private(path: Path, text: str) -> None:
+    """Writes a file that only its owner can read."""
+    path.touch(mode=0o600)
+    path.write_text(text)
+
+
+def asdict_of(struct: Any) -> dict[str, Any]:
+    """The fields of a struct by name."""
+    return {name: getattr(struct, name) for name in struct.__struct_fields__}
