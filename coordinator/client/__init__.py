@@ -7,12 +7,25 @@
 ``fleet tools`` shows it, or raises a ``FleetError`` (``errors``). It fills in who acts and a ``requestId``, goes on
 through killed front-ends, and repeats what may succeed later, within a budget of a tenth of all calls (``retries``).
 
-``http`` has the connections, ``wire`` what is said over them, ``tools`` which toolset has a tool. Nothing here imports
-the server, so that it runs wherever a front-end is reached.
+A worker is a loop over jobs, or a handler:
+
+    async for job in fleet.jobs(tags="docs"):
+        async with job:
+            await job.done(await write(job.title, job.description))
+
+    await fleet.work(handler, slots=4, tags="docs")
+
+``Job`` says what a job has, and what becomes of its item however the work ends. Claims are renewed by a thread of their
+own (``renewals``), so that work which keeps the event loop busy costs none.
+
+``jobs`` has slots and the loop, ``job`` one job, ``stopping`` the signals. ``http`` has the connections, ``wire`` what
+is said over them, ``tools`` which toolset has a tool. Nothing here imports the server, so that it runs wherever a
+front-end is reached.
 """
 
 from coordinator.client.errors import ClaimLost, Denied, FleetError, Invalid, NotFound, Refused, Unavailable
 from coordinator.client.fleet import Fleet, Observer
+from coordinator.client.job import Job
 
 __all__ = [
     "ClaimLost",
@@ -20,6 +33,7 @@ __all__ = [
     "Fleet",
     "FleetError",
     "Invalid",
+    "Job",
     "NotFound",
     "Observer",
     "Refused",

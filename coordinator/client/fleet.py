@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from coordinator.client.errors import error_of
+from coordinator.client.errors import FleetError, error_of
+from coordinator.client.job import Job
+from coordinator.client.jobs import Jobs, Slot, Slots
+from coordinator.client.renewals import Keeper
 from coordinator.client.retries import Budget, Retryable, RetryPolicy
+from coordinator.client.stopping import stopping
 from coordinator.client.tools import signed, toolset_of
 from coordinator.client.wire import Wire
 
+T = TypeVar("T")
 DEFAULT_URL = "http://127.0.0.1:8420"
 ANSWER_SECONDS = 10.0
 """How long an attempt may take, besides what the call itself waits. The fleet's own deadline is shorter."""
 RETRY_SECONDS = 60.0
 """How long a call is repeated."""
+LEAVE_SECONDS = 10.0
+"""How long the end of a fleet may take to give back what its jobs hold."""
 RETRIES_PER_CALL, RETRIES_PER_SECOND = 0.1, 0.5
+
+
+_log = logging.getLogger(__name__)
 
 
 class Observer:
@@ -79,7 +91,15 @@ class Fleet:
         self._observer = observer or Observer()
         budget = Budget(time.monotonic, RETRIES_PER_SECOND, RETRIES_PER_CALL)
         self._retries = RetryPolicy(budget, patience, self._observer.retried)
-        self._wire = Wire(self.url, self.token, self.project)
+        self.wire = self.url, self.token, self.project
+        self._wire = Wire(*self.wire)
+        self._keeper: Keeper | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._loops: set[Jobs] = set()
+        self._running: set[Job] = set()
+        self._quiet = asyncio.Event()
+        self._stopped = False
+        self.slots_of = Slots([self._name(number) for number in range(slots)])
 
     async def __aenter__(self) -> Self:
         return self
@@ -87,9 +107,146 @@ class Fleet:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._wire.close()
-        # The transports close in the next turn of the loop.
-        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._leave()
+        except TimeoutError:
+            _log.warning("not everything could be given back in time: the ends of the claims will do it")
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            if self._keeper is not None:
+                await self._keeper.leave()
+            self._wire.close()
+            # The transports close in the next turn of the loop.
+            await asyncio.sleep(0)
+
+    async def _leave(self) -> None:
+        """Gives back what is held: jobs whose work goes on, and the claims on finished items."""
+        self.stop()
+        for job in tuple(self._running):
+            job.interrupt("the fleet was left", "handed_back")
+            if not job.entered:
+                self.background(job.leave())
+        while self._running:
+            self._quiet.clear()
+            await self._quiet.wait()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        await asyncio.gather(*(self._let_go(slot) for slot in self.slots_of.all if slot.finished is not None))
+
+    async def _let_go(self, slot: Slot) -> None:
+        if slot.finished is not None:
+            item, fence = slot.finished
+            with contextlib.suppress(FleetError):
+                await self.call("claim_item", {"releases": [{"itemId": item, "fenceToken": fence}]}, agent=slot.agent)
+
+    def jobs(
+        self,
+        *,
+        tags: str | Sequence[str] | None = None,
+        type: str | None = None,
+        priority: str | None = None,
+        parent: str | None = None,
+        ancestor: str | None = None,
+        role: str | None = None,
+        selector: Mapping[str, Any] | None = None,
+        capabilities: Sequence[str] | None = None,
+        ttl: int = 900,
+        grace: float = 5.0,
+        until: asyncio.Event | Callable[[], Coroutine[Any, Any, object]] | None = None,
+        wait: bool = True,
+        raises: bool = False,
+    ) -> Jobs:
+        """Items as this fleet's slots get them, ready ones and those that other agents have left: an async iterator.
+
+            async for job in fleet.jobs(tags="docs"):
+                async with job:
+                    await job.done(await write(job.title, job.description))
+
+        With one slot the next item is claimed when the one before has ended. With several, run the work as tasks of an
+        ``asyncio.TaskGroup``, or use ``work``. After four failures in a row, it pauses before each claim, up to a
+        minute.
+
+        Args:
+            tags: any of these. Like the others, it goes with all that are given.
+            parent, ancestor: items directly below, or anywhere below, this one.
+            role: default: what is on offer, in any role.
+            selector: further members of the selector of ``claim_item``.
+            capabilities: what these agents can do, for items that require it.
+            ttl: how long a claim lasts, in seconds, if it is not renewed: then others get the item.
+            grace: how long the work may take to end when its claim is lost.
+            until: ends the iterator: an event, or what is awaited, such as ``tree.finished``.
+            wait: whether to wait for items; otherwise the iterator ends when none is offered.
+            raises: whether what ends a job, ``ClaimLost`` too, leaves its block as an exception.
+        """
+        chosen: dict[str, Any] = {**(selector or {})}
+        given = {"type": type, "priority": priority, "parentId": parent, "ancestorId": ancestor, "role": role}
+        chosen |= {name: value for name, value in given.items() if value is not None}
+        if tags is not None:
+            chosen["tags"] = tags if isinstance(tags, str) else ",".join(tags)
+        over = until.wait if isinstance(until, asyncio.Event) else until
+        jobs = Jobs(self, chosen, capabilities, ttl, grace, over, wait, raises)
+        self._loops.add(jobs)
+        if self._stopped:
+            jobs.end()
+        return jobs
+
+    async def work(
+        self,
+        handler: Callable[[Job], Awaitable[object]],
+        *,
+        slots: int | None = None,
+        drain: float = 30.0,
+        signals: bool = True,
+        **selection: Any,
+    ) -> None:
+        """Calls a handler with each job, side by side in all slots, until the fleet is stopped.
+
+        Args:
+            handler: the work; it says ``await job.done(...)``.
+            slots: raises the number of slots.
+            drain: seconds that work under way may take when the fleet is stopped; then it is cancelled.
+            signals: whether SIGTERM and SIGINT stop the fleet, and a second one ends the drain.
+            selection: as ``jobs`` takes it.
+        """
+        for number in range(len(self.slots_of.all), slots or 0):
+            self.slots_of.add(self._name(number))
+        jobs = self.jobs(**selection)
+        tasks: set[asyncio.Task[None]] = set()
+
+        async def one(job: Job) -> None:
+            try:
+                async with job:
+                    await handler(job)
+            except Exception:
+                jobs.end()
+                raise
+
+        def hurry() -> None:
+            for task in tasks:
+                task.cancel()
+
+        with stopping(self.stop, hurry) if signals else contextlib.nullcontext():
+            try:
+                async for job in jobs:
+                    tasks.add(task := asyncio.create_task(one(job)))
+                    task.add_done_callback(tasks.discard)
+                if tasks:
+                    await asyncio.wait(tuple(tasks), timeout=drain)
+            finally:
+                jobs.end()
+                hurry()
+                ended = await asyncio.gather(*tasks, return_exceptions=True)
+        if error := next((one for one in ended if isinstance(one, Exception)), None):
+            raise error
+
+    def stop(self) -> None:
+        """No further jobs: all loops over ``jobs`` end, and so does ``work`` when what runs has ended."""
+        self._stopped = True
+        for jobs in tuple(self._loops):
+            jobs.end()
 
     async def call(
         self,
@@ -136,12 +293,50 @@ class Fleet:
         name = agent or self.agent
         return {"id": name, **self._more} if name else None
 
-    def slot(self, number: int) -> str:
+    def _name(self, number: int) -> str:
         """The agent of a slot, from 0."""
-        if self.slots == 1:
+        if number == 0 and self.slots == 1:
             return self.agent
         # A slot has no slots of its own.
         return f"{self.agent}{'-' if '/' in self.agent else '/'}{number + 1}"
+
+    @property
+    def busy(self) -> int:
+        """How many jobs have not ended."""
+        return len(self._running)
+
+    # For the parts of this package.
+
+    @property
+    def keeper(self) -> Keeper:
+        """Renews claims."""
+        if self._keeper is None:
+            self._keeper = Keeper.hired()
+        return self._keeper
+
+    def background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Runs it until the block of the fleet is left at the latest."""
+        self._tasks.add(task := asyncio.create_task(work))
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def settle(self, work: Coroutine[Any, Any, T]) -> T:
+        """Does what must be done although the task that asks for it may be cancelled."""
+        return await asyncio.shield(self.background(work))
+
+    def begun(self, job: Job) -> None:
+        """A job has been claimed."""
+        self._running.add(job)
+
+    def ended(self, job: Job) -> None:
+        """It is over."""
+        self._running.discard(job)
+        if not self._running:
+            self._quiet.set()
+
+    def forget(self, jobs: Jobs) -> None:
+        """There are no more jobs of this iterator."""
+        self._loops.discard(jobs)
 
 
 def base_url(url: str) -> str:

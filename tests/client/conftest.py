@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import AsyncIterator, Iterator
 
@@ -11,11 +12,19 @@ from coordinator.client import Fleet
 from tests.client.scripted import Scripted
 from tests.support.fleets import RunningFleet
 
+SCHEMAS = {
+    "reviewed": {"notes": [{"key": "verdict", "role": "review", "required": True}]},
+    "planned": {"notes": [{"key": "plan", "role": "queue", "required": True, "description": "What will be done."}]},
+}
+
 
 @pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     folder = tmp_path_factory.mktemp("fleet")
-    with RunningFleet(folder / "data", "--port", "0", "--frontends", "2", "--workers", "1") as fleet:
+    config = folder / "fleet.yaml"
+    config.write_text(json.dumps({"work_item_schemas": SCHEMAS, "attempts": {"backoff_seconds": 0}}))
+    options = ("--port", "0", "--frontends", "2", "--workers", "1", "--config", str(config))
+    with RunningFleet(folder / "data", *options) as fleet:
         fleet.wait_ready()
         yield fleet
 

@@ -1,0 +1,317 @@
+"""A job: one claimed item, and what its worker can say about it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import msgspec
+
+from coordinator.client.errors import ClaimLost, FleetError, Refused, error_of
+from coordinator.client.renewals import Claim
+
+if TYPE_CHECKING:
+    from coordinator.client.fleet import Fleet
+
+Outcome = Literal["done", "failed", "gave_up", "handed_back", "blocked", "asked", "lost"]
+"""How a job ended. ``failed`` and ``gave_up`` count as attempts; ``lost``: its claim is over."""
+RELEASE_SECONDS = 5.0
+"""How long a job that was interrupted may take to give its item back."""
+QUESTION, PROGRESS, RESULT = "question", "progress", "result"
+"""Keys of notes."""
+_LONGEST_DETAIL, _LONGEST_SUMMARY = 500, 2_000
+
+_log = logging.getLogger(__name__)
+
+
+class Job:
+    """An item that this agent has claimed and begun, as an async context manager around the work on it.
+
+    Its claim is renewed until the work ends. If the claim is lost, the block is cancelled. The block is left without an
+    exception, so that a loop over jobs goes on with the next (``raises`` of ``Fleet.jobs`` changes that):
+
+    - an exception of the work is logged with its traceback and gives the item back as a failed attempt;
+    - leaving it without ``done`` or another last word gives the item up, which counts as well, with a warning;
+    - a lost claim leaves the item alone, with a warning;
+    - cancellation from outside gives the item back, uncounted, and passes through.
+
+    Attributes:
+        item: the item as ``query_items`` shows it.
+        notes: its notes, oldest first: ``[{"key", "role", "body", ...}]``.
+        results: what came of the items that it waited for: ``[{"itemId", "title", "result", ...}]``.
+        takeover: another agent has begun the work and left it; its notes may say how far it came.
+        role: where the item stands: queue, work, review.
+        fence: larger than that of every earlier claim of the item: show it to systems that should refuse late writers.
+        agent: who holds it.
+        needs: notes that have to be written before the item can be started (``[{"key", "description", ...}]``).
+        outcome: how it ended; None: it has not.
+        error: the exception that ended it, if one did.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        granted: Mapping[str, Any],
+        claim: Callable[[Job], Claim],
+        freed: Callable[[Job], None],
+        raises: bool,
+    ) -> None:
+        self.item: dict[str, Any] = granted["item"]
+        self.notes: list[dict[str, Any]] = granted.get("notes", [])
+        self.results: list[dict[str, Any]] = granted.get("results", [])
+        self.takeover: bool = granted.get("takeover", False)
+        self.role: str = self.item["role"]
+        self.fence: int = granted["fenceToken"]
+        self.agent: str = granted["claimedBy"]
+        self.needs: list[dict[str, Any]] = []
+        self.outcome: Outcome | None = None
+        self.error: BaseException | None = None
+        self._fleet = fleet
+        self._freed = freed
+        self._raises = raises
+        self._task: asyncio.Task[Any] | None = None
+        self._cancels = 0
+        self._interrupted: Outcome | None = None
+        """Why the body was cancelled by this job."""
+        self._why = ""
+        self._short = "notesTotal" in granted
+        self.entered = False
+        """Whether work on it has begun."""
+        self._claim = claim(self)
+
+    @property
+    def id(self) -> str:
+        """The item's UUID."""
+        return str(self.item["id"])
+
+    @property
+    def title(self) -> str:
+        """The item's title."""
+        return str(self.item["title"])
+
+    @property
+    def description(self) -> str:
+        """The item's long text; empty: it has none."""
+        return str(self.item.get("description") or "")
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+        attempts = self.item.get("attempts")
+        return 1 + int(attempts["count"]) if attempts else 1
+
+    @property
+    def lost(self) -> bool:
+        """Whether the claim is lost. For work that cannot be cancelled, such as that of a thread."""
+        return self.outcome == "lost" or self._interrupted == "lost"
+
+    def check(self) -> None:
+        """Raises ``ClaimLost`` if the claim is lost."""
+        if self.lost:
+            raise ClaimLost("stale_fence", self._why or "the claim is lost")
+
+    async def call(self, tool: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Calls a tool as the agent of this job; see ``Fleet.call``."""
+        return await self._fleet.call(tool, arguments, agent=self.agent)
+
+    async def note(self, key: str, body: str, role: str | None = None) -> None:
+        """Writes a note, in place of one under this key.
+
+        Args:
+            role: the phase that it belongs to: queue, work or review. Default: that of the item.
+        """
+        self.check()
+        written = {"itemId": self.id, "key": key, "role": role or self.role, "body": body}
+        answer = await self.call("manage_notes", {"operation": "upsert", "notes": [written]})
+        if answer["failed"]:
+            raise error_of("VALIDATION_ERROR", str(answer["failures"][0].get("error")), answer)
+
+    async def progress(self, text: str) -> None:
+        """Says how far the work is, as the note ``progress``."""
+        await self.note(PROGRESS, text)
+
+    async def done(self, result: Any = None, summary: str | None = None) -> None:
+        """Finishes the item, or hands it to review where its type has such a phase.
+
+        Args:
+            result: what came of it, text or JSON; becomes the note ``result``, which dependents get with their job.
+            summary: a sentence for the history.
+
+        Raises:
+            Refused: a rule is against it, such as a missing note; write it and repeat the call.
+            ClaimLost: the claim is lost, and nothing was changed.
+        """
+        if self.role == "queue":
+            await self._advance("start", None)
+        try:
+            await self._advance("start", summary, result)
+        except Refused as refused:
+            if result is None or refused.data.get("missingNotes") or refused.data.get("blockers"):
+                raise
+            # Only a transition that ends an item takes a result; this one leads to review.
+            await self.note(RESULT, result if isinstance(result, str) else msgspec.json.encode(result).decode())
+            await self._advance("start", summary)
+        if self.role == "terminal":
+            self._end("done")  # the agent's next claim releases it
+        else:
+            await self._release("handed_back", "", outcome="done")
+
+    async def fail(self, detail: str) -> None:
+        """Gives the item back as a failed attempt: it is offered again later, or put into quarantine."""
+        await self._release("failed", detail)
+
+    async def give_up(self, detail: str) -> None:
+        """The same for work that this agent will not do, which was not tried or has not failed."""
+        await self._release("gave_up", detail)
+
+    async def hand_back(self, detail: str = "") -> None:
+        """Gives the item back for another agent, at once and uncounted."""
+        await self._release("handed_back", detail)
+
+    async def block(self, reason: str) -> None:
+        """Sets the item aside until somebody resumes it."""
+        await self._advance("block", reason)
+        await self._release("handed_back", "", outcome="blocked")
+
+    async def ask(self, question: str) -> None:
+        """The same with a question, as the note ``question``. Who resumes it answers in a note; whoever works on it
+        next finds both in ``notes``."""
+        await self.note(QUESTION, question)
+        await self._advance("block", question)
+        await self._release("handed_back", "", outcome="asked")
+
+    async def __aenter__(self) -> Self:
+        self.enter(asyncio.current_task())
+        return self
+
+    def enter(self, task: asyncio.Task[Any] | None = None) -> None:
+        """Work on it begins, in this task; None: in a thread, which has to look at ``lost`` by itself."""
+        self.entered = True
+        self._task = task
+        if task is not None:
+            self._cancels = task.cancelling()
+            if self.lost or self._interrupted is not None:
+                task.cancel()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        task, self._task = self._task, None
+        ours = isinstance(error, asyncio.CancelledError) and self._interrupted is not None
+        if self._interrupted is not None and task is not None and task.uncancel() > self._cancels:
+            ours = False  # somebody else has cancelled it, too
+        self.error = None if ours else error
+        await self.leave(self.error)
+        if error is not None and not ours and not isinstance(error, Exception):
+            return False
+        if self._raises and self.lost:
+            raise ClaimLost("stale_fence", self._why) from None
+        return not self._raises or ours
+
+    async def leave(self, error: BaseException | None = None) -> None:
+        """The last word on work that has ended, with this exception or without one, unless it has said one itself."""
+        if self._interrupted == "lost" or isinstance(error, ClaimLost):
+            self._why = self._why or str(error)
+            self._end("lost")
+            _log.warning("the claim on '%s' (%s) was lost: %s", self.title, self.id, self._why)
+        elif isinstance(error, Exception):
+            told = "has failed" if self.outcome is None else f"has failed after it was {self.outcome}"
+            _log.error("the work on '%s' (%s) %s", self.title, self.id, told, exc_info=error)
+            await self._give_back("failed", f"{type(error).__name__}: {error}")
+        elif error is not None or self._interrupted is not None:
+            await self._give_back("handed_back", self._why or "the worker was stopped")
+        elif self.outcome is None:
+            _log.warning("the work on '%s' (%s) has ended without done(): it is given up", self.title, self.id)
+            await self._give_back("gave_up", "the worker has left without saying what came of it")
+
+    def interrupt(self, why: str, outcome: Outcome = "lost") -> None:
+        """Cancels the work, because the claim is lost or the fleet is being left. In the event loop of the fleet."""
+        if self.outcome is not None or self._interrupted is not None:
+            return
+        self._interrupted, self._why = outcome, why
+        if self._task is not None:
+            self._task.cancel()
+        elif not self.entered and outcome == "lost":
+            self._end("lost")
+
+    async def start(self) -> None:
+        """Begins the item, unless notes are missing: then ``needs`` has them, and ``done`` will try again.
+
+        Raises:
+            Refused, ClaimLost: it cannot be begun.
+        """
+        if self.role != "queue" and not self.takeover:
+            return
+        try:
+            await self._advance("start", None)
+        except Refused as refused:
+            self.needs = refused.data.get("missingNotes", [])
+            if not self.needs:
+                raise
+
+    async def read_whole(self) -> None:
+        """Reads the texts of which the claim showed only the beginning, because they are long."""
+        if "sizes" in self.item:
+            self.item = await self.call("query_items", {"operation": "get", "id": self.id})
+        if self._short or any("size" in note for note in self.notes):
+            self.notes = (await self.call("query_notes", {"operation": "list", "itemId": self.id}))["notes"]
+        for result in self.results:
+            if "size" in result:
+                note = await self.call("query_notes", {"operation": "get", "id": result["noteId"]})
+                body = note.get("note", note)["body"]
+                result["result"] = msgspec.json.decode(body) if result.get("format") == "json" else body
+
+    async def _give_back(self, reason: Literal["failed", "gave_up", "handed_back"], detail: str) -> None:
+        """Releases the item whatever happens to this task. If that fails, the end of the claim does it."""
+        if self.outcome is None:
+            await self._fleet.settle(self._try_release(reason, detail))
+
+    async def _try_release(self, reason: Literal["failed", "gave_up", "handed_back"], detail: str) -> None:
+        try:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                await self._release(reason, detail)
+        except (FleetError, TimeoutError) as error:
+            _log.warning("'%s' (%s) could not be released: %s", self.title, self.id, error)
+        finally:
+            self._end(reason)
+
+    async def _advance(self, trigger: str, summary: str | None, result: Any = None) -> None:
+        self._check_open()
+        moved: dict[str, Any] = {"itemId": self.id, "trigger": trigger, "fenceToken": self.fence}
+        if summary:
+            moved["summary"] = summary[:_LONGEST_SUMMARY]
+        if result is not None:
+            moved["result"] = result
+        (answer,) = (await self.call("advance_item", {"transitions": [moved]}))["results"]
+        if not answer["applied"]:
+            code = answer.get("errorCode")
+            error = error_of(code, answer["error"], answer) if code else Refused("refused", answer["error"], answer)
+            if isinstance(error, ClaimLost):
+                self._why = self._why or error.message
+            raise error
+        self.role = answer["newRole"]
+
+    async def _release(self, reason: str, detail: str, outcome: Outcome | None = None) -> None:
+        self._check_open()
+        released = {"itemId": self.id, "fenceToken": self.fence, "reason": reason, "detail": detail[:_LONGEST_DETAIL]}
+        if not detail.strip():
+            del released["detail"]
+        answer = await self.call("claim_item", {"releases": [released]})
+        self._end(outcome or reason)  # type: ignore[arg-type]  # the reasons are outcomes
+        if answer["releaseResults"][0]["outcome"] != "success":
+            _log.debug("'%s' was not ours any more: %s", self.id, answer["releaseResults"][0])
+
+    def _check_open(self) -> None:
+        self.check()
+        if self.outcome is not None:
+            raise RuntimeError(f"the job has ended: {self.outcome}")
+
+    def _end(self, outcome: Outcome) -> None:
+        if self.outcome is not None:
+            return
+        self.outcome = outcome
+        self._fleet.keeper.forget(self._claim)
+        self._freed(self)

@@ -1,0 +1,292 @@
+"""The jobs of a worker: which slots it has, and the loop that claims an item whenever one is free."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from uuid import uuid4
+
+from coordinator.client.errors import FleetError, Unavailable
+from coordinator.client.job import RELEASE_SECONDS, Job
+from coordinator.client.renewals import Claim, now
+
+if TYPE_CHECKING:
+    from coordinator.client.fleet import Fleet
+
+T = TypeVar("T")
+WAIT_MS = 49_000
+"""How long a call waits for an item. The fleet answers then at the latest; the next call waits on."""
+UNENTERED_SECONDS = 15.0
+"""A job whose work has not begun after that is given back: nobody is going to do it."""
+_PARTS = ("item", "notes", "results")
+_AWAY_SECONDS = 2.0
+_PATIENCE = 3
+"""So many failures in a row are borne; each further one doubles the pause before the next claim."""
+_LONGEST_PAUSE = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+class Slot:
+    """One of the agents of a fleet. It does one job at a time, because an agent holds one claim."""
+
+    def __init__(self, agent: str) -> None:
+        self.agent = agent
+        self.finished: tuple[str, int] | None = None
+        """A finished item and its fence, which the agent's next claim releases."""
+        self.unseen: dict[str, Any] | None = None
+        """Arguments of a claim whose answer was not seen."""
+
+
+class Slots:
+    """The slots of a fleet, shared by all of its loops."""
+
+    def __init__(self, agents: Sequence[str]) -> None:
+        self.all = [Slot(agent) for agent in agents]
+        self._free = deque(self.all)
+        self._waiting: deque[asyncio.Future[Slot]] = deque()
+
+    def add(self, agent: str) -> None:
+        """One more."""
+        self.all.append(Slot(agent))
+        self.give(self.all[-1])
+
+    def take_now(self) -> Slot | None:
+        """A free one; None: there is none now."""
+        return self._free.popleft() if self._free else None
+
+    async def take(self) -> Slot:
+        """The next that is free."""
+        waiter: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self.give(waiter.result())
+            raise
+
+    def give(self, slot: Slot) -> None:
+        """It is free again."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(slot)
+                return
+        self._free.append(slot)
+
+
+class Jobs:
+    """Jobs as they come, an async iterator: ``async for job in fleet.jobs(...)``. It ends when the fleet is stopped,
+    when ``until`` is over, or, without ``wait``, when nothing is offered.
+
+    Args:
+        selector: as ``claim_item`` takes it.
+        until: waits for the end of what the jobs are for; None: they have no end.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        selector: dict[str, Any],
+        capabilities: Sequence[str] | None,
+        ttl: int,
+        grace: float,
+        until: Callable[[], Coroutine[Any, Any, object]] | None,
+        wait: bool,
+        raises: bool,
+    ) -> None:
+        self._fleet = fleet
+        self._entry = {"selector": selector, "ttlSeconds": ttl}
+        self._capabilities = capabilities
+        self._ttl, self._grace = ttl, grace
+        self._until, self._wait, self._raises = until, wait, raises
+        self._watch: asyncio.Task[object] | None = None
+        self._over = asyncio.Event()
+        self._failures = 0
+        self._empty = False
+        self._slots = fleet.slots_of
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Job:
+        if self._until is not None and self._watch is None:
+            self._watch = self._fleet.background(self._until())
+            self._watch.add_done_callback(lambda _: self._over.set())
+        while not self._over.is_set():
+            if self._failures > _PATIENCE:
+                pause = min(2.0 ** (self._failures - _PATIENCE - 1), _LONGEST_PAUSE)
+                await self._before_end(asyncio.sleep(pause * random.uniform(0.8, 1.2)))
+            slot = self._slots.take_now() or await self._before_end(self._slots.take())
+            if slot is None:
+                break
+            if self._over.is_set():
+                self._slots.give(slot)
+                break
+            self._empty = False
+            job = await self._claim(slot)
+            if job is not None:
+                return job
+            if self._empty and not self._wait:
+                break
+        self.end()
+        if self._watch is not None and self._watch.done() and not self._watch.cancelled():
+            self._watch.result()  # what was waited for may not exist
+        raise StopAsyncIteration
+
+    def end(self) -> None:
+        """No further jobs; those that run go on."""
+        self._over.set()
+        if self._watch is not None:
+            self._watch.cancel()
+        self._fleet.forget(self)
+
+    async def _claim(self, slot: Slot) -> Job | None:
+        """A job for this slot, which the end of the job frees; None: there was none, or it could not be begun."""
+        try:
+            granted, sent = await self._granted(slot)
+        except Unavailable as error:
+            self._slots.give(slot)
+            if not self._wait:
+                raise
+            _log.warning("no jobs for now: %s", error)
+            await self._before_end(asyncio.sleep(_AWAY_SECONDS * random.uniform(0.5, 1.0)))
+            return None
+        except BaseException:
+            self._free(slot)
+            raise
+        if granted is None:
+            self._free(slot)
+            return None
+        slot.finished = None
+        job = Job(
+            self._fleet, granted, lambda job: self._keep(job, sent), lambda job: self._freed(job, slot), self._raises
+        )
+        self._fleet.begun(job)
+        try:
+            await job.start()
+            await job.read_whole()
+        except FleetError as error:
+            await job.leave(error)
+            return None
+        except BaseException as error:
+            await job.leave(error)
+            raise
+        asyncio.get_running_loop().call_later(min(UNENTERED_SECONDS, self._ttl / 3), self._look_whether_begun, job)
+        return job
+
+    async def _granted(self, slot: Slot) -> tuple[dict[str, Any] | None, float]:
+        """A claim that succeeded, and when it was asked for; None: there was none."""
+        arguments: dict[str, Any] = {"requestId": str(uuid4()), "claims": [self._entry], "include": [*_PARTS]}
+        if self._capabilities is not None:
+            arguments["capabilities"] = [*self._capabilities]
+        sent = now()
+        slot.unseen = arguments
+        # Without a wait the call is much cheaper, and while there is work it gets some.
+        answer = await self._fleet.call("claim_item", arguments, agent=slot.agent)
+        slot.unseen = None
+        result = answer["claimResults"][0]
+        if result["outcome"] == "no_match" and self._wait and not self._over.is_set():
+            arguments = {**arguments, "requestId": str(uuid4()), "waitMs": WAIT_MS}
+            if slot.finished is not None:
+                arguments["releases"] = [{"itemId": slot.finished[0], "fenceToken": slot.finished[1]}]
+            sent = now()
+            slot.unseen = arguments
+            waited = await self._before_end(self._fleet.call("claim_item", arguments, agent=slot.agent))
+            if waited is None:
+                return None, sent
+            slot.unseen = slot.finished = None
+            result = waited["claimResults"][0]
+        if result["outcome"] == "success":
+            return result, sent
+        self._empty = True
+        if result["outcome"] == "agent_draining":
+            _log.warning("%s is drained by an operator and claims no more", slot.agent)
+            self.end()
+        elif (held := result.get("heldBack")) and held["capabilities"]:
+            _log.debug("%d items wait for agents with other capabilities", held["capabilities"])
+        return None, sent
+
+    def _free(self, slot: Slot) -> None:
+        """Frees a slot without a job. A claim whose answer was not seen may hold an item, which is given back first."""
+        if slot.unseen is None:
+            self._slots.give(slot)
+        else:
+            self._fleet.background(self._settle(slot, slot.unseen))
+
+    async def _settle(self, slot: Slot, unseen: dict[str, Any]) -> None:
+        # The same request id brings the recorded answer, without waiting, or takes the call's place away.
+        arguments = {name: value for name, value in unseen.items() if name != "waitMs"}
+        try:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                answer = await self._fleet.call("claim_item", arguments, agent=slot.agent)
+                result = answer["claimResults"][0]
+                if result["outcome"] == "success":
+                    released = {"itemId": result["itemId"], "fenceToken": result["fenceToken"], "reason": "handed_back"}
+                    await self._fleet.call("claim_item", {"releases": [released]}, agent=slot.agent)
+        except (FleetError, TimeoutError) as error:
+            _log.warning("a claim of %s may be held until its time is over: %s", slot.agent, error)
+        finally:
+            slot.unseen = None
+            self._slots.give(slot)
+
+    def _keep(self, job: Job, sent: float) -> Claim:
+        """Has the claim of a job renewed."""
+        loop = asyncio.get_running_loop()
+        fleet = self._fleet
+        lost = partial(_tell, loop, job.interrupt)
+        stop = partial(_tell, loop, self._stopped)
+        claim = Claim(
+            fleet.wire, fleet.actor(job.agent) or {}, job.id, job.fence, self._ttl, sent, self._grace, lost, stop
+        )
+        if (moment := now()) - sent > self._ttl / 4:
+            # It was granted at some time during a long wait: what is left of it is known when it has been renewed.
+            claim.placed(moment)
+            claim.due = moment
+        fleet.keeper.keep(claim)
+        return claim
+
+    def _freed(self, job: Job, slot: Slot) -> None:
+        self._fleet.ended(job)
+        if job.outcome == "done":
+            self._failures = 0
+            slot.finished = (job.id, job.fence)
+        elif job.outcome in ("failed", "gave_up"):
+            self._failures += 1
+        self._slots.give(slot)
+
+    def _stopped(self, why: str) -> None:
+        if not self._over.is_set():
+            _log.warning("no more jobs: %s", why)
+            self.end()
+
+    def _look_whether_begun(self, job: Job) -> None:
+        if job.outcome is None and not job.entered:
+            _log.warning("nobody has begun '%s' (%s): use `async with job`; it is released", job.title, job.id)
+            job.interrupt("nobody has begun it", "handed_back")
+            self._fleet.background(job.leave())
+
+    async def _before_end(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """The result, or None if the jobs end first."""
+        task = asyncio.create_task(work)
+        over = asyncio.create_task(self._over.wait())
+        try:
+            await asyncio.wait((task, over), return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            over.cancel()
+            if not task.done():
+                task.cancel()
+
+
+def _tell(loop: asyncio.AbstractEventLoop, what: Callable[[str], None], why: str) -> None:
+    """Calls it in the loop; from a thread, when the loop may be closed."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(what, why)

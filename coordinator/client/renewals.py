@@ -1,0 +1,229 @@
+"""Renews claims from a thread of its own, so that a program's busy event loop does not cost it a claim.
+
+One thread serves all fleets of the process and ends with the last of them. It has an event loop and connections of its
+own. A claim is renewed when a third of its time is over, a little less or more, with its fence. Time counts from the
+moment at which a request was *sent*, by a clock that goes on while the machine sleeps; no remote clock is trusted. Any
+answer but success means that the claim is lost, and so does none until ``deadline``: then the work has to end, early
+enough that it has ended when another agent may get the item.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, ClassVar
+from uuid import uuid4
+
+from coordinator.client.errors import FleetError
+from coordinator.client.retries import Retryable
+from coordinator.client.wire import Wire
+
+ENDS_BY = 0.95
+"""The share of a claim's time by which the work on the item has ended."""
+_TURN_SECONDS = 0.05
+"""How often claims are looked at, at most."""
+_AT_A_TIME = 16
+_ATTEMPT_SECONDS = 5.0
+_END_SECONDS = 10.0
+
+
+def now() -> float:
+    """Seconds by a clock that nobody sets, and that goes on while the machine sleeps (where the system has one)."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+class Claim:
+    """A claim that is kept.
+
+    Args:
+        wire: makes a ``Wire`` for the thread; equal ones share connections.
+        sent: when the request that got it was sent, as ``now()``.
+        grace: seconds that the work needs to end when it is told to.
+        lost: called in the thread, once, with a reason, when the claim is lost.
+        stop: called in the thread when an operator wants the agent to claim no more.
+    """
+
+    __slots__ = (
+        "actor",
+        "deadline",
+        "due",
+        "fence",
+        "grace",
+        "item",
+        "lost",
+        "renewing",
+        "sent",
+        "stop",
+        "ttl",
+        "wire",
+    )
+
+    def __init__(
+        self,
+        wire: tuple[str, str, str],
+        actor: dict[str, str],
+        item: str,
+        fence: int,
+        ttl: int,
+        sent: float,
+        grace: float,
+        lost: Callable[[str], None],
+        stop: Callable[[str], None],
+    ) -> None:
+        self.wire, self.actor, self.item, self.fence, self.ttl = wire, actor, item, fence, ttl
+        self.grace, self.lost, self.stop = grace, lost, stop
+        self.renewing = False
+        self.placed(sent)
+
+    def placed(self, sent: float) -> None:
+        """A request that was sent at this time has placed or renewed it."""
+        self.sent = sent
+        self.due = sent + self.ttl / 3 * random.uniform(0.9, 1.0)
+        self.deadline = sent + max(self.ttl * 2 / 3, self.ttl * ENDS_BY - self.grace)
+
+
+class Keeper:
+    """The thread. ``Keeper.hired()`` gives the one of the process, and ``leave`` has to follow."""
+
+    _one: ClassVar[Keeper | None] = None
+    _hiring: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self) -> None:
+        self._users = 0
+        self._lock = threading.Lock()
+        self._claims: set[Claim] = set()
+        self._wires: dict[tuple[str, str, str], Wire] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._looks_at = 0.0
+        self._ended = False
+        self._wake: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="fleet-renewals", daemon=True)
+
+    @classmethod
+    def hired(cls) -> Keeper:
+        """The keeper of the process, started if need be."""
+        with cls._hiring:
+            if cls._one is None:
+                cls._one = cls()
+                cls._one._thread.start()
+                cls._one._ready.wait()
+            cls._one._users += 1
+            return cls._one
+
+    async def leave(self) -> None:
+        """A user of ``hired`` needs it no longer; returns when the thread has ended, if it was the last one."""
+        with self._hiring:
+            self._users -= 1
+            if self._users:
+                return
+            Keeper._one = None
+        self._ended = True
+        self._poke()
+        await asyncio.to_thread(self._thread.join, _END_SECONDS)
+
+    def keep(self, claim: Claim) -> None:
+        """Renews this claim from now on. Cheap: the thread is woken only if it would look too late."""
+        with self._lock:
+            self._claims.add(claim)
+        if claim.due < self._looks_at:
+            self._poke()
+
+    def forget(self, claim: Claim) -> None:
+        """Renews it no more; an answer that is under way is ignored."""
+        with self._lock:
+            self._claims.discard(claim)
+
+    def _poke(self) -> None:
+        if self._loop is not None and self._wake is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake.set)
+
+    def _run(self) -> None:
+        asyncio.run(self._work())
+
+    async def _work(self) -> None:
+        self._loop, self._wake = asyncio.get_running_loop(), asyncio.Event()
+        self._ready.set()
+        while not self._ended:
+            self._wake.clear()
+            moment = now()
+            self._looks_at = moment + 3600.0
+            with self._lock:
+                claims = sorted((claim for claim in self._claims if not claim.renewing), key=_deadline)
+            for claim in claims:
+                if claim.deadline <= moment:
+                    self._lose(claim, "it could not be renewed in time")
+                elif claim.due <= moment and len(self._tasks) < _AT_A_TIME:
+                    claim.renewing = True
+                    self._tasks.add(task := asyncio.create_task(self._renew(claim)))
+                    task.add_done_callback(self._renewed)
+                else:
+                    # One that is due waits for a place, which the end of another renewal gives it.
+                    self._looks_at = min(self._looks_at, max(claim.due, moment), claim.deadline)
+            pause = max(_TURN_SECONDS, self._looks_at - moment)
+            self._looks_at = moment + pause
+            await asyncio.sleep(_TURN_SECONDS)
+            try:
+                async with asyncio.timeout(pause - _TURN_SECONDS):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+        for task in self._tasks:
+            task.cancel()
+        for wire in self._wires.values():
+            wire.close()
+        await asyncio.sleep(0)
+
+    def _renewed(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._wake is not None:
+            self._wake.set()
+
+    async def _renew(self, claim: Claim) -> None:
+        """Asks until there is an answer, or until the deadline."""
+        try:
+            pause = min(0.1, claim.ttl / 30)
+            while (left := claim.deadline - (sent := now())) > 0 and claim in self._claims:
+                try:
+                    answer = await self._ask(claim, min(_ATTEMPT_SECONDS, left, max(0.5, claim.ttl / 6)))
+                except Retryable as failure:
+                    await asyncio.sleep(min(max(pause, failure.after) * random.uniform(1.0, 1.25), left, claim.ttl / 6))
+                    pause = min(2 * pause, 2.0)
+                    continue
+                except FleetError as error:
+                    self._lose(claim, str(error))
+                    return
+                if answer["outcome"] != "success":
+                    self._lose(claim, answer["outcome"])
+                elif answer.get("stop"):
+                    claim.stop(str(answer.get("reason", "an operator drains this agent")))
+                claim.placed(sent)
+                return
+        finally:
+            claim.renewing = False
+
+    async def _ask(self, claim: Claim, seconds: float) -> dict[str, Any]:
+        wire = self._wires.get(claim.wire)
+        if wire is None:
+            wire = self._wires[claim.wire] = Wire(*claim.wire)
+        renewal = {"itemId": claim.item, "fenceToken": claim.fence, "ttlSeconds": claim.ttl}
+        arguments = {"actor": claim.actor, "requestId": str(uuid4()), "claims": [renewal]}
+        answer = await wire.call("items", "claim_item", arguments, seconds)
+        result: dict[str, Any] = answer["claimResults"][0]
+        return result
+
+    def _lose(self, claim: Claim, why: str) -> None:
+        with self._lock:
+            if claim not in self._claims:
+                return
+            self._claims.discard(claim)
+        claim.lost(why)
+
+
+def _deadline(claim: Claim) -> float:
+    return claim.deadline

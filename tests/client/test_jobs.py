@@ -1,0 +1,321 @@
+"""Jobs over real front-ends: what a worker gets, and what becomes of an item however the work on it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from coordinator.client import ClaimLost, Fleet, Job, Refused, jobs
+from tests.client.backlog import add, chain, context, held, notes, seen
+from tests.support.fleets import RunningFleet
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+
+async def only(fleet: Fleet, **selection: object) -> Job:
+    """The next job."""
+    return await anext(fleet.jobs(wait=False, **selection))  # type: ignore[arg-type]
+
+
+async def test_a_job_has_all_that_the_work_needs(fleet: Fleet) -> None:
+    first, second = await add(fleet, "first", "second", tags="a", description="Write it.")
+    await chain(fleet, first, second)
+    async with await only(fleet, tags=["a", "b"]) as job:
+        assert (job.id, job.title, job.description, job.role, job.attempt) == (first, "first", "Write it.", "work", 1)
+        assert not job.takeover
+        await job.note("plan", "begin")
+        await job.progress("half")
+        await job.done({"pages": 3}, "written")
+    assert job.outcome == "done"
+    assert await notes(fleet, first) == {"plan": "begin", "progress": "half", "result": '{"pages":3}'}
+    async with await only(fleet) as job:
+        assert job.results[0]["result"] == {"pages": 3}
+        await job.done("fine")
+    assert (await seen(fleet, second))["role"] == "terminal"
+
+
+async def test_long_texts_come_whole(fleet: Fleet) -> None:
+    first, second = await add(fleet, "first", "second", description="d" * 70_000)
+    await chain(fleet, first, second)
+    async with await only(fleet) as job:
+        assert job.description == "d" * 70_000
+        await job.done("r" * 100_000)
+    await fleet.call(
+        "manage_notes",
+        {"operation": "upsert", "notes": [{"itemId": second, "key": "n", "role": "work", "body": "n" * 70_000}]},
+    )
+    async with await only(fleet) as job:
+        assert job.results[0]["result"] == "r" * 100_000
+        assert job.notes[0]["body"] == "n" * 70_000
+        await job.done()
+
+
+async def test_an_exception_is_a_failed_attempt_and_the_loop_goes_on(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    await add(fleet, "one", "two")
+    seen_titles = []
+    async for job in fleet.jobs(wait=False):
+        async with job:
+            seen_titles.append((job.title, job.attempt, job.takeover))
+            if job.attempt == 1 and job.title == "one":
+                raise LookupError("no such page")
+            if job.attempt == 2:
+                (last,) = (await context(fleet, job.id))["attempts"]["last"]
+                assert (last["reason"], last["detail"]) == ("failed", "LookupError: no such page")
+            await job.done()
+    assert seen_titles == [("one", 1, False), ("one", 2, True), ("two", 1, False)]
+    assert "LookupError" in caplog.text
+
+
+async def test_leaving_without_a_word_gives_up_with_a_warning(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
+    (item,) = await add(fleet, "one")
+    async with await only(fleet) as job:
+        pass
+    assert job.outcome == "gave_up"
+    assert "without done()" in caplog.text
+    assert (await context(fleet, item))["attempts"]["last"][0]["reason"] == "gave_up"
+    assert await held(fleet) == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome", "role", "attempts"),
+    [
+        (lambda job: job.fail("out of memory"), "failed", "work", 1),
+        (lambda job: job.give_up("not mine"), "gave_up", "work", 1),
+        (lambda job: job.hand_back("later"), "handed_back", "work", 0),
+        (lambda job: job.block("waits for the vendor"), "blocked", "blocked", 0),
+        (lambda job: job.ask("Which colour?"), "asked", "blocked", 0),
+    ],
+)
+async def test_a_job_says_how_it_ends(
+    fleet: Fleet, end: Callable[[Job], Awaitable[None]], outcome: str, role: str, attempts: int
+) -> None:
+    (item,) = await add(fleet, "one")
+    async with await only(fleet) as job:
+        await end(job)
+        with pytest.raises(RuntimeError, match=f"has ended: {outcome}"):
+            await job.done()
+    assert job.outcome == outcome
+    assert (await seen(fleet, item))["role"] == role
+    assert (await context(fleet, item)).get("attempts", {"count": 0})["count"] == attempts
+    assert await held(fleet) == 0
+
+
+async def test_an_answer_comes_to_whoever_goes_on(fleet: Fleet) -> None:
+    (item,) = await add(fleet, "one")
+    async with await only(fleet) as job:
+        await job.ask("Which colour?")
+    answer = {"itemId": item, "key": "answer", "role": "work", "body": "Blue."}
+    await fleet.call("manage_notes", {"operation": "upsert", "notes": [answer]})
+    await fleet.call("advance_item", {"transitions": [{"itemId": item, "trigger": "resume"}]})
+    async with await only(fleet) as job:
+        assert {note["key"]: note["body"] for note in job.notes} == {"question": "Which colour?", "answer": "Blue."}
+        await job.done()
+
+
+async def test_a_type_with_review_gets_its_result_and_goes_to_review(fleet: Fleet) -> None:
+    (item,) = await add(fleet, "one", type="reviewed")
+    async with await only(fleet) as job:
+        await job.done({"n": 1})
+    assert (job.outcome, (await seen(fleet, item))["role"]) == ("done", "review")
+    assert await notes(fleet, item) == {"result": '{"n":1}'}
+    async with await only(fleet, role="review") as job:
+        assert job.role == "review"
+        with pytest.raises(Refused) as refused:
+            await job.done()
+        assert refused.value.data["missingNotes"][0]["key"] == "verdict"
+        await job.note("verdict", "good")
+        await job.done()
+    assert (await seen(fleet, item))["role"] == "terminal"
+
+
+async def test_notes_that_the_start_needs_are_the_work_s_to_write(fleet: Fleet) -> None:
+    (item,) = await add(fleet, "one", type="planned")
+    async with await only(fleet) as job:
+        assert job.role == "queue"
+        assert [note["key"] for note in job.needs] == ["plan"]
+        await job.note("plan", "all of it")
+        await job.done()
+    assert (await seen(fleet, item))["role"] == "terminal"
+
+
+async def lose(fleet: Fleet, job: Job) -> None:
+    """Takes the claim away behind the worker's back, as another agent that took over would."""
+    released = {"releases": [{"itemId": job.id}]}
+    assert (await fleet.call("claim_item", released, agent=job.agent))["releaseResults"][0]["outcome"] == "success"
+
+
+async def test_a_lost_claim_cancels_the_body_and_changes_nothing(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    (item,) = await add(fleet, "one")
+    async with await only(fleet, ttl=1) as job:
+        await lose(fleet, job)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            assert job.lost
+            with pytest.raises(ClaimLost):
+                await job.done()
+    assert (job.outcome, job.error) == ("lost", None)
+    assert "was lost" in caplog.text
+    current = asyncio.current_task()
+    assert current is not None
+    assert current.cancelling() == 0
+    assert (await seen(fleet, item))["role"] == "work"
+
+
+async def test_a_write_with_an_old_fence_raises_in_the_body(fleet: Fleet) -> None:
+    (item,) = await add(fleet, "one")
+    async with await only(fleet) as job:
+        await lose(fleet, job)
+        await fleet.call("claim_item", {"claims": [{"itemId": item}]}, agent="another")
+        await job.done()
+        pytest.fail("it was refused")
+    assert job.outcome == "lost"
+    assert isinstance(job.error, ClaimLost)
+
+
+async def test_exceptions_leave_the_block_if_asked_to(fleet: Fleet) -> None:
+    await add(fleet, "one")
+    with pytest.raises(LookupError):
+        async with await only(fleet, raises=True):
+            raise LookupError
+
+    async def until_lost() -> None:
+        async with await only(fleet, raises=True, ttl=1) as job:
+            await lose(fleet, job)
+            await asyncio.Event().wait()
+
+    with pytest.raises(ClaimLost):
+        await until_lost()
+
+
+async def test_cancellation_from_outside_gives_the_item_back_and_passes_through(fleet: Fleet) -> None:
+    (item,) = await add(fleet, "one")
+    job = await only(fleet)
+
+    async def endless() -> None:
+        async with job:
+            await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(endless(), 0.1)
+    assert job.outcome == "handed_back"
+    assert "attempts" not in await context(fleet, item)
+    assert await held(fleet) == 0
+
+
+async def test_a_busy_event_loop_costs_no_claim(fleet: Fleet) -> None:
+    await add(fleet, "one")
+    async with await only(fleet, ttl=1) as job:
+        time.sleep(1.7)  # noqa: ASYNC251  # as work that computes does
+        await job.done()
+    assert job.outcome == "done"
+
+
+async def test_a_job_that_nobody_begins_is_given_back(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(jobs, "UNENTERED_SECONDS", 0.1)
+    await add(fleet, "one")
+    job = await only(fleet)
+    await wait_until(lambda: job.outcome == "handed_back", what="the end of the job")
+    assert "async with job" in caplog.text
+    async with job:
+        await asyncio.sleep(0)
+        pytest.fail("the work was not cancelled")
+
+
+async def test_work_in_slots_is_done_side_by_side_in_a_task_group(running: RunningFleet, named: str) -> None:
+    async with Fleet(running.state.base_url, project=named, agent="w", slots=3) as fleet:
+        await add(fleet, *"abcdefg")
+        together, agents, most = set(), set(), 0
+        everybody = asyncio.Event()
+
+        async def body(job: Job) -> None:
+            nonlocal most
+            async with job:
+                together.add(job.id)
+                agents.add(job.agent)
+                most = max(most, len(together))
+                if most == 3:
+                    everybody.set()
+                await everybody.wait()
+                together.discard(job.id)
+                await job.done()
+
+        async with asyncio.TaskGroup() as group:
+            async for job in fleet.jobs(wait=False):
+                group.create_task(body(job))
+        assert (most, agents) == (3, {"w/1", "w/2", "w/3"})
+        assert not (await fleet.call("get_context"))["activeItems"]
+
+
+async def test_work_calls_a_handler_until_stopped_and_drains(fleet: Fleet) -> None:
+    items = await add(fleet, *"abcd")
+    finished: list[str] = []
+    go_on = asyncio.Event()
+
+    async def handler(job: Job) -> None:
+        if job.title in "ab":
+            fleet.stop()
+            go_on.set()
+        await go_on.wait()
+        await job.done()
+        finished.append(job.id)
+
+    await fleet.work(handler, slots=2, signals=False)
+    assert sorted(finished) == sorted(items[:2])
+    assert await held(fleet) == 2, "two finished items, until the fleet is left"
+
+
+async def test_what_does_not_end_in_time_is_cancelled_and_given_back(fleet: Fleet) -> None:
+    await add(fleet, "one")
+
+    async def handler(job: Job) -> None:
+        fleet.stop()
+        await asyncio.Event().wait()
+
+    await fleet.work(handler, signals=False, drain=0.1)
+    assert await held(fleet) == 0
+
+
+async def test_nothing_outlives_the_block(running: RunningFleet, named: str, fleet: Fleet) -> None:
+    before = asyncio.all_tasks()
+    async with Fleet(running.state.base_url, project=named, slots=2) as worker:
+        await add(worker, "one", "two", "three")
+        async with await only(worker) as job:
+            await job.done()
+
+        async def endless() -> None:
+            async with await only(worker):
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(endless())
+        await wait_until(lambda: worker.busy, what="the start of the work")
+    await asyncio.wait_for(task, 5)
+    assert await held(fleet) == 0
+    assert asyncio.all_tasks() <= before
+
+
+async def test_a_wait_ends_at_once_when_the_fleet_is_stopped(fleet: Fleet) -> None:
+    async def loop() -> int:
+        return len([job async for job in fleet.jobs()])
+
+    task = asyncio.create_task(loop())
+    agents = {"agents": True}
+
+    async def waiting() -> bool:
+        return any(one["state"] == "waiting" for one in (await fleet.call("get_context", agents))["agents"])
+
+    await wait_until(waiting, what="the wait")
+    fleet.stop()
+    assert await asyncio.wait_for(task, 5) == 0
+    logging.getLogger(__name__).debug("ended")
