@@ -65,12 +65,14 @@ class WorkspaceFailed(Exception):
 
     Args:
         broken: it is the fault of the runner's host or options (no repository, disk full): further items would fail
-            too, so the attempt is not counted and the runner stops. Otherwise the attempt has failed.
+            too, so the attempt is not counted and the runner stops.
+        later: it may be better later (too little room): the attempt is not counted, and claiming pauses. Without
+            either, the attempt has failed.
     """
 
-    def __init__(self, message: str, *, broken: bool = False) -> None:
+    def __init__(self, message: str, *, broken: bool = False, later: bool = False) -> None:
         super().__init__(message)
-        self.broken = broken
+        self.broken, self.later = broken, later
 
 
 class Workspace(Protocol):

@@ -1,0 +1,92 @@
+"""``--workspace``: a directory that is there, or one for each item. Nothing in it is ever removed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.runner.protocols import Attempt, WorkspaceFailed
+from coordinator.runner.workspaces.hooks import NONE, Hooks
+from coordinator.runner.workspaces.worktrees import GIB, MIN_FREE, changed_since
+
+ITEM = "{item.id}"
+"""Stands for the item's id in the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directories:
+    """See ``protocols.Workspaces``. ``setup`` runs when a directory is made, so only where each item has one.
+
+    Args:
+        where: the directory; with ``{item.id}`` in it each item has one of its own, which its attempts share.
+        min_free: bytes that must be free.
+    """
+
+    where: str
+    hooks: Hooks = NONE
+    min_free: int = MIN_FREE
+
+    async def start(self) -> None:
+        """Checks the directory."""
+        what = f"--workspace {self.where}"
+        if self.hooks.teardown or (self.hooks.setup and ITEM not in self.where):
+            which = "--teardown" if self.hooks.teardown else "--setup"
+            hint = "" if self.hooks.teardown else f", or {ITEM} in the path"
+            raise WorkspaceFailed(f"{which} needs --worktree{hint}: {what} is not made by the runner", broken=True)
+        path = Path(self.where.partition(ITEM)[0] or ".")
+        above = path if ITEM not in self.where or self.where.partition(ITEM)[0].endswith("/") else path.parent
+        if not above.is_dir():
+            raise WorkspaceFailed(f"{what}: {above} is not a directory", broken=True)
+        if not os.access(above, os.W_OK | os.X_OK):
+            raise WorkspaceFailed(f"{what}: {above} cannot be written to", broken=True)
+
+    async def open(self, attempt: Attempt) -> Directory:
+        """Makes the directory of an item, if it has one."""
+        path, new, free = await asyncio.to_thread(self._make, attempt.item_id)
+        if free < self.min_free:
+            raise WorkspaceFailed(
+                f"{free / GIB:.1f} GiB are free at {path}, below --min-free {self.min_free / GIB:g}", later=True
+            )
+        if new and (problem := await self.hooks.run("setup", attempt, path, {})):
+            # The next attempt is to run it again.
+            with_it = path.with_name(f"{path.name}.failed-{attempt.run_id[:8]}")
+            await asyncio.to_thread(path.rename, with_it)
+            raise WorkspaceFailed(f"{problem}; the directory is kept as {with_it}")
+        await self.hooks.must("before", attempt, path, {})
+        return Directory(path, attempt, self.hooks)
+
+    def _make(self, item_id: str) -> tuple[Path, bool, int]:
+        path = Path(self.where.replace(ITEM, item_id)).absolute()
+        new = ITEM in self.where and not path.exists()
+        try:
+            if new:
+                path.mkdir(parents=True)
+            return path, new, shutil.disk_usage(path).free
+        except OSError as error:
+            raise WorkspaceFailed(f"{path}: {error.strerror}", broken=True) from None
+
+
+class Directory:
+    """See ``protocols.Workspace``."""
+
+    def __init__(self, path: Path, attempt: Attempt, hooks: Hooks) -> None:
+        self.path = path
+        self._attempt, self._hooks = attempt, hooks
+
+    def changed_since(self, moment: float) -> bool:
+        """Whether a file was changed after a moment."""
+        return changed_since(self.path, moment)
+
+    async def commit(self) -> str | None:
+        """Runs the ``after`` hook. It commits nothing: the directory is not the runner's."""
+        if not self.path.is_dir():
+            raise WorkspaceFailed(f"the workspace {self.path} was deleted")
+        await self._hooks.run("after", self._attempt, self.path, {})
+        return None
+
+    async def close(self, *, done: bool) -> str:
+        """Leaves it as it is."""
+        return f"left at {self.path}"

@@ -1,0 +1,97 @@
+"""Runs git, so that nothing of the runner's environment, and little of a user's settings, changes what it does."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+OLDEST = (2, 36)
+"""Of git: earlier ones cannot list worktrees in a form that is safe to read."""
+SECONDS = 600.0
+"""How long one git command may take."""
+_KEPT = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_SSL_CAINFO")
+"""Variables of git that do not direct it elsewhere."""
+SETTINGS = (
+    *("-c", "gc.auto=0"),
+    *("-c", "maintenance.auto=false"),  # neither leaves a process behind
+    *("-c", "core.fsmonitor=false"),  # it may name a program, and an agent may have set it
+    *("-c", "core.quotePath=false"),
+    *("-c", "advice.detachedHead=false"),
+    *("-c", "submodule.recurse=false"),
+)
+
+
+class GitFailed(Exception):
+    """A git command failed; the message is its own, on one line."""
+
+
+class Git:
+    """Git in one directory.
+
+    Args:
+        directory: of the repository or of a worktree.
+        environment: what it gets; the runner's credentials are not in it.
+    """
+
+    def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
+        self.directory = directory
+        kept = {name: value for name, value in environment.items() if not name.startswith("GIT_") or name in _KEPT}
+        self.environment = kept | {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+
+    def at(self, directory: Path) -> Git:
+        """The same in another directory."""
+        return Git(directory, self.environment)
+
+    def __call__(self, *words: str, more: Mapping[str, str] = {}, given: str = "", fails: Sequence[int] = ()) -> str:
+        """Runs a command and returns what it printed, without the last line's end.
+
+        Args:
+            more: variables.
+            given: its standard input.
+            fails: exit codes besides 0 that are an answer.
+
+        Raises:
+            GitFailed: it failed, took too long, or cannot be started.
+        """
+        try:
+            ended = subprocess.run(
+                ["git", *SETTINGS, *words],
+                cwd=self.directory,
+                env={**self.environment, **more},
+                input=given.encode(errors="surrogateescape"),
+                capture_output=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise GitFailed(f"git {words[0]} took longer than {SECONDS:.0f} seconds") from None
+        except OSError as error:
+            raise GitFailed(f"git cannot be run in {self.directory}: {error.strerror}") from None
+        if ended.returncode and ended.returncode not in fails:
+            raise GitFailed(f"git {words[0]}: {words_of(ended.stderr or ended.stdout) or f'exit {ended.returncode}'}")
+        return ended.stdout.decode(errors="surrogateescape").removesuffix("\n")
+
+    def listed(self, *words: str) -> list[str]:
+        """What a command prints between zero bytes."""
+        return [one for one in self(*words).split("\0") if one]
+
+    def says(self, *words: str) -> str:
+        """What a command prints; an empty text if it fails."""
+        try:
+            return self(*words)
+        except GitFailed:
+            return ""
+
+
+def words_of(text: bytes, most: int = 300) -> str:
+    """The last lines of an error on one line."""
+    lines = [" ".join(line.split()) for line in text[-4_000:].decode(errors="replace").splitlines()]
+    line = "; ".join([line.removeprefix("fatal: ").removeprefix("error: ") for line in lines if line][-4:])
+    line = "".join(letter for letter in line if letter.isprintable())
+    return line if len(line) <= most else line[: most - 3] + "..."
+
+
+def disk_is_full(message: str) -> bool:
+    """Whether an error says that there is no room."""
+    return any(words in message for words in ("No space left", "Disk quota exceeded", "disk full"))

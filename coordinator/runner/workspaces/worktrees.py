@@ -1,0 +1,248 @@
+"""``--worktree``: a git worktree with a branch of its own for each attempt."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from coordinator.runner.protocols import Attempt, WorkspaceFailed
+from coordinator.runner.workspaces import hooks as commands
+from coordinator.runner.workspaces.cleaning import end
+from coordinator.runner.workspaces.git import SETTINGS, GitFailed, disk_is_full
+from coordinator.runner.workspaces.hooks import NONE, Hooks
+from coordinator.runner.workspaces.ignored import CACHES, ignored_files
+from coordinator.runner.workspaces.removal import Tree
+from coordinator.runner.workspaces.repository import HOST, Origin, Owned, Repository
+from coordinator.runner.workspaces.salvage import snapshot
+
+GIB = 1 << 30
+MIN_FREE = 5 * GIB
+
+
+@dataclass(frozen=True, slots=True)
+class Worktrees:
+    """Makes a worktree for each attempt; see ``protocols.Workspaces``.
+
+    An attempt goes on from the last one's branch, and from what that one had not committed, if it died.
+
+    Args:
+        repository: its path, or that of any worktree of it.
+        state: the runner's directory; worktrees go to ``worktrees/<repository>/<branch>`` in it.
+        environment: what git gets.
+        base: where first attempts begin, and whose work branches are compared with; empty: the branch that is checked
+            out in the repository.
+        fresh: every attempt begins at the base.
+        salvage: what is left uncommitted is put on a ref, so that the worktree can be removed.
+        min_free: bytes that must be free on the disks of worktrees and repository.
+        disposable: patterns of ignored files that are not worth keeping.
+    """
+
+    repository: Path
+    state: Path
+    environment: Mapping[str, str]
+    base: str = ""
+    fresh: bool = False
+    hooks: Hooks = NONE
+    salvage: bool = False
+    min_free: int = MIN_FREE
+    disposable: Sequence[str] = ()
+
+    async def start(self) -> None:
+        """Checks repository, base and room."""
+        try:
+            await asyncio.to_thread(self._check)
+        except (GitFailed, OSError) as error:
+            raise WorkspaceFailed(f"--worktree {self.repository}: {error}", broken=True) from None
+
+    def _check(self) -> None:
+        repository = self._open()
+        repository.commit_of(self.base or repository.default_base())
+        repository.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(repository.common, os.W_OK):
+            raise GitFailed(f"{repository.common} cannot be written to")
+        self._check_room(repository)
+
+    def _open(self) -> Repository:
+        return Repository(self.repository, self.state, self.environment)
+
+    def _check_room(self, repository: Repository) -> None:
+        for place in (repository.root, repository.common):
+            if (free := shutil.disk_usage(place).free) < self.min_free:
+                raise WorkspaceFailed(
+                    f"{free / GIB:.1f} GiB are free at {place}, below --min-free {self.min_free / GIB:g};"
+                    " `fleet run gc` shows which worktrees are kept, and why",
+                    later=True,
+                )
+
+    async def open(self, attempt: Attempt) -> Worktree:
+        """Makes the worktree of an attempt."""
+        try:
+            tree, owned, origin = await asyncio.to_thread(self._make, attempt)
+        except (GitFailed, OSError) as error:
+            raise WorkspaceFailed(f"no worktree: {error}", broken=True) from None
+        made = Worktree(self, attempt, tree, owned, origin)
+        try:
+            await made.prepare()
+        except BaseException:
+            await asyncio.shield(asyncio.ensure_future(made.close(done=False)))
+            raise
+        return made
+
+    def _make(self, attempt: Attempt) -> tuple[Tree, Owned, Origin]:
+        repository = self._open()
+        repository.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._check_room(repository)
+        base = self.base or repository.default_base()
+        start = self._start(repository, base, attempt)
+        note = f"item {attempt.item_id}, attempt {attempt.label}, on {HOST}"
+        name, owned = repository.add(f"fleet-{attempt.name}", start, note)
+        try:
+            tree = Tree(repository, name, self.disposable)
+            tree.git("reset", "--hard", "--quiet")
+            origin = Origin(attempt.item_id, base, start, HOST)
+            repository.set_origin(name, origin)
+        except BaseException:
+            repository.discard(name, start)
+            owned.end(gone=True)
+            raise
+        return tree, owned, origin
+
+    def _start(self, repository: Repository, base: str, attempt: Attempt) -> str:
+        """The commit that an attempt begins with."""
+        begin = repository.commit_of(base)
+        earlier = {} if self.fresh else repository.branches(attempt.name.partition("-")[0])
+        if not earlier:
+            return begin
+        name, commit = list(earlier.items())[-1]
+        tree = Tree(repository, name, self.disposable)
+        if tree.entry() is not None and tree.is_intact():
+            # Its runner died, or could not commit: what it has left is worth as much as what it has committed.
+            with contextlib.suppress(GitFailed):
+                commit = tree.git("rev-parse", "--verify", "HEAD")
+                return snapshot(tree) or commit
+        return begin if repository.contains(base, commit) else commit
+
+
+class Worktree:
+    """The worktree of one attempt; see ``protocols.Workspace``."""
+
+    def __init__(self, how: Worktrees, attempt: Attempt, tree: Tree, owned: Owned, origin: Origin) -> None:
+        self._how, self._attempt, self._tree, self._origin = how, attempt, tree, origin
+        self.owned = owned
+        """The hold on it, which ends with the process."""
+        self._more = {"FLEET_REPOSITORY": str(tree.repository.path), "FLEET_BRANCH": tree.name}
+
+    @property
+    def path(self) -> Path:
+        """The worktree's directory."""
+        return self._tree.path
+
+    @property
+    def branch(self) -> str:
+        """Its branch."""
+        return self._tree.name
+
+    async def prepare(self) -> None:
+        """Runs the hooks that come before the command.
+
+        Raises:
+            WorkspaceFailed: one failed. If it was set-up on nothing but the base, other items would fare alike.
+        """
+        hooks, first = self._how.hooks, self._origin.start == await asyncio.to_thread(self._base)
+        if problem := await hooks.run("setup", self._attempt, self.path, self._more):
+            raise WorkspaceFailed(problem, broken=first)
+        if hooks.setup:
+            made = await asyncio.to_thread(lambda: dict(ignored_files(self._tree.git, self._how.disposable)))
+            self._origin = msgspec.structs.replace(self._origin, ignored=made)
+            await asyncio.to_thread(self._tree.repository.set_origin, self._tree.name, self._origin)
+        await hooks.must("before", self._attempt, self.path, self._more)
+
+    def _base(self) -> str:
+        return self._tree.repository.git.says("rev-parse", "--verify", "--quiet", f"{self._origin.base}^{{commit}}")
+
+    def changed_since(self, moment: float) -> bool:
+        """Whether a file was changed after a moment; those of caches and of git itself do not count."""
+        return changed_since(self.path, moment)
+
+    async def commit(self) -> str | None:
+        """Commits what is left, with the hooks of the repository; the runner's ``after`` runs before."""
+        if not self._tree.is_intact():
+            raise WorkspaceFailed(f"the worktree {self.path} was deleted or replaced; branch {self.branch} is kept")
+        await self._how.hooks.run("after", self._attempt, self.path, self._more)
+        try:
+            if await asyncio.to_thread(self._stage):
+                await self._commit()
+            head = await asyncio.to_thread(self._tree.git, "rev-parse", "--verify", "HEAD")
+        except GitFailed as error:
+            raise WorkspaceFailed(f"not committed: {error}", broken=disk_is_full(str(error))) from None
+        return head if head != self._origin.start else None
+
+    def _stage(self) -> bool:
+        git = self._tree.git
+        with contextlib.suppress(FileNotFoundError):
+            (self._tree.admin / "index.lock").unlink()  # of a git that was killed: nothing runs here now
+        if unmerged := git.listed("diff", "--name-only", "--diff-filter=U", "-z"):
+            raise GitFailed(f"a merge is not resolved: {', '.join(unmerged[:3])}")
+        files = git.listed("ls-files", "--others", "--exclude-standard", "-z")
+        if within := next((one for one in files if one.endswith("/")), None):
+            raise GitFailed(f"{within} is a git repository of its own")
+        git("add", "--all")
+        return git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty") != ""
+
+    async def _commit(self) -> None:
+        attempt = self._attempt
+        message = attempt.directory / "commit-message"
+        title = " ".join(attempt.title.split())[:72].lstrip("#").strip() or "Work on an item"
+        trailers = f"Fleet-Item: {attempt.item_id}\nFleet-Attempt: {attempt.label}\n"
+        message.write_text(f"{title}\n\n{trailers}", encoding="utf-8", errors="replace")
+        git = self._tree.git
+        words = ("git", *SETTINGS, "commit", "--quiet", "--no-gpg-sign", "--cleanup=whitespace", "--file", str(message))
+        environment = git.environment | {k: v for k, v in attempt.environment.items() if k.startswith("GIT_")}
+        problem = await commands.run(words, "git commit", attempt, self.path, environment, self._how.hooks.seconds)
+        if problem:
+            raise GitFailed(problem)
+
+    async def close(self, *, done: bool) -> str:
+        """Ends the worktree: it is removed if nothing can be lost. Its branch stays until the base has its work."""
+        tree, gone = self._tree, False
+        try:
+            reasons = "gone"
+            if tree.is_intact():
+                reasons = await asyncio.to_thread(
+                    lambda: tree.why_unsettled() or tree.why_astray() or tree.why_unsaved()
+                )
+            if self._how.hooks.teardown and (not reasons or self._how.salvage):
+                await self._how.hooks.run("teardown", self._attempt, self.path, self._more)
+            found = await asyncio.to_thread(end, tree, self._origin.base, salvage=self._how.salvage)
+            gone = found.removed
+        except (GitFailed, OSError) as error:
+            return f"kept at {self.path}: {error}"
+        finally:
+            self.owned.end(gone=gone)
+        rest = f"; {found.reason}" if found.reason else ""
+        return f"removed{rest}" if gone else f"kept at {self.path}: {found.reason}"
+
+
+def changed_since(top: Path, moment: float) -> bool:
+    """Whether a file below a directory was changed after a moment (Unix time), caches and git's own left out."""
+    waiting = [str(top)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.name == ".git" or entry.name in CACHES:
+                        continue
+                    if entry.stat(follow_symlinks=False).st_mtime > moment:
+                        return True
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:  # it went meanwhile, or cannot be read
+            continue
+    return False
