@@ -235,11 +235,13 @@ class Calls:
             elif self._admission is not None:
                 self._admission.begins(ticket)
             handling = tool.handler(call, arguments)
-            result = await (_rechecked(recheck, handling) if may_wait and recheck is not None else handling)
-            if isinstance(result, _UNFINISHED):
+            result: Any = await (_rechecked(recheck, handling) if may_wait and recheck is not None else handling)
+            kind = type(result)
+            if kind in _UNFINISHED:
                 done = await self._unfinished(tool, call, arguments, result)
-            else:
-                done = _done(tool, call, result)
+            else:  # mostly without a call
+                plain = kind is not Reply and tool.makes is None
+                done = Done(to_json(result), False) if plain else _done(tool, call, result)
             outcome = "error" if done.failed else "ok"
         except ToolFailure as failure:
             outcome, code, rejected = _outcome(failure), failure.code, handling is None

@@ -37,16 +37,19 @@ def given(transitions: Sequence[Transition]) -> list[Given | None]:
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field, for results that are too long.
     """
-    results = [_result(transition.result, f"transitions[{n}].result") for n, transition in enumerate(transitions)]
-    total = sum(size(result.text) for result in results if result)
+    results: list[Given | None] = []
+    total = 0
+    for number, transition in enumerate(transitions):
+        result = None
+        if transition.result is not None and (result := _result(transition.result, f"transitions[{number}].result")):
+            total += size(result.text)
+        results.append(result)
     if total > MAX_RESULTS:
         raise invalid("transitions", f"their results must be at most {MAX_RESULTS:,} bytes together, not {total:,}")
     return results
 
 
 def _result(value: Any, field: str) -> Given | None:
-    if value is None:
-        return None
     plain = isinstance(value, str)
     text = not_blank(value) if plain else _encode(value).decode()
     if size(text) > MAX_RESULT:

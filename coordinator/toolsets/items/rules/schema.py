@@ -152,6 +152,8 @@ class SchemaConfig:
 
     def resolve_reported(self, item: Filled) -> Resolved | None:
         """The schema of an item from a script's report."""
+        if not self.schemas:
+            return None
         traits = item.traits.split(",") if isinstance(item.traits, str) else []
         return self.resolve(_text(item.type), _text(item.tags), traits)
 

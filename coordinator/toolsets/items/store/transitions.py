@@ -52,8 +52,9 @@ class TransitionStore(BaseStore):
         results: list[Advanced] = []
         number = 0
         while len(results) < len(transitions):
-            part = pack(_slice(transitions[len(results) : len(results) + SLICE]))
-            reply = await self._change_by_schema(_ADVANCE, project, request.slice(number), part)
+            part = transitions[len(results) : len(results) + SLICE]
+            packed = pack(part if len(part) == 1 else _slice(part))
+            reply = await self._change_by_schema(_ADVANCE, project, request.slice(number), packed)
             results += reply
             number += 1
         return results

@@ -94,7 +94,7 @@ class Notes:
 
     async def _upsert(self, call: Call, args: ManageNotes) -> UpsertNotesResult:
         inputs = batch(args.notes, "notes", MAX_NOTES)
-        check_signed(self._notes.schemas.current, [n.actor for n in inputs], "notes")
+        check_signed(self._notes.schemas.current, inputs, "notes")
         asked = [(*map(item_rules.given, (n.item_id, n.key, n.role)), n.body, signature(n.actor)) for n in inputs]
         record = await keyed(self._services, args.actor, args.request_id, "manage_notes", args.operation, asked)
         failures: dict[int, str] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -54,14 +54,23 @@ async def keyed(
     return idempotency_key(trusted.id, request_id, tool, signature(actor), *arguments)
 
 
-def check_signed(schemas: SchemaConfig, actors: Sequence[Actor | None], field: str) -> None:
+class _Signed(Protocol):
+    """An element of a batch."""
+
+    @property
+    def actor(self) -> Actor | None: ...
+
+
+def check_signed(schemas: SchemaConfig, elements: Sequence[_Signed], field: str) -> None:
     """Rejects a batch with elements without an actor, if the settings require one on each.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the elements.
     """
-    unsigned = [f"{field}[{number}].actor" for number, actor in enumerate(actors) if actor is None]
-    if schemas.require_actor and unsigned:
+    if not schemas.require_actor:
+        return
+    unsigned = [f"{field}[{number}].actor" for number, element in enumerate(elements) if element.actor is None]
+    if unsigned:
         named = ", ".join(unsigned[:5]) + (f" and {len(unsigned) - 5} more" if len(unsigned) > 5 else "")
         raise invalid(named, "is required: this fleet accepts no unsigned changes (actor_authentication.enabled)")
 

@@ -50,10 +50,10 @@ class Transitions:
         transitions = args.transitions
         triggers, wanted = _checked_elements(transitions)
         given_results = given(transitions)
-        check_signed(self._transitions.schemas.current, [t.actor for t in transitions], "transitions")
+        schemas = self._transitions.schemas.current
+        check_signed(schemas, transitions, "transitions")
         rules.check_one_actor(transitions)
         trusted = await self._trusted_by_element(transitions)
-        schemas = self._transitions.schemas.current
         replies, replayed = await self._applied(call.project, args, triggers, wanted, trusted, given_results)
         answers: list[Advanced | None] = [*replies] or [None] * len(transitions)
         results = [
