@@ -18,7 +18,7 @@ from coordinator.runner.workspaces.worktrees import Worktree
 class Place:
     """A repository with one commit, and the state directory of a runner."""
 
-    def __init__(self, top: Path) -> None:
+    def __init__(self, top: Path, *, new: bool = True) -> None:
         self.top, self.state, self.path = top, top / "state", top / "app"
         self.environment = {
             "PATH": os.environ["PATH"],
@@ -28,6 +28,8 @@ class Place:
             "GIT_COMMITTER_NAME": "w-1",
             "GIT_COMMITTER_EMAIL": "w-1@fleet.invalid",
         }
+        if not new:
+            return
         self.path.mkdir(parents=True)
         self.git("init", "--quiet", "--initial-branch=main")
         (self.path / "README").write_text("one\n")

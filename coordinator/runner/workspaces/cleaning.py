@@ -99,6 +99,9 @@ def _leftovers(repository: Repository) -> Iterator[Finding]:
             except OSError:
                 yield Finding(path.name, path, False, "git has no worktree here; `git worktree repair` may help")
             owned.end(gone=True)
+    for name in repository.owners() - known:
+        if owned := repository.own(name):
+            owned.end(gone=True)  # its runner died before it had made anything
 
 
 def _branches(repository: Repository, base: str, dry_run: bool) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from coordinator.runner.protocols import Attempt, WorkspaceFailed
 from coordinator.runner.workspaces.hooks import NONE, Hooks
-from coordinator.runner.workspaces.worktrees import GIB, MIN_FREE, changed_since
+from coordinator.runner.workspaces.worktrees import GIB, changed_since
 
 ITEM = "{item.id}"
 """Stands for the item's id in the path."""
@@ -27,7 +27,7 @@ class Directories:
 
     where: str
     hooks: Hooks = NONE
-    min_free: int = MIN_FREE
+    min_free: int = 0
 
     async def start(self) -> None:
         """Checks the directory."""

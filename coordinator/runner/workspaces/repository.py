@@ -145,6 +145,10 @@ class Repository:
         self._owners.mkdir(parents=True, exist_ok=True, mode=0o700)
         return Owned.take(self._owners / name)
 
+    def owners(self) -> set[str]:
+        """The names of worktrees that somebody has or had."""
+        return {path.name for path in self._owners.glob("*")}
+
     def free_name(self, wanted: str) -> str:
         """The name, or the next one of which no trace is left. The repository is locked."""
         taken = {*self.branches(), *(entry.name for entry in self.entries())}

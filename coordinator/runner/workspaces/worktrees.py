@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -26,7 +26,7 @@ GIB = 1 << 30
 MIN_FREE = 5 * GIB
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Worktrees:
     """Makes a worktree for each attempt; see ``protocols.Workspaces``.
 
@@ -53,6 +53,7 @@ class Worktrees:
     salvage: bool = False
     min_free: int = MIN_FREE
     disposable: Sequence[str] = ()
+    _repository: Repository | None = field(default=None, init=False)
 
     async def start(self) -> None:
         """Checks repository, base and room."""
@@ -63,14 +64,19 @@ class Worktrees:
 
     def _check(self) -> None:
         repository = self._open()
-        repository.commit_of(self.base or repository.default_base())
+        repository.commit_of(self.base)
         repository.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not os.access(repository.common, os.W_OK):
             raise GitFailed(f"{repository.common} cannot be written to")
         self._check_room(repository)
 
     def _open(self) -> Repository:
-        return Repository(self.repository, self.state, self.environment)
+        if self._repository is None:
+            repository = Repository(self.repository, self.state, self.environment)
+            # Of the first moment: somebody may check out another branch while the runner works.
+            self.base = self.base or repository.default_base()
+            self._repository = repository
+        return self._repository
 
     def _check_room(self, repository: Repository) -> None:
         for place in (repository.root, repository.common):
@@ -99,7 +105,7 @@ class Worktrees:
         repository = self._open()
         repository.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._check_room(repository)
-        base = self.base or repository.default_base()
+        base = self.base
         start = self._start(repository, base, attempt)
         note = f"item {attempt.item_id}, attempt {attempt.label}, on {HOST}"
         name, owned = repository.add(f"fleet-{attempt.name}", start, note)
@@ -213,12 +219,7 @@ class Worktree:
         """Ends the worktree: it is removed if nothing can be lost. Its branch stays until the base has its work."""
         tree, gone = self._tree, False
         try:
-            reasons = "gone"
-            if tree.is_intact():
-                reasons = await asyncio.to_thread(
-                    lambda: tree.why_unsettled() or tree.why_astray() or tree.why_unsaved()
-                )
-            if self._how.hooks.teardown and (not reasons or self._how.salvage):
+            if self._how.hooks.teardown and await asyncio.to_thread(self._may_go):
                 await self._how.hooks.run("teardown", self._attempt, self.path, self._more)
             found = await asyncio.to_thread(end, tree, self._origin.base, salvage=self._how.salvage)
             gone = found.removed
@@ -228,6 +229,12 @@ class Worktree:
             self.owned.end(gone=gone)
         rest = f"; {found.reason}" if found.reason else ""
         return f"removed{rest}" if gone else f"kept at {self.path}: {found.reason}"
+
+    def _may_go(self) -> bool:
+        tree = self._tree
+        if not tree.is_intact() or tree.why_unsettled():
+            return False
+        return self._how.salvage or not (tree.why_astray() or tree.why_unsaved())
 
 
 def changed_since(top: Path, moment: float) -> bool:
