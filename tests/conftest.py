@@ -18,6 +18,7 @@ Property tests use the same examples in every run, without deadlines, so that fa
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -85,6 +86,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def state_directory(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Commands without a data directory get an unused one."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(autouse=True)
+def logging_restored() -> Iterator[None]:
+    """Restores logging, which commands that run in this process set up: later tests could not capture it."""
+    root = logging.getLogger()
+    handlers, level, before = root.handlers[:], root.level, structlog.get_config()
+    yield
+    if (root.handlers, root.level) != (handlers, level):
+        logging.captureWarnings(False)
+        root.handlers[:], root.level = handlers, level
+        structlog.configure(**before)
 
 
 @pytest.fixture(scope="session")

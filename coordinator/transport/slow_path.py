@@ -248,8 +248,8 @@ class SlowPath:
     async def _read_body(self, head: dict[bytes, bytes], receive: Receive) -> bytes:
         # HTTP allows any number of leading zeros, Python's int() does not.
         length = head.get(b"content-length", b"").lstrip(b"0")
-        if length.isdigit() and int(length) > self._bodies.limit:
-            raise self._bodies.too_large()
+        if length.isdigit():
+            await self._bodies.refuse(int(length), receive, asks=b"expect" in head)
         return await self._bodies.read(receive)
 
     def _checked_message(self, headers: list[Header], body: bytes) -> Seen:

@@ -20,13 +20,8 @@ from coordinator.metrics.throttled import ThrottledWarnings
 
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
-    """Restores logging, so that tests do not see each other's set-up."""
-    root = logging.getLogger()
-    handlers, level, before = root.handlers[:], root.level, structlog.get_config()
+    """Forgets the context of log lines. (The set-up of logging is restored after every test.)"""
     yield
-    logging.captureWarnings(False)
-    root.handlers[:], root.level = handlers, level
-    structlog.configure(**before)
     structlog.contextvars.clear_contextvars()
 
 

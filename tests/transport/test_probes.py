@@ -404,7 +404,7 @@ async def test_bodies_are_bounded(rig: Rig) -> None:
             headers, body = make("tools/call", call("echo", {"text": "x" * 3000}))
             response = await send(app, "POST", "/mcp", headers, [body[:1000], body[1000:], b""])
             assert response.status == 200
-        # A body that is announced as too large is not read.
+        # A body that is announced as far too large is not read.
         headers, _ = modern("tools/call", ADD)
         for length in ("99999", "0" * 5_000 + "99999"):
             response = await send(app, "POST", "/mcp", [*headers, ("content-length", length)], [])
@@ -412,17 +412,17 @@ async def test_bodies_are_bounded(rig: Rig) -> None:
         await app.aclose()
 
 
-async def test_an_endless_body_is_not_read() -> None:
+async def test_an_endless_body_is_read_up_to_four_times_the_limit() -> None:
     read = 0
 
     async def receive() -> Message:
         nonlocal read
         read += 1
-        assert read <= 5
         return {"type": "http.request", "body": b"x" * 1000, "more_body": True}
 
     with pytest.raises(Refused, match="larger than 4096 bytes"):
         await Bodies(4096).read(receive)
+    assert read == 18
 
 
 async def test_a_body_is_read_completely_or_not_at_all() -> None:

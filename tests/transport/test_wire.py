@@ -549,3 +549,19 @@ def test_a_connection_that_is_reset_leaves_no_timer(live: Live, monkeypatch: pyt
     # Connections of earlier tests may close here too.
     wait_until_sync(lambda: any(isinstance(why, ConnectionResetError) for why, _ in lost))
     assert [timer for _, timer in lost if timer is not None] == []
+
+
+@pytest.mark.parametrize(
+    ("times", "more", "sent"),
+    [(2, [], True), (4, [], True), (5, [], False), (2, [("expect", "100-continue")], False)],
+)
+def test_a_client_that_sends_too_much_reads_why(times: int, more: list[tuple[str, str]], sent: bool) -> None:
+    """It may read nothing before it has sent everything. A connection closed before that is reset."""
+    limit = 100_000
+    with serving(lambda: make_app(with_settings={"max_body_bytes": limit})) as live, Client(live.port) as client:
+        headers, _ = modern("tools/call", ADD)
+        request = raw((headers, b"x" * (times * limit)), *more)
+        client.send(request if sent else request[: -times * limit])
+        status, head, answer = client.answer()
+        assert (status, head["connection"]) == (413, "close")
+        assert b"larger than 100000 bytes" in answer
