@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.metrics import agents, attempts, catalogue, feed, protocol, webhooks
+from coordinator.metrics import agents, attempts, catalogue, feed, protocol, runs, webhooks
 from coordinator.metrics.cells import Buckets, Cell, Cells, MemoryCells
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
@@ -81,6 +81,11 @@ class Recorder:
         self._webhook_states = Family(webhooks.STATES, cells.number)
         self._webhook_lags = Family(webhooks.LAG, cells.number)
         self._webhook_gaps = Family(webhooks.GAPS, cells.number)
+        self._run_attempts = Family(runs.ATTEMPTS, cells.number)
+        self._run_durations = Family(runs.DURATION, cells.histogram)
+        self._run_cost = Family(runs.COST, cells.number)
+        self._run_running = Family(runs.RUNNING, cells.number)
+        self._runs_paused = Family(runs.PAUSED, cells.number)
         self._questions = Family(protocol.QUESTIONS, cells.number)
         self._tasks = Family(protocol.TASKS, cells.number)
         self._idempotency = Family(catalogue.IDEMPOTENCY, cells.number)
@@ -178,6 +183,12 @@ class Recorder:
         """Starts the counters of a worker at zero."""
         for family in (self._jobs, self._steps, self._reports_refused, self._leases_lost, self._jobs_restored):
             family.start_at_zero()
+
+    def start_runner(self) -> None:
+        """Starts the counters of a runner at zero."""
+        for family in (self._run_attempts, self._run_cost, self._run_running, self._runs_paused):
+            family.start_at_zero()
+        self._run_durations.start_at_zero()
 
     def start_supervisor(self, roles: Iterable[str]) -> None:
         """Starts at zero the counters of a supervisor of processes in these roles."""
@@ -333,6 +344,17 @@ class Recorder:
         """An attempt at a delivery has ended."""
         self._webhook_attempts(webhook, outcome).inc()
         self._webhook_durations().observe(seconds)
+
+    def runs(self, running: int, paused: bool) -> None:
+        """How many attempts a runner has at work, and whether it claims nothing for now."""
+        self._run_running().set(running)
+        self._runs_paused().set(paused)
+
+    def run_attempt(self, outcome: str, seconds: float, cost: float | None) -> None:
+        """An attempt of a runner has ended; ``cost`` in dollars, None: it is not known."""
+        self._run_attempts(outcome).inc()
+        self._run_durations().observe(seconds)
+        self._run_cost().inc(cost or 0.0)
 
     def webhook_gap(self, reason: str) -> None:
         """Events were missing at the position of a webhook."""

@@ -63,9 +63,9 @@ class Breaker:
             self._until, self.reason = 0.0, ""
             return False
         self._row += 1
-        if not (outcome.provider or self._row >= FAILURES or tried):
+        if not (outcome.pauses or self._row >= FAILURES or tried):
             return False
-        stated = min(outcome.retry_after_seconds or 0.0, _MOST_STATED) if outcome.provider else 0.0
+        stated = min(outcome.retry_after_seconds or 0.0, _MOST_STATED) if outcome.pauses else 0.0
         pause = max(min(FIRST_SECONDS * 2.0 ** min(self._pauses, 10), MOST_SECONDS), stated)
         self._pauses += 1
         self._until = self._now() + pause * (1 + self._jitter() / 10)

@@ -15,7 +15,7 @@ from coordinator.runner.protocols import Reader
 LONGEST_LINE = 10_000_000
 MOST_BYTES = 64 << 20
 """Of the files of one attempt together."""
-_TAIL_BYTES = 1 << 20
+TAIL_BYTES = 1 << 20
 """How much of the end is kept beside the beginning, if there is too much."""
 
 
@@ -67,7 +67,7 @@ class _File:
     def __init__(self, path: Path, masker: Masker, most: int) -> None:
         self.descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         self._masker = masker
-        self._room = max(most - _TAIL_BYTES, 0)
+        self._room = max(most - TAIL_BYTES, 0)
         self._tail: deque[bytes] = deque()
         self._tail_size = self._dropped = 0
         self._line = bytearray()
@@ -117,11 +117,11 @@ class _File:
         self._room -= len(now)
         self._out(now)
         if later:
-            later = later[-_TAIL_BYTES:]
+            later = later[-TAIL_BYTES:]
             self._dropped += len(block) - len(now)
             self._tail.append(later)
             self._tail_size += len(later)
-            while self._tail_size - len(self._tail[0]) >= _TAIL_BYTES:
+            while self._tail_size - len(self._tail[0]) >= TAIL_BYTES:
                 self._tail_size -= len(self._tail.popleft())
 
     def _out(self, text: bytes) -> None:

@@ -40,8 +40,8 @@ class Outcome:
     reason: str
     """In a sentence without a full stop; empty for done."""
     retry_after_seconds: float | None = None
-    provider: bool = False
-    """The provider of the model refused or failed, so the next item would fare alike."""
+    pauses: bool = False
+    """The next item would fare alike: the provider of the model refused or failed, or there is no room."""
 
 
 def judge(
@@ -69,7 +69,7 @@ def judge(
         words = result.summary or (result.result if isinstance(result.result, str) else "") or "no reason given"
         return Outcome(result.outcome, f"its result says {result.outcome}: {_line(words)}", result.retry_after_seconds)
     if found.kind == "later" and found.retry_after_seconds is None:
-        return Outcome(found.kind, found.reason, result.retry_after_seconds, found.provider)
+        return Outcome(found.kind, found.reason, result.retry_after_seconds, found.pauses)
     return found
 
 
@@ -117,11 +117,11 @@ def _by_trouble(reading: Reading) -> Outcome | None:
     said = _line(reading.error)
     after = reading.retry_after_seconds
     if reading.trouble == "rate_limit":
-        return Outcome("later", f"the provider's limit is reached: {said}", after, provider=True)
+        return Outcome("later", f"the provider's limit is reached: {said}", after, pauses=True)
     if reading.trouble == "provider":
-        return Outcome("later", f"the provider failed: {said}", after, provider=True)
+        return Outcome("later", f"the provider failed: {said}", after, pauses=True)
     if reading.trouble == "auth":
-        return Outcome("broken", f"the provider refused the credentials: {said}", provider=True)
+        return Outcome("broken", f"the provider refused the credentials: {said}", pauses=True)
     if reading.trouble == "usage":
         return Outcome("broken", f"the command line is wrong: {said}")
     return None

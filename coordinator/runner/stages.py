@@ -20,7 +20,7 @@ from coordinator.runner.environment import environment_of
 from coordinator.runner.logs import AttemptLog
 from coordinator.runner.masking import Masker, secrets_of
 from coordinator.runner.options import Options, filled
-from coordinator.runner.outcomes import Outcome, Stop, judge
+from coordinator.runner.outcomes import Kind, Outcome, Stop, judge
 from coordinator.runner.processes import Ended, Supervised
 from coordinator.runner.prompt import prompt_of
 from coordinator.runner.protocols import Job, Reading, Usage, Workspace, WorkspaceFailed, Workspaces
@@ -164,7 +164,8 @@ class AttemptRun:
         try:
             self._workspace = workspace = await self._workspaces.open(attempt)
         except WorkspaceFailed as error:
-            return Outcome("broken" if error.broken else "failed", f"no workspace: {error}"), None
+            kind: Kind = "broken" if error.broken else "later" if error.later else "failed"
+            return Outcome(kind, f"no workspace: {error}", pauses=error.later), None
         self._places["workspace"] = str(workspace.path)
         self._attempt = attempt = replace(
             attempt, environment={**attempt.environment, "FLEET_WORKSPACE": str(workspace.path)}

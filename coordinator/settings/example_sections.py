@@ -91,6 +91,16 @@ webhooks:
     secret_env: TRACKER_WEBHOOK_SECRET
     kinds: [item.transition, "flow.*"]
 """
+RUNNERS = """\
+runners:
+  docs:
+    command: [claude, --permission-mode, acceptEdits]
+    tags: docs
+    slots: 2
+    worktree: /srv/app
+    verify: make test
+    max_cost: 20
+"""
 GATEWAY = """\
 gateway:
   version: "1.0.0"

@@ -34,6 +34,7 @@ from coordinator.settings.gateway.model import Gateway
 from coordinator.settings.identity import ActorAuthentication
 from coordinator.settings.overload import Overload
 from coordinator.settings.paths import REDIS_ALLOWED, REDIS_PATTERN
+from coordinator.settings.runners import Runners
 from coordinator.settings.steps import StepSettings
 from coordinator.settings.tracing import Tracing
 from coordinator.settings.webhooks import Webhooks
@@ -472,6 +473,19 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 "allowed": "a mapping of names to url, project, secret or secret_env, kinds, root and allow_private",
                 "reload": True,
                 "example": examples.WEBHOOKS,
+            },
+        ),
+    ] = None
+    runners: Annotated[
+        Runners | None,
+        Meta(
+            description=(
+                "Runners of agents, by name: `fleet run --runner NAME` takes its flags from here, with '_' for '-', "
+                "and the command as a list; flags that are given win. Nothing else reads this."
+            ),
+            extra={
+                "allowed": "a mapping of names to command and flags of `fleet run`",
+                "example": examples.RUNNERS,
             },
         ),
     ] = None

@@ -112,7 +112,7 @@ def test_commands_can_be_pasted_into_a_shell(fleet: RunningFleet, tmp_path: Path
     assert "'newRole': 'terminal'" in done.stdout, f"the first use in README completes no item:\n{shown}"
 
 
-STAYS = ("up", "serve", "worker", "stdio", "top", "demo", "events")
+STAYS = ("up", "serve", "worker", "run", "stdio", "top", "demo", "events")
 """Commands that serve, or run for long. tests/cli/test_help.py parses their examples."""
 ELSEWHERE = ("gateway approvals show", "gateway approvals resolve", *(name for name in COMMANDS if "webhooks" in name))
 """Need somebody who asks, or a receiver: tests/gateway/test_example.py and tests/webhooks/test_fleet.py run them."""

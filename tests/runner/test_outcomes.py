@@ -86,7 +86,7 @@ def test_what_the_agent_says_of_its_failure_counts_more_than_its_exit_code(
     trouble: Trouble, kind: Kind, provider: bool
 ) -> None:
     found = _judge(1, success=False, trouble=trouble, error="bad\nnews", retry_after_seconds=7.0)
-    assert (found.kind, found.provider) == (kind, provider)
+    assert (found.kind, found.pauses) == (kind, provider)
     assert "bad news" in found.reason
     assert found.retry_after_seconds == (7.0 if kind == "later" else None)
 

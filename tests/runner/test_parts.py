@@ -86,7 +86,7 @@ def test_output_is_kept_masked_and_read_by_line(tmp_path: Path) -> None:
 
 
 def test_a_log_keeps_beginning_and_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "_TAIL_BYTES", 100)
+    monkeypatch.setattr(logs, "TAIL_BYTES", 100)
     log = AttemptLog(tmp_path, Masker([]), Lines(), most=300)
     for number in range(1000):
         log.take("stdout", b"%06d\n" % number)
@@ -288,7 +288,7 @@ def test_lost_claims_and_drains_do_not_count(breaker: Breaker) -> None:
 
 
 def test_one_refusal_of_the_provider_opens_it_for_as_long_as_it_says(breaker: Breaker) -> None:
-    assert breaker.record(Outcome("later", "limit", 120.0, provider=True))
+    assert breaker.record(Outcome("later", "limit", 120.0, pauses=True))
     assert breaker.wait() == 120.0
 
 

@@ -1,0 +1,108 @@
+"""``fleet run``: runs a command for each work item."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import App, Parameter
+
+from coordinator.cli.commands import COMMANDS
+from coordinator.cli.connection import HERE, Connection
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.run_flags import How, Items, Limits, Where, given, options_of, workspaces_of
+from coordinator.cli.terminal import printable
+from coordinator.client import Denied, Fleet, FleetError, Invalid, NotFound, Unavailable
+from coordinator.linux import adopt_orphans
+from coordinator.runner.loop import Runner
+from coordinator.runner.options import Options
+from coordinator.runner.protocols import WorkspaceFailed, Workspaces
+from coordinator.runner.records import NoRoom
+
+_ITEMS, _LIMITS, _HOW, _WHERE = Items(), Limits(), How(), Where()
+_OF_CONNECTION = ("url", "project", "token_file")
+
+
+def run(
+    *command: Annotated[str, Parameter(help="The command with its arguments, after --.", allow_leading_hyphen=True)],
+    runner: Annotated[
+        str | None, Parameter(help="Take flags and command from this entry of the setting runners.")
+    ] = None,
+    config: Annotated[Path | None, Parameter(show=False, help="Its file. [env: FLEET_CONFIG]")] = None,
+    items: Items = _ITEMS,
+    limits: Limits = _LIMITS,
+    how: How = _HOW,
+    where: Where = _WHERE,
+    at: Connection = HERE,
+) -> int:
+    """Runs the command for each item until it is stopped, or there is no more to do.
+
+    Raises:
+        CommandFailed: a flag is wrong, the fleet refuses, or the runner cannot go on.
+    """
+    flags: dict[str, Any] = {}
+    if runner is not None:
+        flags = _entry(runner, config)
+        command = command or flags.pop("command", ())
+        here = {name: flags.pop(name) for name in _OF_CONNECTION if name in flags}
+        default = {name: value for name, value in here.items() if getattr(at, name) == getattr(HERE, name)}
+        at = replace(at, **default | ({"token_file": Path(default["token_file"])} if "token_file" in default else {}))
+    flags |= given(items, limits, how, where)
+    options = options_of(tuple(command), flags)
+    return asyncio.run(_run(at, options, workspaces_of(flags, options)))
+
+
+def _entry(name: str, config: Path | None) -> dict[str, Any]:
+    """An entry of the setting ``runners``."""
+    from coordinator.settings import load_settings
+    from coordinator.settings.problems import unknown
+
+    entries = load_settings({}, os.environ, config).settings.runners or {}
+    if name not in entries:
+        raise CommandFailed(unknown("runner", name, entries), Exit.USAGE)
+    return {key: value for key, value in msgspec.structs.asdict(entries[name]).items() if value not in (None, ())}
+
+
+async def _run(at: Connection, options: Options, workspaces: Workspaces) -> int:
+    adopt_orphans()
+    loop = asyncio.get_running_loop()
+    async with _fleet(at, options.slots) as fleet:
+        runner = Runner(fleet, options, workspaces, say)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, runner.stop)
+        agent = fleet.agent if options.slots == 1 else f"{fleet.agent} with {options.slots} slots"
+        say(f"works as {agent} for {fleet.url}, project {fleet.project}: {' '.join(options.command)}")
+        if options.yolo:
+            say(f"--yolo: the agent may do everything without asking ({' '.join(options.preset.yolo)})")
+        try:
+            await runner.run()
+        except (NoRoom, WorkspaceFailed) as error:
+            raise CommandFailed(f"{error}") from None
+        except (Denied, Invalid, NotFound) as error:
+            raise CommandFailed(error.message, Exit.USAGE) from None
+        except Unavailable as error:
+            raise CommandFailed(error.message, Exit.STORE_UNREACHABLE) from None
+        except FleetError as error:
+            raise CommandFailed(error.message) from None
+    if runner.broken:
+        raise CommandFailed(runner.broken)
+    return Exit.OK
+
+
+def _fleet(at: Connection, slots: int) -> Fleet:
+    return Fleet(at.base_url(), at.token() or "", at.project, at.agent, slots, kind="external")
+
+
+def say(line: str) -> None:
+    """Prints a line of progress."""
+    print(time.strftime("%H:%M:%S"), printable(line), flush=True)
+
+
+app = App(name="run", help_format="plaintext", **COMMANDS["run"].page)
+app.default(run)

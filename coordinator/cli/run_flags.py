@@ -1,0 +1,260 @@
+"""The flags of ``fleet run``, also as entries of the section ``runners``, and the options that they make."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import platformdirs
+from cyclopts import Group, Parameter
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import check_range
+from coordinator.runner.environment import NAME
+from coordinator.runner.options import PLACES, Options, Selection, unknown_place
+from coordinator.runner.presets import PRESETS, preset_of
+from coordinator.runner.protocols import Workspaces
+from coordinator.runner.workspaces import MIN_FREE, Directories, Hooks, Worktrees
+from coordinator.settings.runners import DURATION
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_GIB = 1 << 30
+_MOST_SLOTS = 200
+_DEFAULTS: Mapping[str, Any] = {
+    "slots": 1,
+    "ttl": "15m",
+    "timeout": "2h",
+    "stall": "15m",
+    "max_items": 0,
+    "max_cost": 0.0,
+    "max_time": "0",
+    "drain": "30s",
+    "min_free": MIN_FREE / _GIB,
+}
+
+_SELECTION = Group("Which items", sort_key=1)
+_LIMITS = Group("Limits", sort_key=2)
+_COMMAND = Group("The command", sort_key=3)
+_WORKSPACE = Group("Where it works", sort_key=4)
+
+Text = str | None
+Flag = bool | None
+
+
+def _more(text: str) -> Parameter:
+    """A flag that README.md of the runner shows, and not the help page."""
+    return Parameter(show=False, help=text)
+
+
+@Parameter(name="*", group=_SELECTION, negative="")
+@dataclass(frozen=True)
+class Items:
+    """The flags that choose items."""
+
+    tags: Annotated[Text, Parameter(help="Any of these tags, after commas.")] = None
+    type: Annotated[Text, _more("Only this type.")] = None
+    priority: Annotated[Text, _more("Only this priority: high, medium or low.")] = None
+    parent: Annotated[Text, _more("Only children of this item.")] = None
+    ancestor: Annotated[Text, Parameter(help="Only items below this one, at any depth.")] = None
+    capability: Annotated[
+        tuple[str, ...], _more("What the command can do, for items that require it; repeatable.")
+    ] = ()
+    until_tree: Annotated[Text, Parameter(help="Only items below this one; end when none of them is open.")] = None
+
+
+@Parameter(name="*", group=_LIMITS, negative="")
+@dataclass(frozen=True)
+class Limits:
+    """The flags that bound a runner."""
+
+    slots: Annotated[int | None, Parameter(help="How many commands run side by side. [default: 1]")] = None
+    ttl: Annotated[Text, _more("How long a claim lasts if this runner dies. [default: 15m]")] = None
+    timeout: Annotated[Text, Parameter(help="How long a command may run: 90s, 15m, 2h. [default: 2h]")] = None
+    stall: Annotated[
+        Text,
+        Parameter(
+            show=False,
+            help="How long a command may do nothing: no output, CPU time or changed file; 0: for ever. [default: 15m]",
+        ),
+    ] = None
+    max_items: Annotated[int | None, Parameter(help="End after so many items.")] = None
+    max_cost: Annotated[float | None, Parameter(help="End when the commands have cost so many dollars.")] = None
+    max_time: Annotated[Text, _more("Claim nothing after this time.")] = None
+    drain: Annotated[Text, _more("How long commands may go on when the runner is told to stop. [default: 30s]")] = None
+
+
+@Parameter(name="*", group=_COMMAND, negative="")
+@dataclass(frozen=True)
+class How:
+    """The flags about the command and what counts as success."""
+
+    preset: Annotated[
+        Text, Parameter(help=f"The agent: {', '.join(PRESETS)}. Default: by the name of the program.")
+    ] = None
+    verify: Annotated[Text, Parameter(help="A command that must succeed before the item is done; no shell.")] = None
+    require_changes: Annotated[Flag, _more("An attempt that changed no file has failed.")] = None
+    allow_denials: Annotated[Flag, _more("Succeed even if the agent was denied a permission.")] = None
+    yolo: Annotated[Flag, Parameter(help="Let the agent of the preset do everything without asking.")] = None
+    env: Annotated[
+        tuple[str, ...],
+        _more("Pass on this variable of the environment (NAME, or NAME*); repeatable."),
+    ] = ()
+    instructions: Annotated[Text, _more("File with text that comes first in each prompt.")] = None
+
+
+@Parameter(name="*", group=_WORKSPACE, negative="")
+@dataclass(frozen=True)
+class Where:
+    """The flags about workspaces and logs."""
+
+    worktree: Annotated[Text, Parameter(help="A git repository: each attempt gets a worktree and a branch.")] = None
+    base: Annotated[Text, _more("The ref that worktrees begin at. Default: what is checked out there.")] = None
+    fresh: Annotated[Flag, _more("Begin each attempt at the base, not where the last one ended.")] = None
+    salvage: Annotated[Flag, _more("Keep what is not committed on a ref, and remove the worktree.")] = None
+    workspace: Annotated[
+        Text, Parameter(help="A directory instead; with {item.id} in it, one for each item. Default: this one.")
+    ] = None
+    setup: Annotated[Text, _more("Runs when a workspace was made.")] = None
+    before: Annotated[Text, _more("Runs before each attempt; if it fails, so does the attempt.")] = None
+    after: Annotated[Text, _more("Runs after the command, before the work is committed.")] = None
+    teardown: Annotated[Text, _more("Runs before a workspace is removed.")] = None
+    min_free: Annotated[float | None, _more("GiB that must be free for a workspace. [default: 5]")] = None
+    state_dir: Annotated[Text, _more("Directory for logs and worktrees. Default: in the user's state directory.")] = (
+        None
+    )
+
+
+def given(*flags: object) -> dict[str, Any]:
+    """The flags that were given, by name."""
+    found = {one.name: getattr(flag, one.name) for flag in flags for one in fields(flag)}  # type: ignore[arg-type]
+    return {name: value for name, value in found.items() if value not in (None, ())}
+
+
+def options_of(command: tuple[str, ...], flags: Mapping[str, Any]) -> Options:
+    """The checked options of a runner.
+
+    Raises:
+        CommandFailed: one of them is wrong.
+    """
+    chosen = {**_DEFAULTS, **flags}
+    get = chosen.get
+    name = get("preset")
+    if name is not None and name not in PRESETS:
+        raise CommandFailed(f"--preset: must be one of {', '.join(PRESETS)}, not {name}", Exit.USAGE)
+    preset = preset_of(command, name)
+    command = command or ((preset.program,) if preset.program else ())
+    if not command:
+        raise CommandFailed("needs a command after --, --preset, or --runner", Exit.USAGE)
+    verify = _words("--verify", get("verify"))
+    for words in (command, verify):
+        if place := unknown_place(words):
+            known = ", ".join(f"{{{one}}}" for one in PLACES)
+            raise CommandFailed(f"{place} in the command is not known: it can have {known}", Exit.USAGE)
+    if get("yolo") and not preset.yolo:
+        raise CommandFailed("--yolo needs a preset that has such a mode", Exit.USAGE)
+    passed = tuple(get("env", ()))
+    if wrong := next((one for one in passed if not NAME.fullmatch(one)), None):
+        raise CommandFailed(f"--env: must be the name of a variable, without a value, not {wrong}", Exit.USAGE)
+    if get("priority") not in (None, "high", "medium", "low"):
+        raise CommandFailed("--priority: must be high, medium or low", Exit.USAGE)
+    check_range("--slots", chosen["slots"], 1, _MOST_SLOTS)
+    check_range("--max-items", chosen["max_items"], 0, 1_000_000_000)
+    check_range("--max-cost", chosen["max_cost"], 0, 1_000_000)
+    times = {
+        flag: seconds_of(f"--{flag.replace('_', '-')}", chosen[flag])
+        for flag in ("ttl", "timeout", "stall", "max_time", "drain")
+    }
+    check_range("--ttl", times["ttl"], 10, 86_400)
+    return Options(
+        command=command,
+        state=_state(get("state_dir")),
+        preset=preset,
+        selection=Selection(
+            tags=get("tags"),
+            type=get("type"),
+            priority=get("priority"),
+            parent=get("parent"),
+            ancestor=get("ancestor") or get("until_tree"),
+            capabilities=tuple(get("capability", ())) or None,
+            until_tree=get("until_tree"),
+        ),
+        slots=chosen["slots"],
+        verify=verify,
+        allow_denials=bool(get("allow_denials")),
+        require_changes=bool(get("require_changes")),
+        yolo=bool(get("yolo")),
+        environment=dict(os.environ),
+        passed=passed,
+        instructions=_text("--instructions", get("instructions")),
+        max_items=chosen["max_items"],
+        max_cost=chosen["max_cost"],
+        **{**times, "ttl": int(times["ttl"])},  # type: ignore[arg-type]
+    )
+
+
+def workspaces_of(flags: Mapping[str, Any], options: Options) -> Workspaces:
+    """Where commands work.
+
+    Raises:
+        CommandFailed: the flags contradict each other.
+    """
+    chosen = {**_DEFAULTS, **flags}
+    check_range("--min-free", chosen["min_free"], 0, 1 << 30)
+    least = int(chosen["min_free"] * _GIB)
+    names = ("setup", "before", "after", "teardown")
+    setup, before, after, teardown = (chosen.get(name) or "" for name in names)
+    hooks = Hooks(setup, before, after, teardown)
+    tree, directory = chosen.get("worktree"), chosen.get("workspace")
+    if tree and directory:
+        raise CommandFailed("--worktree and --workspace exclude each other", Exit.USAGE)
+    if tree:
+        return Worktrees(
+            Path(tree),
+            options.state,
+            options.environment,
+            base=chosen.get("base") or "",
+            fresh=bool(chosen.get("fresh")),
+            salvage=bool(chosen.get("salvage")),
+            hooks=hooks,
+            min_free=least,
+        )
+    if wrong := next((name for name in ("base", "fresh", "salvage") if chosen.get(name)), None):
+        raise CommandFailed(f"--{wrong} needs --worktree", Exit.USAGE)
+    return Directories(directory or ".", hooks, least)
+
+
+def seconds_of(flag: str, text: str) -> float:
+    """The seconds of a duration such as 90, 15m or 2h.
+
+    Raises:
+        CommandFailed: it is none.
+    """
+    found = DURATION.fullmatch(text.strip())
+    if found is None or (seconds := float(found[1]) * _UNITS[found[2]]) > 365 * _UNITS["d"]:
+        raise CommandFailed(f"{flag}: must be a time such as 90s, 15m or 2h, not {text}", Exit.USAGE)
+    return seconds
+
+
+def _state(text: Text) -> Path:
+    return (Path(text) if text else platformdirs.user_state_path("fleet-run")).absolute()
+
+
+def _words(flag: str, text: Text) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text or ""))
+    except ValueError as error:
+        raise CommandFailed(f"{flag}: {error}", Exit.USAGE) from None
+
+
+def _text(flag: str, path: Text) -> str:
+    if path is None:
+        return ""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise CommandFailed(f"{flag} {path} cannot be read: {why}", Exit.USAGE) from None

@@ -1,0 +1,375 @@
+"""Claims items, gives each an attempt, and tells the fleet what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from coordinator.client import ClaimLost, Fleet, FleetError, Refused, Unavailable
+from coordinator.client.job import Job
+from coordinator.metrics import recorder
+from coordinator.runner import records
+from coordinator.runner.breaker import Breaker
+from coordinator.runner.options import Options
+from coordinator.runner.outcomes import STOPPING, Kind, Outcome
+from coordinator.runner.protocols import Workspaces
+from coordinator.runner.records import NoRoom, Record
+from coordinator.runner.stages import Access, AttemptRun, Report
+
+_ROOM_SECONDS = 30.0
+"""How long claiming pauses when there is no room for logs."""
+_AGAIN_SECONDS = 1.0
+_WAIT_MS = 49_000
+_LONGEST_SUMMARY = 2_000
+_NEVER = float("inf")
+_WORDS: Mapping[Kind, str] = {
+    "done": "done",
+    "later": "handed back",
+    "failed": "failed",
+    "hopeless": "blocked",
+    "broken": "handed back",
+    "lost": "lost",
+}
+T = TypeVar("T")
+
+
+class Runner:
+    """Runs attempts until it is stopped, its work is over, or it is broken.
+
+    Args:
+        say: is told what happens, a line each.
+        mint: makes a token for a claim; None: no command gets one.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        options: Options,
+        workspaces: Workspaces,
+        say: Callable[[str], None],
+        mint: Callable[[Job], Awaitable[str]] | None = None,
+    ) -> None:
+        self._fleet = fleet
+        self._options = options
+        self._workspaces = workspaces
+        self._recorder = recorder()
+        self._say = say
+        self._mint = mint
+        self._breaker = Breaker(time.monotonic)
+        self._began = time.monotonic()
+        self._runs: set[AttemptRun] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._working = 0
+        self._changed = asyncio.Event()
+        self._items = 0
+        """Attempts that count for --max-items and have ended."""
+        self._stops = 0
+        self._why = ""
+        """Why no further item is claimed; empty: they are."""
+        self._paused = ""
+        self.cost = 0.0
+        self.broken = ""
+        """Why it cannot go on: the fault is not that of an item. Empty: it is not broken."""
+
+    def stop(self) -> None:
+        """Claims no more, and ends when the commands have, at the latest after the drain; at once if called again."""
+        self._stops += 1
+        self._end("told to stop")
+        if self._stops == 2:
+            self._say("ending the commands that run")
+        for run in list(self._runs):
+            if self._stops == 2:
+                run.stop("drain")
+            elif self._stops > 2:
+                run.kill()
+
+    async def run(self) -> None:
+        """Works.
+
+        Raises:
+            FleetError: the fleet refuses this runner, as when its token is not good for claims.
+            NoRoom: logs cannot be kept.
+            WorkspaceFailed: no workspace can ever be made.
+        """
+        await asyncio.to_thread(records.prepare, self._options.state)
+        await self._workspaces.start()
+        chosen, jobs = self._options.selection, None
+        try:
+            jobs = self._fleet.jobs(
+                tags=chosen.tags,
+                type=chosen.type,
+                priority=chosen.priority,
+                parent=chosen.parent,
+                ancestor=chosen.ancestor,
+                capabilities=chosen.capabilities,
+                ttl=self._options.ttl,
+                grace=sum(self._options.grace) + 1,
+                until=None if chosen.until_tree is None else self._tree_finished,
+            )
+            while await self._may_claim():
+                if (job := await self._next(jobs)) is not None:
+                    self._begin(job)
+        finally:
+            if jobs is not None:
+                jobs.end()
+            await self._drain()
+
+    async def _tree_finished(self) -> None:
+        wanted = {"itemId": self._options.selection.until_tree, "waitFor": "tree_terminal", "waitMs": _WAIT_MS}
+        while True:
+            with contextlib.suppress(Unavailable):
+                if (await self._fleet.call("get_context", wanted))["waited"]["met"]:
+                    return
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _may_claim(self) -> bool:
+        """Waits until a further item may be claimed; False: none may ever be."""
+        options = self._options
+        while not self._why:
+            self._changed.clear()
+            left = options.max_time - (time.monotonic() - self._began) if options.max_time else _NEVER
+            wait, why = 0.0, ""
+            if left <= 0:
+                self._end("--max-time is over")
+            elif options.max_cost and self.cost >= options.max_cost:
+                self._end(f"--max-cost is reached: ${self.cost:.2f}")
+            elif options.max_items and self._items >= options.max_items:
+                self._end("--max-items is reached")
+            elif options.max_items and self._items + self._working >= options.max_items:
+                wait = _NEVER
+            elif self._breaker.open:
+                wait, why = self._breaker.wait(), self._breaker.reason
+            else:
+                try:
+                    await asyncio.to_thread(records.check_room, options.state)
+                except NoRoom as error:
+                    wait, why = _ROOM_SECONDS, str(error)
+            if self._why:
+                return False
+            self._show_pause(why, wait)
+            if not wait:
+                return True
+            await self._change(min(wait, left))
+        return False
+
+    def _show_pause(self, why: str, wait: float) -> None:
+        if why == self._paused or wait == _NEVER:
+            return
+        self._paused = why
+        self._show()
+        self._say(f"claiming pauses for {wait:.0f} s: {why}" if why else "claiming goes on")
+
+    def _show(self) -> None:
+        self._recorder.runs(self._working, bool(self._paused))
+
+    async def _change(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), None if seconds == _NEVER else seconds)
+
+    async def _next(self, jobs: Any) -> Job | None:
+        """The next job; None: there is to be none for now."""
+        self._breaker.claiming()
+        options = self._options
+        coming: asyncio.Task[Job] = asyncio.create_task(anext(jobs), name="claim")
+        try:
+            while not coming.done():
+                self._changed.clear()
+                changed = asyncio.create_task(self._changed.wait())
+                left = options.max_time - (time.monotonic() - self._began) if options.max_time else None
+                await asyncio.wait({coming, changed}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if not coming.done() and (self._why or self._breaker.wait() not in (0.0, _NEVER) or self._full()):
+                    break
+                if left is not None and left <= 0:
+                    break
+        finally:
+            if not coming.done():
+                coming.cancel()
+                await asyncio.wait({coming})
+        if coming.cancelled():
+            self._breaker.idle()
+            return None
+        try:
+            return coming.result()
+        except StopAsyncIteration:
+            self._breaker.idle()
+            tree = self._options.selection.until_tree
+            self._end(f"the tree of {tree} is finished" if tree else "there is no more to do")
+            return None
+
+    def _full(self) -> bool:
+        most = self._options.max_items
+        cost = self._options.max_cost
+        over = 0.0 < cost <= self.cost
+        return over or (bool(most) and self._items + self._working >= most)
+
+    def _begin(self, job: Job) -> None:
+        self._working += 1
+        self._show()
+        task = asyncio.create_task(self._attempt(job), name=f"attempt {job.id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._working -= 1
+        self._show()
+        self._changed.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.broken = self.broken or f"a defect of the runner: {type(error).__name__}: {error}"
+            self._end(self.broken)
+
+    async def _attempt(self, job: Job) -> None:
+        """Takes a job through its attempt. Whatever happens, nothing of the command is left afterwards."""
+        name, began = job.id[:8], time.monotonic()
+        run: AttemptRun | None = None
+        record: Record | None = None
+        outcome = Outcome("lost", "the claim was lost")
+        report: Report | None = None
+        try:
+            async with job:
+                if self._why:
+                    await job.hand_back(self._why)
+                    outcome = Outcome("later", STOPPING)
+                    return
+                keys = {str(note.get("key")) for note in job.notes}
+                try:
+                    record = await asyncio.to_thread(
+                        records.begin, self._options.state, job.id, job.title, job.attempt, keys
+                    )
+                    run = AttemptRun(
+                        job, record, self._options, await self._access(job), self._workspaces, self._says(name)
+                    )
+                except OSError as error:
+                    outcome = Outcome("later", f"logs cannot be kept: {error.strerror}")
+                    await job.hand_back(outcome.reason)
+                    return
+                self._runs.add(run)
+                self._say(
+                    f"{name} begins: {job.title} (attempt {record.attempt.label}, logs in {record.attempt.directory})"
+                )
+                report = await run.run()
+                outcome = await self._tell(job, record, report)
+        finally:
+            fate = ""
+            if run is not None:
+                self._runs.discard(run)
+                fate = await run.close(job.outcome == "done")
+            if record is not None:
+                record.close()
+            if job.lost:
+                outcome = Outcome("lost", "the claim was lost")
+            self._ended(name, outcome, report, fate, time.monotonic() - began)
+
+    def _ended(self, name: str, outcome: Outcome, report: Report | None, fate: str, seconds: float) -> None:
+        cost = None if report is None else report.usage.cost_usd
+        self.cost += cost or 0.0
+        if outcome.kind in ("done", "failed", "hopeless"):
+            self._items += 1
+        words = [f"{name} {_WORDS[outcome.kind]} after {seconds:.0f} s"]
+        words += [f"${cost:.2f}"] if cost is not None else []
+        words += [part for part in (outcome.reason, fate and f"workspace {fate}") if part]
+        self._say(": ".join((words[0], "; ".join(words[1:]))) if words[1:] else words[0])
+        self._recorder.run_attempt(outcome.kind, seconds, cost)
+        self._breaker.record(outcome)
+        if outcome.kind == "broken":
+            self.broken = self.broken or outcome.reason
+            self._end(f"the runner is broken: {outcome.reason}")
+
+    async def _access(self, job: Job) -> Access:
+        fleet = self._fleet
+        token = None if self._mint is None else await self._mint(job)
+        return Access(fleet.url, fleet.project, job.agent, (fleet.token,) if fleet.token else (), token)
+
+    async def _tell(self, job: Job, record: Record, report: Report) -> Outcome:
+        """Tells the fleet what came of an attempt: notes first, because only what follows is fenced."""
+        outcome = report.outcome
+        for key, body in report.notes.items():
+            outcome = await self._noted(job, key, body, outcome)
+        note = msgspec.json.encode({**report.note, "outcome": outcome.kind, "reason": outcome.reason}).decode()
+        await self._noted(job, f"run-{record.attempt.label}", note, outcome)
+        if outcome.kind == "done":
+            outcome = await self._complete(job, report)
+        if outcome.kind == "failed":
+            await self._insist(job, lambda: job.fail(outcome.reason))
+        elif outcome.kind == "hopeless":
+            await self._insist(job, lambda: job.block(outcome.reason[:_LONGEST_SUMMARY]))
+        elif outcome.kind in ("later", "broken"):
+            await self._insist(job, lambda: job.hand_back(outcome.reason))
+        return outcome
+
+    async def _noted(self, job: Job, key: str, body: str, outcome: Outcome) -> Outcome:
+        try:
+            await self._insist(job, lambda: job.note(key, body))
+        except ClaimLost:
+            raise
+        except FleetError as error:
+            self._say(f"{job.id[:8]} note {key} could not be written: {error.message}")
+            if outcome.kind == "done" and not key.startswith("run-"):
+                return Outcome("failed", f"note {key} could not be written: {error.message}")
+        return outcome
+
+    async def _complete(self, job: Job, report: Report) -> Outcome:
+        try:
+            await self._insist(job, lambda: job.done(report.result, report.summary or None))
+        except Refused as error:
+            found = await self._insist(job, lambda: job.call("query_items", {"operation": "get", "id": job.id}))
+            if found["item"]["role"] == "terminal":  # by an answer that was lost, or by the command itself
+                await job.hand_back()
+                return report.outcome
+            return Outcome("failed", f"the item cannot be completed: {error.message}")
+        except ClaimLost:
+            raise
+        except FleetError as error:
+            return Outcome("failed", f"the item cannot be completed: {error.message}")
+        return report.outcome
+
+    async def _insist(self, job: Job, act: Callable[[], Awaitable[T]]) -> T:
+        """Does it again for as long as the fleet cannot be reached and the claim lives.
+
+        Raises:
+            FleetError: the fleet refuses it.
+        """
+        while True:
+            try:
+                return await act()
+            except Unavailable as error:
+                job.check()
+                self._say(f"{job.id[:8]} the fleet cannot be told: {error.message}")
+                await asyncio.sleep(_AGAIN_SECONDS)
+
+    def _says(self, name: str) -> Callable[[str], None]:
+        return lambda words: self._say(f"{name} {words}")
+
+    def _end(self, why: str) -> None:
+        if not self._why:
+            self._why = why
+            self._say(f"no further items: {why}")
+        self._changed.set()
+
+    async def _drain(self) -> None:
+        """Waits for the attempts that run, at most for the drain time if the runner was told to stop."""
+        if self._tasks and self._stops == 0 and not self.broken:
+            await self._idle(_NEVER)
+        if self._tasks and not await self._idle(self._options.drain):
+            self._say(f"ending the commands that run after {self._options.drain:.0f} s")
+            for run in list(self._runs):
+                run.stop("drain")
+            await self._idle(_NEVER)
+
+    async def _idle(self, seconds: float) -> bool:
+        """Waits until no attempt runs; False: not within the time. A stop ends a wait without end."""
+        deadline = time.monotonic() + seconds
+        stops = self._stops
+        while self._tasks:
+            left = deadline - time.monotonic()
+            if left <= 0 or (seconds == _NEVER and stops == 0 and self._stops):
+                return False
+            self._changed.clear()
+            await self._change(min(left, _NEVER))
+        return True

@@ -1,0 +1,68 @@
+"""The section ``runners``: what ``fleet run --runner NAME`` takes where no flag says otherwise."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+RunnerName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z][a-z0-9_-]{0,49}\Z",
+        extra={"allowed": "a name of 1 to 50 lower-case letters, digits, '-' and '_', a letter first"},
+    ),
+]
+DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+"""A time: a number of seconds, or one with a unit."""
+_Time = Annotated[
+    str, Meta(pattern=r"^\d+(\.\d+)?[smhd]?\Z", extra={"allowed": "a time such as 90s, 15m or 2h", "one": True})
+]
+_Words = Annotated[tuple[str, ...], Meta(extra={"one": True, "allowed": "a list of words"})]
+_Names = Annotated[tuple[str, ...], Meta(extra={"one": True, "allowed": "a list of names"})]
+
+
+class Runner(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """One entry of ``runners``; each field is the flag of that name of ``fleet run``. None, empty: not said."""
+
+    command: _Words = ()
+    url: str | None = None
+    project: str | None = None
+    token_file: str | None = None
+    tags: str | None = None
+    type: str | None = None
+    priority: str | None = None
+    parent: str | None = None
+    ancestor: str | None = None
+    capability: _Names = ()
+    until_tree: str | None = None
+    slots: Annotated[int, Meta(ge=1, le=200)] | None = None
+    ttl: _Time | None = None
+    timeout: _Time | None = None
+    stall: _Time | None = None
+    max_items: Annotated[int, Meta(ge=0)] | None = None
+    max_cost: Annotated[float, Meta(ge=0)] | None = None
+    max_time: _Time | None = None
+    drain: _Time | None = None
+    preset: str | None = None
+    worktree: str | None = None
+    base: str | None = None
+    fresh: bool | None = None
+    salvage: bool | None = None
+    min_free: Annotated[float, Meta(ge=0)] | None = None
+    workspace: str | None = None
+    setup: str | None = None
+    before: str | None = None
+    after: str | None = None
+    teardown: str | None = None
+    verify: str | None = None
+    require_changes: bool | None = None
+    allow_denials: bool | None = None
+    yolo: bool | None = None
+    env: _Names = ()
+    instructions: str | None = None
+    state_dir: str | None = None
+
+
+Runners = dict[RunnerName, Runner]
