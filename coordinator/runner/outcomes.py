@@ -103,10 +103,10 @@ def _by_end(
         return Outcome(kind, f"exit code {ended.code}{said}")
     if reading.success is False:
         return Outcome("failed", f"it says that it failed{said}")
-    if speaks and reading.success is None:
-        return Outcome("failed", f"it ended without its final event, as if it was interrupted{said}")
     if reading.denials and not allow_denials:
         return Outcome("failed", f"it was not permitted to: {_line('; '.join(reading.denials))}")
+    if speaks and reading.success is None:
+        return Outcome("failed", f"it ended without its final event, as if it was interrupted{said}")
     return Outcome("done", "")
 
 

@@ -171,6 +171,7 @@ _OPENCODE = Preset(
     yolo=("--auto",),
     passed=("OPENCODE_*", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
     reader=OpencodeReader,
+    speaks=True,
     answers=True,
     mcp=_opencode_mcp,
 )

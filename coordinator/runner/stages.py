@@ -170,6 +170,7 @@ class AttemptRun:
         self._attempt = attempt = replace(
             attempt, environment={**attempt.environment, "FLEET_WORKSPACE": str(workspace.path)}
         )
+        ready = time.time()
         prompt = Path(self._places["prompt_file"])
         await asyncio.to_thread(write_private, prompt, self._prompt())
         outcome, result = await self._run_command(workspace, prompt)
@@ -181,7 +182,7 @@ class AttemptRun:
                 if outcome.kind == "done":
                     outcome = Outcome("failed", f"the work could not be committed: {error}")
         if outcome.kind == "done" and (options.require_changes or options.preset.requires_changes):
-            changed = self._commit is not None or await asyncio.to_thread(workspace.changed_since, self._began)
+            changed = self._commit is not None or await asyncio.to_thread(workspace.changed_since, ready)
             outcome = outcome if changed else Outcome("failed", "it changed nothing")
         if outcome.kind == "done" and options.verify:
             outcome = await self._verify(workspace)

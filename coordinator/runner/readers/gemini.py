@@ -14,7 +14,7 @@ class GeminiReader(EventReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._object: list[str] = []
+        self._object: list[bytes] = []
         """Lines of an object on standard error that is not closed yet."""
 
     def event(self, event: Json) -> None:
@@ -68,14 +68,14 @@ class GeminiReader(EventReader):
             error = event.get("error") or {}
             self.failed(error.get("message") or found.error or "the run failed", error.get("code"))
 
-    def noise(self, text: str) -> None:
+    def noise(self, line: bytes) -> None:
         """Puts the lines of an error object on standard error together."""
-        if not self._object and text.strip() != "{" and not text.lstrip().startswith('{"'):
+        if not self._object and line.strip() != b"{" and not line.startswith(b'{"'):
             return
-        self._object = [*self._object[-200:], text]
+        self._object = [*self._object[-200:], line]
         try:
-            error = msgspec.json.decode("\n".join(self._object).encode()).get("error") or {}
-        except msgspec.DecodeError:  # not closed yet
+            error = msgspec.json.decode(b"\n".join(self._object)).get("error") or {}
+        except (msgspec.DecodeError, UnicodeDecodeError):  # not closed yet
             return
         self._object = []
         if error:

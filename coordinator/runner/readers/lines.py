@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import Any, Literal
 
 import msgspec
@@ -25,6 +26,10 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 """Colours and other orders to terminals."""
 
 
+def _text(line: bytes) -> str:
+    return line.decode(errors="replace")
+
+
 def one_line(text: object, limit: int) -> str:
     """A text on one line without control characters; longer ones end in an ellipsis."""
     line = " ".join(_CONTROL.sub("", str(text)[:_HEAD]).split())
@@ -39,28 +44,30 @@ class PlainReader:
 
     def __init__(self) -> None:
         self._reading = Reading()
-        self._tail: list[str] = []
+        self._tail: deque[bytes] = deque()
         self._size = 0
+        self._last = self._stderr = b""
 
     def line(self, stream: Stream, line: bytes) -> None:
-        """Takes a line of output."""
+        """Takes a line of output. There may be millions, so what they say is worked out when somebody asks."""
         self._reading.events += 1
-        text = line[-self.KEPT :].decode(errors="replace").rstrip()
-        if not text:
+        if not line or line.isspace():
             return
-        self._reading.shown = one_line(text, SHOWN)
+        self._last = line[:_HEAD]
         if stream == "stderr":
-            self._reading.error = one_line(text, ERROR)
+            self._stderr = self._last
             return
-        self._tail.append(text)
-        self._size += len(text) + 1
+        self._tail.append(line[-self.KEPT :])
+        self._size += len(self._tail[-1]) + 1
         while self._size > self.KEPT and len(self._tail) > 1:
-            self._size -= len(self._tail.pop(0)) + 1
+            self._size -= len(self._tail.popleft()) + 1
 
     def reading(self) -> Reading:
         """What it has read so far."""
-        self._reading.text = "\n".join(self._tail)[-self.KEPT :]
-        return self._reading
+        found = self._reading
+        found.text = b"\n".join(self._tail).decode(errors="replace").rstrip()[-self.KEPT :]
+        found.shown, found.error = one_line(_text(self._last), SHOWN), one_line(_text(self._stderr), ERROR)
+        return found
 
 
 class EventReader:
@@ -68,7 +75,7 @@ class EventReader:
 
     def __init__(self) -> None:
         self._reading = Reading()
-        self._stderr = ""
+        self._noise = b""
         """The last line that was no event: the only word of a command line that fails before it begins."""
 
     def line(self, stream: Stream, line: bytes) -> None:
@@ -83,10 +90,9 @@ class EventReader:
         try:
             if isinstance(event, dict):
                 self.event(event)
-            elif line.strip():
-                text = line[:_HEAD].decode(errors="replace")
-                self._stderr = one_line(text, ERROR) or self._stderr
-                self.noise(text)
+            elif line and not line.isspace():
+                self._noise = line[:_HEAD]
+                self.noise(line)
         except (AttributeError, KeyError, TypeError, ValueError, IndexError):  # a known event in an unknown form
             return
 
@@ -94,13 +100,13 @@ class EventReader:
         """Takes an event."""
         raise NotImplementedError
 
-    def noise(self, text: str) -> None:
+    def noise(self, line: bytes) -> None:
         """Takes a line that is no event."""
 
     def reading(self) -> Reading:
         """What it has read so far."""
-        if self._stderr and not self._reading.error and not self._reading.success:
-            self._reading.error = self._stderr
+        if self._noise and not self._reading.error and not self._reading.success:
+            self._reading.error = one_line(_text(self._noise), ERROR)
         return self._reading
 
     # --- for subclasses

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +22,10 @@ SETTINGS = (
     *("-c", "advice.detachedHead=false"),
     *("-c", "submodule.recurse=false"),
 )
+
+_RACE = re.compile(rb"worktrees/[^ ]+/(?:commondir|HEAD|gitdir)")
+"""Errors about a worktree that another process is just making or removing: git reads those of all worktrees."""
+_TRIES = 4
 
 
 class GitFailed(Exception):
@@ -54,8 +60,19 @@ class Git:
         Raises:
             GitFailed: it failed, took too long, or cannot be started.
         """
+        ended = self._run(words, more, given)
+        for attempt in range(1, _TRIES):
+            if not ended.returncode or ended.returncode in fails or not _RACE.search(ended.stderr):
+                break
+            time.sleep(0.03 * 2**attempt)
+            ended = self._run(words, more, given)
+        if ended.returncode and ended.returncode not in fails:
+            raise GitFailed(f"git {words[0]}: {words_of(ended.stderr or ended.stdout) or f'exit {ended.returncode}'}")
+        return ended.stdout.decode(errors="surrogateescape").removesuffix("\n")
+
+    def _run(self, words: Sequence[str], more: Mapping[str, str], given: str) -> subprocess.CompletedProcess[bytes]:
         try:
-            ended = subprocess.run(
+            return subprocess.run(
                 ["git", *SETTINGS, *words],
                 cwd=self.directory,
                 env={**self.environment, **more},
@@ -68,9 +85,6 @@ class Git:
             raise GitFailed(f"git {words[0]} took longer than {SECONDS:.0f} seconds") from None
         except OSError as error:
             raise GitFailed(f"git cannot be run in {self.directory}: {error.strerror}") from None
-        if ended.returncode and ended.returncode not in fails:
-            raise GitFailed(f"git {words[0]}: {words_of(ended.stderr or ended.stdout) or f'exit {ended.returncode}'}")
-        return ended.stdout.decode(errors="surrogateescape").removesuffix("\n")
 
     def listed(self, *words: str) -> list[str]:
         """What a command prints between zero bytes."""

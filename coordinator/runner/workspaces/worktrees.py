@@ -219,7 +219,8 @@ class Worktree:
         """Ends the worktree: it is removed if nothing can be lost. Its branch stays until the base has its work."""
         tree, gone = self._tree, False
         try:
-            if self._how.hooks.teardown and await asyncio.to_thread(self._may_go):
+            may_go = bool(self._how.hooks.teardown) and await asyncio.to_thread(self._may_go)
+            if may_go:
                 await self._how.hooks.run("teardown", self._attempt, self.path, self._more)
             found = await asyncio.to_thread(end, tree, self._origin.base, salvage=self._how.salvage)
             gone = found.removed
