@@ -18,14 +18,30 @@ A worker is a loop over jobs, or a handler:
 ``Job`` says what a job has, and what becomes of its item however the work ends. Claims are renewed by a thread of their
 own (``renewals``), so that work which keeps the event loop busy costs none.
 
-``jobs`` has slots and the loop, ``job`` one job, ``stopping`` the signals. ``http`` has the connections, ``wire`` what
-is said over them, ``tools`` which toolset has a tool. Nothing here imports the server, so that it runs wherever a
-front-end is reached.
+An orchestrator plans a tree, waits for its end, and reads what came of it:
+
+    tree = await fleet.plan({"title": "Release 2", "children": [{"ref": "build", "title": "Build"}, ...]})
+    await tree.finished()
+    print(await tree.results())
+
+    run = await fleet.flow("triage", {"start": {...}, ...})
+    print(await run.result())
+
+``SyncFleet`` has the same without an event loop.
+
+``calls`` has who makes calls and how they are repeated, ``http`` the connections, ``wire`` what is said over them,
+``tools`` which toolset has a tool. ``jobs`` has slots and the loop, ``job`` one job, ``stopping`` the signals. ``plan``
+and ``markdown`` read plans, ``trees`` creates and follows them, ``flows`` is about workflows. Nothing here imports the
+server, so that it runs wherever a front-end is reached.
 """
 
+from coordinator.client.calls import Observer
 from coordinator.client.errors import ClaimLost, Denied, FleetError, Invalid, NotFound, Refused, Unavailable
-from coordinator.client.fleet import Fleet, Observer
+from coordinator.client.fleet import Fleet
+from coordinator.client.flows import Run
 from coordinator.client.job import Job
+from coordinator.client.sync import SyncFleet
+from coordinator.client.trees import Tree
 
 __all__ = [
     "ClaimLost",
@@ -37,5 +53,8 @@ __all__ = [
     "NotFound",
     "Observer",
     "Refused",
+    "Run",
+    "SyncFleet",
+    "Tree",
     "Unavailable",
 ]

@@ -1,53 +1,32 @@
-"""A fleet as its callers see it: ``Fleet``."""
+"""A fleet as those see it who work for it, or give it work: ``Fleet``."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-import os
-import socket
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from urllib.parse import urlsplit
-from uuid import uuid4
 
-from coordinator.client.errors import FleetError, error_of
+from coordinator.client.calls import PATIENCE_SECONDS, Calls, Observer
+from coordinator.client.errors import FleetError
+from coordinator.client.flows import Run
 from coordinator.client.job import Job
 from coordinator.client.jobs import Jobs, Slot, Slots
 from coordinator.client.renewals import Keeper
-from coordinator.client.retries import Budget, Retryable, RetryPolicy
 from coordinator.client.stopping import stopping
-from coordinator.client.tools import signed, toolset_of
-from coordinator.client.wire import Wire
+from coordinator.client.trees import Tree, planted
 
 T = TypeVar("T")
-DEFAULT_URL = "http://127.0.0.1:8420"
-ANSWER_SECONDS = 10.0
-"""How long an attempt may take, besides what the call itself waits. The fleet's own deadline is shorter."""
-RETRY_SECONDS = 60.0
-"""How long a call is repeated."""
 LEAVE_SECONDS = 10.0
 """How long the end of a fleet may take to give back what its jobs hold."""
-RETRIES_PER_CALL, RETRIES_PER_SECOND = 0.1, 0.5
-
-
 _log = logging.getLogger(__name__)
 
 
-class Observer:
-    """Is told of every attempt and every failure that is retried; override what you need."""
-
-    def answered(self, tool: str, seconds: float) -> None:
-        """An attempt was answered."""
-
-    def retried(self, failure: Retryable) -> None:
-        """An attempt has failed, and is repeated if there is time."""
-
-
-class Fleet:
+class Fleet(Calls):
     """The fleet at a URL, for one agent. An async context manager; nothing that it starts outlives the block.
 
     Args:
@@ -78,21 +57,13 @@ class Fleet:
         parent: str | None = None,
         kind: str = "subagent",
         observer: Observer | None = None,
-        patience: float = RETRY_SECONDS,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         if slots < 1:
             raise ValueError("slots must be 1 or more")
-        self.url = base_url(url or os.environ.get("FLEET_URL") or DEFAULT_URL)
-        self.project = project or os.environ.get("FLEET_PROJECT") or "default"
-        self.token = os.environ.get("FLEET_TOKEN", "") if token is None else token
-        self.agent = agent if agent is not None else os.environ.get("FLEET_AGENT") or _own_name(bool(self.token))
+        super().__init__(url, token, project, agent, parent, kind, observer, patience)
         self.slots = slots
-        self._more = {"kind": kind} if parent is None else {"kind": kind, "parent": parent}
-        self._observer = observer or Observer()
-        budget = Budget(time.monotonic, RETRIES_PER_SECOND, RETRIES_PER_CALL)
-        self._retries = RetryPolicy(budget, patience, self._observer.retried)
         self.wire = self.url, self.token, self.project
-        self._wire = Wire(*self.wire)
         self._keeper: Keeper | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loops: set[Jobs] = set()
@@ -228,7 +199,8 @@ class Fleet:
             for task in tasks:
                 task.cancel()
 
-        with stopping(self.stop, hurry) if signals else contextlib.nullcontext():
+        soon = asyncio.get_running_loop().call_soon_threadsafe
+        with stopping(partial(soon, self.stop), partial(soon, hurry)) if signals else contextlib.nullcontext():
             try:
                 async for job in jobs:
                     tasks.add(task := asyncio.create_task(one(job)))
@@ -242,56 +214,45 @@ class Fleet:
         if error := next((one for one in ended if isinstance(one, Exception)), None):
             raise error
 
+    async def plan(self, plan: Mapping[str, Any] | str | Path, *, parent: str | None = None) -> Tree:
+        """Creates a tree of work: all of it or nothing, and nobody is offered a part of it before.
+
+        A parent waits for its children, and ends with them.
+
+        Args:
+            plan: ``{"title", "children": [{"ref", "title", "tags", "after": [ref], ...}]}``, or the path of a YAML
+                file with that, or of a Markdown task list (``plan``, ``markdown``).
+            parent: the item to put it under.
+
+        Raises:
+            Invalid: the plan is wrong; the message says where.
+        """
+        return await planted(self, plan, parent)
+
+    def tree(self, item: str) -> Tree:
+        """The tree below an item."""
+        return Tree(self, item)
+
+    async def flow(
+        self, name: str, flow: Mapping[str, Any], input: Mapping[str, Any] | None = None, **more: Any
+    ) -> Run:
+        """Starts a workflow, which the fleet's workers execute.
+
+        Args:
+            flow, input, more: as ``workflow_create`` takes them.
+        """
+        created = {"name": name, "flow": flow, "input": input, **more}
+        return Run(self, (await self.call("workflow_create", created))["id"])
+
+    def run(self, id: str) -> Run:
+        """A run of a workflow that was started before."""
+        return Run(self, id)
+
     def stop(self) -> None:
         """No further jobs: all loops over ``jobs`` end, and so does ``work`` when what runs has ended."""
         self._stopped = True
         for jobs in tuple(self._loops):
             jobs.end()
-
-    async def call(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        toolset: str | None = None,
-        agent: str | None = None,
-        seconds: float = ANSWER_SECONDS,
-    ) -> dict[str, Any]:
-        """Calls a tool and returns its structured answer.
-
-        Actor and ``requestId`` are filled in where the tool takes them and they are not given. What may succeed later
-        is repeated, unchanged and so with the same ``requestId``, while the fleet has patience.
-
-        Args:
-            arguments: as ``fleet tools`` shows them.
-            toolset: needed only if several toolsets have a tool of that name.
-            agent: who acts, if it is not the agent of the fleet.
-            seconds: how long an attempt may take, besides its ``waitMs``.
-
-        Raises:
-            FleetError: see ``errors``. ``Unavailable``: it could not be made in time.
-        """
-        chosen = toolset_of(tool) if toolset is None else toolset
-        given = signed(tool, arguments or {}, self.actor(agent))
-        waits = given.get("waitMs")
-        if isinstance(waits, int):
-            seconds += waits / 1000
-
-        async def attempt() -> dict[str, Any]:
-            began = time.perf_counter()
-            answer = await self._wire.call(chosen, tool, given, seconds)
-            self._observer.answered(tool, time.perf_counter() - began)
-            return answer
-
-        try:
-            return await self._retries.run(attempt)
-        except Retryable as failure:
-            raise error_of("unavailable", f"{tool}: {failure}") from None
-
-    def actor(self, agent: str | None = None) -> dict[str, str] | None:
-        """The actor as calls name it; None: the caller whom the token names."""
-        name = agent or self.agent
-        return {"id": name, **self._more} if name else None
 
     def _name(self, number: int) -> str:
         """The agent of a slot, from 0."""
@@ -337,24 +298,3 @@ class Fleet:
     def forget(self, jobs: Jobs) -> None:
         """There are no more jobs of this iterator."""
         self._loops.discard(jobs)
-
-
-def base_url(url: str) -> str:
-    """The URL of a fleet without the path of an endpoint.
-
-    Raises:
-        ValueError: it is no URL with http or https.
-    """
-    parts = urlsplit(url if "//" in url else f"http://{url}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url!r} is not the URL of a fleet, such as {DEFAULT_URL}")
-    path = parts.path.rstrip("/")
-    for end in ("/mcp",):
-        path = path.removesuffix(end)
-    return f"{parts.scheme}://{parts.netloc}{path}"
-
-
-def _own_name(identified: bool) -> str:
-    host = "".join(char if char.isascii() and char.isalnum() else "-" for char in socket.gethostname())[:30].strip("-")
-    name = f"{host or 'agent'}-{os.getpid()}-{uuid4().hex[:8]}"
-    return f"/{name}" if identified else name

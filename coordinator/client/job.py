@@ -20,7 +20,7 @@ Outcome = Literal["done", "failed", "gave_up", "handed_back", "blocked", "asked"
 """How a job ended. ``failed`` and ``gave_up`` count as attempts; ``lost``: its claim is over."""
 RELEASE_SECONDS = 5.0
 """How long a job that was interrupted may take to give its item back."""
-QUESTION, PROGRESS, RESULT = "question", "progress", "result"
+PROGRESS, RESULT = "progress", "result"
 """Keys of notes."""
 _LONGEST_DETAIL, _LONGEST_SUMMARY = 500, 2_000
 
@@ -177,9 +177,10 @@ class Job:
         await self._release("handed_back", "", outcome="blocked")
 
     async def ask(self, question: str) -> None:
-        """The same with a question, as the note ``question``. Who resumes it answers in a note; whoever works on it
-        next finds both in ``notes``."""
-        await self.note(QUESTION, question)
+        """The same with a question, as the note ``question-1``, or the next number. Who resumes it answers in the note
+        ``answer-1``; whoever works on it next finds both in ``notes``."""
+        number = 1 + sum(note["key"].startswith("question-") for note in self.notes)
+        await self.note(f"question-{number}", question)
         await self._advance("block", question)
         await self._release("handed_back", "", outcome="asked")
 

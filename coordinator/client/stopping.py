@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextlib.contextmanager
-def stopping(stop: Callable[[], None], hurry: Callable[[], None]) -> Iterator[None]:
-    """Calls ``stop`` on the first of these signals and ``hurry`` on each further one, in the running event loop.
+def stopping(stop: Callable[[], object], hurry: Callable[[], object]) -> Iterator[None]:
+    """Calls ``stop`` on the first of these signals and ``hurry`` on each further one, in the main thread.
 
     Only the main thread hears signals; elsewhere this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    loop = asyncio.get_running_loop()
     calls = iter([stop])
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
+
+    def heard(_number: int, _frame: FrameType | None) -> None:
+        next(calls, hurry)()
+
+    before = {number: signal.signal(number, heard) for number in _SIGNALS}
     try:
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, lambda: next(calls, hurry)())
         yield
     finally:
         for number, handler in before.items():
-            loop.remove_signal_handler(number)
-            if handler is not None:
-                signal.signal(number, handler)
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.client import Denied, Fleet, FleetError, Invalid, NotFound, Observer, Refused, Unavailable, fleet
+from coordinator.client import Denied, Fleet, FleetError, Invalid, NotFound, Observer, Refused, Unavailable, calls
 from coordinator.client.errors import error_of
 from coordinator.client.tools import ACTING, ACTING_PER_ELEMENT, REQUESTED, TOOLSETS
 from coordinator.errors import CATALOGUE
@@ -97,7 +97,7 @@ async def test_the_time_that_a_refusal_names_is_waited_for(scripted: Scripted) -
 
 
 async def test_retries_are_a_tenth_of_the_calls(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "RETRIES_PER_SECOND", 1e-9)
+    monkeypatch.setattr(calls, "RETRIES_PER_SECOND", 1e-9)
     noted = Noted()
     async with Fleet(scripted.url, observer=noted, patience=5.0) as opened:
         scripted.steps = [answer({})]

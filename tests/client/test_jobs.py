@@ -111,11 +111,11 @@ async def test_an_answer_comes_to_whoever_goes_on(fleet: Fleet) -> None:
     (item,) = await add(fleet, "one")
     async with await only(fleet) as job:
         await job.ask("Which colour?")
-    answer = {"itemId": item, "key": "answer", "role": "work", "body": "Blue."}
+    answer = {"itemId": item, "key": "answer-1", "role": "work", "body": "Blue."}
     await fleet.call("manage_notes", {"operation": "upsert", "notes": [answer]})
     await fleet.call("advance_item", {"transitions": [{"itemId": item, "trigger": "resume"}]})
     async with await only(fleet) as job:
-        assert {note["key"]: note["body"] for note in job.notes} == {"question": "Which colour?", "answer": "Blue."}
+        assert {note["key"]: note["body"] for note in job.notes} == {"question-1": "Which colour?", "answer-1": "Blue."}
         await job.done()
 
 

@@ -1,0 +1,141 @@
+"""Calls: who makes them, where to, and how they are repeated."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
+
+from coordinator.client.errors import error_of
+from coordinator.client.retries import Budget, Retryable, RetryPolicy
+from coordinator.client.tools import signed, toolset_of
+from coordinator.client.wire import Wire
+
+T = TypeVar("T")
+DEFAULT_URL = "http://127.0.0.1:8420"
+ANSWER_SECONDS = 10.0
+"""How long an attempt may take, besides what the call itself waits. The fleet's own deadline is shorter."""
+PATIENCE_SECONDS = 60.0
+RETRIES_PER_CALL, RETRIES_PER_SECOND = 0.1, 0.5
+
+
+class Observer:
+    """Is told of every attempt and every failure that is retried; override what you need."""
+
+    def answered(self, tool: str, seconds: float) -> None:
+        """An attempt was answered."""
+
+    def retried(self, failure: Retryable) -> None:
+        """An attempt has failed, and is repeated if there is time."""
+
+
+class Calls:
+    """Calls the tools of a fleet as one agent; the arguments are those of ``Fleet``."""
+
+    def __init__(
+        self,
+        url: str | None,
+        token: str | None,
+        project: str | None,
+        agent: str | None,
+        parent: str | None,
+        kind: str,
+        observer: Observer | None,
+        patience: float,
+    ) -> None:
+        self.url = base_url(url or os.environ.get("FLEET_URL") or DEFAULT_URL)
+        self.project = project or os.environ.get("FLEET_PROJECT") or "default"
+        self.token = os.environ.get("FLEET_TOKEN", "") if token is None else token
+        self.agent = agent if agent is not None else os.environ.get("FLEET_AGENT") or _own_name(bool(self.token))
+        self._more = {"kind": kind} if parent is None else {"kind": kind, "parent": parent}
+        self._observer = observer or Observer()
+        budget = Budget(time.monotonic, RETRIES_PER_SECOND, RETRIES_PER_CALL)
+        self._retries = RetryPolicy(budget, patience, self._observer.retried)
+        self._wire = Wire(self.url, self.token, self.project)
+
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        toolset: str | None = None,
+        agent: str | None = None,
+        seconds: float = ANSWER_SECONDS,
+    ) -> dict[str, Any]:
+        """Calls a tool and returns its structured answer.
+
+        Actor and ``requestId`` are filled in where the tool takes them and they are not given. What may succeed later
+        is repeated, unchanged and so with the same ``requestId``, while the fleet has patience.
+
+        Args:
+            arguments: as ``fleet tools`` shows them.
+            toolset: needed only if several toolsets have a tool of that name.
+            agent: who acts, if it is not the agent of the fleet.
+            seconds: how long an attempt may take, besides its ``waitMs``.
+
+        Raises:
+            FleetError: see ``errors``. ``Unavailable``: it could not be made in time.
+        """
+        chosen = toolset_of(tool) if toolset is None else toolset
+        given = signed(tool, arguments or {}, self.actor(agent))
+        waits = given.get("waitMs")
+        if isinstance(waits, int):
+            seconds += waits / 1000
+
+        async def attempt() -> dict[str, Any]:
+            began = time.perf_counter()
+            answer = await self._wire.call(chosen, tool, given, seconds)
+            self._observer.answered(tool, time.perf_counter() - began)
+            return answer
+
+        return await self._repeated(tool, attempt)
+
+    async def _repeated(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await self._retries.run(attempt)
+        except Retryable as failure:
+            raise error_of("unavailable", f"{what}: {failure}") from None
+
+    def actor(self, agent: str | None = None) -> dict[str, str] | None:
+        """The actor as calls name it; None: the caller whom the token names."""
+        name = agent or self.agent
+        return {"id": name, **self._more} if name else None
+
+    async def feed(self, query: str) -> dict[str, Any]:
+        """An answer of the change feed: ``{"events", "cursor", "hasMore"}``.
+
+        Args:
+            query: with ``waitMs``, and as the page of the feed says.
+        """
+        waits = int(parse_qs(query).get("waitMs", ["0"])[0])
+
+        async def attempt() -> dict[str, Any]:
+            answer: dict[str, Any] = await self._wire.get(f"feed/{self._wire.project}?{query}", 10 + waits / 1000)
+            return answer
+
+        return await self._repeated("the feed", attempt)
+
+
+def base_url(url: str) -> str:
+    """The URL of a fleet without the path of an endpoint.
+
+    Raises:
+        ValueError: it is no URL with http or https.
+    """
+    parts = urlsplit(url if "//" in url else f"http://{url}")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url!r} is not the URL of a fleet, such as {DEFAULT_URL}")
+    path = parts.path.rstrip("/")
+    for end in ("/mcp",):
+        path = path.removesuffix(end)
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def _own_name(identified: bool) -> str:
+    host = "".join(char if char.isascii() and char.isalnum() else "-" for char in socket.gethostname())[:30].strip("-")
+    name = f"{host or 'agent'}-{os.getpid()}-{uuid4().hex[:8]}"
+    return f"/{name}" if identified else name

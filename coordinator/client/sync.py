@@ -1,0 +1,282 @@
+"""The same for programs without an event loop: ``SyncFleet``, with the names and arguments of ``Fleet``.
+
+A ``Fleet`` runs in a thread; every method waits for that of the same name there. Work cannot be cancelled from outside:
+look at ``job.lost``, or call ``job.check()``, in long work. Every method of a job raises ``ClaimLost`` by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from coordinator.client.fleet import Fleet
+from coordinator.client.flows import Run
+from coordinator.client.job import Job, Outcome
+from coordinator.client.stopping import stopping
+from coordinator.client.trees import Tree
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class _Thread:
+    """What runs in the thread, called from outside."""
+
+    def __init__(self, portal: BlockingPortal) -> None:
+        self._portal = portal
+
+    def _do(self, work: Callable[P, Awaitable[T]], *args: P.args, **more: P.kwargs) -> T:
+        return self._portal.call(partial(work, *args, **more))
+
+    def _each(self, items: AsyncIterator[T]) -> Iterator[T]:
+        async def following() -> list[T]:
+            async for item in items:
+                return [item]
+            return []
+
+        while found := self._portal.call(following):
+            yield from found
+
+
+class SyncJob(_Thread):
+    """A ``Job``, as a context manager around the work on it."""
+
+    def __init__(self, job: Job, portal: BlockingPortal) -> None:
+        super().__init__(portal)
+        self._job = job
+        self.item, self.notes, self.results = job.item, job.notes, job.results
+        self.id, self.title, self.description = job.id, job.title, job.description
+        self.attempt, self.takeover, self.fence, self.agent, self.needs = (
+            job.attempt, job.takeover, job.fence, job.agent, job.needs,
+        )  # fmt: skip
+
+    @property
+    def role(self) -> str:
+        """Where the item stands."""
+        return self._job.role
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended; None: it has not."""
+        return self._job.outcome
+
+    @property
+    def error(self) -> BaseException | None:
+        """The exception that ended it, if one did."""
+        return self._job.error
+
+    @property
+    def lost(self) -> bool:
+        """Whether the claim is lost."""
+        return self._job.lost
+
+    def check(self) -> None:
+        """Raises ``ClaimLost`` if the claim is lost."""
+        self._job.check()
+
+    def call(self, tool: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """As ``Job.call``."""
+        return self._do(self._job.call, tool, arguments)
+
+    def note(self, key: str, body: str, role: str | None = None) -> None:
+        """As ``Job.note``."""
+        self._do(self._job.note, key, body, role)
+
+    def progress(self, text: str) -> None:
+        """As ``Job.progress``."""
+        self._do(self._job.progress, text)
+
+    def done(self, result: Any = None, summary: str | None = None) -> None:
+        """As ``Job.done``."""
+        self._do(self._job.done, result, summary)
+
+    def fail(self, detail: str) -> None:
+        """As ``Job.fail``."""
+        self._do(self._job.fail, detail)
+
+    def give_up(self, detail: str) -> None:
+        """As ``Job.give_up``."""
+        self._do(self._job.give_up, detail)
+
+    def hand_back(self, detail: str = "") -> None:
+        """As ``Job.hand_back``."""
+        self._do(self._job.hand_back, detail)
+
+    def block(self, reason: str) -> None:
+        """As ``Job.block``."""
+        self._do(self._job.block, reason)
+
+    def ask(self, question: str) -> None:
+        """As ``Job.ask``."""
+        self._do(self._job.ask, question)
+
+    def __enter__(self) -> Self:
+        self._portal.call(self._job.enter)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        return self._do(self._job.__aexit__, kind, error, trace)
+
+
+class SyncTree(_Thread):
+    """A ``Tree``."""
+
+    def __init__(self, tree: Tree, portal: BlockingPortal) -> None:
+        super().__init__(portal)
+        self.tree = tree
+        self.id, self.ids = tree.id, tree.ids
+
+    def finished(self, timeout: float | None = None) -> dict[str, int]:
+        """As ``Tree.finished``; ``TimeoutError`` after so many seconds."""
+
+        async def limited() -> dict[str, int]:
+            async with asyncio.timeout(timeout):
+                return await self.tree.finished()
+
+        return self._do(limited)
+
+    def results(self) -> dict[str, Any]:
+        """As ``Tree.results``."""
+        return self._do(self.tree.results)
+
+    def items(self) -> Iterator[dict[str, Any]]:
+        """As ``Tree.items``."""
+        return self._each(self.tree.items())
+
+    def events(self, kinds: Sequence[str] = (), after: str = "") -> Iterator[dict[str, Any]]:
+        """As ``Tree.events``."""
+        return self._each(self.tree.events(kinds, after))
+
+    def cancel(self, reason: str = "") -> None:
+        """As ``Tree.cancel``."""
+        self._do(self.tree.cancel, reason)
+
+
+class SyncRun(_Thread):
+    """A ``Run``."""
+
+    def __init__(self, run: Run, portal: BlockingPortal) -> None:
+        super().__init__(portal)
+        self._run = run
+        self.id = run.id
+
+    def result(self, timeout: float | None = None) -> Any:
+        """As ``Run.result``; ``TimeoutError`` after so many seconds."""
+
+        async def limited() -> Any:
+            async with asyncio.timeout(timeout):
+                return await self._run.result()
+
+        return self._do(limited)
+
+    def steps(self) -> Iterator[dict[str, Any]]:
+        """As ``Run.steps``."""
+        return self._each(self._run.steps())
+
+    def approvals(self) -> Iterator[dict[str, Any]]:
+        """As ``Run.approvals``."""
+        return self._each(self._run.approvals())
+
+    def approve(self, step: int) -> None:
+        """As ``Run.approve``."""
+        self._do(self._run.approve, step)
+
+    def cancel(self) -> bool:
+        """As ``Run.cancel``."""
+        return self._do(self._run.cancel)
+
+
+class SyncFleet(_Thread):
+    """A ``Fleet``, as a context manager; the arguments are the same."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        project: str | None = None,
+        agent: str | None = None,
+        slots: int = 1,
+        **more: Any,
+    ) -> None:
+        self._fleet = Fleet(url, token, project, agent, slots, **more)
+        self.url, self.project, self.agent = self._fleet.url, self._fleet.project, self._fleet.agent
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._portal = stack.enter_context(start_blocking_portal())
+            stack.enter_context(self._portal.wrap_async_context_manager(self._fleet))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def call(self, tool: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        """As ``Fleet.call``."""
+        return self._do(self._fleet.call, tool, arguments, **more)
+
+    def jobs(self, **selection: Any) -> Iterator[SyncJob]:
+        """As ``Fleet.jobs``; ``until`` may be ``tree.tree.finished``."""
+        jobs = self._portal.call(partial(self._fleet.jobs, **selection))
+        return (SyncJob(job, self._portal) for job in self._each(jobs))
+
+    def work(
+        self,
+        handler: Callable[[SyncJob], object],
+        *,
+        slots: int | None = None,
+        drain: float = 30.0,
+        signals: bool = True,
+        **selection: Any,
+    ) -> None:
+        """As ``Fleet.work``, with a thread for each slot. Work that is to end early has to look at ``job.lost``."""
+        with ThreadPoolExecutor(max(slots or 1, self._fleet.slots), "fleet-work") as pool:
+
+            async def in_thread(job: Job) -> None:
+                task = asyncio.get_running_loop().run_in_executor(pool, handler, SyncJob(job, self._portal))
+                try:
+                    await asyncio.shield(task)
+                except asyncio.CancelledError:
+                    await asyncio.wait((task,))  # it is at work until it looks
+                    raise
+
+            work = partial(self._fleet.work, in_thread, slots=slots, drain=drain, signals=False, **selection)
+            with stopping(self.stop, _interrupt) if signals else nullcontext():
+                self._portal.call(work)
+
+    def plan(self, plan: Mapping[str, Any] | str | Path, *, parent: str | None = None) -> SyncTree:
+        """As ``Fleet.plan``."""
+        return SyncTree(self._do(self._fleet.plan, plan, parent=parent), self._portal)
+
+    def tree(self, item: str) -> SyncTree:
+        """As ``Fleet.tree``."""
+        return SyncTree(self._fleet.tree(item), self._portal)
+
+    def flow(self, name: str, flow: Mapping[str, Any], input: Mapping[str, Any] | None = None, **more: Any) -> SyncRun:
+        """As ``Fleet.flow``."""
+        return SyncRun(self._do(self._fleet.flow, name, flow, input, **more), self._portal)
+
+    def run(self, id: str) -> SyncRun:
+        """As ``Fleet.run``."""
+        return SyncRun(self._fleet.run(id), self._portal)
+
+    def stop(self) -> None:
+        """As ``Fleet.stop``, from any thread."""
+        self._portal.start_task_soon(self._fleet.stop)
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,209 @@
+"""Trees of work: how an orchestrator makes one, waits for it, and reads what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from coordinator.client.errors import NotFound, Unavailable, error_of
+from coordinator.client.plan import Node, Plan, read
+
+if TYPE_CHECKING:
+    from coordinator.client.fleet import Fleet
+
+T = TypeVar("T")
+WAIT_MS = 49_000
+_AT_ONCE = 125, 600, 150_000
+"""Items and edges, notes, and bytes that go into one call which makes the whole tree or nothing."""
+_ITEMS, _EDGES, _NOTES, _TRANSITIONS = 500, 150, 200, 100
+"""Most in one call otherwise."""
+_READS_AT_A_TIME = 8
+_PAGE = 200
+
+
+class Tree:
+    """An item with all items below it.
+
+    Attributes:
+        id: the UUID of its root.
+        ids: of a planned tree, ref -> UUID; the root's ref is ``root`` unless the plan gives it another one.
+    """
+
+    def __init__(self, fleet: Fleet, id: str, ids: Mapping[str, str] | None = None) -> None:
+        self.id = id
+        self.ids: Mapping[str, str] = ids or {}
+        self._fleet = fleet
+
+    async def finished(self) -> dict[str, int]:
+        """Waits until no item below is open, and returns how many there are in each role. Nobody polls: the fleet
+        answers when it is so. Bound the time with ``asyncio.timeout``."""
+        while True:
+            waits = {"itemId": self.id, "waitFor": "tree_terminal", "waitMs": WAIT_MS}
+            with contextlib.suppress(Unavailable):
+                waited = (await self._fleet.call("get_context", waits))["waited"]
+                if waited["met"]:
+                    return dict(waited.get("counts", {}))
+
+    async def results(self) -> dict[str, Any]:
+        """What came of the items that have a result: by ref for a planned tree, else by UUID."""
+        refs = {item: ref for ref, item in self.ids.items()}
+        items = [*self.ids.values()] or [item["id"] async for item in self.items()]
+        room = asyncio.Semaphore(_READS_AT_A_TIME)
+
+        async def result(item: str) -> tuple[str, Any]:
+            async with room:
+                found = await self._fleet.call("query_notes", {"operation": "list", "itemId": item})
+            note = next((note for note in found["notes"] if note["key"] == "result"), None)
+            if note is None:
+                return item, None
+            return item, msgspec.json.decode(note["body"]) if note.get("format") == "json" else note["body"]
+
+        found = await asyncio.gather(*(result(item) for item in items))
+        return {refs.get(item, item): value for item, value in found if value is not None}
+
+    async def items(self) -> AsyncIterator[dict[str, Any]]:
+        """The items below, as lists show them: each level before the next one."""
+        parents = [self.id]
+        while parents:
+            below = []
+            for parent in parents:
+                async for item in self._children(parent):
+                    below.append(item["id"])
+                    yield item
+            parents = below
+
+    async def events(self, kinds: Sequence[str] = (), after: str = "") -> AsyncIterator[dict[str, Any]]:
+        """Events of the change feed about the tree, until it is finished.
+
+        Each has ``name``, ``timestamp``, ``data`` and ``cursor``; a ``gap`` says that some are missing. A tree that is
+        part of a larger one is told with it, so compare ``data["id"]``.
+
+        Args:
+            kinds: kinds of events or groups of them; default: those that listeners get.
+            after: ``cursor`` of the last event that is known, or ``oldest``; default: from now on.
+        """
+        top = await self._fleet.call("get_context", {"itemId": self.id, "includeAncestors": True})
+        root = next((one["id"] for one in top["item"].get("ancestors", ())), self.id)
+        query = f"root={root}" + (f"&kinds={','.join(kinds)}" if kinds else "")
+        after = after or (await self._fleet.feed(f"{query}&waitMs=0"))["cursor"]
+        over = False
+        while True:
+            # Read before the events: what it does not know yet is still to come.
+            over = over or await self._over()
+            answer = await self._fleet.feed(f"{query}&after={after}&waitMs={0 if over else WAIT_MS}")
+            after = answer["cursor"]
+            if "gap" in answer:
+                yield {"name": "gap", "data": answer["gap"]}
+            for event in answer["events"]:
+                yield event
+            if over and not answer["hasMore"]:
+                return
+
+    async def cancel(self, reason: str = "") -> None:
+        """Cancels all items that are open and that no agent holds, also the root."""
+        more = {"rootId": self.id, "trigger": "cancel", "includeRoot": True}
+        await self._fleet.call("complete_tree", more)
+
+    async def _over(self) -> bool:
+        waits = {"itemId": self.id, "waitFor": "tree_terminal", "waitMs": 0}
+        try:
+            return bool((await self._fleet.call("get_context", waits))["waited"]["met"])
+        except NotFound:
+            return True
+
+    async def _children(self, parent: str) -> AsyncIterator[dict[str, Any]]:
+        offset: int | None = 0
+        while offset is not None:
+            page = {"operation": "search", "parentId": parent, "limit": _PAGE, "offset": offset}
+            answer = await self._fleet.call("query_items", page)
+            for item in answer["items"]:
+                yield item
+            offset = answer.get("nextOffset")
+
+
+async def planted(fleet: Fleet, given: Mapping[str, Any] | str | Path, parent: str | None) -> Tree:
+    """Creates the tree of a plan: see ``Fleet.plan``."""
+    plan = read(given)
+    nodes = [*plan.root.all()]
+    made = _whole(plan, nodes, parent)
+    if made is not None:
+        answer = await fleet.call("create_work_tree", made)
+        ids = {one["ref"]: one["id"] for one in answer["children"]}
+        return Tree(fleet, answer["root"]["id"], {plan.root.ref: answer["root"]["id"], **ids})
+    ids = {}
+    try:
+        await _in_stages(fleet, plan, nodes, parent, ids)
+    except BaseException:
+        if plan.root.ref in ids:
+            # Half a tree is of no use; nobody has worked on it, because its items are blocked.
+            deleted = {"operation": "delete", "ids": [ids[plan.root.ref]], "recursive": True}
+            await fleet.settle(fleet.call("manage_items", deleted))
+        raise
+    return Tree(fleet, ids[plan.root.ref], ids)
+
+
+def _whole(plan: Plan, nodes: list[Node], parent: str | None) -> dict[str, Any] | None:
+    """The one call that makes a tree of two levels; None: the tree needs several."""
+    deep = any(child.children for child in plan.root.children)
+    notes = [
+        {"itemRef": "root" if node is plan.root else node.ref, "key": key, "role": "queue", "body": body}
+        for node in nodes
+        for key, body in node.notes.items()
+    ]
+    most, most_notes, most_bytes = _AT_ONCE
+    unusual = any(node.done or node.fields.keys() & {"metadata", "properties", "statusLabel"} for node in nodes)
+    if deep or unusual or len(nodes) + len(plan.edges) > most or len(notes) > most_notes:
+        return None
+    names = {plan.root.ref: "root"}
+    made: dict[str, Any] = {
+        "root": plan.root.fields,
+        "children": [{"ref": node.ref, **node.fields} for node in plan.root.children],
+        "deps": [{"from": names.get(one, one), "to": names.get(other, other)} for one, other in plan.edges],
+        "notes": notes,
+    }
+    if parent is not None:
+        made["parentId"] = parent
+    return made if len(msgspec.json.encode(made)) <= most_bytes else None
+
+
+async def _in_stages(fleet: Fleet, plan: Plan, nodes: list[Node], parent: str | None, ids: dict[str, str]) -> None:
+    """Creates the items blocked, level by level, then their edges and notes, and lets them go at the end."""
+    level = [(plan.root, parent)]
+    while level:
+        for part in _parts(level, _ITEMS):
+            items = [_item(node, above) for node, above in part]
+            answer = await fleet.call("manage_items", {"operation": "create", "items": items})
+            if answer["failed"]:
+                failure = answer["failures"][0]
+                # Some may have been made; those of the first level are the root alone.
+                raise error_of(
+                    "VALIDATION_ERROR", f"{part[failure.get('index', 0)][0].path}: {failure['error']}", answer
+                )
+            ids.update((node.ref, one["id"]) for (node, _), one in zip(part, answer["items"], strict=True))
+        level = [(child, ids[node.ref]) for node, _ in level for child in node.children]
+    for edges in _parts(plan.edges, _EDGES):
+        made = [{"fromItemId": ids[one], "toItemId": ids[other]} for one, other in edges]
+        answer = await fleet.call("manage_dependencies", {"operation": "create", "dependencies": made})
+        if not answer["created"]:
+            raise error_of("VALIDATION_ERROR", f"after: {answer['failures'][0]['error']}", answer)
+    notes = [(ids[node.ref], key, body) for node in nodes for key, body in node.notes.items()]
+    for some in _parts(notes, _NOTES):
+        written = [{"itemId": item, "key": key, "role": "queue", "body": body} for item, key, body in some]
+        await fleet.call("manage_notes", {"operation": "upsert", "notes": written})
+    for part_of in _parts([ids[node.ref] for node in nodes if not node.done], _TRANSITIONS):
+        moved = [{"itemId": item, "trigger": "resume"} for item in part_of]
+        await fleet.call("advance_item", {"transitions": moved})
+
+
+def _item(node: Node, parent: str | None) -> dict[str, Any]:
+    item = {**node.fields, "role": "terminal" if node.done else "blocked"}
+    return item if parent is None else {**item, "parentId": parent}
+
+
+def _parts(whole: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (whole[first : first + size] for first in range(0, len(whole), size))

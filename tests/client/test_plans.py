@@ -1,0 +1,248 @@
+"""Plans: what is read, what is refused, and what the fleet has then."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.client import Fleet, Invalid, NotFound, Refused, plan
+from coordinator.client.markdown import markdown
+from tests.client.backlog import add, notes, seen
+
+pytestmark = pytest.mark.anyio
+RELEASE: dict[str, Any] = {
+    "title": "Release 2",
+    "children": [
+        {"ref": "build", "title": "Build", "tags": ["ci", "fast"]},
+        {"ref": "notes", "title": "Write notes", "after": ["build"], "notes": {"style": "short"}},
+        {"title": "Publish", "after": ["build", "Write notes"]},
+    ],
+}
+YAML = """
+title: Release 2
+children:
+  - {ref: build, title: Build, tags: "ci,fast"}
+  - {ref: notes, title: Write notes, after: [build], notes: {style: short}}
+  - {title: Publish, after: [build, notes]}
+"""
+MARKDOWN = """# Release 2
+- [ ] Build #ci #fast (ref: build)
+- [ ] Write notes (ref: notes) (after: build)
+1. Publish (after: build, write notes)
+"""
+
+
+def shape(given: Any) -> tuple[list[tuple[str, str, list[str]]], set[tuple[str, str]]]:
+    found = plan.read(given)
+    nodes = [(node.ref, node.fields["title"], (node.fields.get("tags") or "").split(",")) for node in found.root.all()]
+    return nodes, set(found.edges)
+
+
+def test_all_forms_of_a_plan_mean_the_same(tmp_path: Path) -> None:
+    (tmp_path / "release.yaml").write_text(YAML)
+    (tmp_path / "release.md").write_text(MARKDOWN)
+    expected = shape(RELEASE)
+    assert expected == (
+        [("root", "Release 2", [""]), ("build", "Build", ["ci", "fast"]), ("notes", "Write notes", [""]),
+         ("3", "Publish", [""])],
+        {("build", "notes"), ("build", "3"), ("notes", "3"), ("3", "root")},
+    )  # fmt: skip
+    assert shape(tmp_path / "release.yaml") == expected
+    assert shape(str(tmp_path / "release.md")) == expected
+
+
+def test_a_task_list_has_levels_text_and_order() -> None:
+    text = """
+Intro.
+
+* [ ] One !high #a/b
+  More about it.
+
+      indented
+
+  - [x] Below
+    ```
+    - [ ] no task
+    ```
+1) First
+2) Second
+"""
+    assert markdown(text, "list") == {
+        "title": "list",
+        "description": "Intro.",
+        "children": [
+            {
+                "title": "One",
+                "priority": "high",
+                "tags": ["a/b"],
+                "description": "More about it.\n\n    indented",
+                "children": [{"title": "Below", "done": True, "description": "```\n- [ ] no task\n```"}],
+            },
+            {"title": "First", "ref": "step 1"},
+            {"title": "Second", "after": ["step 1"]},
+        ],
+    }
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.text("ab #!()x:[]-1.`", max_size=12))))
+def test_any_text_is_a_task_list(lines: list[tuple[int, str]]) -> None:
+    text = "\n".join(" " * indent + line for indent, line in lines)
+    found = markdown(text, "list")
+    assert found["title"]
+    waiting = [found]
+    while waiting:
+        one = waiting.pop()
+        assert one["title"].strip() == one["title"]
+        waiting += one.get("children", [])
+
+
+@pytest.mark.parametrize(
+    ("children", "said"),
+    [
+        ([{"titel": "x"}], r"plan\.children\[0\]\.titel: is unknown; did you mean 'title'"),
+        ([{"ref": "x"}], r"plan\.children\[0\]\.title: must be a text"),
+        ([3], r"plan\.children\[0\]: must be a mapping"),
+        ("ab", r"plan\.children: must be a list"),
+        ([{"title": "a", "tags": 3}], r"tags: must be a list of texts"),
+        ([{"title": "a", "notes": ["x"]}], r"notes: must be a mapping"),
+        ([{"title": "a", "after": ["bb"]}, "b"], r"there is no 'bb'; did you mean 'b'"),
+        ([{"title": "a", "after": "b"}, "b", "B"], "2 items have the title 'b'"),
+        ([{"title": "a", "ref": "1"}, {"title": "b", "ref": "1"}], r"children\[1\]\.ref: '1' is used twice"),
+        ([{"title": "a", "after": "b"}, {"title": "b", "after": "a"}], "wait for each other"),
+        ([{"title": "a", "after": "root"}], "what they are part of: root -> a -> root"),
+        ([{"title": "a", "children": [{"title": "b", "children": [{"title": "c", "children": ["d"]}]}]}], "too deep"),
+    ],
+)
+def test_a_wrong_plan_is_refused_with_its_place(children: Any, said: str) -> None:
+    with pytest.raises(Invalid, match=said):
+        plan.read({"title": "root", "children": children})
+
+
+def test_a_wrong_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text("a: [")
+    with pytest.raises(Invalid, match="is not YAML"):
+        plan.read(tmp_path / "plan.yaml")
+    (tmp_path / "plan.yaml").write_text("- a")
+    with pytest.raises(Invalid, match="must be a mapping"):
+        plan.read(tmp_path / "plan.yaml")
+
+
+async def work_off(fleet: Fleet, **selection: Any) -> list[str]:
+    """Does what is offered; returns the titles in order."""
+    done = []
+    async for job in fleet.jobs(wait=False, **selection):
+        async with job:
+            done.append(job.title)
+            await job.done({"of": job.title})
+    return done
+
+
+async def test_a_planned_tree_is_worked_off_in_order(fleet: Fleet) -> None:
+    tree = await fleet.plan(RELEASE)
+    finished = asyncio.create_task(tree.finished())
+    assert await notes(fleet, tree.ids["notes"]) == {"style": "short"}
+    assert await work_off(fleet) == ["Build", "Write notes", "Publish"], "the root is offered to nobody"
+    assert (await asyncio.wait_for(finished, 10))["terminal"] == 3
+    assert await tree.results() == {"build": {"of": "Build"}, "notes": {"of": "Write notes"}, "3": {"of": "Publish"}}
+    assert (await seen(fleet, tree.id))["role"] == "terminal"
+    again = fleet.tree(tree.id)
+    assert await again.results() == {tree.ids[ref]: value for ref, value in (await tree.results()).items()}
+
+
+async def test_events_of_a_tree_end_with_it(fleet: Fleet) -> None:
+    tree = await fleet.plan({"title": "t", "children": ["a"]})
+    events = tree.events(["item.transition"], after="oldest")
+    first = asyncio.ensure_future(anext(events))
+    await work_off(fleet)
+    begun = await asyncio.wait_for(first, 20)
+    assert begun["data"]["trigger"] == "start"
+    assert [event["data"]["to"] async for event in events] == ["work", "terminal", "terminal"]
+    later = [event["data"]["to"] async for event in tree.events(["item.transition"], after=begun["cursor"])]
+    assert later == ["work", "terminal", "terminal"]
+
+
+async def test_a_deep_or_large_plan_is_made_in_stages(fleet: Fleet) -> None:
+    deep = {
+        "title": "deep",
+        "children": [
+            {"title": "a", "children": [{"title": "a1", "notes": {"k": "v"}}, {"title": "a2", "done": True}]},
+            {"title": "b", "after": "a", "children": [{"title": f"b{n}"} for n in range(60)]},
+        ],
+    }
+    (above,) = await add(fleet, "above", role="work")
+    tree = await fleet.plan(deep, parent=above)
+    assert len(tree.ids) == 65
+    assert (await seen(fleet, tree.ids["1.2"]))["role"] == "terminal"
+    assert await notes(fleet, tree.ids["1.1"]) == {"k": "v"}
+    async with await anext(fleet.jobs(wait=False)) as job:
+        assert job.title == "a1"
+        await job.done()
+    assert (await seen(fleet, tree.ids["1"]))["role"] == "terminal"
+    assert sorted(await work_off(fleet, ancestor=tree.id)) == sorted(f"b{n}" for n in range(60))
+    assert (await tree.finished())["terminal"] == 64
+    assert (await seen(fleet, above))["role"] == "terminal"
+
+
+async def test_a_plan_that_the_fleet_refuses_leaves_nothing(fleet: Fleet) -> None:
+    wrong = {"title": "x", "children": [{"title": "a", "children": [{"title": "b", "tags": "A B"}]}]}
+    with pytest.raises(Invalid, match=r"plan\.children\[0\]\.children\[0\]: tags"):
+        await fleet.plan(wrong)
+    with pytest.raises(Invalid, match="tags"):
+        await fleet.plan({"title": "x", "children": [{"title": "a", "tags": "A B"}]})
+    found = await fleet.call("query_items", {"operation": "search"})
+    assert found["items"] == []
+
+
+async def test_a_tree_can_be_cancelled_and_must_exist(fleet: Fleet) -> None:
+    tree = await fleet.plan(RELEASE)
+    await tree.cancel("not now")
+    assert (await tree.finished())["terminal"] == 3
+    with pytest.raises(NotFound):
+        await fleet.tree("dead0000").finished()
+    with pytest.raises(NotFound):
+        await anext(fleet.jobs(until=fleet.tree("dead0000").finished))
+
+
+async def test_jobs_end_with_the_tree_that_they_are_for(fleet: Fleet) -> None:
+    tree = await fleet.plan(RELEASE)
+
+    async def worker() -> int:
+        done = 0
+        async for job in fleet.jobs(ancestor=tree.id, until=tree.finished):
+            async with job:
+                await job.done()
+                done += 1
+        return done
+
+    assert await asyncio.wait_for(worker(), 20) == 3
+
+
+FLOW = {
+    "start": {"name": "look", "tool": "get_next_item", "args": {}, "next": "gate"},
+    "gate": {"name": "gate", "tool": None, "next": "end"},
+    "end": {"name": "end", "tool": "get_next_item", "args": {"limit": 2}, "done": True},
+}
+
+
+async def test_a_flow_runs_with_its_approvals(fleet: Fleet) -> None:
+    run = await fleet.flow("triage", FLOW)
+    async for gate in run.approvals():
+        assert gate["name"] == "gate"
+        await run.approve(gate["id"])
+        with pytest.raises(Refused, match="step is"):
+            await run.approve(gate["id"])
+    assert "recommendations" in await run.result()
+    assert [step["name"] async for step in fleet.run(run.id).steps()] == ["look", "gate", "end"]
+
+
+async def test_a_flow_that_ends_otherwise_is_refused(fleet: Fleet) -> None:
+    run = await fleet.flow("triage", FLOW)
+    assert await run.cancel()
+    assert not await run.cancel()
+    with pytest.raises(Refused, match="cancelled"):
+        await run.result()
