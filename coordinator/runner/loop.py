@@ -109,6 +109,7 @@ class Runner:
                 capabilities=chosen.capabilities,
                 ttl=self._options.ttl,
                 grace=sum(self._options.grace) + 1,
+                raises=True,
                 until=None if chosen.until_tree is None else self._tree_finished,
             )
             while await self._may_claim():
@@ -140,7 +141,7 @@ class Runner:
                 self._end(f"--max-cost is reached: ${self.cost:.2f}")
             elif options.max_items and self._items >= options.max_items:
                 self._end("--max-items is reached")
-            elif options.max_items and self._items + self._working >= options.max_items:
+            elif self._working >= options.slots or self._full():
                 wait = _NEVER
             elif self._breaker.open:
                 wait, why = self._breaker.wait(), self._breaker.reason
@@ -245,8 +246,9 @@ class Runner:
                     run = AttemptRun(
                         job, record, self._options, await self._access(job), self._workspaces, self._says(name)
                     )
-                except OSError as error:
-                    outcome = Outcome("later", f"logs cannot be kept: {error.strerror}")
+                except (OSError, NoRoom) as error:
+                    why = str(error) if isinstance(error, NoRoom) else f"logs cannot be kept: {error.strerror}"
+                    outcome = Outcome("later", why, pauses=True)
                     await job.hand_back(outcome.reason)
                     return
                 self._runs.add(run)
@@ -255,6 +257,10 @@ class Runner:
                 )
                 report = await run.run()
                 outcome = await self._tell(job, record, report)
+        except ClaimLost as error:
+            self._say(f"{name} the claim is lost: {error.message}")
+        except FleetError as error:
+            outcome = Outcome("failed", f"the fleet refuses what is said about it: {error.message}")
         finally:
             fate = ""
             if run is not None:
@@ -319,7 +325,7 @@ class Runner:
             await self._insist(job, lambda: job.done(report.result, report.summary or None))
         except Refused as error:
             found = await self._insist(job, lambda: job.call("query_items", {"operation": "get", "id": job.id}))
-            if found["item"]["role"] == "terminal":  # by an answer that was lost, or by the command itself
+            if found["role"] == "terminal":  # by an answer that was lost, or by the command itself
                 await job.hand_back()
                 return report.outcome
             return Outcome("failed", f"the item cannot be completed: {error.message}")

@@ -94,8 +94,9 @@ def begin(state: Path, item_id: str, title: str, number: int, keys: Collection[s
         keys: of the notes that the item has: the attempt's note gets a key of its own.
 
     Raises:
-        OSError: there is none to be had.
+        OSError, NoRoom: there is none to be had.
     """
+    check_room(state)
     runs, run_id = state / "runs", uuid.uuid4().hex
     again = 1
     while True:

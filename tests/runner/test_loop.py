@@ -1,0 +1,254 @@
+"""Runners over real front-ends: what becomes of items, and when a runner pauses or ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.client import Fleet, Invalid
+from coordinator.runner import breaker, records
+from coordinator.runner.loop import Runner
+from coordinator.runner.options import Options, Selection
+from coordinator.runner.workspaces import Directories
+from tests.client.backlog import add, chain, context, held, notes, seen
+from tests.support.fleets import RunningFleet
+from tests.support.wait import wait_until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
+
+
+class Hall:
+    """Runners in a directory of the test's own."""
+
+    def __init__(self, running: RunningFleet, project: str, directory: Path) -> None:
+        self._url, self._project = running.state.base_url, project
+        self.state = directory / "state"
+        self.work = directory / "work"
+        self.work.mkdir()
+        self.said: list[str] = []
+        self.runner: Runner | None = None
+
+    async def run(self, command: str, begun: Callable[[Runner], Any] | None = None, **more: Any) -> Runner:
+        """Runs until the runner ends, by default because nothing is left of ``max_items``."""
+        chosen = Selection(**more.pop("selection", {}))
+        given: dict[str, Any] = {"environment": dict(os.environ), "ttl": 10, "timeout": 60.0, "drain": 30.0} | more
+        options = Options(command=("sh", "-c", command), state=self.state, selection=chosen, **given)
+        async with Fleet(self._url, project=self._project, slots=options.slots, kind="external") as fleet:
+            runner = self.runner = Runner(fleet, options, Directories(str(self.work), min_free=0), self.said.append)
+            if begun is not None:
+                asyncio.get_running_loop().call_soon(begun, runner)
+            await asyncio.wait_for(runner.run(), 60)
+        return runner
+
+    def told(self, words: str) -> bool:
+        return any(words in line for line in self.said)
+
+    def file(self, name: str) -> str:
+        path = self.work / name
+        return path.read_text() if path.exists() else ""
+
+
+@pytest.fixture
+def hall(running: RunningFleet, named: str, tmp_path: Path) -> Hall:
+    return Hall(running, named, tmp_path)
+
+
+async def attempts(fleet: Fleet, item: str) -> int:
+    return int((await context(fleet, item)).get("attempts", {"count": 0})["count"])
+
+
+async def test_a_success_completes_the_item_with_its_result(hall: Hall, fleet: Fleet) -> None:
+    (item,) = await add(fleet, "write")
+    await hall.run('echo \'{"result": {"n": 1}, "notes": {"plan": "p"}}\' > "$FLEET_RESULT_FILE"', max_items=1)
+    assert (await seen(fleet, item))["role"] == "terminal"
+    found = await notes(fleet, item)
+    assert (found["result"], found["plan"]) == ('{"n":1}', "p")
+    note = json.loads(found["run-1"])
+    assert (note["attempt"], note["outcome"], note["costUsd"]) == (1, "done", None)
+    assert hall.told("done after")
+    assert list((hall.state / "live").iterdir()) == []
+
+
+async def test_a_tree_is_finished_in_order_and_ends_the_runner(hall: Hall, fleet: Fleet) -> None:
+    (root,) = await add(fleet, "root")
+    made = await add(fleet, "one", "two", "three", parentId=root)
+    await add(fleet, "elsewhere")
+    await chain(fleet, *made)
+    script = """grep -q "Result of an earlier item" && echo after >> order
+    echo "$FLEET_ITEM_ID" | tee -a order > "$FLEET_RESULT_FILE"
+    """
+    await hall.run(script, slots=3, selection={"ancestor": root, "until_tree": root})
+    assert hall.file("order").split() == [made[0], "after", made[1], "after", made[2]]
+    assert hall.told("is finished")
+    assert [one["role"] for one in [await seen(fleet, item) for item in made]] == ["terminal"] * 3
+
+
+async def test_failures_count_until_quarantine(hall: Hall, fleet: Fleet) -> None:
+    (item,) = await add(fleet, "hard", maxAttempts=2)
+    await hall.run("echo why >&2; exit 3", max_items=2)
+    found = await context(fleet, item)
+    assert found["item"]["role"] == "blocked"
+    assert found["attempts"]["count"] == 2
+    assert found["attempts"]["last"][-1]["detail"] == "exit code 3: why"
+    assert {"run-1", "run-2"} <= (await notes(fleet, item)).keys()
+
+
+async def test_handed_back_items_do_not_count_and_do_not_loop_fast(
+    hall: Hall, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breaker, "FIRST_SECONDS", 600.0)
+    (item,) = await add(fleet, "later")
+    running = asyncio.create_task(hall.run("echo >> runs; exit 75"))
+    await wait_until(lambda: hall.told("claiming pauses"))
+    assert hall.runner is not None
+    hall.runner.stop()
+    await running
+    assert len(hall.file("runs").splitlines()) == breaker.FAILURES
+    assert await attempts(fleet, item) == 0
+    assert {"run-1", "run-1-2", "run-1-5"} <= (await notes(fleet, item)).keys()
+
+
+async def test_a_pause_ends_with_one_item_that_is_tried(
+    hall: Hall, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breaker, "FIRST_SECONDS", 0.2)
+    await add(fleet, *"abcdefgh", maxAttempts=0)
+    script = "echo >> runs; [ $(wc -l < runs) -gt 6 ] || exit 75"
+    await hall.run(script, slots=3, max_items=8)
+    assert hall.told("claiming pauses")
+    assert hall.told("claiming goes on")
+    assert await held(fleet) == 0
+
+
+async def test_hopeless_items_are_blocked(hall: Hall, fleet: Fleet) -> None:
+    (item,) = await add(fleet, "impossible")
+    await hall.run("echo no way >&2; exit 65", max_items=1)
+    assert (await seen(fleet, item))["role"] == "blocked"
+    assert await attempts(fleet, item) == 0
+
+
+async def test_a_broken_runner_stops_and_hands_back(hall: Hall, fleet: Fleet) -> None:
+    made = await add(fleet, "one", "two")
+    runner = await hall.run("exit 127")
+    assert "127" in runner.broken
+    assert [await attempts(fleet, item) for item in made] == [0, 0]
+    assert await held(fleet) == 0
+
+
+async def test_review_and_gates(hall: Hall, fleet: Fleet) -> None:
+    (reviewed,) = await add(fleet, "r", type="reviewed")
+    (proved,) = await add(fleet, "p", type="proved", maxAttempts=1)
+    await hall.run("true", max_items=1, selection={"type": "reviewed"})
+    assert (await seen(fleet, reviewed))["role"] == "review"
+    await hall.run("true", max_items=1, selection={"type": "proved"})
+    assert "proof" in (await context(fleet, proved))["attempts"]["last"][0]["detail"]
+    (proved,) = await add(fleet, "q", type="proved")
+    await hall.run(
+        'echo \'{"notes": {"proof": "yes"}}\' > "$FLEET_RESULT_FILE"', max_items=1, selection={"type": "proved"}
+    )
+    assert (await seen(fleet, proved))["role"] == "terminal"
+
+
+async def test_a_lost_claim_kills_the_command_and_says_nothing(hall: Hall, fleet: Fleet) -> None:
+    (item,) = await add(fleet, "contended")
+    script = "trap '' INT TERM; echo $$ > begun; while :; do sleep 1; done"
+    running = asyncio.create_task(hall.run(script, max_items=1, ttl=2))
+    pid = await wait_until(lambda: hall.file("begun").strip())
+    claim = (await context(fleet, item))["item"]
+    assert hall.runner is not None
+    # What an operator's release or a restored store looks like to the renewals.
+    holder = (await context(fleet, item))["claimDetail"]["claimedBy"]
+    await fleet.call("claim_item", {"releases": [{"itemId": item}]}, agent=holder)
+    await wait_until(lambda: hall.told("lost after"))
+    assert not os.path.exists(f"/proc/{pid}")  # noqa: ASYNC240
+    assert claim["role"] == "work"
+    assert "run-1" not in await notes(fleet, item)
+    hall.runner.stop()
+    hall.runner.stop()
+    await running
+
+
+async def test_a_stop_waits_for_commands(hall: Hall, fleet: Fleet) -> None:
+    made = await add(fleet, "one", "two")
+    running = asyncio.create_task(hall.run("echo > begun; while [ ! -e go ]; do sleep 0.02; done"))
+    await wait_until(lambda: hall.file("begun"))
+    assert hall.runner is not None
+    hall.runner.stop()
+    (hall.work / "go").touch()
+    await running
+    assert [(await seen(fleet, item))["role"] for item in made] == ["terminal", "queue"]
+
+
+@pytest.mark.parametrize("twice", [True, False], ids=["second stop", "end of the drain"])
+async def test_a_stop_ends_commands_that_take_too_long(hall: Hall, fleet: Fleet, twice: bool) -> None:
+    (item,) = await add(fleet, "long")
+    drain = 600.0 if twice else 0.1
+    running = asyncio.create_task(hall.run("echo > begun; exec sleep 600", drain=drain))
+    await wait_until(lambda: hall.file("begun"))
+    assert hall.runner is not None
+    hall.runner.stop()
+    if twice:
+        hall.runner.stop()
+    await running
+    assert await attempts(fleet, item) == 0
+    assert await held(fleet) == 0
+    assert json.loads((await notes(fleet, item))["run-1"])["outcome"] == "later"
+
+
+async def test_limits_end_a_runner(hall: Hall, fleet: Fleet) -> None:
+    await add(fleet, *"abcdef")
+    await hall.run("true", slots=4, max_items=2)
+    cost = 'echo \'{"usage": {"costUsd": 0.75}}\' > "$FLEET_RESULT_FILE"'
+    runner = await hall.run(cost, max_cost=1.0)
+    assert runner.cost == 1.5
+    await hall.run("true", max_time=0.001)
+    done = await fleet.call("query_items", {"operation": "search", "role": "terminal"})
+    assert done["total"] == 4
+
+
+async def test_without_room_nothing_is_claimed(hall: Hall, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    await add(fleet, "one", "two")
+    real = records.check_room
+
+    def full(state: Path) -> None:
+        if hall.file("runs"):
+            raise records.NoRoom("no room for logs: 3 MiB are free")
+        real(state)
+
+    monkeypatch.setattr(records, "check_room", full)
+    running = asyncio.create_task(hall.run("echo >> runs"))
+    await wait_until(lambda: hall.told("claiming pauses"))
+    assert hall.runner is not None
+    hall.runner.stop()
+    await running
+    assert hall.file("runs") == "\n"
+
+
+async def test_what_the_fleet_refuses_ends_the_runner(hall: Hall) -> None:
+    with pytest.raises(Invalid, match="parentId"):
+        await hall.run("true", selection={"parent": "no such thing"})
+
+
+async def test_an_item_that_the_command_completes_itself_is_done(hall: Hall, fleet: Fleet) -> None:
+    (root,) = await add(fleet, "parent")
+    (child,) = await add(fleet, "child", parentId=root)
+
+    async def complete() -> None:
+        await wait_until(lambda: hall.file("begun"))
+        await fleet.call("advance_item", {"transitions": [{"itemId": child, "trigger": "complete"}]})
+        (hall.work / "go").touch()
+
+    # The parent ends by the cascade while its command runs.
+    completing = asyncio.create_task(complete())
+    await hall.run(
+        "echo > begun; while [ ! -e go ]; do sleep 0.02; done", max_items=1, selection={"type": None, "priority": None}
+    )
+    await completing
+    assert hall.told("done after") or hall.told("lost")
