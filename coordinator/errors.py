@@ -57,8 +57,13 @@ CATALOGUE: dict[str, ErrorCode] = {
     ),
     "not_claim_holder": ErrorCode(
         "permanent",
-        "another agent holds a live claim on the item",
+        "the item is not the caller's: another agent holds a live claim on it, or the caller holds none",
         "take another item, or wait until the claim expires",
+    ),
+    "not_ready": ErrorCode(
+        "permanent",
+        "the item cannot go on yet: notes that it needs are missing, or it waits for something else",
+        "do what the message says, then repeat the call",
     ),
     "stale_fence": ErrorCode(
         "permanent",

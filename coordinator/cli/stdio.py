@@ -11,6 +11,7 @@ import asyncio
 import errno
 import os
 import signal
+import socket
 from typing import Annotated, BinaryIO
 
 import structlog
@@ -28,7 +29,7 @@ from coordinator.feed.waits import Waits
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.metrics import logs, recorder, tracing
-from coordinator.settings import TOKEN_VARIABLE, LoadedSettings, Settings
+from coordinator.settings import AGENT_VARIABLE, TOKEN_VARIABLE, LoadedSettings, Settings
 from coordinator.settings.contradictions import toolset_problems
 from coordinator.store import Store, StoreError
 from coordinator.store.embedded import DataDirBusy, EmbeddedServer, find_running
@@ -74,6 +75,13 @@ def stdio(
         ),
     ] = (),
     project: Annotated[str, Parameter(help="Partition that the calls work on.")] = DEFAULT_PROJECT,
+    agent: Annotated[
+        str,
+        Parameter(
+            help="Whom the toolset worker takes the client for, unless a token says so. Default: FLEET_AGENT, else a "
+            "name of this session's own."
+        ),
+    ] = "",
 ) -> int:
     """Serves until the client closes stdin, or SIGTERM or SIGINT. Calls in flight are answered."""
     # Removed from the environment, so that child processes do not inherit it.
@@ -91,7 +99,8 @@ def stdio(
     start_tracing(settings, f"stdio-{os.getpid()}")
     try:
         with asyncio.Runner() as runner:
-            read = runner.run(_Session(settings, names, project, streams, token).run())
+            named = agent or os.environ.get(AGENT_VARIABLE) or f"{socket.gethostname()}-{os.getpid()}"
+            read = runner.run(_Session(settings, names, project, streams, token, named).run())
     finally:
         tracing.stop()
     if not read:
@@ -122,12 +131,14 @@ class _Session:
         project: str,
         streams: tuple[BinaryIO, BinaryIO],
         token: str | None,
+        agent: str,
     ) -> None:
         self._settings = settings
         self._names = names
         self._project = project
         self._streams = streams
         self._token = token
+        self._agent = agent
         self._embedded: StoreSupervisor | None = None
         """None: it uses a given store."""
         self._owns = False
@@ -184,6 +195,7 @@ class _Session:
                 hung_up,
                 Seals(store, self._settings),
                 feed,
+                self._agent,
             )
         )
         keeping = asyncio.create_task(self._keep_embedded(store, url))

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, inspect
 
-from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.actor import KINDS, Actor, CallerActor
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.slots import SUFFIX_RULE, acts_as
+from coordinator.toolsets.slots import check_slot
 
 _put = msgspec.structs.force_setattr
 _LISTS = (inspect.ListType, inspect.VarTupleType)
@@ -58,7 +57,7 @@ def _attribute(places: _Places, struct: Any, caller: Caller, path: str) -> None:
             # A caller need not know its own id to act as a slot.
             given = caller.id + found.id if found.id.startswith("/") else found.id or caller.id
             if given != caller.id:
-                _check_slot(given, caller, f"{path}{name}.id")
+                check_slot(given, caller, f"{path}{name}.id")
             _put(struct, field, CallerActor(given, _kind(found.kind, caller), found.parent, found.proof))
     for field, name, many, inner in places.parts:
         found = getattr(struct, field)
@@ -69,19 +68,6 @@ def _attribute(places: _Places, struct: Any, caller: Caller, path: str) -> None:
             continue
         for number, part in enumerate(found):
             _attribute(inner, part, caller, f"{path}{name}[{number}].")
-
-
-def _check_slot(name: str, caller: Caller, field: str) -> None:
-    """Rejects another id than that of a slot of the caller. Raises as ``attribute_call``."""
-    if acts_as(name, caller.id):
-        if name not in caller.taken:
-            return
-        raise ToolFailure("actor_mismatch", f"{field}: {name!r} is another caller; choose another suffix")
-    if name.startswith(f"{caller.id}/"):
-        raise invalid(field, f"after {caller.id + '/'!r}, must be {SUFFIX_RULE}")
-    raise ToolFailure(
-        "actor_mismatch", f"{field}: must be absent or the caller's own, {caller.id!r}, also with '/' and a suffix"
-    )
 
 
 def _kind(given: str, caller: Caller) -> str:

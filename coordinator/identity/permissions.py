@@ -3,6 +3,7 @@
     items            all tools of the toolset items
     items.read       its tools that change nothing
     items.admin      all tools of items, and to see who holds which item
+    worker           the tools of the toolset worker; those of items imply it
     *                all tools of all toolsets
     *.read           all tools that change nothing
     workflow         the same as flows
@@ -21,7 +22,8 @@ EVERYTHING = "*"
 READ = ".read"
 _FLOWS, _WORKFLOW = "flows", "workflow"
 _ADMIN = ".admin"
-_ADMINS = {_FLOWS: _WORKFLOW + _ADMIN, "items": "items" + _ADMIN}
+_ITEMS, _WORKER = "items", "worker"
+_ADMINS = {_FLOWS: _WORKFLOW + _ADMIN, _ITEMS: _ITEMS + _ADMIN}
 """Toolset -> the permission for all its tools and more."""
 
 
@@ -31,6 +33,8 @@ def sufficient(toolset: str, read_only: bool) -> frozenset[str]:
     enough = {toolset, EVERYTHING, *((_WORKFLOW,) if toolset == _FLOWS else ())}
     if toolset in _ADMINS:
         enough.add(_ADMINS[toolset])
+    if toolset == _WORKER:  # a part of what the toolset items can do
+        enough |= {_ITEMS, _ADMINS[_ITEMS]}
     if read_only:
         enough |= {toolset + READ, EVERYTHING + READ, *((_WORKFLOW + READ,) if toolset == _FLOWS else ())}
     return frozenset(enough)

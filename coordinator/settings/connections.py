@@ -17,7 +17,7 @@ from coordinator.settings.fields import camel, defaults_of
 from coordinator.settings.paths import Locate
 from coordinator.settings.problems import Faults, KeyPath
 
-RESERVED = ("items", "sessions", "navigator", "flows", "gateway", "workflow")
+RESERVED = ("items", "worker", "sessions", "navigator", "flows", "gateway", "workflow")
 """Names that no connection may have, because the coordinator's own tools have them or begin with them."""
 
 ConnectionName = Annotated[

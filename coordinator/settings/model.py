@@ -68,7 +68,7 @@ Origin = Annotated[
 ]
 
 
-TOOLSETS = ("items", "flows", "sessions", "navigator", "gateway")
+TOOLSETS = ("items", "worker", "flows", "sessions", "navigator", "gateway")
 """All toolsets, in the order of ``coordinator.toolsets``."""
 APART = ("sessions", "navigator")
 """Toolsets that cannot be served together: they share tool names."""

@@ -8,17 +8,20 @@ from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Trusted
 from coordinator.toolsets.flows.tools import toolset as flows_toolset
 from coordinator.toolsets.gateway.tools import toolset as gateway_toolset
+from coordinator.toolsets.items.tools import rooms_of
 from coordinator.toolsets.items.tools import toolset as items_toolset
 from coordinator.toolsets.navigator.tools import toolset as navigator_toolset
 from coordinator.toolsets.sessions.tools import toolset as sessions_toolset
 from coordinator.toolsets.tool import Services, Toolset
+from coordinator.toolsets.worker.tools import toolset as worker_toolset
 
 
 def load_toolsets(services: Services) -> dict[str, Toolset]:
     """Every toolset of the product over one process's services, by name."""
-    names = StepNames(services.settings)
+    names, rooms = StepNames(services.settings), rooms_of(services)
     toolsets = (
-        items_toolset(services),
+        items_toolset(services, rooms),
+        worker_toolset(services, rooms),
         flows_toolset(services, names),
         sessions_toolset(services),
         navigator_toolset(services),

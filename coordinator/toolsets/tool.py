@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from coordinator.toolsets.questions import Answer
 
 
+AGENT_HEADER = "Fleet-Agent"
+"""The header in which a client names its agent, once for all of its calls."""
 RESULT_CHARS = 100_000
 """``Tool.result_chars`` of tools whose answers come in pages: JSON with many ids has more tokens than its characters
 suggest, so hosts would cut these answers by default."""
@@ -98,6 +100,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """Names the HTTP request in logs; never used for idempotency."""
     caller: Caller | None = None
     """The authenticated caller; None: the caller is anonymous."""
+    agent: str = ""
+    """The agent that the client has named (``AGENT_HEADER``); not checked, and '' if it has named none."""
     trace: str = ""
     """The trace context that came with the call; see ``coordinator.metrics.tracing``."""
     idle: Callable[[float], None] | None = None
@@ -291,6 +295,8 @@ class Toolset:
     title: str
     instructions: str
     tools: tuple[Tool, ...]
+    part_of: str = ""
+    """The toolset whose things it is about. Where that is served, too, its instructions are enough."""
     start: Callable[[], None] = lambda: None
     """Starts background work that calls will need. A serving process calls it once. Does not wait."""
     drain: Callable[[], Awaitable[None]] | None = None

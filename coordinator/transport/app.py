@@ -337,7 +337,7 @@ class FrontEnd:
             return Answer(body, self._request_id(plan.given_id), retry_after)
         can_ask = parsed.asking is not None and (caller is None or parsed.asking.permits(caller))
         name, trace = self._request_id(plan.given_id), self._trace(parsed)
-        call = Call(plan.project, name, caller, trace, can_ask=can_ask, can_defer=parsed.defers)
+        call = Call(plan.project, name, caller, plan.agent, trace, can_ask=can_ask, can_defer=parsed.defers)
         if parsed.waits and caller is not None and isinstance(target := self._endpoints.resolve(plan.path), Target):
             published = next(key for key, one in target.endpoint.tools.items() if one is parsed.tool)
             recheck = partial(self.authorization.recheck, authorization, plan.path, target, published)

@@ -320,11 +320,12 @@ def _late(tool: Tool, seconds: float) -> ToolFailure:
 
 
 def _who(call: Call, arguments: Any) -> str:
-    """Whose fair share a call counts against: the caller's with all slots, else the actor's, else nobody's ('')."""
+    """Whose fair share a call counts against: the caller's with all slots, else the actor's or that of the agent
+    that the client names, else nobody's ('')."""
     if call.caller is not None:
         return call.caller.id
     actor = getattr(arguments, "actor", None)
-    return actor.id if actor else ""
+    return actor.id if actor else call.agent
 
 
 async def _rechecked(recheck: Recheck, handling: Awaitable[Any]) -> Any:

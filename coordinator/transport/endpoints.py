@@ -101,7 +101,9 @@ class Endpoint:
     @property
     def instructions(self) -> str:
         """The MCP ``instructions`` of these tools."""
-        return "\n\n".join(toolset.instructions for toolset in self.toolsets if toolset.instructions)
+        served = {toolset.name for toolset in self.toolsets}
+        told = (one.instructions for one in self.toolsets if one.part_of not in served)
+        return "\n\n".join(filter(None, told))
 
     @property
     def title(self) -> str:

@@ -27,6 +27,8 @@ class Exchange:
     """Empty on stdio, where the JSON-RPC id is enough."""
     caller: Caller | None = None
     """Who presented a verified credential."""
+    agent: str = ""
+    """The agent that the client names."""
     recheck: Recheck | None = None
     """Checks, while a call waits, that the caller is still authorized."""
     private: bool = False
@@ -46,7 +48,7 @@ class Exchange:
         Args:
             request_id: of the message.
         """
-        return Call(self.project, self.request_id or str(request_id), self.caller)
+        return Call(self.project, self.request_id or str(request_id), self.caller, self.agent)
 
     @property
     def for_some(self) -> bool:

@@ -26,7 +26,7 @@ from msgspec import UNSET
 from pydantic import ValidationError
 
 from coordinator.toolsets.schema import nesting
-from coordinator.toolsets.tool import Tool
+from coordinator.toolsets.tool import AGENT_HEADER, Tool
 from coordinator.transport.calls import Done
 from coordinator.transport.cors import Cors
 from coordinator.transport.endpoints import Access, Endpoint, Endpoints, Target
@@ -78,6 +78,7 @@ _LONGEST_VALUES = 8_192
 """Bytes of all header values together. The slow path measures a larger head exactly."""
 
 _DEEPEST = 128
+_AGENT = AGENT_HEADER.lower().encode()
 
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -122,6 +123,8 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     """Whether the head may come again, so that the plan is worth caching."""
     cors: tuple[Header, ...] = ()
     """CORS headers of the answer."""
+    agent: str = ""
+    """The agent that the client names."""
 
 
 class ParsedCall(msgspec.Struct, frozen=True):
@@ -285,6 +288,7 @@ class FastPath:
             get(b"x-request-id"),
             _NOT_REMEMBERED.isdisjoint(head),
             self._cors.headers(get(b"origin")),
+            get(_AGENT, b"").strip().decode("latin-1"),
         )
 
     def parse(self, plan: Plan, body: bytes) -> ParsedCall | str:

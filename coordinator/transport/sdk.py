@@ -131,6 +131,7 @@ def build_server(
                 exchange.project,
                 name,
                 exchange.caller,
+                exchange.agent,
                 trace,
                 delivery=exchange.delivery,
                 hung_up=exchange.hung_up,

@@ -18,7 +18,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
 from coordinator.toolsets.arguments import decoded, may_wait
-from coordinator.toolsets.tool import Call, Delivery
+from coordinator.toolsets.tool import AGENT_HEADER, Call, Delivery
 from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies, replayed
 from coordinator.transport.calls import Calls
@@ -67,7 +67,8 @@ _T = TypeVar("_T")
 
 _HANDSHAKE = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
 _ENDPOINTS = "; MCP endpoints are /mcp, /mcp/<toolset>, /p/<project>/mcp"
-_SINGLE = (b"host", b"origin", b"content-type", b"content-length", b"content-encoding", b"transfer-encoding")
+_AGENT = AGENT_HEADER.lower().encode()
+_SINGLE = (b"host", b"origin", b"content-type", b"content-length", b"content-encoding", b"transfer-encoding", _AGENT)
 _KEPT_BACK = (b"authorization", b"accept", b"content-type")
 """Headers that are handled here."""
 _FORMS: tuple[Header, ...] = ((b"accept", JSON + b", " + STREAM), (b"content-type", JSON))
@@ -188,7 +189,8 @@ class SlowPath:
                 return
         if seen.method in COMPRESSED:
             send = compressing(send, headers)
-        exchange = Exchange(target.project, request_id, private=self._authorization.enabled)
+        named = head.get(_AGENT, b"").decode("latin-1")
+        exchange = Exchange(target.project, request_id, agent=named, private=self._authorization.enabled)
         if grant is not None:
             exchange.caller = grant.caller
             exchange.recheck = partial(self._authorization.recheck, head[b"authorization"], path, target, seen.tool)

@@ -79,6 +79,7 @@ async def serve_stdio(
     hung_up: asyncio.Future[None] | None = None,
     seals: Seals | None = None,
     feed: FeedReader | None = None,
+    agent: str = "",
 ) -> bool:
     """Serves one client until it closes its end, and answers the calls in flight.
 
@@ -91,6 +92,7 @@ async def serve_stdio(
         hung_up: may be completed to end the session as if the client had closed its end.
         seals: seals what the client keeps; None: nothing is asked of the person behind it.
         feed: reads what subscriptions are told of; None: there are none.
+        agent: whom the client acts as if it is not identified.
 
     Returns:
         Whether stdin was read to its end. If not, a thread still waits for the client's next line.
@@ -109,7 +111,7 @@ async def serve_stdio(
 
     async def exchange() -> Exchange:
         caller = await principal()
-        return Exchange(project, caller=caller, recheck=principal, hung_up=over)
+        return Exchange(project, caller=caller, agent="" if caller else agent, recheck=principal, hung_up=over)
 
     listening = None if feed is None else Listening(feed, settings.feed)
     server = build_server(target.endpoint, calls, listening, exchange)

@@ -26,6 +26,7 @@ from coordinator.store import Store
 from coordinator.toolsets.actor import ActorResolver
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
+from coordinator.toolsets.items.tools import rooms_of
 from coordinator.toolsets.items.tools import toolset as items_toolset
 from coordinator.toolsets.tool import Call, Delivery, Services
 from tests.support.schemas import decoded, must_keep_to
@@ -69,7 +70,7 @@ class Client:
     ) -> None:
         self.room = Waits(FeedReader(store))
         """Of waiting reads."""
-        services = Services(settings or SETTINGS, store, resolve_actor, self.room)
+        self.services = services = Services(settings or SETTINGS, store, resolve_actor, self.room)
         self.store = store
         self.project = project
         self.idle: list[float] = []
@@ -80,7 +81,10 @@ class Client:
         """Of calls that are made now."""
         self.caller: Caller | None = None
         """Who makes the calls; None: anonymous."""
-        toolset = items_toolset(services)
+        self.agent = ""
+        """The agent that the client names."""
+        self.rooms = rooms_of(services)
+        toolset = items_toolset(services, self.rooms)
         self._tools = {tool.name: tool for tool in toolset.tools}
         self.changing = {tool.name for tool in toolset.tools if not tool.read_only}
         self.configure = toolset.configure
@@ -99,6 +103,7 @@ class Client:
                 delivery=self.delivery,
                 hung_up=self.hung_up,
                 caller=self.caller,
+                agent=self.agent,
             )
             result = await called.handler(call, given)
         except ToolFailure as failure:

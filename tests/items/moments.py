@@ -47,16 +47,18 @@ async def set_state(tools: Client, item: str, **changes: Any) -> State:
     return changed
 
 
-async def lapse(tools: Client, item: str, ago_ms: int = 1) -> str:
-    """Makes a live claim expire ``ago_ms`` ago, as if its TTL had been shorter.
+async def lapse(tools: Client, item: str, ago_ms: int = 1, *, whole: bool = False) -> str:
+    """Makes a live claim expire ``ago_ms`` ago, as if its TTL had been shorter; or, if it is to be ``whole``, as if it
+    had been placed earlier.
 
     Returns the time at which its agent first claimed the item, which may have to be earlier now.
     """
     end = await server_time(tools.store) - ago_ms
     held = await state(tools, item)
     assert held.expires > end, "the item has no live claim"
-    first = min(held.first, end)
-    await set_state(tools, item, expires=end, claimed=min(held.claimed, end), first=first)
+    began = end - (held.expires - held.claimed) if whole else min(held.claimed, end)
+    first = min(held.first, began)
+    await set_state(tools, item, expires=end, claimed=began, first=first)
     await tools.store.command("ZADD", keys.leases.key(tools.project), "XX", end, held.holder)
     return iso(first)
 

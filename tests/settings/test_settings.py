@@ -306,7 +306,10 @@ def test_times_must_fit_inside_each_other(changes: dict[str, object], words: str
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        ("items,nope", "toolsets: there is no toolset 'nope'; allowed: items, flows, sessions, navigator, gateway"),
+        (
+            "items,nope",
+            "toolsets: there is no toolset 'nope'; allowed: items, worker, flows, sessions, navigator, gateway",
+        ),
         ("items,flows,items", "toolsets: 'items' is named twice"),
         (
             "navigator,items,sessions",

@@ -24,6 +24,7 @@ from tests.items.client import Client, fresh_id
 from tests.navigator import test_visits
 from tests.sessions import test_moves, test_trace, test_validation
 from tests.support.contracts import toolsets
+from tests.worker import test_loop
 
 ANYBODY = {"id": "agent-1", "kind": "subagent"}
 BESIDE: dict[str, Any] = {
@@ -66,6 +67,8 @@ async def test_an_empty_list_deletes_no_note(store: Store, project: str) -> None
 SHOWN: dict[str, Callable[..., Any]] = {
     "complete_tree itemIds": test_completion.test_an_empty_list_completes_nothing,
     "claim_item capabilities": test_agents.test_capabilities_are_kept,
+    "work_next capabilities": test_loop.test_no_capabilities_are_others_than_none_named,
+    "work_done result": test_loop.test_an_empty_list_is_a_result,
     "manage_notes ids": test_an_empty_list_deletes_no_note,
     "next_activity step_manifest": test_validation.test_step_manifests_by_example,
     "next_activity activity_manifest": test_moves.test_another_report_from_the_same_token_corrects_the_transition,

@@ -20,7 +20,14 @@ TOOLSETS = toolsets()
 EVERY = [tool for toolset in TOOLSETS.values() for tool in toolset.tools]
 TOOLS = [pytest.param(tool, id=tool.name) for tool in EVERY]
 STRUCTURED = [pytest.param(tool, id=tool.name) for tool in EVERY if tool.result]
-CEILINGS = {"items": 50_000, "flows": 13_500, "sessions": 20_000, "navigator": 13_500, "gateway": 9_500}
+CEILINGS = {
+    "items": 50_000,
+    "worker": 6_000,
+    "flows": 13_500,
+    "sessions": 20_000,
+    "navigator": 13_500,
+    "gateway": 9_500,
+}
 """Bytes. A list is read by every client that starts, and much of it by every model."""
 
 

@@ -2,14 +2,20 @@
 purpose:   Completes a worker's item, claims the best one for a selector and starts it, in one step.
 guarantee: If the completion is rejected, nothing else happens. Claim and start are those of claim_next and
            advance_item; the three are atomic. The search is that of one call: `more` means that the caller has to
-           continue with claim_next.
+           continue with claim_next. A worker that is asked about holds one item at a time: if it has one, that is what
+           it gets.
 args:      request run.events_max run.attempts run.config run.labels agent who ttl_ms packed_selector finished author
+           include waiting
            who = for modules/agents.lua;
            finished = packed as an element of advance_item's changes, '' for none; author = packed {actor,
-           verification} of the start; the detail of NOT_FOUND is the field with the unknown item
-reply:     {now, entry of the completion or false, claim or false, entry of the start or false}: the claim as that of
-           claim_next, or {more, '', 0, 0, 0}; entries as those of advance_item. An item in another role than queue
-           is not started, unless it was abandoned
+           verification} of the start; the detail of NOT_FOUND is the field with the unknown item; include as
+           claim_item; waiting = '' if the agent is not asked what it holds, else packed {request under which it waits,
+           its fingerprint, process whose client may hang up or '', for how long to renew a claim that it has (ms; 0: as
+           before, -1: not, it has just been placed), ends as report_work}
+reply:     {now, entry of the completion or false, claim or false, entry of the start or false, what is included or
+           false, schema inputs or false, the name under which the agent is drained or ''}: the claim as that of
+           claim_next, or {more, '', 0, 0, 0}, or with the outcome `held`; entries as those of advance_item. An item in
+           another role than queue is not started, unless it was abandoned
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts holds lapsed abandoned retries
            quarantined notes note request events transitions waiting wanted queue waiter messages
@@ -18,14 +24,15 @@ local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local change = require 'change'
 local claims = require 'claims'
-local classes = require 'classes'
 local expiry = require 'expiry'
+local included = require 'included'
+local notes = require 'notes'
+local requests = require 'requests'
 local schemas = require 'schemas'
 local selection = require 'selection'
 local serve = require 'serve'
 local triggers = require 'triggers'
-
-local QUEUE = classes.QUEUE
+local work = require 'work'
 
 local SCAN_MAX = 200 -- candidates checked
 local MORE = {'more', '', 0, 0, 0}
@@ -41,8 +48,37 @@ local function find(run, selector, agent)
   return found
 end
 
-return function(run, request, agent, who, ttl_ms, packed_selector, finished, author)
-  local selector = cmsgpack.unpack(packed_selector)
+-- The claim that a worker has, and its item; nil if it has none, or is not asked.
+local function kept(run, agent, worker)
+  local item = worker and work.held(run, agent)
+  if not item then return nil end
+  if worker[4] < 0 then
+    redis.call('DEL', run.keys.request .. worker[5] .. item.id)
+  else
+    work.renew(run, item, worker[4])
+  end
+  return {'held', item.id, item.expires, item.first_claimed_at, item.fence, item.role, false}, item
+end
+
+-- Claims the best item. A worker with a call that is parked may get one by that. Else the records of how it has waited
+-- and of what it has ended go; if its client may hang up, the claim is recorded instead, so that it can be taken back
+-- (leave_wait.lua).
+local function claim_best(run, request, agent, ttl_ms, selector, worker)
+  local waits, record, mark, process, _, ends = run.keys.request, unpack(worker or {})
+  if worker and not run.nobody_waits and redis.call('EXISTS', run.keys.waiter .. record) == 1 then return MORE end
+  local found = find(run, selector, agent)
+  if worker then redis.call('DEL', waits .. record, waits .. ends, waits .. ends .. (found and found.id or '')) end
+  if not found then return MORE end
+  local claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector)
+  if worker and process ~= '' then
+    local kept_as = {id = record, fingerprint = mark, keep_ms = request.keep_ms}
+    requests.remember(run, kept_as, 'H', cmsgpack.pack({run.now, {claim}, {}, process}))
+  end
+  return claim, found
+end
+
+return function(run, request, agent, who, ttl_ms, packed_selector, finished, author, include, waiting)
+  local selector, worker = cmsgpack.unpack(packed_selector), waiting ~= '' and cmsgpack.unpack(waiting)
   return change(run, request, function()
     if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
     local missing = selection.missing_field(run, selector)
@@ -52,14 +88,13 @@ return function(run, request, agent, who, ttl_ms, packed_selector, finished, aut
     local completion = finished ~= '' and triggers.advance(run, unpack(cmsgpack.unpack(finished)))
     if completion and completion[2] ~= '' then return {run.now, completion, false, false} end
     local drained = agent_drains.of_caller(run, agent)
-    if drained then return {run.now, completion, {'agent_draining', drained, 0, 0, 0}, false} end
-    local found = find(run, selector, agent)
-    if not found then return {run.now, completion, MORE, false} end
-    local claim, start = claims.acquire(run, found, agent, tonumber(ttl_ms), selector), false
-    if found.role == QUEUE or claim[7] then
-      local actor, verification = unpack(cmsgpack.unpack(author))
-      start = triggers.advance(run, found.id, 'start', agent, actor, verification, '', found.fence)
-    end
-    return {run.now, completion, claim, start}
+    local claim, item = kept(run, agent, worker)
+    if drained and not item then return {run.now, completion, {'agent_draining', drained, 0, 0, 0}, false} end
+    if not item then claim, item = claim_best(run, request, agent, ttl_ms, selector, worker) end
+    if not item then return {run.now, completion, claim, false} end
+    local start = work.begin(run, item, agent, cmsgpack.unpack(author))
+    if not worker then return {run.now, completion, claim, start} end
+    return {run.now, completion, claim, start, included.of(run, item.id, include), notes.schema_inputs(run, item),
+      drained or ''}
   end, nil, run.keys.agent_drains, expiry.keys(run))
 end

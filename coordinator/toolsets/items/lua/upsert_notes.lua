@@ -10,28 +10,15 @@ writes:    item text ranked beneath owed leases agents agent_attempts holds laps
            note request events transitions waiting wanted queue waiter messages
 --]]
 local change = require 'change'
-local item_events = require 'item_events'
 local items = require 'items'
 local notes = require 'notes'
 local schemas = require 'schemas'
 
-local NOTES_MAX = 500 -- per item: they are deleted and listed with it
-
--- Why a note cannot be written, or nil.
-local function problem(run, item_id, key)
-  if not items.load(run, item_id) then return items.absence_reason(item_id) end
-  local notes_key = run.keys.notes .. item_id
-  local full = redis.call('HLEN', notes_key) >= NOTES_MAX
-  if full and redis.call('HEXISTS', notes_key, key) == 0 then return 'too_many_notes' end
-end
-
 -- Writes a note; returns its entry of the reply, without schema inputs.
 local function write(run, note)
-  local item_id, key, verification = note[1], note[2], note[7]
-  local reason = problem(run, item_id, key)
+  local item_id, verification = note[1], note[7]
+  local id, reason = notes.write(run, note)
   if reason then return {reason, '', item_id, 0, false, ''} end
-  local id = notes.store(run, note)
-  item_events.emit_of(run, 'note', item_id, 'n', key)
   return {'', id, item_id, items.load(run, item_id).role, false, verification}
 end
 

@@ -41,7 +41,7 @@ def given(transitions: Sequence[Transition]) -> list[Given | None]:
     total = 0
     for number, transition in enumerate(transitions):
         result = None
-        if transition.result is not None and (result := _result(transition.result, f"transitions[{number}].result")):
+        if transition.result is not None and (result := result_of(transition.result, f"transitions[{number}].result")):
             total += size(result.text)
         results.append(result)
     if total > MAX_RESULTS:
@@ -49,7 +49,8 @@ def given(transitions: Sequence[Transition]) -> list[Given | None]:
     return results
 
 
-def _result(value: Any, field: str) -> Given | None:
+def result_of(value: Any, field: str) -> Given | None:
+    """One result, as ``given`` has it; the value is not None."""
     plain = isinstance(value, str)
     text = not_blank(value) if plain else _encode(value).decode()
     if size(text) > MAX_RESULT:

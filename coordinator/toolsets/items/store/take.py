@@ -1,21 +1,27 @@
-"""What a worker does between two items, in one step: complete one, claim the next, start it."""
+"""What a worker does with its items, each in one step: complete one, claim the next and start it; report on it."""
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from coordinator.store import Script, ScriptFailure
-from coordinator.store.idempotency import IdempotencyKey
+from coordinator.store.idempotency import NO_KEY, IdempotencyKey, idempotency_key
 from coordinator.toolsets.items.rules.ids import no_such_item
+from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, pack
-from coordinator.toolsets.items.store.claims import Claimed, ClaimStore
+from coordinator.toolsets.items.store.claims import Claimed, ClaimReply, ClaimStore
+from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.transitions import Advanced, TransitionStore
 
 _QUEUE = 0
+_INCLUDED = "inr"
+PLACED = -1
+"""``renew_ms`` for a claim that this very call has placed."""
 
 
 class Taken(msgspec.Struct, array_like=True):
@@ -25,12 +31,43 @@ class Taken(msgspec.Struct, array_like=True):
     completion: Advanced | Literal[False]
     """Of the item that was finished."""
     claim: Claimed | Literal[False]
-    """False: the completion was refused. Else its outcome is ``success`` or ``no_match``."""
+    """False: the completion was refused. Else its outcome is ``success``, ``no_match`` or ``agent_draining``; of
+    ``begin`` also ``held`` or ``more``."""
     start: Advanced | Literal[False]
     """Of the item that was claimed."""
+    included: Included | Literal[False] = False
+    filled: Filled | Literal[False] = False
+    """What decides which notes the item needs."""
+    drained: str = ""
+    """The name under which an agent that holds an item is drained."""
+
+
+class Reported(msgspec.Struct, array_like=True):
+    """Reply of ``report_work.lua``."""
+
+    outcome: str
+    id: str
+    role: int
+    refused: Advanced | str | Literal[False]
+    """The transition that was refused; or how the work on the item has been ended before."""
+    filled: Filled | Literal[False]
+    """What decides which notes the item needs, as long as the agent holds it."""
+    key: str | Literal[False]
+    """Of the note that was written; or who holds the item."""
 
 
 _TAKE = Script(LIBRARY, "take_next", Taken, rest=SETTLE)
+_REPORT = Script(LIBRARY, "report_work", Reported, rest=SETTLE)
+
+
+def waiting_key(agent: str) -> IdempotencyKey:
+    """The request under which an agent waits for its next item. It has only one, so a repeated call waits with it."""
+    return idempotency_key(agent, "work", "work_next")
+
+
+def _ends(agent: str) -> str:
+    """Where it is recorded how an agent has ended its work on items."""
+    return idempotency_key(agent, "ended", "work").key
 
 
 class TakeStore(ClaimStore, TransitionStore):
@@ -61,7 +98,7 @@ class TakeStore(ClaimStore, TransitionStore):
         done = pack(finished) if finished else ""
         try:
             taken = await self._change_by_schema(
-                _TAKE, project, request.slice(0), *agent, ttl_ms, pack(selector), done, pack(author)
+                _TAKE, project, request.slice(0), *agent, ttl_ms, pack(selector), done, pack(author), "", ""
             )
         except ScriptFailure as failure:
             if failure.code != "NOT_FOUND":
@@ -74,3 +111,58 @@ class TakeStore(ClaimStore, TransitionStore):
             start = (taken.claim.item, "start", agent.id, *author, "", taken.claim.fence)
             (taken.start,) = await self.advance(project, request.slice(2), [start])
         return taken
+
+    async def begin(
+        self,
+        project: str,
+        agent: Claimant,
+        ttl_ms: int,
+        selector: Selector,
+        author: tuple[str, str],
+        renew_ms: int,
+        process: str = "",
+    ) -> Taken:
+        """The item that an agent holds; if it holds none, the best one for a selector, claimed. Either is started.
+
+        Args:
+            renew_ms: for how long a claim that it has is renewed; 0: as before. ``PLACED``: it is not.
+            process: whose client may hang up, so that the item is given back; '': the answer counts as delivered.
+
+        Raises:
+            ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor.
+        """
+        key = waiting_key(agent.id)
+        waiting = pack((key.key, key.fingerprint, process, renew_ms, _ends(agent.id)))
+        try:
+            return await self._change_by_schema(
+                _TAKE, project, NO_KEY, *agent, ttl_ms, pack(selector), "", pack(author), _INCLUDED, waiting
+            )
+        except ScriptFailure as failure:
+            if failure.code != "NOT_FOUND":
+                raise
+            raise no_such_item(f"{failure.detail}Id") from None
+
+    def search(
+        self,
+        project: str,
+        agent: Claimant,
+        ttl_ms: int,
+        selector: Selector,
+        wait_ms: int = 0,
+        only: bool = True,
+        process: str = "",
+    ) -> Coroutine[Any, Any, ClaimReply]:
+        """Claims, or waits, where ``begin`` has found nothing at once. What it claims has to be begun then."""
+        return self.claim_next(project, waiting_key(agent.id), agent, ttl_ms, selector, (), wait_ms, only, process)
+
+    async def report(
+        self, project: str, agent: str, item: str, author: tuple[str, str], kind: str, said: Sequence[object]
+    ) -> Reported:
+        """Takes what an agent reports of its item ('': the one that it has), under its claim.
+
+        Args:
+            kind: note, done, failed, handed_back or ask.
+            said: what ``report_work.lua`` says.
+        """
+        words = item, _ends(agent), pack(author), kind, pack(said)
+        return await self._change_by_schema(_REPORT, project, NO_KEY, agent, *words)

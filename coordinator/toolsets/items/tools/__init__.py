@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 from coordinator.settings import Settings
 from coordinator.toolsets.items.contract.examples import EXAMPLES
@@ -64,17 +65,32 @@ ORDER = (
 """The tools in the order in which they are listed."""
 
 
-def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
-    """The items toolset over one process's services; without ``schemas``, those of the settings."""
+class Rooms(NamedTuple):
+    """What one process keeps for all tools that claim items, also for those of the toolset worker."""
+
+    schemas: SchemaSource
+    claims: ClaimStore
+    parking: Parking
+    expiring: Expiring
+
+
+def rooms_of(services: Services, schemas: SchemaSource | None = None) -> Rooms:
+    """The rooms of one process; without ``schemas``, those of the settings."""
     source = schemas or SchemaSource(schema_config(services.settings))
+    claim_store = ClaimStore(services.store, services.settings, source)
+    return Rooms(
+        source, claim_store, Parking(services.store, claim_store), Expiring(services.store, claim_store.expire)
+    )
+
+
+def toolset(services: Services, rooms: Rooms | None = None) -> Toolset:
+    """The items toolset over one process's services; ``rooms``: if others share them."""
+    source, claim_store, parking, expiring = rooms or rooms_of(services)
     shared = (services.store, services.settings, source)
 
     def configure(settings: Settings) -> None:
         source.current = schema_config(settings)
 
-    claim_store = ClaimStore(*shared)
-    parking = Parking(services.store, claim_store)
-    expiring = Expiring(services.store, claim_store.expire)
     waiting = WaitingReads(services)
 
     async def hold(held: bool) -> None:

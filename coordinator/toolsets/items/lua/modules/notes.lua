@@ -7,13 +7,15 @@
 local batch = require 'batch'
 local clock = require 'clock'
 local item_events = require 'item_events'
+local items = require 'items'
 
 local notes = {}
 
 local RESULT = 'result'
+local NOTES_MAX = 500 -- per item: they are deleted and listed with it
 
 -- Stores a note {item, key, role letter, body, filled, actor, verification, id for a new one}; returns its id.
-function notes.store(run, note)
+local function store(run, note)
   local item_id, key, role, body, filled, actor, verification, fresh = unpack(note)
   local entry = redis.call('HGET', run.keys.notes .. item_id, key)
   local id = entry and string.sub(entry, 1, 32) or fresh
@@ -28,6 +30,24 @@ function notes.store(run, note)
   return id
 end
 
+-- Why a note cannot be written, or nil.
+local function problem(run, item_id, key)
+  if not items.load(run, item_id) then return items.absence_reason(item_id) end
+  local notes_key = run.keys.notes .. item_id
+  local full = redis.call('HLEN', notes_key) >= NOTES_MAX
+  if full and redis.call('HEXISTS', notes_key, key) == 0 then return 'too_many_notes' end
+end
+
+-- Stores a note, with its event. Returns its id; or nil, and why it cannot be written.
+function notes.write(run, note)
+  local item_id, key = note[1], note[2]
+  local reason = problem(run, item_id, key)
+  if reason then return nil, reason end
+  local id = store(run, note)
+  item_events.emit_of(run, 'note', item_id, 'n', key)
+  return id
+end
+
 -- Stores an item's result {text, '' or 'json', id for a new note}; the event of the transition tells of it.
 function notes.store_result(run, item_id, role, result, author)
   local text, format, id = unpack(result)
@@ -37,7 +57,7 @@ function notes.store_result(run, item_id, role, result, author)
       'a', author.actor, 'v', author.verification, 'f', format
     )
   else
-    id = notes.store(run, {item_id, RESULT, role, text, true, author.actor, author.verification, id})
+    id = store(run, {item_id, RESULT, role, text, true, author.actor, author.verification, id})
     redis.call('HSET', run.keys.note .. id, 'f', format)
   end
 end

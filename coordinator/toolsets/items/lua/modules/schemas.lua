@@ -4,6 +4,8 @@
 local classes = require 'classes'
 local notes = require 'notes'
 
+local QUEUE, WORK, TERMINAL, BLOCKED = classes.QUEUE, classes.WORK, classes.TERMINAL, classes.BLOCKED
+
 local schemas = {}
 
 local MANUAL, PERMANENT, AUTO_REOPEN = 'M', 'P', 'R' -- lifecycles other than the default, 'A'
@@ -75,11 +77,13 @@ function schemas.missing_notes(run, item, schema, role, given)
   return missing, phases
 end
 
--- The phase of the note under a key in a schema (nil for none), or nil.
-function schemas.phase_of(schema, key)
+-- The letter of the phase of the note under a key: that of its schema (nil for none), else that of the item's role.
+function schemas.phase_of(schema, item, key)
   for _, note in ipairs(schema and schema.notes or {}) do
-    if note[1] == key then return note[2] end
+    if note[1] == key then return string.sub(note[2], 1, 1) end
   end
+  local role = item.role == BLOCKED and tonumber(item.pr or QUEUE) or item.role
+  return string.sub(classes.role_name(role == TERMINAL and WORK or role), 1, 1)
 end
 
 -- Whether an item of the schema (nil for none) follows its children to terminal.

@@ -7,7 +7,7 @@ local notes = require 'notes'
 local schemas = require 'schemas'
 local transitions = require 'transitions'
 
-local BLOCKED, QUEUE, TERMINAL = classes.BLOCKED, classes.QUEUE, classes.TERMINAL
+local BLOCKED, TERMINAL = classes.BLOCKED, classes.TERMINAL
 
 local triggers = {}
 
@@ -27,11 +27,9 @@ local function waits_for_blockers(run, item)
   return refusal(run, item, 'dependencies', graph.unsatisfied_blockers(run, item))
 end
 
--- Stores the result of an item that is about to end, as a note of the phase that its schema says, else of its role.
+-- Stores the result that comes with a transition, as a note of the phase that its schema says, else of its role.
 local function store_result(run, item, schema, result, author)
-  local role = item.role == BLOCKED and tonumber(item.pr or QUEUE) or item.role
-  local phase = schemas.phase_of(schema, notes.RESULT) or classes.role_name(role)
-  notes.store_result(run, item.id, string.sub(phase, 1, 1), result, author)
+  notes.store_result(run, item.id, schemas.phase_of(schema, item, notes.RESULT), result, author)
   author.note = notes.RESULT
 end
 
@@ -51,7 +49,7 @@ local function apply(run, item, trigger, author, result)
   local schema = schemas.of(run, item)
   local to, problem = transitions.target_role(item, trigger, schema)
   if not to then return refusal(run, item, problem) end
-  if result and to ~= TERMINAL then return refusal(run, item, 'result', {to}) end
+  if result and to ~= TERMINAL and not result[4] then return refusal(run, item, 'result', {to}) end
   local from = item.role
   local forward = from ~= BLOCKED and to ~= BLOCKED and to > from
   if forward and trigger ~= 'cancel' and item.nb then return waits_for_blockers(run, item) end
@@ -70,7 +68,7 @@ end
 
 -- Applies a trigger to an item, with all consequences, or returns why not. `actor` = the trusted id of the caller's
 -- actor, '' for nobody; `actor_json`, `verification`, `summary` = recorded; `fence` = 0: none; `result` = what
--- notes.store_result takes, nil: none.
+-- notes.store_result takes, nil: none; its fourth element: whether it may also come with a transition to review.
 -- Returns {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, verification, blocked again};
 -- for a rejection, its detail in place of the cascades (advance_item.lua).
 function triggers.advance(run, id, trigger, actor, actor_json, verification, summary, fence, result)

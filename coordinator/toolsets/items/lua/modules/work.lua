@@ -1,0 +1,33 @@
+-- What an agent works on: the item that it holds and has not finished.
+local agents = require 'agents'
+local claims = require 'claims'
+local classes = require 'classes'
+local items = require 'items'
+local triggers = require 'triggers'
+
+local QUEUE, REVIEW, TERMINAL = classes.QUEUE, classes.REVIEW, classes.TERMINAL
+
+local work = {}
+
+-- The item whose live claim an agent has, unless it has ended or the agent has passed it on to review; else nil.
+function work.held(run, agent)
+  local id = agents.item_of(run, agent)
+  local item = id and items.load(run, id)
+  if not item or item.holder ~= agent or not claims.is_live(run, item) or item.role == TERMINAL then return nil end
+  if item.role == REVIEW and not classes.is_left(item, REVIEW) then return nil end
+  return item
+end
+
+-- Renews a live claim, for as long as before or, if that is not 0, for `ttl_ms`.
+function work.renew(run, item, ttl_ms)
+  claims.renew(run, item, ttl_ms > 0 and ttl_ms or item.expires - item.claimed_at)
+end
+
+-- Starts an item that was not begun under its claim. Returns the entry of the start as advance_item has it; false if
+-- there is nothing to start. `author` = {actor, verification}.
+function work.begin(run, item, agent, author)
+  if item.role ~= QUEUE and tonumber(item.tk) ~= item.fence then return false end
+  return triggers.advance(run, item.id, 'start', agent, author[1], author[2], '', item.fence)
+end
+
+return work

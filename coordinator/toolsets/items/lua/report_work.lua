@@ -1,0 +1,108 @@
+--[[
+purpose:   Takes what a worker reports of its item: a note, its end, that it failed, a question.
+guarantee: In one step, under the worker's claim, which is renewed or ends. An end is recorded for worker and item until
+           the worker claims that again, so a repeated report has no second effect. The claim of a worker that reports
+           after it has expired is placed again, if nobody else has claimed the item.
+args:      request run.events_max run.attempts run.config run.labels agent id ends author kind said
+           the request has no record; id = '' for the item that the agent claimed last; ends = where the ends of its
+           work are recorded; author = packed {actor, verification}; kind = note, done, failed, handed_back or ask;
+           said = packed {id for a new note, text; then of a note its key, of what is done the format of the text
+           (false: no text) and a summary, of a question its beginning}
+reply:     {outcome, id, role, entry of a refused transition or false, schema inputs of an item that the agent still
+           holds or false, key of the note or false}; outcome done, refused, too_many_notes, repeated (it was reported
+           before), ended (otherwise: the entry is the kind of that report), other (an agent, in place of the key, holds
+           it), none (the agent has no item, or no claim on this one), or as for an item that does not exist
+errors:    CONFIG_UNKNOWN UNSETTLED
+writes:    item text ranked beneath owed leases agents agent_attempts holds lapsed abandoned retries quarantined notes
+           note request events transitions waiting wanted queue waiter messages
+--]]
+local agents = require 'agents'
+local change = require 'change'
+local claims = require 'claims'
+local classes = require 'classes'
+local items = require 'items'
+local notes = require 'notes'
+local schemas = require 'schemas'
+local triggers = require 'triggers'
+local work = require 'work'
+
+local TERMINAL = classes.TERMINAL
+
+-- Writes a note of the worker. Returns its key; or nil, and why it cannot be written.
+local function write(run, item, author, key, said)
+  local phase = schemas.phase_of(schemas.of(run, item), item, key)
+  local id, reason = notes.write(run, {item.id, key, phase, said[2], said[2] ~= '', author[1], author[2], said[1]})
+  return id and key, reason
+end
+
+-- What each report does, beside its effect on the claim. Returns the key of its note, or nil; why it cannot be written,
+-- or nil; the entry of its transition, or nil.
+local reports = {}
+
+function reports.note(run, item, _, author, said)
+  return write(run, item, author, said[3], said)
+end
+
+function reports.failed() end
+
+function reports.handed_back(run, item, _, author, said)
+  if said[2] ~= '' then return write(run, item, author, 'handed-back', said) end
+end
+
+function reports.done(run, item, agent, author, said)
+  local text, format, summary = said[2], said[3], said[4]
+  if item.role == TERMINAL then -- it has followed its children
+    if format then return write(run, item, author, notes.RESULT, said) end
+    return
+  end
+  local start, schema = work.begin(run, item, agent, author), schemas.of(run, item)
+  if start and start[2] ~= '' then return nil, nil, start end
+  local trigger, result = schema and schema.review and 'start' or 'complete', format and {text, format, said[1], true}
+  return nil, nil, triggers.advance(run, item.id, trigger, agent, author[1], author[2], summary, 0, result or nil)
+end
+
+function reports.ask(run, item, agent, author, said)
+  local number = 1
+  while redis.call('HEXISTS', run.keys.notes .. item.id, 'question-' .. number) == 1 do number = number + 1 end
+  local key, problem = write(run, item, author, 'question-' .. number, said)
+  if problem then return nil, problem end
+  return key, nil, triggers.advance(run, item.id, 'block', agent, author[1], author[2], said[3], 0)
+end
+
+-- The answer to a worker without a claim on the item: how it has ended its work, if it has lately.
+local function without_claim(run, item, id, ends, kind)
+  local ended = redis.call('GET', ends .. id)
+  if ended then
+    local by, role, key = unpack(cmsgpack.unpack(ended))
+    return {by == kind and 'repeated' or 'ended', id, role, by ~= kind and by, false, key}
+  end
+  if id ~= '' and not item then return {items.absence_reason(id), id, 0, false, false, false} end
+  local other = item and claims.is_live(run, item) and item.holder
+  return {other and 'other' or 'none', id, item and item.role or 0, false, false, other or false}
+end
+
+return function(run, request, agent, id, ends, author, kind, said)
+  local signed, words, last = cmsgpack.unpack(author), cmsgpack.unpack(said), run.keys.request .. ends
+  return change(run, request, function()
+    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+    if id == '' then id = agents.item_of(run, agent) or redis.call('GET', last) or '' end
+    local item = items.load(run, id)
+    if not item or item.holder ~= agent then return without_claim(run, item, id, last, kind) end
+    local ttl_ms, lets_go = item.expires - item.claimed_at, kind == 'failed' or kind == 'handed_back'
+    local lapsed = not claims.is_live(run, item)
+    if lapsed then claims.notice_expiry(run, item) end
+    if lapsed and not lets_go then claims.acquire(run, item, agent, ttl_ms) end
+    local key, problem, entry = reports[kind](run, item, agent, signed, words)
+    local refused = problem or entry and entry[2] ~= '' and 'refused'
+    if refused or kind == 'note' then
+      if not lapsed then claims.renew(run, item, ttl_ms) end
+      if not refused then work.begin(run, item, agent, signed) end
+      local inputs = notes.schema_inputs(run, item)
+      return {refused or 'done', id, item.role, refused and entry or false, inputs, key or false}
+    end
+    claims.release(run, item, lets_go and not lapsed and kind or '', kind == 'failed' and words[2] or '')
+    redis.call('PSETEX', last .. id, request.keep_ms, cmsgpack.pack({kind, item.role, key or false}))
+    redis.call('PSETEX', last, request.keep_ms, id)
+    return {'done', id, item.role, false, false, key or false}
+  end)
+end

@@ -1,0 +1,78 @@
+"""The tools of the worker toolset."""
+
+from __future__ import annotations
+
+from coordinator.toolsets.items.store.take import TakeStore
+from coordinator.toolsets.items.tools import Rooms, rooms_of
+from coordinator.toolsets.tool import RESULT_CHARS, Criticality, Services, Tool, Toolset
+from coordinator.toolsets.worker.contract.examples import EXAMPLES
+from coordinator.toolsets.worker.contract.work import (
+    WorkAsk,
+    WorkDone,
+    WorkEnded,
+    WorkFailed,
+    WorkNext,
+    WorkNextResult,
+    WorkNote,
+    WorkNoteResult,
+)
+from coordinator.toolsets.worker.tools.next import Next
+from coordinator.toolsets.worker.tools.reports import Reports
+
+INSTRUCTIONS = (
+    "You work on items of a backlog that a fleet of agents shares. Loop: work_next waits for an item and starts it; do "
+    "what it asks for; work_done ends it; work_next again. If outcome is none, call work_next again; if it is stop, "
+    "end. Write what others need with work_note, first of all the notes in notesNeeded. If you cannot finish, call "
+    "work_failed; if somebody has to decide first, work_ask, then work_next: the answer comes with the item to whoever "
+    "takes it. An item is yours for 15 minutes after each call about it: during longer work, write a note now and "
+    "then. After a lost answer, repeat the call."
+)
+_NEXT = (
+    "Take an item to work on: the one that you still hold, else the best one that is ready or that another agent has "
+    "left in the middle. It is started, and yours until claimExpiresAt. Comes with what to do, notes, the results of "
+    "the items it waited for, and questions with their answers. Waits up to waitMs if there is none."
+)
+_NOTE = (
+    "Write a note of your item: one that it needs (notesNeeded), or what the next agent would want to know. Keeps the "
+    "item yours."
+)
+_DONE = (
+    "Your item is done. It goes on to review where its type has that, else it ends, and what waits for it can begin."
+)
+_FAILED = "Give your item back, so that another agent can try. Counts as a failed attempt, unless handBack."
+_ASK = (
+    "Ask what you cannot decide. Your item is blocked until somebody answers, and no longer yours; the answer comes "
+    "with it to whoever takes it then. Call work_next for another one."
+)
+
+
+def toolset(services: Services, rooms: Rooms | None = None) -> Toolset:
+    """The worker toolset over one process's services; ``rooms`` are those of its items toolset."""
+    shared = rooms or rooms_of(services)
+    store = TakeStore(services.store, services.settings, shared.schemas)
+    taking, reporting, steady = Next(store, shared, services), Reports(store, services), shared.schemas.steady
+    reports = (
+        ("work_note", _NOTE, WorkNote, WorkNoteResult, reporting.work_note),
+        ("work_done", _DONE, WorkDone, WorkEnded, reporting.work_done),
+        ("work_failed", _FAILED, WorkFailed, WorkEnded, reporting.work_failed),
+        ("work_ask", _ASK, WorkAsk, WorkEnded, reporting.work_ask),
+    )
+    tools = (
+        Tool(
+            "work_next",
+            _NEXT,
+            WorkNext,
+            (WorkNextResult,),
+            steady(taking.work_next),
+            waits=lambda args: args.wait_ms > 0,
+            wait_ms=lambda args: args.wait_ms,
+            parks=True,
+            result_chars=RESULT_CHARS,
+        ),
+        *(
+            # They also keep the claim, or end it: without them, work is lost and done again.
+            Tool(name, text, arguments, (result,), steady(handler), idempotent=True, criticality=Criticality.CRITICAL)
+            for name, text, arguments, result, handler in reports
+        ),
+    )
+    return Toolset("worker", "Work", INSTRUCTIONS, tools, part_of="items", examples=EXAMPLES)

@@ -1,0 +1,168 @@
+"""work_next: the item that an agent holds, else the best one, claimed and started."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from msgspec import UNSET
+
+from coordinator.metrics import recorder
+from coordinator.toolsets.actor import attribution
+from coordinator.toolsets.items.contract.claims import HeldBack, Selector
+from coordinator.toolsets.items.rules import selection
+from coordinator.toolsets.items.rules.items import capabilities, not_blank
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.store.agents import Claimant, claimant
+from coordinator.toolsets.items.store.claims import Claimed, ClaimReply
+from coordinator.toolsets.items.store.take import PLACED, Taken, TakeStore, waiting_key
+from coordinator.toolsets.items.tools import Rooms
+from coordinator.toolsets.items.tools.included import rendered
+from coordinator.toolsets.timestamp import iso
+from coordinator.toolsets.tool import Call, Services
+from coordinator.toolsets.worker.contract.work import TTL_SECONDS, WorkNext, WorkNextResult
+from coordinator.toolsets.worker.tools.agents import agent_of
+from coordinator.toolsets.worker.tools.refusals import why_not_started
+from coordinator.toolsets.worker.tools.shown import add_parts, needed_notes
+
+_INCLUDED = "inr"
+
+
+class _Asked(NamedTuple):
+    """What a call asks for, as the store takes it."""
+
+    agent: Claimant
+    author: tuple[str, str]
+    selector: selection.Selector
+    ttl_ms: int
+    renew_ms: int
+
+
+class Next:
+    """The handler of ``work_next``."""
+
+    def __init__(self, store: TakeStore, rooms: Rooms, services: Services) -> None:
+        self._store = store
+        self._rooms = rooms
+        self._services = services
+        self._longest_ms = services.settings.longest_wait_ms
+        self._metrics = recorder()
+
+    async def work_next(self, call: Call, args: WorkNext) -> WorkNextResult:
+        """The item that the agent holds, else the best one; waits for one."""
+        asked = await self._asked(call, args)
+        if args.wait_ms:
+            claim, taken = await self._waited(call, asked, min(args.wait_ms, self._longest_ms))
+        else:
+            claim, taken = await self._at_once(call, asked)
+        if taken is None or not taken.included:
+            return _without_item(claim)
+        self._rooms.expiring.expect(call.project, claim.expires)
+        return self._shown(taken, claim)
+
+    async def _asked(self, call: Call, args: WorkNext) -> _Asked:
+        able = None if args.capabilities is None else capabilities(args.capabilities, "capabilities")
+        filters = Selector(tags=args.tags, type=args.type, parent_id=args.parent_id)
+        who = await agent_of(call, self._services.resolve_actor)
+        above = not_blank(args.parent_id)
+        parent = await self._store.resolve_one(call.project, above, "parentId") if above else ""
+        by = attribution(who)
+        return _Asked(
+            claimant(who, able),
+            (by.actor, by.verification),
+            selection.selector(filters, parent, "", any_role=True),
+            (args.ttl_seconds or TTL_SECONDS) * 1000,
+            (args.ttl_seconds or 0) * 1000,
+        )
+
+    async def _at_once(self, call: Call, asked: _Asked) -> tuple[Claimed, Taken | None]:
+        """The claim, and what the agent works on then; None: on nothing."""
+        taken = await self._begin(call, asked, asked.renew_ms)
+        claim = _claim_of(taken)
+        if claim.outcome != "more":
+            self._count(claim)
+            return claim, taken
+        claim = (await self._store.search(call.project, *_search(asked))).claims[0]
+        self._count(claim)
+        return await self._placed(call, asked, claim)
+
+    async def _waited(self, call: Call, asked: _Asked, wait_ms: int) -> tuple[Claimed, Taken | None]:
+        """As ``_at_once``; waits for an item if there is none."""
+        parking, record = self._rooms.parking, waiting_key(asked.agent.id)
+        begun: Taken | None = None
+
+        async def run(left_ms: int, only: bool) -> ClaimReply:
+            nonlocal begun
+            begun = await self._begin(call, asked, asked.renew_ms, parking.process)
+            claim = _claim_of(begun)
+            if claim.outcome != "more":
+                return ClaimReply(begun.now, [claim], [])
+            begun = None
+            return await self._store.search(call.project, *_search(asked), left_ms, only, parking.process)
+
+        reply = await parking.claim(call, record, run, wait_ms)
+        claim = reply.claims[0]
+        if not record.replayed:
+            self._count(claim)
+        if begun is not None:
+            return claim, begun
+        return await self._placed(call, asked, claim)
+
+    async def _placed(self, call: Call, asked: _Asked, claim: Claimed) -> tuple[Claimed, Taken | None]:
+        """Begins the item of a claim that was placed in a step before."""
+        if claim.outcome != "success":
+            return claim, None
+        taken = await self._begin(call, asked, PLACED)
+        now = _claim_of(taken)
+        if now.outcome == "held" and now.item == claim.item:
+            return claim, taken
+        return now, taken
+
+    async def _begin(self, call: Call, asked: _Asked, renew_ms: int, process: str = "") -> Taken:
+        return await self._store.begin(
+            call.project, asked.agent, asked.ttl_ms, asked.selector, asked.author, renew_ms, process
+        )
+
+    def _count(self, claim: Claimed) -> None:
+        if claim.outcome != "held":
+            self._metrics.claim(claim.outcome)
+
+    def _shown(self, taken: Taken, claim: Claimed) -> WorkNextResult:
+        schemas = self._store.schemas.current
+        result = WorkNextResult(outcome="item")
+        if taken.included:
+            add_parts(result, rendered(taken.included, _INCLUDED, schemas))
+        if taken.filled:
+            role = ROLE_NAMES[taken.included.view.role] if taken.included and taken.included.view else "work"
+            result.notes_needed = needed_notes(taken.filled, role, schemas)
+        result.claim_expires_at = iso(claim.expires)
+        result.held = True if claim.outcome == "held" else UNSET
+        result.takeover = True if claim.taken_over else UNSET
+        if taken.start and taken.start.reason:
+            result.problem = why_not_started(taken.start)
+        if taken.drained:
+            result.stop, result.problem = True, _draining(taken.drained)
+        return result
+
+
+def _search(asked: _Asked) -> tuple[Claimant, int, selection.Selector]:
+    return asked.agent, asked.ttl_ms, asked.selector
+
+
+def _claim_of(taken: Taken) -> Claimed:
+    """The claim of a call that completes nothing, so that nothing of it can be refused."""
+    return cast("Claimed", taken.claim)
+
+
+def _without_item(claim: Claimed) -> WorkNextResult:
+    if claim.outcome == "agent_draining":
+        return WorkNextResult(outcome="stop", problem=_draining(claim.item))
+    apart, in_backoff = claim.first_claimed_at, claim.fence
+    return WorkNextResult(
+        outcome="none",
+        held_back=HeldBack(capabilities=apart, backoff=in_backoff) if apart or in_backoff else UNSET,
+        retry_after_ms=claim.expires or UNSET,
+    )
+
+
+def _draining(name: str) -> str:
+    return f"an operator drains {name!r}: this agent gets no further items until that is ended"

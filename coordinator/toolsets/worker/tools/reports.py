@@ -1,0 +1,94 @@
+"""work_note, work_done, work_failed and work_ask: what an agent reports of the item that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UNSET
+
+from coordinator.errors import invalid
+from coordinator.toolsets.actor import Trusted, attribution
+from coordinator.toolsets.items.rules.ids import dashed, new_id
+from coordinator.toolsets.items.rules.items import MAX_NOTE_KEY, MAX_SUMMARY, long_text, not_blank, short_text
+from coordinator.toolsets.items.rules.results import result_of
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.store.take import Reported, TakeStore
+from coordinator.toolsets.tool import Call, Services
+from coordinator.toolsets.worker.contract.work import (
+    MAX_REASON,
+    WorkAsk,
+    WorkDone,
+    WorkEnded,
+    WorkFailed,
+    WorkNote,
+    WorkNoteResult,
+)
+from coordinator.toolsets.worker.tools.agents import acts_for, agent_of
+from coordinator.toolsets.worker.tools.refusals import refusal
+from coordinator.toolsets.worker.tools.shown import needed_notes
+
+
+class Reports:
+    """The handlers of the tools that report."""
+
+    def __init__(self, store: TakeStore, services: Services) -> None:
+        self._store = store
+        self._services = services
+
+    async def work_note(self, call: Call, args: WorkNote) -> WorkNoteResult:
+        """Writes a note of the item."""
+        key = short_text(args.key, "key", MAX_NOTE_KEY)
+        reply = await self._report(call, args.item_id, "note", (new_id(), long_text(args.body, "body"), key))
+        needed = (
+            needed_notes(reply.filled, ROLE_NAMES[reply.role], self._store.schemas.current) if reply.filled else UNSET
+        )
+        return WorkNoteResult(item_id=dashed(reply.id), key=key, notes_needed=needed)
+
+    async def work_done(self, call: Call, args: WorkDone) -> WorkEnded:
+        """Passes the item on: to review where its type has that, else to its end."""
+        result = None if args.result is None else result_of(args.result, "result")
+        summary = not_blank(args.summary)
+        if len(summary) > MAX_SUMMARY:
+            raise invalid("summary", f"must be at most {MAX_SUMMARY} characters")
+        said = (result.id, result.text, result.format, summary) if result else ("", "", False, summary)
+        return _ended(await self._report(call, args.item_id, "done", said))
+
+    async def work_failed(self, call: Call, args: WorkFailed) -> WorkEnded:
+        """Gives the item back, as failed or not."""
+        reason = short_text(args.reason, "reason", MAX_REASON)
+        kind = "handed_back" if args.hand_back else "failed"
+        return _ended(await self._report(call, args.item_id, kind, (new_id(), reason)))
+
+    async def work_ask(self, call: Call, args: WorkAsk) -> WorkEnded:
+        """Blocks the item until its question is answered."""
+        question = long_text(args.question, "question")
+        if not question:
+            raise invalid("question", "must not be blank")
+        return _ended(await self._report(call, args.item_id, "ask", (new_id(), question, question[:MAX_SUMMARY])))
+
+    async def _report(self, call: Call, named: str | None, kind: str, said: Sequence[object]) -> Reported:
+        """What came of a report. Raises ToolFailure if it was not taken."""
+        who = await agent_of(call, self._services.resolve_actor)
+        given = not_blank(named)
+        item = await self._store.resolve_one(call.project, given, "itemId") if given else ""
+        reply = await self._reported(call, who.id, who, item, kind, said)
+        if reply.outcome == "other" and acts_for(call, who.id, str(reply.key)):
+            reply = await self._reported(call, str(reply.key), who, item, kind, said)
+        if reply.outcome not in ("done", "repeated"):
+            raise refusal(reply, self._store.schemas.current)
+        return reply
+
+    async def _reported(
+        self, call: Call, agent: str, who: Trusted, item: str, kind: str, said: Sequence[object]
+    ) -> Reported:
+        by = attribution(who)
+        return await self._store.report(call.project, agent, item, (by.actor, by.verification), kind, said)
+
+
+def _ended(reply: Reported) -> WorkEnded:
+    return WorkEnded(
+        item_id=dashed(reply.id),
+        role=ROLE_NAMES[reply.role],
+        note=reply.key or UNSET,
+        repeated=True if reply.outcome == "repeated" else UNSET,
+    )

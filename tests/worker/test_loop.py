@@ -1,0 +1,183 @@
+"""What an agent does with items: take, note, finish, fail, ask."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from coordinator.settings import Settings
+from coordinator.settings.attempts import Attempts
+from coordinator.store import Store
+from tests.items.client import LONG_MS
+from tests.items.moments import lapse
+from tests.worker.client import Agent, Tools
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_item_is_taken_started_and_done_in_two_calls(tools: Tools, agent: Agent) -> None:
+    first = await tools.add("Write it", description="All of it.", tags="docs", summary="short")
+    second = await tools.add("Publish it")
+    await tools.link(first, second)
+    got = await agent.next()
+    assert got["item"] == {
+        "id": first, "title": "Write it", "description": "All of it.", "tags": "docs", "summary": "short"
+    }  # fmt: skip
+    assert got.keys() == {"outcome", "item", "claimExpiresAt"}
+    assert (await tools.role(first), await tools.holder(first)) == ("work", "agent-1")
+    assert await agent.done(result={"pages": 3}, summary="written") == {"itemId": first, "role": "terminal"}
+    assert (await tools.role(first), await tools.holder(first)) == ("terminal", "")
+    assert json.loads((await tools.notes(first))["result"]) == {"pages": 3}
+    history = (await tools.get(first))["transitions"]
+    assert [(one["trigger"], one.get("summary"), one["actor"]["id"]) for one in history] == [
+        ("complete", "written", "agent-1"), ("start", None, "agent-1")
+    ]  # fmt: skip
+    got = await agent.next()
+    assert got["results"] == [{"itemId": first, "title": "Write it", "result": {"pages": 3}}]
+    assert got["item"]["id"] == second
+
+
+async def test_an_agent_gets_the_item_again_that_it_holds(tools: Tools, agent: Agent) -> None:
+    item, other = await tools.add(priority="high"), await tools.add()
+    assert await agent.take() == item
+    again = await agent.next(tags="nothing-has-this", ttlSeconds=50_000)
+    assert (again["item"]["id"], again["held"]) == (item, True)
+    await agent.done()
+    assert await agent.take() == other
+
+
+async def test_where_there_is_nothing_to_do_it_says_so(tools: Tools, agent: Agent) -> None:
+    assert await agent.next() == {"outcome": "none", "retryAfterMs": 1000}
+    await tools.add(requires=["gpu"])
+    assert (await agent.next())["heldBack"] == {"capabilities": 1, "backoff": 0}
+    assert (await agent.next(capabilities=["gpu"]))["outcome"] == "item"
+
+
+async def test_selection_is_that_of_items(tools: Tools, agent: Agent) -> None:
+    parent = await tools.add("parent", tags="x")
+    child = await tools.add("child", parentId=parent, type="task", tags="b")
+    assert (await agent.next(tags="c"))["outcome"] == "none"
+    assert (await agent.next(type="epic"))["outcome"] == "none"
+    assert await agent.take(parentId=parent[:8], tags="a,b", type="task") == child
+    await agent.done()
+    failure = await agent.refused("work_next", parentId="0" * 32)
+    assert (failure.code, failure.message) == ("RESOURCE_NOT_FOUND", "parentId: no such item")
+
+
+async def test_each_call_about_an_item_renews_the_claim(tools: Tools, agent: Agent) -> None:
+    item = await tools.add()
+    await agent.take(ttlSeconds=500)
+
+    async def left() -> int:
+        detail = (await tools("get_context", itemId=item))["claimDetail"]
+        return int(detail["claimExpiresAt"] != before)
+
+    before = (await tools("get_context", itemId=item))["claimDetail"]["claimExpiresAt"]
+    await agent.note("progress", "half")
+    assert await left()
+    before = (await tools("get_context", itemId=item))["claimDetail"]["claimExpiresAt"]
+    await agent.next()
+    assert await left()
+
+
+async def test_a_note_replaces_that_of_its_key(tools: Tools, agent: Agent) -> None:
+    item = await tools.add()
+    await agent.take()
+    assert await agent.note("progress", "half") == {"itemId": item, "key": "progress"}
+    await agent.note("progress", "all")
+    assert await tools.notes(item) == {"progress": "all"}
+    assert (await agent.next())["notes"] == [{"key": "progress", "body": "all"}]
+
+
+async def test_a_failed_item_goes_to_the_next_agent_with_what_went_wrong(tools: Tools, agent: Agent) -> None:
+    item = await tools.add()
+    await agent.take()
+    await agent.note("progress", "half")
+    assert await agent.failed("no disk") == {"itemId": item, "role": "work"}
+    got = await tools.worker("agent-2").next()
+    assert (got["item"]["id"], got["takeover"], got["attempt"]) == (item, True, 2)
+    assert got["failures"] == [{"ended": "failed", "detail": "no disk"}]
+    assert got["notes"] == [{"key": "progress", "body": "half"}]
+
+
+async def test_an_item_that_is_handed_back_counts_no_attempt(tools: Tools, agent: Agent) -> None:
+    item = await tools.add()
+    await agent.take()
+    assert await agent.failed("going home", handBack=True) == {"itemId": item, "role": "work", "note": "handed-back"}
+    got = await tools.worker("agent-2").next()
+    assert "attempt" not in got
+    assert got["notes"] == [{"key": "handed-back", "body": "going home"}]
+
+
+async def test_too_many_failures_put_an_item_into_quarantine(store: Store, project: str) -> None:
+    tools = Tools(store, project, Settings(request_deadline_ms=LONG_MS, attempts=Attempts(max=2, backoff_seconds=0)))
+    item, agent = await tools.add(), tools.worker("a")
+    await agent.take()
+    assert (await agent.failed())["role"] == "work"
+    await agent.take()
+    assert await agent.failed() == {"itemId": item, "role": "blocked"}
+    assert (await agent.next())["outcome"] == "none"
+
+
+async def test_a_question_blocks_the_item_until_it_is_answered(tools: Tools, agent: Agent) -> None:
+    item, other = await tools.add(priority="high"), await tools.add()
+    await agent.take()
+    assert await agent.ask("Red or blue?") == {"itemId": item, "role": "blocked", "note": "question-1"}
+    assert await tools.holder(item) == ""
+    assert await agent.take() == other
+    await agent.done()
+    assert (await agent.next())["outcome"] == "none"
+    await tools.answer_question(item, "Blue.")
+    got = await tools.worker("agent-2").next()
+    assert got["questions"] == [{"question": "Red or blue?", "answer": "Blue."}]
+    assert (got["item"]["id"], got["takeover"], "attempt" in got, "notes" in got) == (item, True, False, False)
+    await tools.worker("agent-2").ask("Light or dark?")
+    await tools.answer_question(item, "Dark.", 2)
+    assert (await agent.next())["questions"][1:] == [{"question": "Light or dark?", "answer": "Dark."}]
+    assert (await tools.get(item)).get("attempts") is None
+
+
+async def test_abandoned_work_is_offered_first_and_its_agent_may_come_back(tools: Tools, agent: Agent) -> None:
+    item = await tools.add()
+    await agent.take()
+    await lapse(tools, item, whole=True)
+    assert await agent.note("progress", "late") == {"itemId": item, "key": "progress"}
+    assert await tools.holder(item) == "agent-1"
+    await lapse(tools, item, whole=True)
+    assert (await tools.worker("agent-2").next())["takeover"]
+    for call in (agent.refused("work_done"), agent.refused("work_note", key="k", body="b", itemId=item)):
+        failure = await call
+        assert failure.code == "not_claim_holder"
+
+
+async def test_without_an_item_reports_are_refused(tools: Tools, agent: Agent) -> None:
+    for tool, arguments in (
+        ("work_note", {"key": "k", "body": "b"}),
+        ("work_done", {}),
+        ("work_failed", {"reason": "r"}),
+        ("work_ask", {"question": "q"}),
+    ):
+        failure = await agent.refused(tool, **arguments)
+        assert (failure.code, failure.message) == ("not_claim_holder", "you hold no item: call work_next")
+    item = await tools.add()
+    assert (await agent.refused("work_done", itemId=item)).code == "not_claim_holder"
+    assert (await agent.refused("work_done", itemId="0" * 32)).code == "RESOURCE_NOT_FOUND"
+    assert (await agent.refused("work_done", itemId="xyz")).code == "VALIDATION_ERROR"
+
+
+async def test_no_capabilities_are_others_than_none_named(tools: Tools, agent: Agent) -> None:
+    item = await tools.add(requires=["gpu"])
+    await agent.next(capabilities=["gpu", "python"], tags="none")
+    assert (await agent.next(capabilities=[]))["outcome"] == "none"
+    assert (await agent.next())["outcome"] == "none"
+    assert await agent.take(capabilities=["gpu"]) == item
+
+
+async def test_an_empty_list_is_a_result(tools: Tools, agent: Agent) -> None:
+    one, other = await tools.add_many(2)
+    await agent.take()
+    await agent.done(result=[])
+    await agent.take()
+    await agent.done()
+    assert (await tools.notes(one), await tools.notes(other)) == ({"result": "[]"}, {})
