@@ -20,12 +20,11 @@ from coordinator.toolsets.worker.tools.next import Next
 from coordinator.toolsets.worker.tools.reports import Reports
 
 INSTRUCTIONS = (
-    "You work on items of a backlog that a fleet of agents shares. Loop: work_next waits for an item and starts it; do "
-    "what it asks for; work_done ends it; work_next again. If outcome is none, call work_next again; if it is stop, "
-    "end. Write what others need with work_note, first of all the notes in notesNeeded. If you cannot finish, call "
-    "work_failed; if somebody has to decide first, work_ask, then work_next: the answer comes with the item to whoever "
-    "takes it. An item is yours for 15 minutes after each call about it: during longer work, write a note now and "
-    "then. After a lost answer, repeat the call."
+    "You work on a backlog that a fleet of agents shares. Loop: work_next (none: call it again; stop: end), do what "
+    "the item asks for, work_done, work_next. Write the notes in notesNeeded, and what the next agent would need, "
+    "with work_note. If you cannot finish: work_failed. If somebody has to decide first: work_ask, then work_next; "
+    "the answer comes with the item. An item is yours for 15 minutes after each call about it. After a lost answer, "
+    "repeat the call."
 )
 _NEXT = (
     "Take an item to work on: the one that you still hold, else the best one that is ready or that another agent has "
