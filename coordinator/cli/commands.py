@@ -73,6 +73,15 @@ COMMANDS: dict[str, Command] = {
             "fleet run --worktree . --verify 'make test' -- claude --permission-mode auto",
         ),
     ),
+    "run gc": Command(
+        "coordinator.cli.run_gc:gc",
+        """Remove worktrees and branches of attempts, and say why others are kept.
+
+        A worktree goes if no file or commit in it would be lost, and nobody works in it; a branch, if its base has its
+        work: merged, cherry-picked or squashed. With --salvage, what is not committed is put on a ref first.
+        """,
+        ("fleet run gc --dry-run", "fleet run gc --worktree . --salvage --disposable 'dist/'"),
+    ),
     "stdio": Command(
         "coordinator.cli.stdio:stdio",
         """Speak MCP on stdin and stdout, for one local agent.

@@ -106,3 +106,4 @@ def say(line: str) -> None:
 
 app = App(name="run", help_format="plaintext", **COMMANDS["run"].page)
 app.default(run)
+app.command("coordinator.cli.run_gc:gc", name="gc", **COMMANDS["run gc"].page)

@@ -14,7 +14,7 @@ from cyclopts import Group, Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import check_range
-from coordinator.runner.environment import NAME
+from coordinator.runner.environment import NAME, environment_of
 from coordinator.runner.options import PLACES, Options, Selection, unknown_place
 from coordinator.runner.presets import PRESETS, preset_of
 from coordinator.runner.protocols import Workspaces
@@ -33,7 +33,6 @@ _DEFAULTS: Mapping[str, Any] = {
     "max_cost": 0.0,
     "max_time": "0",
     "drain": "30s",
-    "min_free": MIN_FREE / _GIB,
 }
 
 _SELECTION = Group("Which items", sort_key=1)
@@ -122,7 +121,8 @@ class Where:
     before: Annotated[Text, _more("Runs before each attempt; if it fails, so does the attempt.")] = None
     after: Annotated[Text, _more("Runs after the command, before the work is committed.")] = None
     teardown: Annotated[Text, _more("Runs before a workspace is removed.")] = None
-    min_free: Annotated[float | None, _more("GiB that must be free for a workspace. [default: 5]")] = None
+    min_free: Annotated[float | None, _more("GiB that must be free for a workspace. [default: 5 for worktrees]")] = None
+    disposable: Annotated[tuple[str, ...], _more("Ignored files of worktrees that are not worth keeping.")] = ()
     state_dir: Annotated[Text, _more("Directory for logs and worktrees. Default: in the user's state directory.")] = (
         None
     )
@@ -171,7 +171,7 @@ def options_of(command: tuple[str, ...], flags: Mapping[str, Any]) -> Options:
     check_range("--ttl", times["ttl"], 10, 86_400)
     return Options(
         command=command,
-        state=_state(get("state_dir")),
+        state=state_of(get("state_dir")),
         preset=preset,
         selection=Selection(
             tags=get("tags"),
@@ -203,28 +203,29 @@ def workspaces_of(flags: Mapping[str, Any], options: Options) -> Workspaces:
         CommandFailed: the flags contradict each other.
     """
     chosen = {**_DEFAULTS, **flags}
-    check_range("--min-free", chosen["min_free"], 0, 1 << 30)
-    least = int(chosen["min_free"] * _GIB)
     names = ("setup", "before", "after", "teardown")
     setup, before, after, teardown = (chosen.get(name) or "" for name in names)
     hooks = Hooks(setup, before, after, teardown)
     tree, directory = chosen.get("worktree"), chosen.get("workspace")
+    least = chosen.get("min_free", MIN_FREE / _GIB if tree else 0)
+    check_range("--min-free", least, 0, 1 << 30)
     if tree and directory:
         raise CommandFailed("--worktree and --workspace exclude each other", Exit.USAGE)
     if tree:
         return Worktrees(
-            Path(tree),
+            Path(tree).absolute(),
             options.state,
-            options.environment,
+            environment_of(options.environment, "fleet", options.passed),
             base=chosen.get("base") or "",
             fresh=bool(chosen.get("fresh")),
             salvage=bool(chosen.get("salvage")),
             hooks=hooks,
-            min_free=least,
+            min_free=int(least * _GIB),
+            disposable=chosen.get("disposable", ()),
         )
-    if wrong := next((name for name in ("base", "fresh", "salvage") if chosen.get(name)), None):
+    if wrong := next((name for name in ("base", "fresh", "salvage", "disposable") if chosen.get(name)), None):
         raise CommandFailed(f"--{wrong} needs --worktree", Exit.USAGE)
-    return Directories(directory or ".", hooks, least)
+    return Directories(directory or ".", hooks, int(least * _GIB))
 
 
 def seconds_of(flag: str, text: str) -> float:
@@ -239,7 +240,8 @@ def seconds_of(flag: str, text: str) -> float:
     return seconds
 
 
-def _state(text: Text) -> Path:
+def state_of(text: Text) -> Path:
+    """The directory for logs and worktrees."""
     return (Path(text) if text else platformdirs.user_state_path("fleet-run")).absolute()
 
 

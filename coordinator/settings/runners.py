@@ -51,6 +51,7 @@ class Runner(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
     fresh: bool | None = None
     salvage: bool | None = None
     min_free: Annotated[float, Meta(ge=0)] | None = None
+    disposable: _Names = ()
     workspace: str | None = None
     setup: str | None = None
     before: str | None = None
