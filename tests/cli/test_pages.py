@@ -136,6 +136,8 @@ def test_examples_of_help_pages_work(
     monkeypatch.setenv("FLEET_DATA_DIR", str(fleet.data_dir))
     monkeypatch.setenv("FLEET_CONFIG", "config/gateway.yaml")
     monkeypatch.setenv("FLEET_ITEM_ID", "")
+    for name, text in SOURCES.items():
+        Path(name).write_text(text)
     for line in PREPARED.get(words, ()):
         assert fleet_main(shlex.split(line)[1:]) == Exit.OK, capfd.readouterr().err
     for line in COMMANDS[words].examples:
@@ -182,6 +184,10 @@ def with_items(line: str, words: str) -> str:
         assert fleet_main(["items", "dep", "add", *new]) == Exit.OK
     Path("answer.md").write_text("Yes.")
     return line
+
+
+SOURCES = {"TODO.md": "- [ ] A task\n", "issues.jsonl": '{"id": "a-1", "title": "An issue"}\n'}
+"""Files of the examples of imports."""
 
 
 def added() -> str:

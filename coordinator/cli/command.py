@@ -1,0 +1,25 @@
+"""What is known of a command before it is imported."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Command(NamedTuple):
+    """A command, or a group of commands."""
+
+    target: str
+    """Its import string; empty for a group."""
+    text: str
+    """Its help. The first line is shown in the list of commands, too."""
+    examples: tuple[str, str]
+    """Two command lines, with which its help page begins."""
+
+    @property
+    def page(self) -> dict[str, Any]:
+        """The arguments of ``cyclopts.App`` that make its help page."""
+        paragraphs = self.text.strip().split("\n\n")
+        return {
+            "help": "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs),
+            "help_prologue": "\n".join(("Examples:", *(f"  {line}" for line in self.examples))),
+        }

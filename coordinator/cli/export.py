@@ -1,0 +1,42 @@
+"""``fleet export``: writes the items of a project for other programs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from coordinator.cli.connection import HERE, Connection
+from coordinator.cli.exits import Exit
+from coordinator.interchange.exporting import read_project
+from coordinator.interchange.formats import beads, markdown
+
+_PATIENCE_SECONDS = 60.0
+_MODULES = {"beads": beads, "markdown": markdown}
+
+
+def export(
+    *,
+    format: Annotated[Literal["beads", "markdown"], Parameter(help="What to write.")],
+    source: Annotated[
+        str | None, Parameter(help="The source of imports whose ids are written. Default: the format.")
+    ] = None,
+    at: Connection = HERE,
+) -> int:
+    """Prints the items of a project.
+
+    Raises:
+        CommandFailed: the fleet cannot be reached.
+    """
+    records = at.run(lambda fleet: read_project(fleet, source or format), patience=_PATIENCE_SECONDS)
+    for line in _MODULES[format].write(records):
+        # Text of items goes to a file, but may end at a terminal.
+        print(inert(line))
+    return Exit.OK
+
+
+def inert(line: str) -> str:
+    """A line without control characters; JSON has none."""
+    return (
+        line if line.isprintable() else "".join(one if one.isprintable() or one == "\t" else "\ufffd" for one in line)
+    )

@@ -1,0 +1,144 @@
+"""``fleet import``: makes items of what another tracker has, or restores a project."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from coordinator.cli.connection import HERE, Connection
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.items.arguments import AsJson, item
+from coordinator.cli.items.calls import full_id
+from coordinator.cli.items.completing import ids
+from coordinator.cli.terminal import counted, print_json, printable
+from coordinator.client import Fleet
+from coordinator.interchange.formats import backlog, beads, github, jira, linear, markdown, taskmaster
+from coordinator.interchange.importing import Import, Report, counts
+from coordinator.interchange.mapping import Mapping_, apply_mapping, read_mapping
+from coordinator.interchange.model import ImportProblem, Source
+from coordinator.interchange.shaping import shape
+
+Format = Literal["beads", "github", "taskmaster", "backlog", "markdown", "linear", "jira"]
+_MODULES: dict[str, Any] = {
+    "beads": beads,
+    "github": github,
+    "taskmaster": taskmaster,
+    "backlog": backlog,
+    "markdown": markdown,
+    "linear": linear,
+    "jira": jira,
+}
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
+_PATIENCE_SECONDS = 60.0
+_NAMED = 20
+
+
+def import_(
+    file: Annotated[
+        str, Parameter(help="What to import; '-': stdin. Of backlog, the folder.", allow_leading_hyphen=True)
+    ],
+    *,
+    format: Annotated[Format, Parameter(help="What it is.")],
+    map: Annotated[
+        Path | None, Parameter(help="YAML with what statuses, priorities, types and tags mean here.", name="--map")
+    ] = None,
+    unknown: Annotated[
+        Literal["queue"] | None, Parameter(help="Take unknown statuses for open; else they stop the import.")
+    ] = None,
+    source: Annotated[
+        str | None, Parameter(help="Name of the source, where there are several of a format. Default: the format.")
+    ] = None,
+    parent: Annotated[str | None, Parameter(help="Put everything below this item.", completer=ids)] = None,
+    close_missing: Annotated[
+        bool, Parameter(negative="", help="Cancel items that the source does not have any more.")
+    ] = False,
+    write_ids: Annotated[
+        bool, Parameter(negative="", help="Of markdown: write an identity to each task of FILE first.")
+    ] = False,
+    dry_run: Annotated[bool, Parameter(negative="", help="Change nothing; say what would be done and lost.")] = False,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Imports items, and prints what was done.
+
+    Raises:
+        CommandFailed: the file is malformed, a status is unknown, or the fleet cannot be reached.
+    """
+    name = source or format
+    if not _NAME.fullmatch(name):
+        raise CommandFailed("--source must be 1 to 80 of a-z, 0-9 and . _ -", Exit.USAGE)
+    try:
+        found = _read(format, file, write_ids and not dry_run)
+        apply_mapping(found, _MODULES[format].STATES, read_mapping(map) if map is not None else Mapping_(), unknown)
+        shape(found)
+    except ImportProblem as problem:
+        raise CommandFailed(f"{file}: {problem}" if map is None else str(problem), Exit.USAGE) from None
+
+    async def act(fleet: Fleet) -> Report:
+        below = await full_id(fleet, item(parent)) if parent is not None else None
+        work = Import(fleet, name, parent=below, close_missing=close_missing, dry_run=dry_run, say=_say)
+        try:
+            return await work.run(found.records)
+        except ImportProblem as problem:
+            raise CommandFailed(str(problem)) from None
+
+    report = at.run(act, patience=_PATIENCE_SECONDS)
+    if json:
+        print_json({**msgspec.to_builtins(report), "lost": counts(found.lost), "remarks": found.remarks})
+    else:
+        _print(report, found, dry_run, close_missing)
+    return Exit.FAILED if report.refused else Exit.OK
+
+
+def _read(format: str, file: str, write_ids: bool) -> Source:
+    """Reads the source.
+
+    Raises:
+        CommandFailed: it cannot be read.
+        ImportProblem: it is malformed.
+    """
+    if format == "backlog":
+        if file == "-":
+            raise CommandFailed("--format backlog: give the folder, not stdin", Exit.USAGE)
+        return backlog.read_folder(Path(file))
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        if write_ids:
+            if format != "markdown" or file == "-":
+                raise CommandFailed("--write-ids: goes with --format markdown and a file", Exit.USAGE)
+            data = markdown.with_ids(data)
+            fresh = Path(f"{file}.new")
+            fresh.write_bytes(data)
+            fresh.replace(file)
+    except OSError as error:
+        raise CommandFailed(f"{file}: {error.strerror}", Exit.USAGE) from None
+    found: Source = _MODULES[format].read(data)
+    return found
+
+
+def _say(text: str) -> None:
+    print(f"fleet: {text}", file=sys.stderr)
+
+
+def _print(report: Report, found: Source, dry_run: bool, closing: bool) -> None:
+    for remark in found.remarks:
+        _say(printable(remark))
+    if lost := counts(found.lost):
+        _say(printable(f"not imported: {'; '.join(lost)}"))
+    for words, named in (
+        ("left as they are, because somebody holds them", report.claimed),
+        ("not in the source any more", [] if closing else report.vanished),
+        ("refused", report.refused),
+    ):
+        if named:
+            more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+            _say(printable(f"{words}: {'; '.join(named[:_NAMED])}{more}"))
+    verb = "would be " if dry_run else ""
+    said = f"{counted(report.created, 'item')} {verb}created, {report.updated} updated, {report.unchanged} unchanged"
+    said += f", {report.closed} cancelled" if report.closed else ""
+    print(said + (f"; {counted(report.dependencies, 'dependency', 'dependencies')}" if report.dependencies else ""))

@@ -1,0 +1,108 @@
+"""Reads the items of a project as records, with the client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import msgspec
+
+from coordinator.client import Fleet, FleetError
+from coordinator.interchange.identity import external_of, item_tag, source_tag
+from coordinator.interchange.model import Record, State
+from coordinator.interchange.side_by_side import side_by_side
+
+PAGE = 200
+_SECONDS = 60.0
+
+
+async def search(fleet: Fleet, filters: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    """The short items that a search finds, oldest first."""
+    offset = 0
+    while True:
+        page = {**filters, "sortBy": "createdAt", "sortOrder": "asc", "limit": PAGE, "offset": offset}
+        found = await fleet.call("query_items", {"operation": "search", **page}, seconds=_SECONDS)
+        for one in found["items"]:
+            yield one
+        offset += found["returned"]
+        if not found["returned"] or offset >= found["total"]:
+            return
+
+
+async def read_project(fleet: Fleet, source: str) -> list[Record]:
+    """All items, oldest first; ids are UUIDs, or of items that came from this source those that they have there.
+
+    Raises:
+        FleetError: the fleet could not be reached, or refuses the caller.
+    """
+    found = [one["id"] async for one in search(fleet, {})]
+
+    async def read(id: str) -> tuple[Record, list[dict[str, Any]]] | None:
+        try:
+            item = await fleet.call("query_items", {"operation": "get", "id": id})
+            notes = await fleet.call("query_notes", {"operation": "list", "itemId": id})
+            edges = await edges_of(fleet, id)
+        except FleetError as error:
+            if error.code == "RESOURCE_NOT_FOUND":  # deleted just now
+                return None
+            raise
+        return _record(item, notes["notes"], source), edges
+
+    read_ = [one for one in await side_by_side(read, found) if one is not None]
+    records = {uuid: one for (one, _), uuid in zip(read_, (one.url for one, _ in read_), strict=True)}
+    names = {uuid: one.id for uuid, one in records.items()}
+    for one, edges in read_:
+        _link(one, edges, names)
+    return [one for one, _ in read_ if "import-marker" not in one.tags]
+
+
+async def edges_of(fleet: Fleet, id: str) -> list[dict[str, Any]]:
+    """All dependencies of an item."""
+    found: list[dict[str, Any]] = []
+    while True:
+        asked = {"itemId": id, "limit": PAGE, "offset": len(found)}
+        page = await fleet.call("query_dependencies", asked)
+        found += page["dependencies"]
+        if "nextOffset" not in page:
+            return found
+
+
+def _record(item: Mapping[str, Any], notes: list[dict[str, Any]], source: str) -> Record:
+    name = external_of(msgspec.json.decode(item.get("properties") or "{}"), source).get("id") or item["id"]
+    hidden = {source_tag(source), item_tag(source, name)}
+    terminal, label = item["role"] == "terminal", item.get("statusLabel")
+    state: State | None = "in-progress" if label == "in-progress" else None
+    if terminal:
+        state = "cancelled" if label == "cancelled" else "done"
+    return Record(
+        name,
+        item["title"],
+        item.get("description", ""),
+        item["summary"],
+        status=item["role"],
+        state=state,
+        priority=item["priority"],
+        complexity=item["complexity"],
+        type=item.get("type", ""),
+        tags=[tag for tag in item.get("tags", "").split(",") if tag and tag not in hidden],
+        parent=item.get("parentId"),
+        notes={one["key"]: one.get("body", "") for one in notes},
+        url=item["id"],
+        extra={"created_at": item["createdAt"], "updated_at": item["modifiedAt"]}
+        | ({"closed_at": item["roleChangedAt"]} if terminal else {}),
+    )
+
+
+def _link(one: Record, edges: list[dict[str, Any]], names: Mapping[str, str]) -> None:
+    """Names parent, blockers and related items as the export does."""
+    one.parent = names.get(one.parent) if one.parent is not None else None
+    for edge in edges:
+        first, second = edge["fromItemId"], edge["toItemId"]
+        if edge["type"] == "IS_BLOCKED_BY":
+            first, second = second, first
+        if edge["type"] == "RELATES_TO":
+            other = names.get(second if first == one.url else first)
+            if other is not None and one.url == first:
+                one.related.append(other)
+        elif second == one.url and first in names:
+            one.blockers.append(names[first])

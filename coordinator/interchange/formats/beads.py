@@ -1,0 +1,122 @@
+"""Beads: the lines of ``bd export``, or of ``.beads/issues.jsonl``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from coordinator.interchange.formats.lines import json_lines
+from coordinator.interchange.model import ImportProblem, Record, Source, State, sections, text_of, texts_of
+
+STATES: dict[str, State] = {
+    "": "queue",
+    "open": "queue",
+    "in_progress": "in-progress",
+    "hooked": "in-progress",
+    "blocked": "blocked",
+    "deferred": "blocked",
+    "pinned": "blocked",
+    "closed": "done",
+}
+_PRIORITIES = {"0": "high", "1": "high", "2": "medium", "3": "low", "4": "low"}
+_NO_ITEMS = ("message", "event", "gate", "molecule")
+_LOST = ("assignee", "created_by", "created_at", "updated_at", "closed_at", "owner")
+_KEPT = ("estimated_minutes", "external_ref", "due_at", "defer_until", "close_reason")
+_STATUS_OUT = {"queue": "open", "work": "in_progress", "review": "in_progress", "blocked": "blocked"}
+
+
+def read(data: bytes) -> Source:
+    """Reads an export.
+
+    Raises:
+        ImportProblem: a line is no issue.
+    """
+    source = Source()
+    for number, one in json_lines(data):
+        kind = text_of(one.get("_type")) or "issue"
+        if kind != "issue":
+            source.lost[f"lines of type {kind}"] += 1
+        elif text_of(one.get("status")) == "tombstone" or text_of(one.get("issue_type")) in _NO_ITEMS:
+            source.lost["tombstones, messages, events, gates and molecules"] += 1
+        elif one.get("ephemeral"):
+            source.lost["ephemeral issues"] += 1
+        else:
+            source.records.append(_record(one, number, source))
+    return source
+
+
+def _record(one: dict[str, Any], number: int, source: Source) -> Record:
+    id = text_of(one.get("id"))  # noqa: A001 (as the format names it)
+    if not id:
+        raise ImportProblem(f"line {number} has no id")
+    priority = text_of(one.get("priority"))
+    record = Record(
+        id,
+        text_of(one.get("title")),
+        sections(
+            ("", text_of(one.get("description"))),
+            ("Design", text_of(one.get("design"))),
+            ("Acceptance criteria", text_of(one.get("acceptance_criteria"))),
+            ("Notes", text_of(one.get("notes"))),
+        ),
+        status=text_of(one.get("status")),
+        priority=_PRIORITIES.get(priority, priority),
+        type=text_of(one.get("issue_type")),
+        tags=texts_of(one.get("labels")),
+        extra={name: one[name] for name in _KEPT if one.get(name)},
+    )
+    for edge in _objects(one.get("dependencies")):
+        _add_edge(record, text_of(edge.get("depends_on_id")), text_of(edge.get("type")) or "blocks", source)
+    if comments := [_comment(each) for each in _objects(one.get("comments"))]:
+        record.notes["comments"] = "\n\n".join(comments)
+        source.lost["authors and times of comments: kept as one note"] += 1
+    for name in _LOST:
+        source.lost[name] += bool(one.get(name))
+    return record
+
+
+def _add_edge(record: Record, other: str, kind: str, source: Source) -> None:
+    if kind == "blocks":
+        record.blockers.append(other)
+    elif kind == "parent-child":
+        record.parent = other
+    else:
+        record.related.append(other)
+        if kind in ("conditional-blocks", "waits-for"):
+            source.lost[f"dependencies of type {kind}: RELATES_TO, they hold nothing back"] += 1
+
+
+def _comment(one: dict[str, Any]) -> str:
+    head = " ".join(filter(None, (text_of(one.get("author")), text_of(one.get("created_at")))))
+    return f"{head}:\n{text_of(one.get('text'))}" if head else text_of(one.get("text"))
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def write(records: Iterable[Record]) -> Iterator[str]:
+    """The records as lines of beads; ``status`` is the role here, and ``state`` says how a terminal item ended."""
+    priorities = {"high": 1, "medium": 2, "low": 3}
+    for one in records:
+        edges = [(other, "blocks") for other in one.blockers] + [(other, "related") for other in one.related]
+        if one.parent is not None:
+            edges.append((one.parent, "parent-child"))
+        line: dict[str, Any] = {
+            "_type": "issue",
+            "id": one.id,
+            "title": one.title,
+            "description": "\n\n".join(filter(None, (one.summary, one.description))),
+            "status": "in_progress" if one.state == "in-progress" else _STATUS_OUT.get(one.status, "closed"),
+            "priority": priorities.get(one.priority, 2),
+            "issue_type": one.type or "task",
+            "labels": one.tags,
+            "dependencies": [{"issue_id": one.id, "depends_on_id": other, "type": kind} for other, kind in edges],
+            "comments": [{"text": body if key == "comments" else f"{key}:\n{body}"} for key, body in one.notes.items()],
+            **{name: one.extra[name] for name in ("created_at", "updated_at", "closed_at") if name in one.extra},
+        }
+        if one.state == "cancelled":
+            line["close_reason"] = "cancelled"
+        yield msgspec.json.encode({name: value for name, value in line.items() if value != []}).decode()

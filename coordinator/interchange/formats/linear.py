@@ -1,0 +1,64 @@
+"""Linear: its export of issues as CSV."""
+
+from __future__ import annotations
+
+from coordinator.interchange.formats.tables import Row, is_date, rows
+from coordinator.interchange.model import Record, Source, State, sections
+
+# Names of statuses are custom, so done and cancelled are told by dates.
+STATES: dict[str, State] = {
+    "": "queue",
+    "backlog": "queue",
+    "todo": "queue",
+    "triage": "queue",
+    "in progress": "in-progress",
+    "in review": "in-progress",
+    "done": "done",
+    "canceled": "cancelled",
+    "cancelled": "cancelled",
+    "duplicate": "cancelled",
+}
+_LOST = ("Creator", "Assignee", "Cycle Name", "Created", "Updated", "Started", "Due Date", "SLA Status", "Roadmaps")
+_KEPT = ("ID", "Team", "Estimate", "Project", "Initiatives", "Duplicate of")
+
+
+def read(data: bytes) -> Source:
+    """Reads an export.
+
+    Raises:
+        ImportProblem: it is none.
+    """
+    source = Source()
+    ids: dict[str, str] = {}
+    found = list(rows(data, ("ID", "Title", "Status")))
+    for row in found:
+        ids[row["ID"]] = row["UUID"] or row["ID"]
+    for row in found:
+        source.records.append(_record(row, ids, source))
+    return source
+
+
+def _record(row: Row, ids: dict[str, str], source: Source) -> Record:
+    for name in _LOST:
+        source.lost[name] += bool(row[name])
+    ended: State | None = "cancelled" if is_date(row["Canceled"]) else "done" if is_date(row["Completed"]) else None
+    estimate = row["Estimate"]
+
+    def others(name: str) -> list[str]:
+        return [ids.get(one.strip(), one.strip()) for one in row[name].split(",") if one.strip()]
+
+    return Record(
+        ids[row["ID"]],
+        row["Title"],
+        sections(("", row["Description"])),
+        status="" if ended else row["Status"],
+        state=ended,
+        priority=row["Priority"],
+        complexity=float(estimate) if estimate.replace(".", "", 1).isdecimal() else None,
+        tags=[one for one in row["Labels"].split(", ") if one],
+        parent=next(iter(others("Parent issue")), None),
+        blockers=others("Blocked by"),
+        related=others("Related to") + others("Duplicate of"),
+        url=row["URL"],
+        extra={name.lower(): row[name] for name in _KEPT if row[name]},
+    )

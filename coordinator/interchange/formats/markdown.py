@@ -1,0 +1,195 @@
+"""Markdown: a list of tasks, below headings.
+
+``- [ ] Upload retries #net !high`` is a task with a tag and a priority; ``[x]`` is done, ``[~]`` or ``[-]`` cancelled,
+``[!]`` blocked. Deeper tasks are children, headings are parents of what is below them, and text below a task is its
+description. ``<!-- fleet:1a2b3c -->`` at the end of a task is its identity; without it, the path of headings and
+titles. A backslash keeps ``#``, ``!`` or ``(after`` from being read as more than text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from coordinator.interchange.model import ImportProblem, Record, Source, State
+
+STATES: dict[str, State] = {
+    "": "queue",
+    " ": "queue",
+    "/": "in-progress",
+    "!": "blocked",
+    "x": "done",
+    "~": "cancelled",
+    "-": "cancelled",
+}
+_TASK = re.compile(r"([ \t]*)[-*+] \[(.)\] +(.*)")
+_HEADING = re.compile(r"(#{1,6}) +(.*?)[ #]*")
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+_IDENTITY = re.compile(r"\s*(?<!\\)<!-- fleet:([0-9a-zA-Z_.-]{1,64}) -->\s*")
+_TAG = re.compile(r"(?:^|\s)#([A-Za-z][\w:./-]*)(?=\s|$)")
+_PRIORITY = re.compile(r"(?:^|\s)!(high|medium|low)(?=\s|$)", re.IGNORECASE)
+_AFTER = re.compile(r"(?:^|\s)\(after ([0-9a-zA-Z_.,\s-]+)\)(?=\s|$)")
+_ESCAPED = re.compile(r"\\([#!(<\\])")
+_ESCAPE = re.compile(r"(?=\\[#!(<\\])|(?<!\S)(?=#[A-Za-z]|![hmlHML]|\(after )|(?=<!-- fleet:)")
+_MARKS = {"queue": " ", "work": "/", "review": "/", "blocked": "!"}
+_ID = 12
+
+
+def read(data: bytes) -> Source:
+    """Reads a file.
+
+    Raises:
+        ImportProblem: it is not text in UTF-8.
+    """
+    return _read(_text(data))[0]
+
+
+def with_ids(data: bytes) -> bytes:
+    """The file with an identity at each task, so that a task keeps it when its title changes.
+
+    Raises:
+        ImportProblem: it is not text in UTF-8.
+    """
+    text = _text(data)
+    _, places = _read(text)
+    lines = text.split("\n")
+    for at, key in places.items():
+        if not _IDENTITY.search(lines[at]):
+            end = "\r" if lines[at].endswith("\r") else ""
+            lines[at] = f"{lines[at].rstrip()} <!-- fleet:{key} -->{end}"
+    return "\n".join(lines).encode()
+
+
+def _read(text: str) -> tuple[Source, dict[int, str]]:
+    """The records, and the key of the task at each line from 0."""
+    source, places = Source(), dict[int, str]()
+    headings: list[tuple[int, Record]] = []
+    tasks: list[tuple[int, Record]] = []
+    used: Counter[str] = Counter()
+    fence, current = "", None
+    listed: set[str] = set()
+    for at, line in enumerate(text.split("\n")):
+        line = line.rstrip("\r")
+        if match := _FENCE.match(line):
+            fence = _fence(fence, match[1])
+            _describe(current, line, tasks)
+            continue
+        task, heading = (None, None) if fence else (_TASK.fullmatch(line), _HEADING.fullmatch(line))
+        if heading is not None:
+            level = len(heading[1])
+            headings = [one for one in headings if one[0] < level]
+            above = headings[-1][1] if headings else None
+            record = _record(heading[2], above, used)
+            record.type = "heading"
+            headings.append((level, record))
+            tasks, current = [], None
+        elif task is not None:
+            indent = len(task[1].expandtabs(4))
+            tasks = [one for one in tasks if one[0] < indent]
+            above = tasks[-1][1] if tasks else headings[-1][1] if headings else None
+            current = _record(task[3], above, used)
+            current.status = task[2].lower()
+            tasks.append((indent, current))
+            places[at] = current.id
+            for _, each in headings:
+                if each.id not in listed:
+                    listed.add(each.id)
+                    source.records.append(each)
+            source.records.append(current)
+        else:
+            _describe(current, line, tasks)
+    for one in source.records:
+        one.description = one.description.strip("\n")
+    _end_headings(source)
+    return source, places
+
+
+def _fence(open_: str, mark: str) -> str:
+    """The fence that is open after a line with this mark; empty: none is."""
+    return "" if open_ and mark.startswith(open_) else open_ or mark
+
+
+def _describe(current: Record | None, line: str, tasks: list[tuple[int, Record]]) -> None:
+    """Adds a line to the description of a task, less the indentation that it has as a part of it."""
+    if current is not None:
+        room = tasks[-1][0] + 2
+        lead = len(line) - len(line.lstrip())
+        current.description += line[min(room, lead) :] + "\n"
+
+
+def _record(text: str, above: Record | None, used: Counter[str]) -> Record:
+    identity = _IDENTITY.search(text)
+    text = _IDENTITY.sub(" ", text)
+    priority = _PRIORITY.search(text)
+    after = _AFTER.search(text)
+    tags = _TAG.findall(text)
+    title = " ".join(_AFTER.sub(" ", _TAG.sub(" ", _PRIORITY.sub(" ", text))).split())
+    title = _ESCAPED.sub(r"\1", title)
+    path = f"{above.id if above else ''}/{title}"
+    used[path] += 1
+    if identity is not None:
+        key = identity[1]
+    else:
+        if used[path] > 1:  # two of one name
+            path += f"/{used[path]}"
+        key = hashlib.sha256(path.encode(errors="replace")).hexdigest()[:_ID]
+    return Record(
+        key,
+        title,
+        priority=priority[1] if priority else "",
+        tags=tags,
+        parent=above.id if above else None,
+        blockers=[one.strip() for one in after[1].split(",")] if after else [],
+    )
+
+
+def _end_headings(source: Source) -> None:
+    """A heading is done if all that is below it is."""
+    ended: dict[str | None, bool] = {}
+    for one in reversed(source.records):
+        if one.type == "heading":
+            one.state = "done" if ended.get(one.id, False) else "queue"
+        closed = one.state == "done" or STATES.get(one.status) in ("done", "cancelled")
+        closed = closed if one.type != "heading" else one.state == "done"
+        ended[one.parent] = ended.get(one.parent, True) and closed
+
+
+def write(records: Iterable[Record]) -> Iterator[str]:
+    """The records as lists of tasks, each with its identity; parents before their children, which follow them."""
+    children: dict[str | None, list[Record]] = {}
+    for one in records:
+        children.setdefault(one.parent, []).append(one)
+    stack = [(one, 0) for one in reversed(children.get(None, []))]
+    while stack:
+        one, indent = stack.pop()
+        yield from _lines(one, indent)
+        stack += [(child, indent + 1) for child in reversed(children.get(one.id, []))]
+
+
+def _lines(one: Record, indent: int) -> Iterator[str]:
+    lead = "  " * indent
+    mark = _MARKS.get(one.status, "~" if one.state == "cancelled" else "x")
+    mark = "/" if one.state == "in-progress" else mark
+    words = [_ESCAPE.sub(r"\\", one.title), *(f"#{tag}" for tag in one.tags)]
+    words += [f"!{one.priority}"] if one.priority in ("high", "low") else []
+    words += [f"(after {', '.join(one.blockers)})"] if one.blockers else []
+    yield f"{lead}- [{mark}] {' '.join(words)} <!-- fleet:{one.id} -->"
+    text = "\n\n".join(filter(None, (one.summary, one.description)))
+    fence = ""
+    for line in text.splitlines():
+        if match := _FENCE.match(line):
+            fence = _fence(fence, match[1])
+        elif not fence and (_TASK.fullmatch(line) or _HEADING.fullmatch(line)):
+            line = f"> {line}"  # else it would be read as a task or a heading of its own
+        yield f"{lead}  {line}".rstrip()
+    if fence:
+        yield f"{lead}  {fence}"
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ImportProblem(f"the file is not text in UTF-8: byte {error.start}") from None

@@ -1,0 +1,79 @@
+"""CSV files, by the names of their columns, which may repeat."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from coordinator.interchange.model import ImportProblem
+
+_MOST = 16 * 1024 * 1024
+_FORMULA = "=+-@\t\r"
+
+
+class Row:
+    """A row: the values of a column by its name, in any case."""
+
+    def __init__(self, columns: dict[str, list[int]], cells: list[str]) -> None:
+        self._columns, self._cells = columns, cells
+
+    def all(self, name: str) -> list[str]:
+        """The values that are not blank, of all columns of that name."""
+        places = self._columns.get(name.lower(), ())
+        return [cell for at in places if at < len(self._cells) and (cell := unguarded(self._cells[at]).strip())]
+
+    def __getitem__(self, name: str) -> str:
+        """The first value that is not blank; empty: there is none."""
+        return next(iter(self.all(name)), "")
+
+
+def rows(data: bytes, needed: tuple[str, ...]) -> Iterator[Row]:
+    """The rows of a file.
+
+    Args:
+        needed: columns that it must have.
+
+    Raises:
+        ImportProblem: it is not CSV, not in UTF-8, or lacks a column.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ImportProblem(f"the file is not text in UTF-8: byte {error.start}") from None
+    csv.field_size_limit(_MOST)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    columns: dict[str, list[int]] = {}
+    try:
+        for at, name in enumerate(next(reader, [])):
+            columns.setdefault(name.strip().lower(), []).append(at)
+        if missing := [name for name in needed if name.lower() not in columns]:
+            raise ImportProblem(f"the file has no column {', '.join(map(repr, missing))}")
+        for cells in reader:
+            if any(cells):
+                yield Row(columns, cells)
+    except csv.Error as error:
+        raise ImportProblem(f"line {reader.line_num}: {error}; is the file cut off?") from None
+
+
+def unguarded(cell: str) -> str:
+    """A cell without the quote that keeps spreadsheets from taking it for a formula."""
+    return cell[1:] if len(cell) > 1 and cell[0] == "'" and cell[1] in _FORMULA else cell
+
+
+def guarded(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    return f"'{cell}" if cell[:1] in tuple(_FORMULA) else cell
+
+
+def is_date(text: str) -> bool:
+    """Whether this is a date in ISO 8601, or as JavaScript prints it (``Tue Mar 04 2025 09:12:33 GMT+0000 (...)``)."""
+    try:
+        datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        try:
+            datetime.strptime(text.partition(" (")[0], "%a %b %d %Y %H:%M:%S GMT%z")
+        except ValueError:
+            return False
+    return True

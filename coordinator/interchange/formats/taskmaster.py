@@ -1,0 +1,95 @@
+"""Task Master: ``.taskmaster/tasks/tasks.json``, with a root item for each context."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.interchange.formats.lines import json_value
+from coordinator.interchange.model import ImportProblem, Record, Source, State, sections, text_of
+
+STATES: dict[str, State] = {
+    "": "queue",
+    "pending": "queue",
+    "in-progress": "in-progress",
+    "review": "in-progress",
+    "deferred": "blocked",
+    "blocked": "blocked",
+    "done": "done",
+    "completed": "done",
+    "cancelled": "cancelled",
+}
+_SIBLINGS = 100
+"""In a subtask, a smaller number names a subtask of the same task."""
+
+
+def read(data: bytes) -> Source:
+    """Reads a file of tasks.
+
+    Raises:
+        ImportProblem: it is none.
+    """
+    found = json_value(data)
+    if not isinstance(found, dict):
+        raise ImportProblem("the file is not one of Task Master: it has no object at the top")
+    if isinstance(found.get("tasks"), list):
+        contexts = {"master": found}
+    else:
+        contexts = {name: one for name, one in found.items() if isinstance(one, dict) and "tasks" in one}
+    if not contexts:
+        raise ImportProblem("the file is not one of Task Master: it has no tasks")
+    source = Source()
+    for name, context in contexts.items():
+        tasks = context["tasks"]
+        if not isinstance(tasks, list):
+            raise ImportProblem(f"{name}: tasks is not a list")
+        root = Record(name, name, type="context", state="queue")
+        source.records.append(root)
+        for place, task in enumerate(tasks):
+            record = _record(task, f"{name}: task {place + 1}", name, None)
+            record.parent = root.id
+            source.records.append(record)
+            number = record.id.removeprefix(f"{name}/")
+            subtasks = task.get("subtasks")
+            for n, subtask in enumerate(subtasks if isinstance(subtasks, list) else []):
+                child = _record(subtask, f"{name}: subtask {n + 1} of task {number}", name, number)
+                child.parent = record.id
+                source.records.append(child)
+        _end_root(root, [one for one in source.records if one.parent == root.id])
+    return source
+
+
+def _end_root(root: Record, tasks: list[Record]) -> None:
+    ended = tasks and all(STATES.get(one.status.lower()) in ("done", "cancelled") for one in tasks)
+    root.state = "done" if ended else "queue"
+
+
+def _record(task: Any, place: str, context: str, above: str | None) -> Record:
+    number = text_of(task.get("id")) if isinstance(task, dict) else ""
+    if not number:
+        raise ImportProblem(f"{place} has no id")
+    own = f"{above}.{number.removeprefix(f'{above}.')}" if above is not None else number
+    details = sections(("", text_of(task.get("details"))), ("Test strategy", text_of(task.get("testStrategy"))))
+    summary = text_of(task.get("description"))
+    if len(summary) > 2_000:
+        summary, details = "", sections(("", summary), ("Details", details))
+    complexity = task.get("complexity", task.get("complexityScore"))
+    dependencies = task.get("dependencies")
+    blockers = [_blocker(one, above) for one in dependencies] if isinstance(dependencies, list) else []
+    return Record(
+        f"{context}/{own}",
+        text_of(task.get("title")),
+        details,
+        summary,
+        status=text_of(task.get("status")),
+        priority=text_of(task.get("priority")),
+        complexity=complexity if isinstance(complexity, (int, float)) and not isinstance(complexity, bool) else None,
+        blockers=[f"{context}/{one}" for one in blockers if one],
+        extra={"id": own},
+    )
+
+
+def _blocker(value: Any, above: str | None) -> str:
+    """The id of a dependency within its context."""
+    if above is not None and isinstance(value, int) and value < _SIBLINGS:
+        return f"{above}.{value}"
+    return text_of(value)

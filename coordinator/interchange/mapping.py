@@ -1,0 +1,109 @@
+"""What statuses, priorities, types and tags of a source mean here: by its format, and by a file of one's own."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from coordinator.interchange.model import STATES, ImportProblem, Source, State
+from coordinator.interchange.yamltext import safe_yaml
+
+_PRIORITIES = {
+    **dict.fromkeys(("critical", "highest", "urgent", "blocker", "high", "p0", "p1"), "high"),
+    **dict.fromkeys(("medium", "normal", "major", "none", "no priority", "", "p2"), "medium"),
+    **dict.fromkeys(("low", "lowest", "minor", "trivial", "p3", "p4"), "low"),
+}
+_UNFIT = re.compile(r"[^a-z0-9._:/-]+")
+_NAMED = 20
+
+
+class Mapping_(Struct, forbid_unknown_fields=True):  # noqa: N801 (Mapping is taken)
+    """A mapping file: names of the source, in any case, -> what they are here."""
+
+    status: dict[str, str] = {}
+    priority: dict[str, str] = {}
+    type: dict[str, str] = {}
+    tags: dict[str, str] = {}
+
+
+def read_mapping(path: Path) -> Mapping_:
+    """Reads a mapping file (YAML or JSON).
+
+    Raises:
+        ImportProblem: it cannot be read, or says something that is not allowed.
+    """
+    try:
+        found = msgspec.convert(safe_yaml(path.read_text(encoding="utf-8")), Mapping_)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImportProblem(f"the mapping {path} cannot be read: {error}") from None
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ImportProblem(f"the mapping {path}: {error}") from None
+    for name, state in found.status.items():
+        if state not in STATES:
+            raise ImportProblem(
+                f"the mapping {path}: status {name!r} must be one of {', '.join(STATES)}, not {state!r}"
+            )
+    for name, priority in found.priority.items():
+        if priority not in ("high", "medium", "low"):
+            raise ImportProblem(f"the mapping {path}: priority {name!r} must be high, medium or low, not {priority!r}")
+    return found
+
+
+def apply_mapping(source: Source, states: Mapping[str, State], own: Mapping_, unknown: State | None) -> None:
+    """Sets the states of records, and makes priorities, types and tags those of items; drops skipped records.
+
+    Args:
+        states: what the statuses of the format mean, in lower case.
+        unknown: what an unknown status means; None: it is a problem, because a guess might revive closed work.
+
+    Raises:
+        ImportProblem: statuses are unknown.
+    """
+    known: dict[str, Any] = {**states, **_lower(own.status)}
+    priorities = {**_PRIORITIES, **_lower(own.priority)}
+    types, tags = _lower(own.type), _lower(own.tags)
+    missing: Counter[str] = Counter()
+    strange: Counter[str] = Counter()
+    for one in source.records:
+        word = one.status.strip().lower()
+        if word in _lower(own.status) or one.state is None:
+            state = known.get(word) if word else one.state or known.get("", "queue")
+            if state is None:
+                missing[one.status] += 1
+            one.state = state or unknown
+        priority = one.priority.strip().lower()
+        if priority not in priorities:
+            strange[one.priority] += 1
+        one.priority = priorities.get(priority, "medium")
+        one.type = types.get(one.type.lower(), one.type)[:200]
+        one.tags = list(dict.fromkeys(filter(None, (tag(tags.get(name.lower(), name)) for name in one.tags))))
+    if missing and unknown is None:
+        raise ImportProblem(
+            f"it is not known what these statuses mean: {_counts(missing)}. Say it in a mapping (--map FILE, such as "
+            f"'status: {{{next(iter(missing))}: queue}}' with one of {', '.join(STATES)}), or give --unknown queue"
+        )
+    if missing:
+        source.remarks.append(f"taken for {unknown}: {_counts(missing)}")
+    if strange:
+        source.remarks.append(f"taken for priority medium: {_counts(strange)}")
+    source.records = [one for one in source.records if one.state != "skip"]
+
+
+def tag(text: str) -> str:
+    """A label as a tag: lower case, other characters are dashes; empty: nothing of it is left."""
+    return _UNFIT.sub("-", text.strip().lower()).strip("-_.:/")[:100].rstrip("-_.:/")
+
+
+def _lower(words: Mapping[str, str]) -> dict[str, str]:
+    return {name.strip().lower(): value for name, value in words.items()}
+
+
+def _counts(words: Counter[str]) -> str:
+    named = ", ".join(f"{word!r} ({count})" for word, count in words.most_common(_NAMED))
+    return named + (f" and {len(words) - _NAMED} more" if len(words) > _NAMED else "")

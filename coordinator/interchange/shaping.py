@@ -1,0 +1,152 @@
+"""Fits records into the limits of items: unique ids, no cycles, depth, lengths. What is changed is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from coordinator.interchange.model import Record, Source
+
+MAX_DEPTH = 3
+TITLE, SUMMARY, TEXT_BYTES = 500, 2_000, 500_000
+MOST_EDGES = 600
+MOST_TAGS = 30
+"""An import adds two of its own to an item's 32."""
+MOST_NOTES = 500
+_NAMED = 5
+
+_Say = Callable[[str, str], None]
+"""Notes what was changed, and in which record."""
+
+
+def shape(source: Source) -> None:
+    """Makes all records such that items can be made of them, in an order in which parents come first."""
+    remarks: dict[str, list[str]] = {}
+
+    def say(what: str, key: str) -> None:
+        remarks.setdefault(what, []).append(key)
+
+    records: dict[str, Record] = {}
+    for one in source.records:
+        if one.id in records:
+            say("came twice; the last one counts", one.id)
+        records[one.id] = one
+    for one in records.values():
+        _links(one, records, say)
+        _lengths(one, say)
+    _cut_parent_cycles(records, say)
+    _cut_cycles(records, say)
+    depths = _depths(records)
+    for key, depth in depths.items():
+        if depth > MAX_DEPTH:
+            one = records[key]
+            one.extra["parent"] = one.parent
+            while one.parent is not None and depths[one.parent] >= MAX_DEPTH:
+                one.parent = records[one.parent].parent
+            say(f"are deeper than {MAX_DEPTH}: put below an ancestor", key)
+    order = sorted(records, key=lambda key: depths[key])
+    source.records = [records[key] for key in order]
+    for what, ids in remarks.items():
+        named = ", ".join(ids[:_NAMED]) + (f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else "")
+        source.remarks.append(f"{len(ids)} {what}: {named}")
+
+
+def _links(one: Record, records: Mapping[str, Record], say: _Say) -> None:
+    if one.parent is not None and (one.parent not in records or one.parent == one.id):
+        say("have a parent that is not here", one.id)
+        one.extra["parent"] = one.parent
+        one.parent = None
+    for links in (one.blockers, one.related):
+        kept = [key for key in dict.fromkeys(links) if key in records and key != one.id]
+        if len(kept) < len(set(links)):
+            say("have links to what is not here", one.id)
+        links[:] = kept[:MOST_EDGES]
+        if len(kept) > MOST_EDGES:
+            say(f"have more than {MOST_EDGES} links", one.id)
+
+
+def _lengths(one: Record, say: _Say) -> None:
+    title = " ".join(one.title.split())
+    if not title:
+        say("have no title", one.id)
+        title = f"({one.id})"
+    if len(title) > TITLE:
+        say(f"have titles of more than {TITLE} characters: whole in the description", one.id)
+        one.description = f"{title}\n\n{one.description}".strip()
+        title = title[: TITLE - 1] + "…"
+    one.title = title
+    if len(one.summary) > SUMMARY:
+        say(f"have summaries of more than {SUMMARY} characters: cut", one.id)
+        one.summary = one.summary[: SUMMARY - 1] + "…"
+    one.description = _cut(one.description, "description", one.id, say)
+    one.notes = {
+        key[:200]: _cut(body, "note", one.id, say) for key, body in list(one.notes.items())[:MOST_NOTES] if body.strip()
+    }
+    if len(one.tags) > MOST_TAGS:
+        say(f"have more than {MOST_TAGS} tags", one.id)
+        one.tags = one.tags[:MOST_TAGS]
+    if one.complexity is not None:
+        if not 1 <= one.complexity <= 10 or one.complexity != int(one.complexity):
+            one.extra["complexity"] = one.complexity
+        one.complexity = min(max(round(one.complexity), 1), 10)
+
+
+def _cut(text: str, what: str, key: str, say: _Say) -> str:
+    # Lone surrogates come from JSON and cannot be sent.
+    data = text.replace("\x00", "").encode(errors="replace")
+    if len(data) <= TEXT_BYTES:
+        return data.decode()
+    say(f"have a {what} of more than {TEXT_BYTES} bytes: cut", key)
+    return data[: TEXT_BYTES - 3].decode(errors="ignore") + "…"
+
+
+def _cut_parent_cycles(records: Mapping[str, Record], say: _Say) -> None:
+    done: set[str] = set()
+    for key in records:
+        path: dict[str, None] = {}
+        at: str | None = key
+        while at is not None and at not in done and at not in path:
+            path[at] = None
+            at = records[at].parent
+        if at is not None and at in path:
+            say("are below themselves: put at the top", at)
+            records[at].extra["parent"] = records[at].parent
+            records[at].parent = None
+        done.update(path)
+
+
+def _cut_cycles(records: Mapping[str, Record], say: _Say) -> None:
+    """Drops one edge of each cycle of blocking edges: the one that closes it in the order of the source."""
+    open_, done = set[str](), set[str]()
+    for start in records:
+        if start in done:
+            continue
+        stack: list[tuple[str, Iterator[str]]] = [(start, iter(list(records[start].blockers)))]
+        open_.add(start)
+        while stack:
+            key, left = stack[-1]
+            blocker = next(left, None)
+            if blocker is None:
+                stack.pop()
+                open_.discard(key)
+                done.add(key)
+            elif blocker in open_:
+                records[key].blockers.remove(blocker)
+                say("wait for themselves through others: one dependency is left out", key)
+            elif blocker not in done:
+                open_.add(blocker)
+                stack.append((blocker, iter(list(records[blocker].blockers))))
+
+
+def _depths(records: Mapping[str, Record]) -> dict[str, int]:
+    depths: dict[str, int] = {}
+    for key in records:
+        path = []
+        at: str | None = key
+        while at is not None and at not in depths:
+            path.append(at)
+            at = records[at].parent
+        depth = depths[at] if at is not None else -1
+        for one in reversed(path):
+            depth += 1
+            depths[one] = depth
+    return depths

@@ -1,0 +1,319 @@
+"""Each format: what becomes of a file of it, and of files that are cut off, wrong or hostile."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.interchange.formats import backlog, beads, github, jira, linear, markdown, taskmaster
+from coordinator.interchange.formats.lines import MOST_BYTES
+from coordinator.interchange.formats.tables import guarded, unguarded
+from coordinator.interchange.mapping import Mapping_, apply_mapping, read_mapping, tag
+from coordinator.interchange.model import ImportProblem, Record, Source
+from coordinator.interchange.shaping import shape
+from coordinator.interchange.yamltext import safe_yaml
+
+
+def ready(source: Source, module: Any, **own: Any) -> dict[str, Record]:
+    apply_mapping(source, module.STATES, Mapping_(**own), None)
+    shape(source)
+    return {one.id: one for one in source.records}
+
+
+BEADS = b"""\
+{"_type":"memory","key":"x"}
+{"_type":"issue","id":"app-1","title":"Epic","status":"open","priority":0,"issue_type":"epic"}
+{"id":"app-1.1","title":"Cache rates","status":"in_progress","priority":4,"labels":["API team","api"],"design":"LRU",
+"acceptance_criteria":"fast","dependencies":[{"issue_id":"app-1.1","depends_on_id":"app-1","type":"parent-child"},
+{"depends_on_id":"app-2","type":"blocks"},{"depends_on_id":"app-3","type":"waits-for"}],
+"comments":[{"author":"ann","created_at":"2025-01-01","text":"hi"}],"estimated_minutes":30}
+{"id":"app-2","title":"Done","status":"closed","assignee":"bob"}
+{"id":"app-3","title":"Later","status":"deferred"}
+{"id":"app-4","title":"Gone","status":"tombstone"}
+{"id":"app-5","title":"Wisp","status":"open","ephemeral":true}
+{"id":"app-6","title":"Mail","status":"open","issue_type":"message"}
+""".replace(b",\n", b",")
+
+
+def test_beads() -> None:
+    source = beads.read(BEADS)
+    found = ready(source, beads)
+    assert list(found) == ["app-1", "app-2", "app-3", "app-1.1"], "parents come first"
+    cache = found["app-1.1"]
+    assert (cache.parent, cache.blockers, cache.related) == ("app-1", ["app-2"], ["app-3"])
+    assert (cache.state, cache.priority, cache.tags) == ("in-progress", "low", ["api-team", "api"])
+    assert cache.description == "## Design\n\nLRU\n\n## Acceptance criteria\n\nfast"
+    assert cache.notes == {"comments": "ann 2025-01-01:\nhi"}
+    assert cache.extra == {"estimated_minutes": 30}
+    assert (found["app-1"].priority, found["app-2"].state, found["app-3"].state) == ("high", "done", "blocked")
+    assert source.lost["assignee"] == 1
+    assert sum(source.lost.values()) == 7
+
+
+def test_github() -> None:
+    issue = {"title": "x", "body": "b", "labels": [{"name": "P1"}, {"name": "net work"}], "milestone": {"title": "1.4"}}
+    url = "https://github.com/o/r/issues/"
+    blocks = {"nodes": [{"url": f"{url}1"}], "totalCount": 3}
+    issues = [
+        {**issue, "number": 1, "url": f"{url}1", "state": "OPEN", "subIssues": {"nodes": [{"url": f"{url}3"}]}},
+        {**issue, "number": 2, "url": f"{url}2", "state": "CLOSED", "stateReason": "NOT_PLANNED", "blocking": blocks},
+        {**issue, "number": 3, "url": f"{url}3", "state": "CLOSED", "stateReason": "COMPLETED", "parent": None},
+    ]
+    source = github.read(json.dumps(issues).encode())
+    found = ready(source, github)
+    one, two, three = (found[f"{url}{n}"] for n in (1, 2, 3))
+    assert (one.priority, one.tags) == ("high", ["p1", "net-work", "milestone:1.4"])
+    assert (one.state, two.state, three.state) == ("queue", "cancelled", "done")
+    assert (one.blockers, three.parent) == ([two.id], one.id)
+    assert source.remarks == ["issue 2: only 1 of 3 blocking came"]
+    many = [{**issue, "number": n, "url": f"{url}{n}", "state": "OPEN"} for n in range(30)]
+    assert "--limit" in github.read(json.dumps(many).encode()).remarks[0]
+    with pytest.raises(ImportProblem, match="issue 7 has no url"):
+        github.read(b'[{"number": 7, "title": "x"}]')
+
+
+def test_task_master() -> None:
+    tasks = [
+        {"id": 1, "title": "one", "status": "done", "description": "sum", "details": "how", "testStrategy": "test"},
+        {
+            "id": "2",
+            "title": "two",
+            "status": "pending",
+            "dependencies": [1],
+            "complexity": 12.5,
+            "subtasks": [
+                {"id": 1, "title": "a", "status": "deferred"},
+                {"id": 2, "title": "b", "dependencies": [1, "2.1", "1", 101], "status": "review"},
+            ],
+        },
+    ]
+    source = taskmaster.read(json.dumps({"master": {"tasks": tasks}, "empty": {"tasks": []}}).encode())
+    found = ready(source, taskmaster)
+    assert found["master/2"].blockers == ["master/1"]
+    assert found["master/2.2"].blockers == ["master/2.1", "master/1"]
+    assert found["master/2.2"].parent == "master/2"
+    assert found["master/2"].parent == "master"
+    assert (found["master/1"].summary, found["master/1"].description) == ("sum", "how\n\n## Test strategy\n\ntest")
+    assert (found["master/2"].complexity, found["master/2"].extra["complexity"]) == (10, 12.5)
+    assert [found[f"master/2.{n}"].state for n in (1, 2)] == ["blocked", "in-progress"]
+    old = taskmaster.read(json.dumps({"tasks": tasks[:1]}).encode())
+    assert [(one.id, one.state) for one in old.records] == [("master", "done"), ("master/1", None)]
+
+
+TASK = """\
+---
+id: BACK-7
+title: 'Login: "form"'
+status: {status}
+labels: [ui]
+dependencies: [task-3]
+priority: medium
+---
+## Description
+
+<!-- SECTION:DESCRIPTION:BEGIN -->
+Text
+<!-- SECTION:DESCRIPTION:END -->
+
+## Acceptance Criteria
+<!-- AC:BEGIN -->
+- [ ] #1 works
+<!-- AC:END -->
+
+## Implementation Plan
+
+Plan
+"""
+
+
+def test_backlog(tmp_path: Path) -> None:
+    tasks = tmp_path / "backlog" / "tasks"
+    tasks.mkdir(parents=True)
+    (tmp_path / "backlog" / "config.yml").write_text("statuses: [To Do, Doing, Shipped]\n")
+    (tasks / "back-7 - Login.md").write_text(TASK.format(status="Shipped"))
+    (tasks / "back-7.2 - Sub.md").write_text("---\nid: back-7.2\ntitle: Sub\nstatus: To Do\n---\n")
+    completed = tasks.parent / "completed"
+    completed.mkdir()
+    (completed / "task-3 - Old.md").write_text("---\r\nid: task-3\r\ntitle: Old\r\nstatus: To Do\r\n---\r\n")
+    found = ready(backlog.read_folder(tmp_path), backlog)
+    login = found["BACK-7"]
+    assert login.description == "Text\n\n## Acceptance Criteria\n\n- [ ] #1 works"
+    assert (login.notes, login.state, login.blockers) == ({"plan": "Plan"}, "done", ["TASK-3"])
+    assert found["TASK-3"].state == "done"
+    assert found["BACK-7.2"].parent == "BACK-7"
+    (tasks / "bad.md").write_text("---\nid: !!python/object/apply:os.system [echo]\n---\n")
+    with pytest.raises(ImportProblem, match=r"bad\.md"):
+        backlog.read_folder(tmp_path)
+
+
+MARKDOWN = """\
+# Release
+
+- [ ] Upload retries #net !high
+  More about it.
+
+      indented
+  - [x] Child <!-- fleet:abc123 -->
+```
+- [ ] not a task
+# not a heading
+```
+- [!] Waits (after abc123)
+## Empty
+# Later
+- [~] Dropped \\#1
+"""
+
+
+def test_markdown() -> None:
+    found = ready(markdown.read(MARKDOWN.encode()), markdown)
+    by_title = {one.title: one for one in found.values()}
+    assert list(by_title) == ["Release", "Later", "Upload retries", "Waits", "Dropped #1", "Child"]
+    upload = by_title["Upload retries"]
+    assert (upload.tags, upload.priority) == (["net"], "high")
+    assert upload.description == "More about it.\n\n    indented"
+    assert by_title["Child"].id == "abc123"
+    assert by_title["Child"].parent == upload.id
+    assert by_title["Waits"].blockers == ["abc123"]
+    assert [by_title[name].state for name in ("Waits", "Dropped #1", "Later")] == ["blocked", "cancelled", "done"]
+    renamed = markdown.read(MARKDOWN.replace("Upload", "Download").encode())
+    assert upload.id not in {one.id for one in renamed.records}
+
+
+def test_ids_that_are_written_keep_tasks_what_they_are() -> None:
+    written = markdown.with_ids(MARKDOWN.encode())
+    assert [one.id for one in markdown.read(written).records] == [
+        one.id for one in markdown.read(MARKDOWN.encode()).records
+    ]
+    assert markdown.with_ids(written) == written
+    renamed = markdown.read(written.replace(b"Upload", b"Download"))
+    assert {one.title: one.id for one in renamed.records}["Download retries"] in written.decode()
+
+
+LINEAR = """\
+ID,Team,Title,Description,Status,Estimate,Priority,Labels,Completed,Canceled,Parent issue,UUID,Related to,Blocked by
+ENG-1,ENG,'=1+1,"a,
+b",Whatever,3,Urgent,"x, Y z",2025-03-04T09:12:33.000Z,,,u-1,,
+ENG-2,ENG,Two,,Canceled,,No priority,,,Tue Mar 04 2025 09:12:33 GMT+0000 (GMT),ENG-1,u-2,ENG-1,"ENG-1, ENG-3"
+ENG-3,ENG,Three,,Todo,,High,,,,,,,
+"""
+
+
+def test_linear() -> None:
+    found = ready(linear.read(b"\xef\xbb\xbf" + LINEAR.encode()), linear)
+    one, two, three = found["u-1"], found["u-2"], found["ENG-3"]
+    assert (one.title, one.description, one.state, one.priority) == ("=1+1", "a,\nb", "done", "high")
+    assert (one.tags, one.complexity) == (["x", "y-z"], 3)
+    assert (two.state, two.priority, two.parent) == ("cancelled", "medium", "u-1")
+    assert (two.blockers, two.related) == (["u-1", "ENG-3"], ["u-1"])
+    assert three.state == "queue"
+
+
+JIRA = """\
+Issue key,Issue id,Issue Type,Summary,Status,Priority,Parent,Labels,Labels,Inward issue link (Blocks),\
+Outward issue link (Blocks),Resolution,Comment
+P-1,101,Epic,Epic,In Progress,Highest,,a,b,,,,
+P-2,102,Story,Story,To Do,Low,101,,,P-1,P-3,,one
+P-3,103,Bug,Bug,Resolved,Major,P-1,,,,,Won't Do,
+"""
+
+
+def test_jira() -> None:
+    found = ready(jira.read(JIRA.encode()), jira)
+    one, two, three = (found[f"P-{n}"] for n in (1, 2, 3))
+    assert one.tags == ["a", "b"]
+    assert two.parent == three.parent == "P-1"
+    assert (two.blockers, three.blockers) == (["P-1"], ["P-2"])
+    assert (one.state, three.state, three.priority) == ("in-progress", "cancelled", "medium")
+    assert two.notes == {"comments": "one"}
+
+
+def test_unknown_statuses_stop_the_import_unless_they_are_mapped(tmp_path: Path) -> None:
+    lines = b'{"id":"a","title":"x","status":"In QA"}\n{"id":"b","title":"y","status":"Parked"}\n'
+    with pytest.raises(ImportProblem, match=r"'In QA' \(1\), 'Parked' \(1\)"):
+        ready(beads.read(lines), beads)
+    file = tmp_path / "map.yaml"
+    file.write_text("status: {in qa: in-progress, Parked: skip}\npriority: {'': high}\n")
+    source = beads.read(lines)
+    apply_mapping(source, beads.STATES, read_mapping(file), None)
+    assert [(one.id, one.state, one.priority) for one in source.records] == [("a", "in-progress", "high")]
+    source = beads.read(lines)
+    apply_mapping(source, beads.STATES, Mapping_(), "queue")
+    assert {one.state for one in source.records} == {"queue"}
+    for text in (
+        "status: {a: nowhere}",
+        "priority: {a: p1}",
+        "stati: {}",
+        "status: [",
+        "- 1",
+        "status: {a: !!python/x 1}",
+    ):
+        file.write_text(text)
+        with pytest.raises(ImportProblem):
+            read_mapping(file)
+
+
+@pytest.mark.parametrize(
+    ("module", "data"),
+    [
+        (beads, BEADS),
+        (github, b'[{"number": 1, "title": "x", "url": "u", "state": "OPEN"}]'),
+        (taskmaster, b'{"master": {"tasks": [{"id": 1, "title": "x"}]}}'),
+        (linear, LINEAR.encode()),
+        (jira, JIRA.encode()),
+        (markdown, MARKDOWN.encode()),
+    ],
+    ids=lambda value: value.__name__.rpartition(".")[2] if not isinstance(value, bytes) else "",
+)
+def test_files_that_are_cut_off_or_something_else_are_refused(module: Any, data: bytes) -> None:
+    for end in range(0, len(data), 3):
+        with contextlib.suppress(ImportProblem):
+            ready(module.read(data[:end]), module)
+    others = [
+        b"\xff\xfe\x00",
+        b"null",
+        b"[1]",
+        b'{"a": 1}',
+        b"[" * 100_000,
+        b'{"id":' * 100_000,
+        b"a,b\n" * 3,
+        b'"' * 9,
+    ]
+    for other in others:
+        try:
+            found = ready(module.read(other), module)
+        except ImportProblem:
+            continue
+        assert module is markdown or not found
+
+
+def test_long_lines_and_yaml_bombs_are_refused() -> None:
+    with pytest.raises(ImportProblem, match="line 1 has more than"):
+        beads.read(b'{"id":"' + b"x" * MOST_BYTES + b'"}\n')
+    bomb = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True))
+    for text in (bomb, "[" * 5_000, "a: !!python/object/apply:os.system ['true']", "a: b: c", "x" * 2_000_000):
+        with pytest.raises(ValueError, match=r"\S"):
+            safe_yaml(text)
+
+
+def test_labels_become_tags() -> None:
+    assert [tag(one) for one in ("Good First Issue", "área/UI", "P1", "--x--", "###", "a" * 200)] == [
+        "good-first-issue",
+        "rea/ui",
+        "p1",
+        "x",
+        "",
+        "a" * 100,
+    ]
+
+
+def test_formulas_are_guarded() -> None:
+    for cell in ("=cmd()", "+1", "-1", "@x", "\tx"):
+        assert guarded(cell) == f"'{cell}"
+        assert unguarded(guarded(cell)) == cell
+    assert unguarded("'quoted'") == "'quoted'"
+    assert guarded("plain") == "plain"

@@ -1,0 +1,127 @@
+"""What holds of any records: they are shaped into what items can be, and written records come back."""
+
+from __future__ import annotations
+
+import copy
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.interchange.formats import beads, markdown
+from coordinator.interchange.identity import seen_of
+from coordinator.interchange.mapping import Mapping_, apply_mapping
+from coordinator.interchange.model import Record, Source
+from coordinator.interchange.shaping import MAX_DEPTH, shape
+
+IDS = [f"r{n}" for n in range(12)]
+TEXT = st.text(max_size=40)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> list[Record]:
+    """Any graph of some items: with cycles, links to nowhere, deep trees."""
+    some = draw(st.lists(st.sampled_from(IDS), unique=True, min_size=1))
+    links = st.lists(st.sampled_from([*IDS, "nowhere"]), max_size=4)
+    return [
+        Record(
+            one,
+            draw(TEXT),
+            draw(TEXT),
+            state=draw(st.sampled_from(["queue", "done", "blocked", "cancelled"])),
+            priority=draw(st.sampled_from(["high", "medium", "low"])),
+            parent=draw(st.sampled_from([None, *IDS, "nowhere"])),
+            blockers=draw(links),
+            related=draw(links),
+            complexity=draw(st.none() | st.floats(-5, 50)),
+        )
+        for one in some
+    ]
+
+
+@given(records(), st.randoms(use_true_random=False))
+def test_shaped_records_are_trees_without_cycles_in_any_order(found: list[Record], shuffle: random.Random) -> None:
+    source = Source(records=found)
+    shape(source)
+    here = {one.id: one for one in source.records}
+    assert here.keys() == {one.id for one in found}
+    seen: set[str] = set()
+    for one in source.records:
+        depth, above = 0, one
+        while above.parent is not None:
+            above, depth = here[above.parent], depth + 1
+        assert depth <= MAX_DEPTH
+        assert one.parent is None or one.parent in seen, "a child comes before its parent"
+        seen.add(one.id)
+        assert one.title.strip()
+        assert one.complexity is None or 1 <= one.complexity <= 10
+        assert {*one.blockers, *one.related} <= here.keys() - {one.id}
+    left = {one.id: set(one.blockers) for one in source.records}
+    while free := [name for name, blockers in left.items() if not blockers & left.keys()]:
+        for name in free:
+            del left[name]
+    assert not left, "a cycle is left"
+    again = Source(records=shuffle.sample(copy.deepcopy(source.records), len(source.records)))
+    shape(again)
+    assert {one.id: seen_of(one) for one in again.records} == {one.id: seen_of(one) for one in source.records}
+    assert not again.remarks, "what is shaped is changed once more"
+
+
+LINES = st.lists(
+    st.sampled_from(["text", "", "- [ ] task", "# head", "```", "~~~", "    deep", "* [x] #a !high", "-->"])
+    | st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=20),
+    max_size=6,
+).map("\n".join)
+WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=20) | st.sampled_from(
+    ["a #tag !high", "(after r1)", "<!-- fleet:x -->", "\\#1", "\\\\", "#", "!low", "``` x", "ends \\"]
+)
+
+
+@given(
+    st.lists(st.tuples(WORDS, LINES, st.sampled_from(["queue", "blocked", "terminal"]), st.integers(-1, 5)), max_size=6)
+)
+def test_written_markdown_comes_back(rows: list[tuple[str, str, str, int]]) -> None:
+    source = Source()
+    for n, (title, text, role, above) in enumerate(rows):
+        parent = f"r{above}" if 0 <= above < n else None
+        source.records.append(Record(f"r{n}", title, text, status=role, priority="low", tags=["t"], parent=parent))
+    shape(source)
+    text = "\n".join(markdown.write(source.records))
+    found = markdown.read(text.encode())
+    apply_mapping(found, markdown.STATES, Mapping_(), None)
+    here = {one.id: one for one in source.records}
+    assert found.records == [] or {one.id for one in found.records} == here.keys()
+    states = {"queue": "queue", "blocked": "blocked", "terminal": "done"}
+    for one in found.records:
+        was = here[one.id]
+        assert (one.title, one.parent, one.tags, one.priority) == (was.title, was.parent, ["t"], "low")
+        assert one.state == states[was.status]
+
+
+@given(records())
+def test_written_beads_come_back(found: list[Record]) -> None:
+    source = Source(records=found)
+    shape(source)
+    roles = {"done": "terminal", "cancelled": "terminal"}
+    for one in source.records:
+        one.status = roles.get(one.state or "", one.state or "queue")
+    lines = "\n".join(beads.write(source.records)).encode()
+    back = beads.read(lines)
+    apply_mapping(back, beads.STATES, Mapping_(), None)
+    shape(back)
+    assert [(one.id, one.title, one.parent, one.blockers) for one in back.records] == [
+        (one.id, one.title, one.parent, one.blockers) for one in source.records
+    ]
+    assert not back.remarks
+
+
+@given(st.binary(max_size=200), st.integers(0, 10**6))
+def test_any_bytes_are_read_or_refused(noise: bytes, seed: int) -> None:
+    from coordinator.interchange.formats import github, jira, linear, taskmaster
+    from coordinator.interchange.model import ImportProblem
+
+    for module in (beads, github, taskmaster, linear, jira, markdown):
+        try:
+            module.read(noise)
+        except ImportProblem:
+            pass
