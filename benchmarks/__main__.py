@@ -14,6 +14,7 @@ from benchmarks.support import Failed, Missing, console
 
 ALL = (
     "frontend",
+    "client",
     "loop",
     "scaling",
     "link",

@@ -78,12 +78,13 @@ class Cost(NamedTuple):
     front_end_us: float
 
 
-class _Agent:
+class HandWritten:
     """One keep-alive connection, one call at a time.
 
     Args:
         fails: whether it releases some of the items that it has begun.
         all_of_it: whether it uses the optional parts of calls.
+        asked: further arguments of its claims.
     """
 
     def __init__(
@@ -93,12 +94,13 @@ class _Agent:
         writer: asyncio.StreamWriter,
         fails: bool = False,
         all_of_it: bool = False,
+        asked: dict[str, Any] | None = None,
     ) -> None:
         self._actor = {"id": name, "kind": "subagent"}
         self._reader, self._writer = reader, writer
         self._fails = fails
         self._reason: dict[str, Any] = {"reason": "failed", "detail": "out of memory"} if all_of_it else {}
-        self._asked: dict[str, Any] = _ASKED if all_of_it else {}
+        self._asked: dict[str, Any] = _ASKED if all_of_it else asked or {}
         self._result: dict[str, Any] = {"result": {"ok": True, "by": name, "files": [1, 2, 3]}} if all_of_it else {}
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -164,7 +166,7 @@ def _fill(side: Side, items: int, pairs: bool = False) -> None:
 
 async def _drain(port: int, agents: int, fails: bool = False, all_of_it: bool = False) -> int:
     connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(agents)]
-    workers = [_Agent(f"agent-{n}", *one, fails, all_of_it) for n, one in enumerate(connections)]
+    workers = [HandWritten(f"agent-{n}", *one, fails, all_of_it) for n, one in enumerate(connections)]
     done = await asyncio.gather(*(worker.work() for worker in workers))
     for _, writer in connections:
         writer.close()

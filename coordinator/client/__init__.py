@@ -27,7 +27,7 @@ An orchestrator plans a tree, waits for its end, and reads what came of it:
     run = await fleet.flow("triage", {"start": {...}, ...})
     print(await run.result())
 
-``SyncFleet`` has the same without an event loop.
+``SyncFleet`` has the same without an event loop. The page README.md has it all, and the wire for other languages.
 
 ``calls`` has who makes calls and how they are repeated, ``http`` the connections, ``wire`` what is said over them,
 ``tools`` which toolset has a tool. ``jobs`` has slots and the loop, ``job`` one job, ``stopping`` the signals. ``plan``

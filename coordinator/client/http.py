@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -61,9 +61,13 @@ class Response(NamedTuple):
     """A whole answer."""
 
     status: int
-    headers: dict[bytes, bytes]
-    """Names in lower case."""
+    headers: list[tuple[bytes, bytes]]
     body: bytes
+
+    def header(self, name: bytes) -> str:
+        """The last header of that name, in lower case; empty: there is none."""
+        found = [value for one, value in self.headers if one.lower() == name]
+        return found[-1].decode("latin-1") if found else ""
 
 
 class _Connection(asyncio.Protocol):
@@ -71,19 +75,18 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[Response] | None = None
         self._parser: httptools.HttpResponseParser | None = None
-        self._headers: dict[bytes, bytes] = {}
+        self._headers: list[tuple[bytes, bytes]] = []
         self._parts: list[bytes] = []
         self._bytes = 0
         self.open = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101  # what a stream protocol gets
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # that of uvloop is no subclass
         self.open = True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.open = False
-        self._fail(str(exc) if exc else "the connection was closed")
+        self._fail(Broken(str(exc) if exc else "the connection was closed", connected=True))
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None:
@@ -92,17 +95,17 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(f"not HTTP: {error}")
+            self._fail(Broken(f"not HTTP: {error}", connected=True))
             self.close()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.lower()] = value
+        self._headers.append((name, value))
 
     def on_body(self, body: bytes) -> None:
         self._parts.append(body)
         self._bytes += len(body)
         if self._bytes > _MOST_BYTES:
-            self._fail("the answer is too large")
+            self._fail(Broken("the answer is too large", connected=True))
             self.close()
 
     def on_message_complete(self) -> None:
@@ -110,7 +113,7 @@ class _Connection(asyncio.Protocol):
         assert parser is not None  # noqa: S101  # it called this
         status = parser.get_status_code()
         if status < 200:
-            self._headers = {}
+            self._headers = []
             return
         parts = self._parts
         response = Response(status, self._headers, parts[0] if len(parts) == 1 else b"".join(parts))
@@ -120,14 +123,20 @@ class _Connection(asyncio.Protocol):
         if waiter is not None and not waiter.done():
             waiter.set_result(response)
 
-    async def request(self, message: bytes) -> Response:
+    async def request(self, message: bytes, seconds: float) -> Response:
         """Sends a request and returns its answer; the connection is of no use after an exception."""
         assert self._transport is not None  # noqa: S101
-        self._headers, self._parts, self._bytes = {}, [], 0
+        self._headers, self._parts, self._bytes = [], [], 0
         self._parser = httptools.HttpResponseParser(self)
-        self._waiter = asyncio.get_running_loop().create_future()
-        self._transport.write(message)
-        return await self._waiter
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        # Cheaper than asyncio.timeout.
+        timer = loop.call_later(seconds, self._fail, TimeoutError())
+        try:
+            self._transport.write(message)
+            return await self._waiter
+        finally:
+            timer.cancel()
 
     def close(self) -> None:
         """Closes it at once."""
@@ -135,10 +144,10 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, error: Exception) -> None:
         waiter, self._waiter, self._parser = self._waiter, None, None
         if waiter is not None and not waiter.done():
-            waiter.set_exception(Broken(why, connected=True))
+            waiter.set_exception(error)
 
 
 class Pool:
@@ -156,19 +165,18 @@ class Pool:
             Broken: see there.
             TimeoutError: there was none in time.
         """
-        async with asyncio.timeout(seconds):
-            connection = self._kept() or await self._connect()
-            answered = False
-            try:
-                response = await connection.request(message)
-                answered = True
-            finally:
-                # What was given up may still be answered: nobody could tell whose answer that is.
-                if not answered or self._closed:
-                    connection.close()
-                elif connection.open:
-                    self._idle.append(connection)
-            return response
+        connection = self._kept() or await self._connect()
+        answered = False
+        try:
+            response = await connection.request(message, seconds)
+            answered = True
+        finally:
+            # What was given up may still be answered: nobody could tell whose answer that is.
+            if not answered or self._closed:
+                connection.close()
+            elif connection.open:
+                self._idle.append(connection)
+        return response
 
     def close(self) -> None:
         """Closes all connections that are idle; those in use follow with their request."""

@@ -78,6 +78,7 @@ class Job:
         """Why the body was cancelled by this job."""
         self._why = ""
         self._short = "notesTotal" in granted
+        self.unbegun: asyncio.TimerHandle | None = None
         self.entered = False
         """Whether work on it has begun."""
         self._claim = claim(self)
@@ -191,6 +192,8 @@ class Job:
     def enter(self, task: asyncio.Task[Any] | None = None) -> None:
         """Work on it begins, in this task; None: in a thread, which has to look at ``lost`` by itself."""
         self.entered = True
+        if self.unbegun is not None:
+            self.unbegun.cancel()
         self._task = task
         if task is not None:
             self._cancels = task.cancelling()

@@ -179,7 +179,8 @@ class Jobs:
         except BaseException as error:
             await job.leave(error)
             raise
-        asyncio.get_running_loop().call_later(min(UNENTERED_SECONDS, self._ttl / 3), self._look_whether_begun, job)
+        soon = min(UNENTERED_SECONDS, self._ttl / 3)
+        job.unbegun = asyncio.get_running_loop().call_later(soon, self._look_whether_begun, job)
         return job
 
     async def _granted(self, slot: Slot) -> tuple[dict[str, Any] | None, float]:

@@ -73,7 +73,9 @@ def signed(tool: str, arguments: Mapping[str, Any], actor: Mapping[str, Any] | N
     Args:
         actor: who acts; None: the caller whom the token names.
     """
-    signature: dict[str, Any] = {"requestId": str(uuid4())} if tool in REQUESTED else {}
+    signature: dict[str, Any] = {}
+    if tool in REQUESTED and "requestId" not in arguments:
+        signature["requestId"] = str(uuid4())
     if actor is None:
         return {**signature, **arguments}
     if tool in ACTING:

@@ -174,7 +174,7 @@ def _refusal(response: Response) -> Exception:
         message = _Problem(0)
     text = message.message or f"HTTP status {response.status}"
     if response.status in _BUSY:
-        after = retry_after(response.headers.get(b"retry-after", b"").decode("latin-1"), time.time())
+        after = retry_after(response.header(b"retry-after"), time.time())
         return Retryable("busy", after, why=text)
     if response.status >= 500:
         return Retryable("server error", why=text)

@@ -1,0 +1,86 @@
+"""What does the client library cost on top of the calls that it makes?
+
+One agent completes items one after the other, over one front-end: with ``fleet.jobs`` of ``coordinator.client``, and
+with the same three calls written by hand on a socket, with neither retries nor renewals nor checks. Rounds take turns.
+The ratio of the time per item is the goal; the processor time of the agent shows what the library takes of it.
+
+    python -m benchmarks client [ROUNDS] [ITEMS]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from statistics import median
+from typing import NamedTuple
+from uuid import uuid4
+
+import uvloop
+
+from benchmarks.loop import TAG, HandWritten
+from benchmarks.support import Failed, ToolCalls, console, embedded, front_end, table
+from coordinator.client import Fleet
+
+GOAL = 1.3
+_BATCH = 100
+_ASKED = {"include": ["item", "notes", "results"]}
+
+
+class Cost(NamedTuple):
+    """Microseconds per item."""
+
+    elapsed: float
+    own_cpu: float
+
+
+def _fill(port: int, items: int) -> None:
+    calls = ToolCalls(port)
+    for first in range(0, items, _BATCH):
+        batch = [{"title": f"item {n}", "tags": TAG} for n in range(first, min(first + _BATCH, items))]
+        calls.call("items", "manage_items", operation="create", items=batch, requestId=str(uuid4()))
+    calls.close()
+
+
+async def _by_hand(port: int) -> int:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    done = await HandWritten(f"raw-{uuid4()}", reader, writer, asked=_ASKED).work()
+    writer.close()
+    return done
+
+
+async def _by_library(port: int) -> int:
+    done = 0
+    async with Fleet(f"http://127.0.0.1:{port}", token="", project="default") as fleet:
+        async for job in fleet.jobs(tags=TAG, wait=False):
+            async with job:
+                await job.done()
+                done += 1
+    return done
+
+
+def main(rounds: str = "5", items: str = "600") -> None:
+    """Runs the rounds and prints."""
+    sides = {"written by hand": _by_hand, "coordinator.client": _by_library}
+    found: dict[str, list[Cost]] = {name: [] for name in sides}
+    with embedded("no") as store, front_end(store.url) as front:
+        for number in range(-1, int(rounds)):
+            for name, drain in sides.items():
+                count = int(items)
+                _fill(front.port, count)
+                began, cpu = time.perf_counter(), time.process_time()
+                done = uvloop.run(drain(front.port))
+                cost = Cost((time.perf_counter() - began) * 1e6 / count, (time.process_time() - cpu) * 1e6 / count)
+                if done != count:
+                    raise Failed(f"{name}: {done} of {count} items were completed")
+                if number >= 0:  # the first round warms up
+                    found[name].append(cost)
+    raw, ours = found.values()
+    ratio = median(one.elapsed / other.elapsed for one, other in zip(ours, raw, strict=True))
+    rows = [
+        [name, f"{median(c.elapsed for c in costs):.0f}", f"{median(c.own_cpu for c in costs):.0f}"]
+        for name, costs in found.items()
+    ]
+    table(f"Claim, start, complete: {items} items, median of {rounds} rounds", ("", "us/item", "own CPU us/item"), rows)
+    console.print(f"the client's loop: {ratio:.2f}x of raw calls; goal: <= {GOAL}x\n")
+    if ratio > GOAL:
+        raise Failed(f"{ratio:.2f}x is more than {GOAL}x")
