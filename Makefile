@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up test lint hosts bench lock
+.PHONY: help install up test lint hosts agents install-agents bench lock
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -42,6 +42,12 @@ lint: $(VENV)/.installed-dev ## Check style, types, import rules, Lua and file s
 
 hosts: $(VENV)/.installed-dev $(VENV)-hosts/.installed ## Test with packages of hosts that conflict with the product's.
 	@exec $(BIN)/pytest -m hosts tests/toolsets $(ARGS)
+
+agents: install-agents ## Test with the real claude and codex, from npm (700 MB), and a stand-in of their models.
+	@exec $(BIN)/pytest -m agents tests/runner $(ARGS)
+
+install-agents: $(VENV)/.installed-dev
+	@$(BIN)/python -m tests.runner.real_agents
 
 bench: $(VENV)/.installed-dev ## Measure speed; prints ratios from one run on this machine.
 	@exec $(BIN)/python -m benchmarks $(ARGS)

@@ -147,6 +147,9 @@ def test_a_command_line_that_fails_before_it_begins() -> None:
     for reader in READERS.values():
         reading = read(reader(), stderr=f"Warning: 256-color support not detected\n{said}\n")
         assert (reading.finished, reading.error) == (False, "error: unknown option '--frobnicate'")
+        assert reading.trouble == "usage"
+        reading = read(reader(), stderr=f"{said}\n\nUsage: agent [OPTIONS]\n\nFor more information, try '--help'.\n")
+        assert reading.error == "error: unknown option '--frobnicate'"
 
 
 def test_plain_output_is_the_answer() -> None:

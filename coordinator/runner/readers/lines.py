@@ -25,6 +25,14 @@ _HEAD = 4_000
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Colours and other orders to terminals."""
 
+_ERROR = re.compile(rb"(?:\x1b\[[0-9;]*m)*(?:error|fatal|panic)", re.IGNORECASE)
+_USAGE = re.compile(
+    r"(?:unknown|unexpected|unrecogni[sz]ed|invalid) (?:option|argument|flag|command|value)"
+    r"|missing required|too many arguments",
+    re.IGNORECASE,
+)
+"""How command lines refuse their arguments."""
+
 
 def _text(line: bytes) -> str:
     return line.decode(errors="replace")
@@ -77,6 +85,8 @@ class EventReader:
         self._reading = Reading()
         self._noise = b""
         """The last line that was no event: the only word of a command line that fails before it begins."""
+        self._told = False
+        """Whether it calls itself an error: then only another one takes its place."""
 
     def line(self, stream: Stream, line: bytes) -> None:
         """Takes a line of output; anything unknown or broken counts as an event and is passed over."""
@@ -91,7 +101,9 @@ class EventReader:
             if isinstance(event, dict):
                 self.event(event)
             elif line and not line.isspace():
-                self._noise = line[:_HEAD]
+                error = _ERROR.match(line) is not None
+                if error or not self._told:
+                    self._noise, self._told = line[:_HEAD], error
                 self.noise(line)
         except (AttributeError, KeyError, TypeError, ValueError, IndexError):  # a known event in an unknown form
             return
@@ -105,9 +117,12 @@ class EventReader:
 
     def reading(self) -> Reading:
         """What it has read so far."""
-        if self._noise and not self._reading.error and not self._reading.success:
-            self._reading.error = one_line(_text(self._noise), ERROR)
-        return self._reading
+        found = self._reading
+        if self._noise and not found.error and not found.success:
+            found.error = one_line(_text(self._noise), ERROR)
+            if found.session is None and _USAGE.search(found.error):
+                found.trouble = "usage"
+        return found
 
     # --- for subclasses
 
@@ -146,4 +161,4 @@ def whole(value: object) -> int:
 def money(value: object) -> float | None:
     """A sum of money; None for what is none."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if number and 0 <= value < 1e9 else None  # type: ignore[arg-type,operator]
+    return round(float(value), 9) if number and 0 <= value < 1e9 else None  # type: ignore[arg-type,operator]
