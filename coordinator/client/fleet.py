@@ -78,15 +78,20 @@ class Fleet(Calls):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        leaving = asyncio.create_task(self._leave())
         try:
-            async with asyncio.timeout(LEAVE_SECONDS):
-                await self._leave()
-        except TimeoutError:
-            _log.warning("not everything could be given back in time: the ends of the claims will do it")
+            try:
+                await asyncio.wait((leaving,), timeout=LEAVE_SECONDS)
+            except asyncio.CancelledError:
+                # Once more: what is held is given back even so. A second time it is not waited for.
+                await asyncio.wait((leaving,), timeout=LEAVE_SECONDS)
+                raise
         finally:
-            for task in self._tasks:
+            if not leaving.done():
+                _log.warning("not everything could be given back in time: the ends of the claims will do it")
+            for task in (leaving, *self._tasks):
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(leaving, *self._tasks, return_exceptions=True)
             if self._keeper is not None:
                 await self._keeper.leave()
             self._wire.close()
