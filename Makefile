@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up test lint hosts agents install-agents bench lock
+.PHONY: help install up test lint hosts agents install-agents chaos bench lock
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -48,6 +48,9 @@ agents: install-agents ## Test with the real claude and codex, from npm (700 MB)
 
 install-agents: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.runner.real_agents
+
+chaos: $(VENV)/.installed-dev ## Ten runners finish a graph while everything is killed; minutes.
+	@exec $(BIN)/pytest -m chaos tests/runner $(ARGS)
 
 bench: $(VENV)/.installed-dev ## Measure speed; prints ratios from one run on this machine.
 	@exec $(BIN)/python -m benchmarks $(ARGS)
