@@ -17,8 +17,10 @@ from coordinator.cli.commands import COMMANDS
 from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.run_flags import How, Items, Limits, Where, given, options_of, workspaces_of
+from coordinator.cli.run_metrics import measured
 from coordinator.cli.terminal import printable
-from coordinator.client import Denied, Fleet, FleetError, Invalid, NotFound, Unavailable
+from coordinator.client import Denied, Fleet, FleetError, Invalid, NotFound, Observer, Unavailable
+from coordinator.client.retries import Retryable
 from coordinator.linux import adopt_orphans
 from coordinator.runner.loop import Runner
 from coordinator.runner.options import Options
@@ -26,6 +28,8 @@ from coordinator.runner.protocols import WorkspaceFailed, Workspaces
 from coordinator.runner.records import NoRoom
 
 _ITEMS, _LIMITS, _HOW, _WHERE = Items(), Limits(), How(), Where()
+_WORTH_TELLING = 3
+"""So many failures in a row are more than a front-end that was restarted."""
 _OF_CONNECTION = ("url", "project", "token_file")
 
 
@@ -55,7 +59,9 @@ def run(
         at = replace(at, **default | ({"token_file": Path(default["token_file"])} if "token_file" in default else {}))
     flags |= given(items, limits, how, where)
     options = options_of(tuple(command), flags)
-    return asyncio.run(_run(at, options, workspaces_of(flags, options)))
+    workspaces = workspaces_of(flags, options)
+    with measured(options.state, flags.get("metrics")):
+        return asyncio.run(_run(at, options, workspaces))
 
 
 def _entry(name: str, config: Path | None) -> dict[str, Any]:
@@ -96,7 +102,29 @@ async def _run(at: Connection, options: Options, workspaces: Workspaces) -> int:
 
 
 def _fleet(at: Connection, slots: int) -> Fleet:
-    return Fleet(at.base_url(), at.token() or "", at.project, at.agent, slots, kind="external")
+    # Here, because the store takes long to import.
+    from coordinator.store.keys import PROJECT, PROJECT_RULE
+
+    if not PROJECT.fullmatch(at.project):
+        raise CommandFailed(f"--project: must be {PROJECT_RULE}", Exit.USAGE)
+    return Fleet(at.base_url(), at.token() or "", at.project, at.agent, slots, kind="external", observer=_Watcher())
+
+
+class _Watcher(Observer):
+    """Tells when the fleet does not answer, and when it does again."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+
+    def answered(self, tool: str, seconds: float) -> None:
+        if self._failures >= _WORTH_TELLING:
+            say("the fleet answers again")
+        self._failures = 0
+
+    def retried(self, failure: Retryable) -> None:
+        self._failures += 1
+        if self._failures == _WORTH_TELLING:
+            say(f"the fleet does not answer; it is asked again until it does: {failure}")
 
 
 def say(line: str) -> None:

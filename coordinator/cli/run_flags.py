@@ -123,6 +123,7 @@ class Where:
     teardown: Annotated[Text, _more("Runs before a workspace is removed.")] = None
     min_free: Annotated[float | None, _more("GiB that must be free for a workspace. [default: 5 for worktrees]")] = None
     disposable: Annotated[tuple[str, ...], _more("Ignored files of worktrees that are not worth keeping.")] = ()
+    metrics: Annotated[Text, _more("Serve /metrics and /healthz at this port, or host:port.")] = None
     state_dir: Annotated[Text, _more("Directory for logs and worktrees. Default: in the user's state directory.")] = (
         None
     )

@@ -64,6 +64,7 @@ class Runner(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
     env: _Names = ()
     instructions: str | None = None
     state_dir: str | None = None
+    metrics: str | None = None
 
 
 Runners = dict[RunnerName, Runner]

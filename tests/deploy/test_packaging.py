@@ -15,14 +15,18 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from coordinator.cli.exits import Exit
 from coordinator.cli.supervision.supervisor import KILL_SECONDS
+from coordinator.runner.options import Options
 from coordinator.settings import Settings
 from tests.support.fleets import fleet_command
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 DOCKERFILE = DEPLOY / "docker" / "Dockerfile"
-UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+RUNNER = DEPLOY / "systemd" / "fleet-run@.service"
+UNITS = sorted(set((DEPLOY / "systemd").glob("*.service")) - {RUNNER})
+"""Those of the fleet's own processes."""
 DRAIN_SECONDS = Settings().drain_seconds
 
 
@@ -137,6 +141,27 @@ def test_units_run_known_commands(unit: Path) -> None:
     assert understood(given)
     assert int(service["TimeoutStopSec"]) > DRAIN_SECONDS + KILL_SECONDS
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    _verify(unit)
+
+
+def test_the_unit_of_runners_takes_an_entry_of_the_settings(tmp_path: Path) -> None:
+    parsed = configparser.ConfigParser(strict=False, interpolation=None)
+    parsed.optionxform = str  # type: ignore[assignment,method-assign]
+    parsed.read(RUNNER)
+    service = parsed["Service"]
+    line = service["ExecStart"].replace("%S", str(tmp_path)).replace("%i", "docs")
+    config = tmp_path / "fleet.yaml"
+    config.write_text("runners: {docs: {command: [agent], workspace: /nowhere, url: 'http://127.0.0.1:9'}}")
+    program, *command = shlex.split(line.replace("/etc/fleet/fleet.yaml", str(config)))
+    assert program == "/opt/fleet/bin/fleet"
+    done = fleet_command(*command)
+    assert "--workspace /nowhere" in done.stderr, done.stderr
+    assert f"RestartPreventExitStatus={int(Exit.USAGE)}" in RUNNER.read_text()
+    assert int(service["TimeoutStopSec"]) > 30 + sum(Options(command=(), state=tmp_path).grace)
+    _verify(RUNNER)
+
+
+def _verify(unit: Path) -> None:
     if shutil.which("systemd-analyze"):
         done = subprocess.run(
             ["systemd-analyze", "verify", "--man=no", str(unit)],
