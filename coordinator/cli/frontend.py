@@ -42,6 +42,7 @@ from coordinator.toolsets.registry import described_toolsets, load_toolsets
 from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, http_protocol
+from coordinator.transport.delegations import Delegations
 from coordinator.transport.projects import Projects
 from coordinator.transport.sealing import Seals
 from coordinator.transport.task_methods import NAMES as TASK_METHODS
@@ -94,7 +95,10 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         authenticator = build_authenticator(settings, store, recorder)
         stack.push_async_callback(authenticator.aclose)
         feed = FeedReader(store)
-        toolsets = load_toolsets(Services(settings, store, trusting_callers(actors.resolve), Waits(feed)))
+        seals = Seals(store, settings)
+        delegations = Delegations(store, seals, authenticator.lists)
+        services = Services(settings, store, trusting_callers(actors.resolve), Waits(feed), delegations.make)
+        toolsets = load_toolsets(services)
         for toolset in toolsets.values():
             toolset.start()
         admission = Admission(settings.overload, recorder, time.monotonic)
@@ -128,7 +132,8 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             admission=admission,
             hints=projects,
             feed=feed,
-            seals=Seals(store, settings),
+            seals=seals,
+            delegations=delegations,
         )
         await actors.start()
         await authenticator.start()

@@ -161,6 +161,11 @@ class Authenticator:
             raise Denied("expired", "the token has expired")
         return await self._verified(token, digest)
 
+    def lists(self, name: str) -> bool:
+        """Whether the token file has an entry of this id that has not expired."""
+        now = self._clock.now()
+        return any(one.caller.id == name and one.until > now for one in self._grants.values())
+
     def report(self) -> dict[str, Any]:
         """The mode, and the state of the token file and of the keys, for /readyz."""
         found: dict[str, Any] = {"mode": self.mode}

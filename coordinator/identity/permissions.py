@@ -3,6 +3,7 @@
     items            all tools of the toolset items
     items.read       its tools that change nothing
     items.admin      all tools of items, and to see who holds which item
+    items.delegate   to get tokens for claims, which open nothing but the claimed item; items.admin implies it
     worker           the tools of the toolset worker; those of items imply it
     *                all tools of all toolsets
     *.read           all tools that change nothing
@@ -51,4 +52,6 @@ def vocabulary(toolsets: Collection[str]) -> tuple[str, ...]:
     named = [permission for toolset in toolsets for permission in (toolset, toolset + READ)]
     if _FLOWS in named:
         named += [_WORKFLOW, _WORKFLOW + READ]
+    if _ITEMS in named:
+        named.append("items.delegate")
     return (*named, *(_ADMINS[toolset] for toolset in toolsets if toolset in _ADMINS))

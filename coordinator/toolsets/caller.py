@@ -4,6 +4,20 @@ from __future__ import annotations
 
 import msgspec
 
+DELEGATES = frozenset(("items.delegate", "items.admin", "*"))
+"""Permissions of which each allows a caller to get tokens for its claims."""
+
+
+class Delegation(msgspec.Struct, frozen=True):
+    """The claim that a token was made for; its bearer may do nothing else."""
+
+    project: str
+    item: str
+    """Its id, in the inner form."""
+    fence: int
+    live: bool = True
+    """Whether the claim was live when the request came."""
+
 
 class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
     """An authenticated caller; never made from tool arguments."""
@@ -20,3 +34,5 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
     """The projects whose names it may see; None: all."""
     taken: frozenset[str] = frozenset()
     """Ids in the form of its slots that belong to other callers of the token file."""
+    claim: Delegation | None = None
+    """Of the bearer of a token for one claim, who acts as the agent that holds it and has no permissions of its own."""

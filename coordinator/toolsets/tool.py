@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from coordinator.settings import Settings
     from coordinator.store import Store
     from coordinator.toolsets.actor import ActorResolver
-    from coordinator.toolsets.caller import Caller
+    from coordinator.toolsets.caller import Caller, Delegation
     from coordinator.toolsets.deferral import Deferral
     from coordinator.toolsets.questions import Answer
 
@@ -147,6 +147,8 @@ class Services:
     resolve_actor: ActorResolver
     waits: Waits | None = None
     """The room of waiting reads; None: each toolset has one of its own."""
+    delegate: Callable[[Caller, str, Delegation], Awaitable[str]] | None = None
+    """Makes a token for a claim, given its caller and agent; None: in this process nobody can use one."""
 
     def room(self) -> Waits:
         """The room for waiting reads."""
@@ -201,6 +203,8 @@ class Tool:
     refusal: Callable[[ToolFailure], Reply] | None = None
     """Makes the answer to a failed call in the toolset's own form; None: that of ``errors.py``."""
 
+    for_claims: Callable[[Delegation, Any], bool] | None = None
+    """Whether the bearer of a token for one claim may make a call with these arguments; None: it may make none."""
     makes: Callable[[Any], str] | None = None
     """The path of the document about what a call has made, from its result; hosts get a link to it. None: none is made,
     or there is no such document."""

@@ -39,6 +39,7 @@ from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies
 from coordinator.transport.calls import Calls, Done, Hints, Hooks
 from coordinator.transport.cors import Cors
+from coordinator.transport.delegations import Delegations
 from coordinator.transport.endpoints import Endpoints, Target
 from coordinator.transport.fast_path import FastPath, ParsedCall, Plan
 from coordinator.transport.feed import DRAIN_SECONDS, Feed
@@ -104,6 +105,7 @@ class FrontEnd:
         hints: adds hints about the project to reads; None: no hints.
         feed: reads what the change feed gives to listeners; None: there is no feed.
         seals: seals what clients keep; None: nothing is asked of the people behind them.
+        delegations: reads tokens for claims; None: there are none.
 
     Raises:
         EndpointError: the configured toolsets cannot be served together.
@@ -128,6 +130,7 @@ class FrontEnd:
         hints: Hints | None = None,
         feed: FeedReader | None = None,
         seals: Seals | None = None,
+        delegations: Delegations | None = None,
     ) -> None:
         self._endpoints = endpoints = Endpoints(
             toolsets, settings.toolsets, settings.tool_name_style, settings.output_schemas, settings.projects
@@ -150,7 +153,8 @@ class FrontEnd:
             auth=authenticator.report,
             process=process,
         )
-        self.authorization = Authorization(authenticator, endpoints, hooks.auth_refused, settings.max_header_bytes // 8)
+        longest_token = settings.max_header_bytes // 8
+        self.authorization = Authorization(authenticator, endpoints, hooks.auth_refused, longest_token, delegations)
         """Who may call what."""
         self.admin = AdminApp(self._health, Gate(settings.allowed_hosts, (), settings.admin_host or settings.host))
         """The application of the operators' port."""

@@ -24,6 +24,7 @@ from coordinator.identity.authenticator import LONGEST_TOKEN, TOKEN, Authenticat
 from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
 from coordinator.identity.permissions import least, sufficient, vocabulary
 from coordinator.toolsets.caller import Caller
+from coordinator.transport.delegations import PREFIX, Delegations
 from coordinator.transport.endpoints import Access, Endpoints, Target
 from coordinator.transport.fast_path import Plan
 from coordinator.transport.replies import Header, Refused, Scope
@@ -45,6 +46,7 @@ class Authorization:
         authenticator: identifies callers by their tokens.
         refused: called with the reason of each refusal.
         longest: bytes of the longest token that the fast path accepts.
+        delegations: reads tokens for claims; None: there are none.
     """
 
     def __init__(
@@ -53,11 +55,13 @@ class Authorization:
         endpoints: Endpoints,
         refused: Callable[[Reason], None],
         longest: int,
+        delegations: Delegations | None = None,
     ) -> None:
         self._authenticator = authenticator
         self._endpoints = endpoints
         self._refused = refused
         self._longest = min(longest, LONGEST_TOKEN)
+        self._delegations = delegations
 
     @property
     def enabled(self) -> bool:
@@ -145,7 +149,7 @@ class Authorization:
 
     async def _grant(self, authorization: bytes | None, path: str, project: str) -> Grant | None:
         """What a token grants at a path of a project; None: there is none, and none is needed. Raises Denied."""
-        grant = await self._authenticator.authenticate(authorization)
+        grant = await self._authenticate(authorization)
         if grant is None:
             return None
         if grant.audiences is not None and grant.audiences.isdisjoint(self._resources(path)):
@@ -153,6 +157,16 @@ class Authorization:
         if grant.projects is not None and project not in grant.projects:
             raise Denied("project", f"the token is not for the project '{project}'")
         return grant
+
+    async def _authenticate(self, authorization: bytes | None) -> Grant | None:
+        """As ``Authenticator.authenticate``, also for tokens for claims."""
+        scheme, _, token = (authorization or b"").partition(b" ")
+        if self._delegations is None or scheme.lower() != b"bearer" or not token.startswith(PREFIX):
+            return await self._authenticator.authenticate(authorization)
+        try:
+            return await self._delegations.grant(token)
+        except ToolFailure as failure:
+            raise Denied("unavailable", failure.message) from None
 
     async def identify(self, authorization: bytes | None) -> Caller | None:
         """Identifies the caller of an unknown path, because the answer lists what exists; None: an anonymous caller.
@@ -163,7 +177,7 @@ class Authorization:
         if not self.enabled:
             return None
         try:
-            grant = await self._authenticator.authenticate(authorization)
+            grant = await self._authenticate(authorization)
             return None if grant is None else grant.caller
         except Denied as denied:
             raise self._answer(denied, "", "") from None

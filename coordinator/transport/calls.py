@@ -194,7 +194,7 @@ class Calls:
             return None
         try:
             if call.caller is not None:
-                attribute_call(arguments, call.caller)
+                _attribute(tool, arguments, call.caller)
             parks = tool.parks and tool.may_wait(arguments)
             return self._admission.enter(criticality, _who(call, arguments), call.project, parks=parks)
         except ToolFailure as failure:
@@ -302,7 +302,7 @@ class Calls:
 
     async def _let_in(self, tool: Tool, call: Call, arguments: Any) -> Ticket | None:
         if call.caller is not None:
-            attribute_call(arguments, call.caller)
+            _attribute(tool, arguments, call.caller)
         if self._admission is None:
             return None
         criticality, who = tool.weigh(arguments), _who(call, arguments)
@@ -312,6 +312,15 @@ class Calls:
     def wait_seconds(self, tool: Tool, arguments: Any) -> float:
         """How long a call with these arguments waits at most; 0: it answers at once."""
         return min(self._longest, tool.wait_seconds(arguments)) if tool.may_wait(arguments) else 0.0
+
+
+def _attribute(tool: Tool, arguments: Any, caller: Caller) -> None:
+    """Puts the caller into the arguments, if it may make this call. Raises ToolFailure."""
+    if caller.claim is not None and not (tool.for_claims is not None and tool.for_claims(caller.claim, arguments)):
+        raise ToolFailure(
+            "permission_denied", "this token is for one claim, and good for its item only while that lasts"
+        )
+    attribute_call(arguments, caller)
 
 
 def _late(tool: Tool, seconds: float) -> ToolFailure:

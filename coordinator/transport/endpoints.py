@@ -42,9 +42,13 @@ class Access(NamedTuple):
     """Any one of these permissions is enough."""
     least: str
     """The narrowest of them that names the toolset; the scope that challenges name."""
+    for_claims: bool = False
+    """Whether bearers of tokens for claims may use it."""
 
     def permits(self, caller: Caller) -> bool:
         """Whether the caller may use the tool."""
+        if caller.claim is not None:
+            return self.for_claims
         return not self.sufficient.isdisjoint(caller.permissions)
 
 
@@ -74,6 +78,8 @@ class Endpoint:
 
     def admits(self, caller: Caller) -> bool:
         """Whether a caller may use any of the tools."""
+        if caller.claim is not None:
+            return any(access.for_claims for access in self.access.values())
         return not self.entry.isdisjoint(caller.permissions)
 
     def resources(self, caller: Caller | None) -> dict[str, Resource]:
@@ -237,7 +243,7 @@ class Endpoints:
                 owners[name] = toolset.name
                 tools[name] = tool
                 needed = sufficient(toolset.name, tool.read_only), least(toolset.name, tool.read_only)
-                access[name] = Access(*needed)
+                access[name] = Access(*needed, tool.for_claims is not None)
                 if tool.asks:
                     answering[name] = Access(sufficient(toolset.name, False), least(toolset.name, False))
         if shared:

@@ -571,7 +571,7 @@ def test_permissions_imply_narrower_ones() -> None:
     assert sufficient("items", True) == {"items", "items.read", "items.admin", "*", "*.read"}
     assert sufficient("items", False) == {"items", "items.admin", "*"}
     assert (least("items", True), least("items", False)) == ("items.read", "items")
-    assert vocabulary(("items", "sessions")) == ("items", "items.read", "sessions", "sessions.read", "items.admin")
+    assert {"items", "items.read", "items.delegate", "items.admin", "flows.read"} <= {*vocabulary(("items", "flows"))}
     assert {"workflow", "workflow.admin"} <= sufficient("flows", False)
     assert (least("flows", True), least("flows", False)) == ("workflow.read", "workflow")
 

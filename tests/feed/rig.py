@@ -25,6 +25,7 @@ from coordinator.store import Store
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport import FrontEnd, http_protocol
+from coordinator.transport.delegations import Delegations
 from coordinator.transport.projects import Projects
 from coordinator.transport.sealing import Seals
 from tests.authentication.support import Authenticators
@@ -166,18 +167,23 @@ async def serving(
     settings = settings or Settings(request_deadline_ms=60_000)
     reader = FeedReader(store)
     room = Waits(reader)
-    toolsets = toolsets or load_toolsets(Services(settings, store, trust_self_reported, room))
     authenticators = Authenticators()
+    authenticator = authenticator or authenticators.make(settings)
+    seals = Seals(store, settings)
+    delegations = Delegations(store, seals, authenticator.lists)
+    services = Services(settings, store, trust_self_reported, room, delegations.make)
+    toolsets = toolsets or load_toolsets(services)
     admission = Admission(settings.overload, recorder(), asyncio.get_running_loop().time)
     app = FrontEnd(
         settings,
         store,
         toolsets,
         recorder(),
-        authenticator=authenticator or authenticators.make(settings),
+        authenticator=authenticator,
         admission=admission,
         feed=reader,
-        seals=Seals(store, settings),
+        seals=seals,
+        delegations=delegations,
         hints=Projects(store),
     )
     sock = socket.create_server(("127.0.0.1", 0))

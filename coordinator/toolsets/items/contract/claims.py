@@ -31,8 +31,8 @@ from coordinator.toolsets.items.contract.base import (
 )
 from coordinator.toolsets.items.contract.dependencies import Blocker
 from coordinator.toolsets.items.contract.included import (
+    PARTS,
     BlockerResults,
-    Include,
     IncludedItem,
     IncludedNotes,
     NotesTotal,
@@ -53,6 +53,16 @@ CLAIM_OUTCOMES = (
     "rejected_by_policy",
 )
 RELEASE_OUTCOMES = ("success", "not_claimed_by_you", "not_found", "stale_fence")
+
+DELEGATED = "token"
+"""What a claim can include besides ``PARTS``."""
+ClaimInclude = Annotated[
+    list[Annotated[str, Meta(extra_json_schema={"enum": [*PARTS, DELEGATED]})]],
+    Meta(
+        description="Adds the item in full, its notes, results of its blockers (60,000 characters, of long texts the "
+        "beginning); a token for this claim."
+    ),
+]
 
 Time = Annotated[str | None, Meta(description="ISO-8601 time with zone, inclusive.")]
 RoleOnOffer = Annotated[
@@ -97,7 +107,7 @@ class ClaimEntry(Arguments, kw_only=True, omit_defaults=False):
     selector: Annotated[Selector | None, Meta(description="Instead of itemId; then this is the call's only claim.")] = (
         None
     )
-    ttl_seconds: Annotated[int, Meta(description="How long the claim lasts, in seconds.", ge=1, le=86400)] = 900
+    ttl_seconds: Annotated[int, Meta(description="How long the claim lasts.", ge=1, le=86400)] = 900
     agent_id: Annotated[str | None, Meta(description="Ignored: the trusted actor is the holder.")] = None
     fence_token: FenceToken = None
     claim_ref: Annotated[
@@ -163,7 +173,7 @@ class ClaimItem(Arguments, kw_only=True):
             le=MAX_WAIT_MS,
         ),
     ] = 0
-    include: Include = []
+    include: ClaimInclude = []
 
 
 EntryItemId = Annotated[str, Meta(description="The item's UUID; as the caller wrote it if it was not found.")]
@@ -237,6 +247,10 @@ class ClaimResult(Result, kw_only=True):
     ) = UNSET
     held_back: Annotated[HeldBack, Meta(description="With no_match; absent: nothing is.")] | UnsetType = UNSET
     error: EntryError | UnsetType = UNSET
+    token: (
+        Annotated[str, Meta(description="With include token: opens the toolset worker for this item; a secret.")]
+        | UnsetType
+    ) = UNSET
     item: Annotated[IncludedItem, Meta(description="The item in full; with include.")] | UnsetType = UNSET
     notes: IncludedNotes | UnsetType = UNSET
     notes_total: NotesTotal | UnsetType = UNSET

@@ -3,11 +3,12 @@ purpose:   Takes what a worker reports of its item: a note, its end, that it fai
 guarantee: In one step, under the worker's claim, which is renewed or ends. An end is recorded for worker and item until
            the worker claims that again, so a repeated report has no second effect. The claim of a worker that reports
            after it has expired is placed again, if nobody else has claimed the item.
-args:      request run.events_max run.attempts run.config run.labels agent id ends author kind said
-           the request has no record; id = '' for the item that the agent claimed last; ends = where the ends of its
-           work are recorded; author = packed {actor, verification}; kind = note, done, failed, handed_back or ask;
-           said = packed {id for a new note, text; then of a note its key, of what is done the format of the text
-           (false: no text) and a summary, of a question its beginning}
+args:      request run.events_max run.attempts run.config run.labels agent id fence ends author kind said
+           the request has no record; id = '' for the item that the agent claimed last; fence = of the only claim that
+           may report, 0: any of the agent; ends = where the ends of its work are recorded; author = packed {actor,
+           verification}; kind = note, done, failed, handed_back or ask; said = packed {id for a new note, text; then of
+           a note its key, of what is done the format of the text (false: no text) and a summary, of a question its
+           beginning}
 reply:     {outcome, id, role, entry of a refused transition or false, schema inputs of an item that the agent still
            holds or false, key of the note or false}; outcome done, refused, too_many_notes, repeated (it was reported
            before), ended (otherwise: the entry is the kind of that report), other (an agent, in place of the key, holds
@@ -81,15 +82,17 @@ local function without_claim(run, item, id, ends, kind)
   return {other and 'other' or 'none', id, item and item.role or 0, false, false, other or false}
 end
 
-return function(run, request, agent, id, ends, author, kind, said)
+return function(run, request, agent, id, fence, ends, author, kind, said)
   local signed, words, last = cmsgpack.unpack(author), cmsgpack.unpack(said), run.keys.request .. ends
   return change(run, request, function()
     if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
     if id == '' then id = agents.item_of(run, agent) or redis.call('GET', last) or '' end
     local item = items.load(run, id)
-    if not item or item.holder ~= agent then return without_claim(run, item, id, last, kind) end
+    local lapsed, only = not (item and claims.is_live(run, item)), tonumber(fence)
+    if not item or item.holder ~= agent or only > 0 and (lapsed or item.fence ~= only) then
+      return without_claim(run, item, id, last, kind)
+    end
     local ttl_ms, lets_go = item.expires - item.claimed_at, kind == 'failed' or kind == 'handed_back'
-    local lapsed = not claims.is_live(run, item)
     if lapsed then claims.notice_expiry(run, item) end
     if lapsed and not lets_go then claims.acquire(run, item, agent, ttl_ms) end
     local key, problem, entry = reports[kind](run, item, agent, signed, words)

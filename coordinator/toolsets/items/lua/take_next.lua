@@ -11,11 +11,12 @@ args:      request run.events_max run.attempts run.config run.labels agent who t
            verification} of the start; the detail of NOT_FOUND is the field with the unknown item; include as
            claim_item; waiting = '' if the agent is not asked what it holds, else packed {request under which it waits,
            its fingerprint, process whose client may hang up or '', for how long to renew a claim that it has (ms; 0: as
-           before, -1: not, it has just been placed), ends as report_work}
+           before, -1: not, it has just been placed), ends as report_work, fence of the only claim that it is about; 0:
+           any}
 reply:     {now, entry of the completion or false, claim or false, entry of the start or false, what is included or
            false, schema inputs or false, the name under which the agent is drained or ''}: the claim as that of
-           claim_next, or {more, '', 0, 0, 0}, or with the outcome `held`; entries as those of advance_item. An item in
-           another role than queue is not started, unless it was abandoned
+           claim_next, or {more, '', 0, 0, 0}, or with the outcome `held` or `ended`; entries as those of advance_item.
+           An item in another role than queue is not started, unless it was abandoned
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts holds lapsed abandoned retries
            quarantined notes note request events transitions waiting wanted queue waiter messages
@@ -51,7 +52,7 @@ end
 -- The claim that a worker has, and its item; nil if it has none, or is not asked.
 local function kept(run, agent, worker)
   local item = worker and work.held(run, agent)
-  if not item then return nil end
+  if not item or worker[6] > 0 and worker[6] ~= item.fence then return nil end
   if worker[4] < 0 then
     redis.call('DEL', run.keys.request .. worker[5] .. item.id)
   else
@@ -89,6 +90,7 @@ return function(run, request, agent, who, ttl_ms, packed_selector, finished, aut
     if completion and completion[2] ~= '' then return {run.now, completion, false, false} end
     local drained = agent_drains.of_caller(run, agent)
     local claim, item = kept(run, agent, worker)
+    if worker and not item and worker[6] > 0 then return {run.now, completion, {'ended', '', 0, 0, 0}, false} end
     if drained and not item then return {run.now, completion, {'agent_draining', drained, 0, 0, 0}, false} end
     if not item then claim, item = claim_best(run, request, agent, ttl_ms, selector, worker) end
     if not item then return {run.now, completion, claim, false} end

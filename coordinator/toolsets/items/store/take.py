@@ -121,18 +121,20 @@ class TakeStore(ClaimStore, TransitionStore):
         author: tuple[str, str],
         renew_ms: int,
         process: str = "",
+        fence: int = 0,
     ) -> Taken:
         """The item that an agent holds; if it holds none, the best one for a selector, claimed. Either is started.
 
         Args:
             renew_ms: for how long a claim that it has is renewed; 0: as before. ``PLACED``: it is not.
+            fence: of the claim that alone counts; 0: any. If it has ended, the outcome is ``ended``.
             process: whose client may hang up, so that the item is given back; '': the answer counts as delivered.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor.
         """
         key = waiting_key(agent.id)
-        waiting = pack((key.key, key.fingerprint, process, renew_ms, _ends(agent.id)))
+        waiting = pack((key.key, key.fingerprint, process, renew_ms, _ends(agent.id), fence))
         try:
             return await self._change_by_schema(
                 _TAKE, project, NO_KEY, *agent, ttl_ms, pack(selector), "", pack(author), _INCLUDED, waiting
@@ -156,13 +158,21 @@ class TakeStore(ClaimStore, TransitionStore):
         return self.claim_next(project, waiting_key(agent.id), agent, ttl_ms, selector, (), wait_ms, only, process)
 
     async def report(
-        self, project: str, agent: str, item: str, author: tuple[str, str], kind: str, said: Sequence[object]
+        self,
+        project: str,
+        agent: str,
+        item: str,
+        author: tuple[str, str],
+        kind: str,
+        said: Sequence[object],
+        fence: int = 0,
     ) -> Reported:
         """Takes what an agent reports of its item ('': the one that it has), under its claim.
 
         Args:
+            fence: of the claim that alone may report; 0: any of the agent.
             kind: note, done, failed, handed_back or ask.
             said: what ``report_work.lua`` says.
         """
-        words = item, _ends(agent), pack(author), kind, pack(said)
+        words = item, fence, _ends(agent), pack(author), kind, pack(said)
         return await self._change_by_schema(_REPORT, project, NO_KEY, agent, *words)

@@ -9,15 +9,17 @@ from typing import Protocol
 import msgspec
 from msgspec import UNSET, to_builtins
 
-from coordinator.errors import invalid
+from coordinator.errors import ToolFailure, invalid
 from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store.idempotency import IdempotencyKey, idempotency_key
 from coordinator.toolsets import deferral
 from coordinator.toolsets.actor import Distrusted, Trusted, checked, given
+from coordinator.toolsets.caller import DELEGATES, Delegation
 from coordinator.toolsets.deferral import Pending
 from coordinator.toolsets.items.contract.attempts import REASONS
 from coordinator.toolsets.items.contract.claims import (
+    DELEGATED,
     ClaimEntry,
     ClaimItem,
     ClaimItemResult,
@@ -127,6 +129,7 @@ class Claims:
     async def claim_item(self, call: Call, args: ClaimItem) -> ClaimItemResult | Pending:
         """Claims and releases items for the trusted actor."""
         selector = _check(args)
+        delegates = self._delegates(call, args)
         claims, releases = args.claims, args.releases
         who, record, include = await self._identified(args)
         agent = who.id
@@ -151,6 +154,8 @@ class Claims:
             _add_included(claimed, reply.claims, include, self._store.schemas.current)
         if isinstance(reply, NamedReply) and reply.waiting:
             _say_why_it_waits(claimed, reply.waiting)
+        if delegates:
+            await self._add_token(call, claimed, reply.claims, agent)
         released = list(map(_released, releases, reply.releases))
         if not record.replayed:
             self._count(claimed, call.project)
@@ -173,10 +178,29 @@ class Claims:
             ),
         )
 
+    def _delegates(self, call: Call, args: ClaimItem) -> bool:
+        """Whether the call asks for a token for its claim. Raises ToolFailure if it may not."""
+        if not any(part.lower() == DELEGATED for part in args.include):
+            return False
+        if call.caller is None or self._services.delegate is None:
+            said = "include: 'token' is for callers that a bearer token identifies, over HTTP; without, leave it out"
+            raise ToolFailure("permission_denied", said)
+        if DELEGATES.isdisjoint(call.caller.permissions):
+            raise ToolFailure("permission_denied", "include: 'token' needs the permission 'items.delegate'")
+        return True
+
+    async def _add_token(self, call: Call, claimed: Sequence[ClaimResult], replies: list[Claimed], agent: str) -> None:
+        """Adds a token for it to the successful claim."""
+        for result, reply in zip(claimed, replies, strict=True):
+            if result.outcome == "success" and call.caller is not None and self._services.delegate is not None:
+                claim = Delegation(call.project, reply.item, reply.fence)
+                result.token = await self._services.delegate(call.caller, agent, claim)
+
     async def _identified(self, args: ClaimItem) -> tuple[Claimant, IdempotencyKey, str]:
         """Who claims, under which request, and letters of what to add about claimed items. Raises as ``_trusted``."""
         claims = args.claims
-        include = wanted_parts(args.include) if args.include else ""
+        parts = [part for part in args.include if part.lower() != DELEGATED]
+        include = wanted_parts(parts) if parts else ""
         able = None if args.capabilities is None else capabilities(args.capabilities, "capabilities")
         who = claimant(await self._trusted(args), able)
         for entry in claims:
@@ -184,6 +208,8 @@ class Claims:
                 self._warn("agentId", "agentId of a claim is ignored: the trusted actor differs")
                 break
         asked: tuple[object, ...] = (claims, args.releases, include) if include else (claims, args.releases)
+        if len(parts) < len(args.include):
+            asked = (*asked, DELEGATED)
         if able is not None:
             asked = (*asked, able)
         return who, idempotency_key(who.id, args.request_id, "claim_item", *asked), include

@@ -44,7 +44,7 @@ from coordinator.toolsets.items.store.watched import WatchedItems
 from coordinator.toolsets.items.tools.agents import agents_result
 from coordinator.toolsets.items.tools.attempts import held_attempts
 from coordinator.toolsets.items.tools.included import add_to, rendered
-from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
+from coordinator.toolsets.items.tools.shared import ancestors, names, or_unset, transition
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
 from coordinator.toolsets.waiting_reads import WaitingReads, check, waited
@@ -266,6 +266,7 @@ def tools(store: ContextStore, watched: WatchedItems, waiting: WaitingReads) -> 
                 (ItemContextResult, FullContextResult, SessionResumeResult, HealthCheckResult, AgentsResult),
                 handle.get_context,
                 idempotent=True,
+                for_claims=lambda claim, args: not args.agents and names(claim, args.item_id),
                 criticality=_weigh,
                 result_chars=RESULT_CHARS,
             ),

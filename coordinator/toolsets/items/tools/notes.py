@@ -36,7 +36,7 @@ from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of, phase_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, phase
 from coordinator.toolsets.items.store.notes import NoteRow, NoteStore, StoredNote, Written
-from coordinator.toolsets.items.tools.shared import batch, check_signed, keyed
+from coordinator.toolsets.items.tools.shared import batch, check_signed, keyed, names
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Services, Tool
 
@@ -176,6 +176,7 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
             handle.query_notes,
             read_only=True,
             idempotent=True,
+            for_claims=lambda claim, args: args.operation.lower() == "list" and names(claim, args.item_id),
             result_chars=RESULT_CHARS,
         ),
     )

@@ -29,7 +29,7 @@ from coordinator.toolsets.items.rules.items import names_in, not_blank, with_tra
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
 from coordinator.toolsets.items.tools.attempts import attempts
-from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
+from coordinator.toolsets.items.tools.shared import ancestors, names, or_unset, transition
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
 
@@ -123,6 +123,7 @@ def tools(items: QueryStore) -> tuple[Tool, ...]:
             read_only=True,
             idempotent=True,
             waits=rules.may_take_long,
+            for_claims=lambda claim, args: args.operation.lower() == "get" and names(claim, args.id),
             criticality=_weigh,
             result_chars=RESULT_CHARS,
         ),

@@ -10,8 +10,9 @@ from msgspec import UNSET, UnsetType
 from coordinator.errors import invalid
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, idempotency_key
 from coordinator.toolsets.actor import Actor, Distrusted, checked, signature, stored_actor, stored_verification
+from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.items.contract.base import Ancestor
-from coordinator.toolsets.items.rules.ids import LONGEST, dashed, is_uuid
+from coordinator.toolsets.items.rules.ids import LONGEST, dashed, is_uuid, to_inner
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.base import Changed
@@ -91,6 +92,11 @@ def transition(row: Changed) -> dict[str, Any]:
         "actor": stored_actor(row.actor),
         "verification": stored_verification(row.verification),
     }
+
+
+def names(claim: Delegation, given: str | None) -> bool:
+    """Whether a text is the id of the item of a live claim."""
+    return claim.live and to_inner(given or "") == claim.item
 
 
 def or_unset(value: str | bool | None) -> str | UnsetType:

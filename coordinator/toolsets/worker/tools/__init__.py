@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.items.store.take import TakeStore
 from coordinator.toolsets.items.tools import Rooms, rooms_of
 from coordinator.toolsets.tool import RESULT_CHARS, Criticality, Services, Tool, Toolset
@@ -45,6 +46,11 @@ _ASK = (
 )
 
 
+def _always(_claim: Delegation, _arguments: object) -> bool:
+    """Bearers of tokens for claims may always call: the store decides by the fence."""
+    return True
+
+
 def toolset(services: Services, rooms: Rooms | None = None) -> Toolset:
     """The worker toolset over one process's services; ``rooms`` are those of its items toolset."""
     shared = rooms or rooms_of(services)
@@ -66,11 +72,21 @@ def toolset(services: Services, rooms: Rooms | None = None) -> Toolset:
             waits=lambda args: args.wait_ms > 0,
             wait_ms=lambda args: args.wait_ms,
             parks=True,
+            for_claims=_always,
             result_chars=RESULT_CHARS,
         ),
         *(
             # They also keep the claim, or end it: without them, work is lost and done again.
-            Tool(name, text, arguments, (result,), steady(handler), idempotent=True, criticality=Criticality.CRITICAL)
+            Tool(
+                name,
+                text,
+                arguments,
+                (result,),
+                steady(handler),
+                idempotent=True,
+                for_claims=_always,
+                criticality=Criticality.CRITICAL,
+            )
             for name, text, arguments, result, handler in reports
         ),
     )

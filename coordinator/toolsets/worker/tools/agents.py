@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from coordinator.errors import invalid
+from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.actor import MAX_ID, Actor, ActorResolver, CallerActor, Trusted
+from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.slots import acts_as, check_slot
 from coordinator.toolsets.tool import AGENT_HEADER, Call
 
@@ -24,6 +25,12 @@ async def agent_of(call: Call, resolve: ActorResolver) -> Trusted:
     name, caller = call.agent, call.caller
     if name and not _NAME.fullmatch(name):
         raise invalid(AGENT_HEADER, f"must be 1 to {MAX_ID} printable ASCII characters, without blanks at the ends")
+    if caller is not None and caller.claim is not None:
+        if name not in ("", caller.id):
+            raise ToolFailure(
+                "actor_mismatch", f"{AGENT_HEADER}: this token is for the agent {caller.id!r}; leave it out"
+            )
+        return await resolve(CallerActor(caller.id, caller.kind))
     if caller is not None:
         name = caller.id + name if name.startswith("/") else name
         if name and name != caller.id:
@@ -40,4 +47,11 @@ async def agent_of(call: Call, resolve: ActorResolver) -> Trusted:
 
 def acts_for(call: Call, agent: str, holder: str) -> bool:
     """Whether an agent may report on an item that another one holds: it is a slot of this agent."""
+    if call.caller is not None and call.caller.claim is not None:
+        return False
     return acts_as(holder, agent) and (call.caller is None or holder not in call.caller.taken)
+
+
+def claim_of(call: Call) -> Delegation | None:
+    """The only claim that the call may be about; None: any of its agent."""
+    return None if call.caller is None else call.caller.claim

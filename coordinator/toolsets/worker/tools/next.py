@@ -20,7 +20,7 @@ from coordinator.toolsets.items.tools.included import rendered
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Services
 from coordinator.toolsets.worker.contract.work import TTL_SECONDS, WorkNext, WorkNextResult
-from coordinator.toolsets.worker.tools.agents import agent_of
+from coordinator.toolsets.worker.tools.agents import agent_of, claim_of
 from coordinator.toolsets.worker.tools.refusals import why_not_started
 from coordinator.toolsets.worker.tools.shown import add_parts, needed_notes
 
@@ -35,6 +35,8 @@ class _Asked(NamedTuple):
     selector: selection.Selector
     ttl_ms: int
     renew_ms: int
+    fence: int
+    """Of the only claim that the call may be about; 0: any."""
 
 
 class Next:
@@ -50,7 +52,7 @@ class Next:
     async def work_next(self, call: Call, args: WorkNext) -> WorkNextResult:
         """The item that the agent holds, else the best one; waits for one."""
         asked = await self._asked(call, args)
-        if args.wait_ms:
+        if args.wait_ms and not asked.fence:
             claim, taken = await self._waited(call, asked, min(args.wait_ms, self._longest_ms))
         else:
             claim, taken = await self._at_once(call, asked)
@@ -65,13 +67,14 @@ class Next:
         who = await agent_of(call, self._services.resolve_actor)
         above = not_blank(args.parent_id)
         parent = await self._store.resolve_one(call.project, above, "parentId") if above else ""
-        by = attribution(who)
+        by, only = attribution(who), claim_of(call)
         return _Asked(
             claimant(who, able),
             (by.actor, by.verification),
             selection.selector(filters, parent, "", any_role=True),
             (args.ttl_seconds or TTL_SECONDS) * 1000,
             (args.ttl_seconds or 0) * 1000,
+            0 if only is None else only.fence,
         )
 
     async def _at_once(self, call: Call, asked: _Asked) -> tuple[Claimed, Taken | None]:
@@ -119,11 +122,11 @@ class Next:
 
     async def _begin(self, call: Call, asked: _Asked, renew_ms: int, process: str = "") -> Taken:
         return await self._store.begin(
-            call.project, asked.agent, asked.ttl_ms, asked.selector, asked.author, renew_ms, process
+            call.project, asked.agent, asked.ttl_ms, asked.selector, asked.author, renew_ms, process, asked.fence
         )
 
     def _count(self, claim: Claimed) -> None:
-        if claim.outcome != "held":
+        if claim.outcome not in ("held", "ended"):
             self._metrics.claim(claim.outcome)
 
     def _shown(self, taken: Taken, claim: Claimed) -> WorkNextResult:
@@ -156,6 +159,8 @@ def _claim_of(taken: Taken) -> Claimed:
 def _without_item(claim: Claimed) -> WorkNextResult:
     if claim.outcome == "agent_draining":
         return WorkNextResult(outcome="stop", problem=_draining(claim.item))
+    if claim.outcome == "ended":
+        return WorkNextResult(outcome="stop", problem="the claim that your token is for has ended")
     apart, in_backoff = claim.first_claimed_at, claim.fence
     return WorkNextResult(
         outcome="none",

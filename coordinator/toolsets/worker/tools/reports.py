@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from coordinator.errors import invalid
+from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.actor import Trusted, attribution
 from coordinator.toolsets.items.rules.ids import dashed, new_id
 from coordinator.toolsets.items.rules.items import MAX_NOTE_KEY, MAX_SUMMARY, long_text, not_blank, short_text
@@ -23,7 +23,7 @@ from coordinator.toolsets.worker.contract.work import (
     WorkNote,
     WorkNoteResult,
 )
-from coordinator.toolsets.worker.tools.agents import acts_for, agent_of
+from coordinator.toolsets.worker.tools.agents import acts_for, agent_of, claim_of
 from coordinator.toolsets.worker.tools.refusals import refusal
 from coordinator.toolsets.worker.tools.shown import needed_notes
 
@@ -69,8 +69,10 @@ class Reports:
     async def _report(self, call: Call, named: str | None, kind: str, said: Sequence[object]) -> Reported:
         """What came of a report. Raises ToolFailure if it was not taken."""
         who = await agent_of(call, self._services.resolve_actor)
-        given = not_blank(named)
-        item = await self._store.resolve_one(call.project, given, "itemId") if given else ""
+        given, only = not_blank(named), claim_of(call)
+        item = await self._store.resolve_one(call.project, given, "itemId") if given else only.item if only else ""
+        if only is not None and item != only.item:
+            raise ToolFailure("permission_denied", "itemId: this token is for another item; leave it out")
         reply = await self._reported(call, who.id, who, item, kind, said)
         if reply.outcome == "other" and acts_for(call, who.id, str(reply.key)):
             reply = await self._reported(call, str(reply.key), who, item, kind, said)
@@ -82,7 +84,9 @@ class Reports:
         self, call: Call, agent: str, who: Trusted, item: str, kind: str, said: Sequence[object]
     ) -> Reported:
         by = attribution(who)
-        return await self._store.report(call.project, agent, item, (by.actor, by.verification), kind, said)
+        only = claim_of(call)
+        words = (by.actor, by.verification), kind, said, 0 if only is None else only.fence
+        return await self._store.report(call.project, agent, item, *words)
 
 
 def _ended(reply: Reported) -> WorkEnded:

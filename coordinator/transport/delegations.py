@@ -1,0 +1,112 @@
+"""Tokens for one claim: whoever runs a command for a work item gives it such a token in place of its own.
+
+A caller with the permission ``items.delegate`` gets one with its claim: ``claim_item`` with ``include: ["token"]``, for
+a new claim or a renewal, answers with ``token`` beside the other fields of the claim. It is sent like any other bearer
+token, to the endpoints of the same project, and its bearer is the agent that holds the claim. It is good for
+
+- the toolset ``worker``, about the claimed item: ``work_next`` gives that item and never another one, and
+  ``work_done``, ``work_failed`` and ``work_ask`` end the claim, also for whoever holds it;
+- reading the item: ``query_items`` (get), ``query_notes`` (list) and ``get_context`` (itemId) with its full id, as long
+  as the claim lasts.
+
+It ends with the claim: by then ``work_next`` says ``stop``, a report that was made before is answered again, and all
+else is refused. A claim has one token: each that is made replaces the one before. So a holder revokes one by asking for
+another. It also ends when the credential of the caller who asked for it is revoked, if that is one of the token file.
+
+The token is sealed with the fleet's signing keys. The store keeps only a random number, by which the newest one is told
+from others; nothing that could be used as a token is stored or logged.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from hashlib import sha256
+
+import msgspec
+
+from coordinator.identity.grants import Denied, Grant
+from coordinator.store import Store, keys
+from coordinator.store.idempotency import idempotency_key
+from coordinator.toolsets.caller import Caller, Delegation
+from coordinator.toolsets.items.rules.recount import state_of
+from coordinator.transport.sealing import Seals
+
+PREFIX = b"fcc_"
+"""How such a token begins."""
+KEPT_MS = 8 * 86_400_000
+"""How long one is known that nobody replaces: longer than claims usually are renewed without one."""
+_PURPOSE = "claim"
+
+
+class _Token(msgspec.Struct, array_like=True):
+    """What a token says."""
+
+    number: str
+    project: str
+    item: str
+    fence: int
+    agent: str
+    kind: str
+    owner: str
+    """Who has asked for it, if that is an entry of the token file; else ''."""
+
+
+class Delegations:
+    """Makes tokens for claims, and reads them.
+
+    Args:
+        lists: whether the token file still has an entry of this id.
+    """
+
+    def __init__(self, store: Store, seals: Seals, lists: Callable[[str], bool]) -> None:
+        self._store = store
+        self._seals = seals
+        self._purpose = f"{_PURPOSE}:{seals.audience}"
+        self._lists = lists
+
+    async def make(self, caller: Caller, agent: str, claim: Delegation) -> str:
+        """A token for a claim that ``agent`` holds, which ends the one before.
+
+        Args:
+            caller: who asks, and has made sure that it may.
+
+        Raises:
+            ToolFailure: the store does not answer.
+        """
+        number = secrets.token_hex(8)
+        owner = caller.id if caller.listed else ""
+        said = _Token(number, claim.project, claim.item, claim.fence, agent, caller.kind, owner)
+        text = await self._seals.seal(self._purpose, msgspec.msgpack.encode(said))
+        await self._store.command("SET", _place(said), number, "PX", KEPT_MS)
+        return (PREFIX + text.encode()).decode()
+
+    async def grant(self, token: bytes) -> Grant:
+        """What a token grants.
+
+        Raises:
+            Denied: it is none, or it was replaced or revoked.
+            ToolFailure: the store does not answer.
+        """
+        sealed = await self._seals.open(self._purpose, token[len(PREFIX) :].decode())
+        said = msgspec.msgpack.decode(sealed, type=_Token) if sealed is not None else None
+        if said is None or await self._store.command("GET", _place(said)) != said.number.encode():
+            raise Denied("unknown", "no such token is known here; the token of a claim ends when another one is made")
+        if said.owner and not self._lists(said.owner):
+            raise Denied("unknown", "the credential of whoever has asked for this token was revoked")
+        claim = Delegation(said.project, said.item, said.fence, await self._is_live(said))
+        caller = Caller(said.agent, said.kind, claim=claim)
+        return Grant(caller=caller, digest=sha256(token).digest(), projects=frozenset((said.project,)))
+
+    async def _is_live(self, said: _Token) -> bool:
+        record = await self._store.command("HGET", keys.item.key(said.project, said.item), "w")
+        if record is None:
+            return False
+        state = state_of(record.hex())
+        holds = state.fence == said.fence and state.holder == said.agent
+        return holds and state.expires > await self._store.time()
+
+
+def _place(said: _Token) -> bytes:
+    """Where the number of the newest token for an item is kept."""
+    return keys.request.key(said.project, idempotency_key(said.item, "token", "claim").key)

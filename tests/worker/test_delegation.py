@@ -1,0 +1,228 @@
+"""Tokens for one claim: who gets them, what they open, and how they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.settings import Settings
+from coordinator.settings.auth import Auth
+from coordinator.store import Store
+from tests.authentication.support import Authenticators, Tokens
+from tests.feed.rig import Front, serving
+from tests.items.client import LONG_MS, Json, fresh_id
+from tests.items.moments import lapse
+from tests.transport.guarded import RESOURCE
+from tests.worker.client import Tools
+
+pytestmark = pytest.mark.anyio
+
+HEADERS = {"accept": "application/json, text/event-stream"}
+
+
+@dataclass
+class Guarded:
+    """A front-end that wants tokens, with those of a runner and of an agent without the permission to delegate."""
+
+    front: Front
+    tools: Tools
+    tokens: Tokens
+    authenticators: Authenticators
+    runner: str
+    agent: str
+
+    async def ask(self, token: str, tool: str, path: str = "", **arguments: Any) -> Json:
+        """The structured content of an answer, or the status of a refusal."""
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+        where = path or ("worker" if tool.startswith("work_") else "items")
+        answer = await self.front.http.post(
+            f"/p/{self.tools.project}/mcp/{where}",
+            json=message,
+            headers={**HEADERS, "authorization": f"Bearer {token}"},
+        )
+        if answer.status_code != 200:
+            return {"status": answer.status_code}
+        text = answer.text.partition("data: ")[2] if answer.text.startswith("event") else answer.text
+        found: Json = json.loads(text)["result"]["structuredContent"]
+        return found
+
+    async def claim(self, actor: str = "", token: str = "", **entry: Any) -> Json:
+        """A claim with a token."""
+        more: Json = {"actor": {"id": actor, "kind": "subagent"}} if actor else {}
+        got = await self.ask(
+            token or self.runner, "claim_item", requestId=fresh_id(), claims=[entry], include=["token"], **more
+        )
+        found: Json = got["claimResults"][0] if "claimResults" in got else got
+        return found
+
+
+@pytest.fixture
+async def guarded(store: Store, project: str, tmp_path: Path) -> AsyncIterator[Guarded]:
+    tokens = Tokens(tmp_path / "tokens.yaml")
+    runner = tokens.add("run", permissions=("items", "items.delegate"))
+    agent = tokens.add("agent", permissions=("items", "worker"))
+    settings = Settings(
+        request_deadline_ms=LONG_MS, auth=Auth(tokens=str(tokens.path), mode="required", resource=RESOURCE)
+    )
+    authenticators = Authenticators()
+    authenticator = authenticators.make(settings)
+    await authenticator.start()
+    async with serving(store, settings, authenticator) as front:
+        yield Guarded(front, Tools(store, project), tokens, authenticators, runner, agent)
+    await authenticators.close()
+
+
+async def test_a_command_works_on_the_item_of_the_runner_and_on_no_other(guarded: Guarded) -> None:
+    item, other = await guarded.tools.add("mine", description="d"), await guarded.tools.add("other")
+    claim = await guarded.claim("run/1", itemId=item)
+    token = claim["token"]
+    assert token.startswith("fcc_")
+    got = await guarded.ask(token, "work_next", waitMs=30_000)
+    assert (got["item"]["id"], got["held"]) == (item, True)
+    assert await guarded.tools.role(item) == "work"
+    assert (await guarded.ask(token, "work_note", key="k", body="b"))["itemId"] == item
+    refused: list[tuple[str, Json]] = [
+        ("work_done", {"itemId": other}),
+        ("query_items", {"operation": "get", "id": other}),
+        ("query_items", {"operation": "search"}),
+        ("query_notes", {"operation": "list", "itemId": other}),
+        ("get_context", {}),
+        ("get_context", {"agents": True}),
+    ]
+    for tool, arguments in refused:
+        assert (await guarded.ask(token, tool, **arguments))["error"]["code"] == "permission_denied", tool
+    forbidden: list[tuple[str, Json]] = [
+        ("claim_item", {"requestId": fresh_id(), "claims": [{"itemId": other}]}),
+        ("manage_items", {"operation": "delete", "ids": [item]}),
+        ("advance_item", {"transitions": [{"itemId": item, "trigger": "cancel"}]}),
+    ]
+    for tool, arguments in forbidden:
+        assert await guarded.ask(token, tool, **arguments) == {"status": 403}, tool
+    assert (await guarded.ask(token, "query_items", operation="get", id=item))["description"] == "d"
+    assert (await guarded.ask(token, "query_notes", operation="list", itemId=item))["total"] == 1
+    assert (await guarded.ask(token, "get_context", itemId=item))["claimDetail"]["claimedBy"] == "run/1"
+    assert (await guarded.ask(token, "work_done", result="r"))["role"] == "terminal"
+    assert (await guarded.ask(token, "work_done", result="r"))["repeated"]
+    assert (await guarded.ask(token, "work_next", waitMs=30_000))["outcome"] == "stop"
+    assert (await guarded.ask(token, "query_items", operation="get", id=item))["error"]["code"] == "permission_denied"
+    assert await guarded.tools.holder(other) == ""
+    (done, start) = (await guarded.tools.get(item))["transitions"]
+    assert done["actor"]["id"] == start["actor"]["id"] == "run/1"
+
+
+async def test_a_token_sees_no_other_project_and_nothing_beside_the_tools(guarded: Guarded) -> None:
+    item = await guarded.tools.add()
+    token = (await guarded.claim(itemId=item))["token"]
+    for path in ("/p/elsewhere/mcp/worker", f"/p/{guarded.tools.project}/mcp/flows", f"/feed/{guarded.tools.project}"):
+        asked = guarded.front.http.get if path.startswith("/feed") else guarded.front.http.post
+        answer = await asked(path, headers={**HEADERS, "authorization": f"Bearer {token}"})
+        assert answer.status_code == 403, path
+
+    async def method(name: str, **params: Any) -> Json:
+        message = {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
+        answer = await guarded.front.http.post(
+            f"/p/{guarded.tools.project}/mcp/items,worker",
+            json=message,
+            headers={**HEADERS, "authorization": f"Bearer {token}"},
+        )
+        found: Json = answer.json()
+        return found
+
+    listed = [tool["name"] for tool in (await method("tools/list"))["result"]["tools"]]
+    reads = ["query_items", "query_notes", "get_context"]
+    assert listed == [*reads, "work_next", "work_note", "work_done", "work_failed", "work_ask"]
+    assert "error" in await method("resources/read", uri=f"fleet://{guarded.tools.project}/items/{item}")
+    assert (await method("resources/templates/list"))["result"]["resourceTemplates"] == []
+
+
+async def test_who_may_not_delegate_gets_no_token_and_no_claim(guarded: Guarded, store: Store, project: str) -> None:
+    item = await guarded.tools.add()
+    refused = await guarded.claim(token=guarded.agent, itemId=item)
+    assert refused["error"]["message"] == "include: 'token' needs the permission 'items.delegate'"
+    async with serving(store) as front:
+        answer = await front.http.post(
+            f"/p/{project}/mcp/items",
+            json={
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "tools/call",
+                "params": {
+                    "name": "claim_item",
+                    "arguments": {
+                        "actor": {"id": "a", "kind": "user"},
+                        "requestId": fresh_id(),
+                        "claims": [{"itemId": item}],
+                        "include": ["token"],
+                    },
+                },
+            },
+            headers=HEADERS,
+        )
+    assert "identifies" in answer.json()["result"]["structuredContent"]["error"]["message"]
+    assert await guarded.tools.holder(item) == ""
+
+
+async def test_a_token_ends_with_its_claim(guarded: Guarded) -> None:
+    item = await guarded.tools.add()
+    first = await guarded.claim(itemId=item)
+    token, fence = first["token"], first["fenceToken"]
+    release = [{"itemId": item, "fenceToken": fence}]
+    await guarded.ask(guarded.runner, "claim_item", requestId=fresh_id(), releases=release)
+    again = await guarded.claim(itemId=item)
+    assert again["fenceToken"] > fence
+    assert await guarded.ask(token, "work_next") == {"status": 401}, "another one was made"
+    await lapse(guarded.tools, item)
+    late: list[tuple[str, Json]] = [("work_note", {"key": "k", "body": "b"}), ("work_done", {})]
+    for tool, arguments in late:
+        error = (await guarded.ask(again["token"], tool, **arguments))["error"]
+        assert error["code"] == "not_claim_holder"
+    assert (await guarded.ask(again["token"], "work_next"))["outcome"] == "stop"
+    assert await guarded.tools.holder(item) == ""
+    assert (await guarded.tools.get(item))["role"] == "queue"
+
+
+async def test_a_token_of_a_claim_before_is_not_good_for_the_next_one(guarded: Guarded) -> None:
+    item = await guarded.tools.add()
+    token = (await guarded.claim(itemId=item))["token"]
+    await lapse(guarded.tools, item)
+    claimed = await guarded.ask(
+        guarded.runner, "claim_item", requestId=fresh_id(), claims=[{"itemId": item}], include=["item"]
+    )
+    assert claimed["claimResults"][0]["outcome"] == "success"
+    assert (await guarded.ask(token, "work_next"))["outcome"] == "stop"
+    assert (await guarded.ask(token, "work_done"))["error"]["code"] == "not_claim_holder"
+    assert (await guarded.ask(token, "query_items", operation="get", id=item))["error"]["code"] == "permission_denied"
+
+
+async def test_a_token_is_revoked_by_another_one_and_with_its_owner(guarded: Guarded) -> None:
+    item = await guarded.tools.add()
+    first = await guarded.claim(itemId=item)
+    renewed = await guarded.claim(itemId=item, fenceToken=first["fenceToken"])
+    assert renewed["fenceToken"] == first["fenceToken"]
+    assert await guarded.ask(first["token"], "work_next") == {"status": 401}
+    assert (await guarded.ask(renewed["token"], "work_next"))["held"]
+    forged = renewed["token"][:-4] + ("AAAA" if not renewed["token"].endswith("AAAA") else "BBBB")
+    assert await guarded.ask(forged, "work_next") == {"status": 401}
+    assert await guarded.ask("fcc_", "work_next") == {"status": 401}
+    guarded.tokens.revoke("run")
+    await guarded.authenticators.made[0].read(guarded.tokens.path)
+    assert await guarded.ask(renewed["token"], "work_next") == {"status": 401}
+
+
+async def test_the_bearer_acts_as_nobody_else(guarded: Guarded) -> None:
+    item = await guarded.tools.add()
+    token = (await guarded.claim("run/1", itemId=item))["token"]
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "work_done", "arguments": {}}}
+    for name, refused in (("run/1", False), ("run", True), ("run/1/x", True), ("/x", True)):
+        answer = await guarded.front.http.post(
+            f"/p/{guarded.tools.project}/mcp/worker",
+            json=message,
+            headers={**HEADERS, "authorization": f"Bearer {token}", "fleet-agent": name},
+        )
+        content = answer.json()["result"]["structuredContent"]
+        assert (content.get("error", {}).get("code") == "actor_mismatch") == refused, name
