@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -170,6 +171,9 @@ def options_of(command: tuple[str, ...], flags: Mapping[str, Any]) -> Options:
         for flag in ("ttl", "timeout", "stall", "max_time", "drain")
     }
     check_range("--ttl", times["ttl"], 10, 86_400)
+    # One with a slash is looked for in the workspace.
+    if "/" not in command[0] and shutil.which(command[0]) is None:
+        raise CommandFailed(f"{command[0]} was not found in PATH", Exit.USAGE)
     return Options(
         command=command,
         state=state_of(get("state_dir")),

@@ -159,6 +159,10 @@ class Jobs:
             _log.warning("no jobs for now: %s", error)
             await self._before_end(asyncio.sleep(_AWAY_SECONDS * random.uniform(0.5, 1.0)))
             return None
+        except FleetError:  # it was refused, so it holds nothing
+            slot.unseen = None
+            self._slots.give(slot)
+            raise
         except BaseException:
             self._free(slot)
             raise

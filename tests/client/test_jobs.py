@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from coordinator.client import ClaimLost, Fleet, Job, Refused, jobs
+from coordinator.client import ClaimLost, Fleet, Invalid, Job, Refused, jobs
 from tests.client.backlog import add, chain, context, held, notes, seen
 from tests.support.fleets import RunningFleet
 from tests.support.wait import wait_until
@@ -319,3 +319,14 @@ async def test_a_wait_ends_at_once_when_the_fleet_is_stopped(fleet: Fleet) -> No
     fleet.stop()
     assert await asyncio.wait_for(task, 5) == 0
     logging.getLogger(__name__).debug("ended")
+
+
+async def test_a_refused_selector_is_told_once_and_holds_nothing(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(Invalid, match="Bad Tag"):
+        await anext(fleet.jobs(tags=["Bad Tag"]))
+    assert caplog.records == []
+    await add(fleet, "first")
+    async with await only(fleet) as job:
+        await job.done()
