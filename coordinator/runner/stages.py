@@ -164,8 +164,7 @@ class AttemptRun:
         try:
             self._workspace = workspace = await self._workspaces.open(attempt)
         except WorkspaceFailed as error:
-            kind: Kind = "broken" if error.broken else "later" if error.later else "failed"
-            return Outcome(kind, f"no workspace: {error}", pauses=error.later), None
+            return _of_workspace(error, "no workspace"), None
         self._places["workspace"] = str(workspace.path)
         self._attempt = attempt = replace(
             attempt, environment={**attempt.environment, "FLEET_WORKSPACE": str(workspace.path)}
@@ -180,7 +179,7 @@ class AttemptRun:
                 self._commit = await workspace.commit()
             except WorkspaceFailed as error:
                 if outcome.kind == "done":
-                    outcome = Outcome("failed", f"the work could not be committed: {error}")
+                    outcome = _of_workspace(error, "the work could not be committed")
         if outcome.kind == "done" and (options.require_changes or options.preset.requires_changes):
             changed = self._commit is not None or await asyncio.to_thread(workspace.changed_since, ready)
             outcome = outcome if changed else Outcome("failed", "it changed nothing")
@@ -357,3 +356,8 @@ def write_private(path: Path, text: str) -> None:
 def asdict_of(struct: Any) -> dict[str, Any]:
     """The fields of a struct by name."""
     return {name: getattr(struct, name) for name in struct.__struct_fields__}
+
+
+def _of_workspace(error: WorkspaceFailed, what: str) -> Outcome:
+    kind: Kind = "broken" if error.broken else "later" if error.later else "failed"
+    return Outcome(kind, f"{what}: {error}", pauses=error.later)

@@ -103,9 +103,9 @@ async def test_an_agent_that_stays_is_ended_and_has_succeeded(bench: Bench, monk
     assert not bench.running()
 
 
-async def test_commits_on_a_detached_head_are_kept_with_the_worktree(bench: Bench) -> None:
+async def test_commits_on_a_detached_head_are_brought_to_the_branch(bench: Bench) -> None:
     await bench.run(agent("commits-on-a-detached-head"))
-    assert "HEAD is detached at" in bench.became
+    assert bench.became.startswith("removed; branch fleet-")
     assert bench.has_work()
 
 

@@ -168,6 +168,16 @@ async def test_commits_that_only_the_worktree_knows_get_a_ref(place: Place) -> N
     assert len(place.salvaged()) == 2
 
 
+async def test_what_is_staged_and_nowhere_else_is_salvaged(place: Place) -> None:
+    made = await place.open()
+    write("new.txt")(place, made.path)
+    place.git("add", "--all", at=made.path)
+    (made.path / "new.txt").unlink()
+    assert "1 file is not committed: new.txt" in await made.close(done=True)
+    assert place.collect(salvage=True)[made.branch].removed
+    assert "precious" in place.everything()
+
+
 async def test_stashed_work_survives(place: Place) -> None:
     made = await place.open()
     write("README")(place, made.path)
@@ -251,7 +261,7 @@ async def test_a_branch_goes_when_the_base_has_its_work(place: Place) -> None:
     found = place.collect(dry_run=True)
     assert [found[one.branch].removed for one in (merged, picked, squashed, ahead)] == [True, True, True, False]
     found = place.collect()
-    assert found[ahead.branch].reason == f"branch {ahead.branch} has 2 commits that main does not have"
+    assert found[ahead.branch].reason == "has 2 commits that main does not have"
     assert place.branches() == [ahead.branch]
 
 

@@ -62,6 +62,33 @@ async def test_commits_of_the_command_count_as_work(place: Place) -> None:
     assert await made.commit() == place.git("rev-parse", made.branch)
 
 
+@pytest.mark.parametrize("where", ["--detach", "-b feature", "-B fleet", "--orphan other"])
+async def test_commits_made_beside_the_branch_are_brought_to_it(place: Place, where: str) -> None:
+    made = await place.open()
+    place.git("checkout", "--quiet", *where.split(), at=made.path)
+    (made.path / "new.txt").write_text("work\n")
+    place.git("add", "--all", at=made.path)
+    place.git("commit", "--quiet", "--message=mine", at=made.path)
+    (made.path / "more.txt").write_text("more\n")
+    assert await made.commit()
+    became = await made.close(done=True)
+    if "orphan" in where:  # it does not go on from the branch
+        assert "HEAD is on branch other" in became
+        return
+    assert became == f"removed; branch {made.branch} has 2 commits that main does not have"
+    assert place.git("show", f"{made.branch}:new.txt") == "work"
+
+
+async def test_a_branch_that_was_deleted_comes_back_with_the_work(place: Place) -> None:
+    made = await place.open()
+    place.git("checkout", "--quiet", "--detach", at=made.path)
+    place.git("branch", "-D", made.branch)
+    (made.path / "new.txt").write_text("work\n")
+    assert await made.commit()
+    assert "removed" in await made.close(done=True)
+    assert place.git("show", f"{made.branch}:new.txt") == "work"
+
+
 async def test_the_next_attempt_goes_on_from_the_last_branch(place: Place) -> None:
     first = place.attempt()
     made = await place.open(first)
@@ -200,7 +227,7 @@ async def test_a_commit_that_a_hook_refuses_fails_and_the_work_is_kept(place: Pl
     made = await place.open(first)
     (made.path / "new.txt").write_text("work\n")
     error = await failure(made.commit())
-    assert (str(error), error.broken) == ("not committed: git commit ended with 1: lint: bad style", False)
+    assert (str(error), error.broken) == ("git commit ended with 1: lint: bad style", False)
     assert await made.close(done=False) == f"kept at {made.path}: 1 file is not committed: new.txt"
     again = await place.open(place.attempt(first.item_id, "2"))
     assert (again.path / "new.txt").read_text() == "work\n"

@@ -64,7 +64,8 @@ def _end(tree: Tree, base: str, salvage: bool, dry_run: bool) -> Finding:
         return Finding(tree.name, tree.path, True, "")
     tree.keep_loose_commits()
     tree.remove(checked_submodules=bool(tree.path.is_dir() and tree.submodules()))
-    rest = (f"what was in no commit is at {saved}" if saved else "", tree.drop_branch(base))
+    left = tree.drop_branch(base)
+    rest = (f"what was in no commit is at {saved}" if saved else "", f"branch {tree.name} {left}" if left else "")
     return Finding(tree.name, tree.path, True, "; ".join(filter(None, rest)))
 
 
@@ -110,16 +111,8 @@ def _branches(repository: Repository, base: str, dry_run: bool) -> Iterator[Find
     for name in [one for one in repository.branches() if one not in taken]:
         if (owned := repository.own(name)) is None:
             continue
-        tree, removed = Tree(repository, name), False
         try:
-            commit = repository.commit_of(f"refs/heads/{name}")
-            if dry_run:
-                removed, reason = repository.contains(base, commit), ""
-            else:
-                reason = tree.drop_branch(base)
-                removed = not reason
-        except GitFailed as error:
-            reason = str(error)
+            left = Tree(repository, name).drop_branch(base, dry_run=dry_run)
         finally:
             owned.end(gone=True)
-        yield Finding(name, None, removed, reason or ("" if removed else f"its work is not in {base}"))
+        yield Finding(name, None, not left, left)

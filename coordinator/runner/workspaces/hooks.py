@@ -17,6 +17,7 @@ HOOK_SECONDS = 600.0
 """How long a hook, or the hooks of a commit, may take."""
 LOG = "hooks.log"
 _MOST = 8 << 20
+_LINE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +58,12 @@ async def run(
     command: Sequence[str], what: str, attempt: Attempt, path: Path, environment: Mapping[str, str], seconds: float
 ) -> str:
     """Runs a command, ends all that it has started, and returns what went wrong; what it prints goes to the log."""
-    masker, said, size = Masker(secrets_of(environment)), [b""], 0
-    with open(attempt.directory / LOG, "ab", opener=_private) as log:  # noqa: ASYNC230 (a local file)
-        log.write(f"# {what}\n".encode())
-
-        def take(_: processes.Stream, part: bytes) -> None:
-            nonlocal size
-            size += len(part)
-            said[0] = (said[0] + part)[-65_536:]
-            if size <= _MOST:
-                with contextlib.suppress(OSError):  # no room: the output still is drained
-                    log.write(masker(part))
-
+    masker = Masker(secrets_of(environment))
+    try:
+        log = _Log(attempt.directory / LOG, masker, what)
+    except OSError as error:
+        return f"{what} is not run, because there is no log: {error.strerror}"
+    try:
         marks = {"FLEET_RUN": attempt.run_id, "FLEET_WORKSPACE": str(path)}
         try:
             supervised = await processes.start(
@@ -76,7 +71,7 @@ async def run(
                 run_id=attempt.run_id,
                 environment={**environment, **marks},
                 directory=path,
-                sink=take,
+                sink=lambda _, part: log.write(part),
                 grace=(2.0, 2.0),
             )
         except OSError as error:
@@ -92,8 +87,8 @@ async def run(
             supervised.kill()
             await asyncio.shield(waiting)
             raise
-    lines = [line for line in masker(said[0]).decode(errors="replace").splitlines() if line.strip()]
-    words = " ".join(lines[-1].split())[:300] if lines else ""
+    finally:
+        words = log.close()
     if late:
         return f"{what} took longer than {seconds:.0f} seconds"
     if ended.failed:
@@ -101,5 +96,35 @@ async def run(
     return f"{what} ended with {ended.code}" + (f": {words}" if words else "") if ended.code else ""
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+class _Log:
+    """Output with secrets masked, whole lines at a time, and a bound; a full disk ends it, but not the command."""
+
+    def __init__(self, path: Path, masker: Masker, heading: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        self._masker = masker
+        self._size = 0
+        self._line = b""
+        self._last = b""
+        self._out(f"# {heading}\n".encode())
+
+    def write(self, part: bytes) -> None:
+        whole, end, self._line = (self._line + part).rpartition(b"\n")
+        if len(self._line) > _LINE:
+            whole, self._line = whole + end + self._line, b""
+        masked = self._masker(whole + end)
+        if lines := [line for line in masked[-_LINE:].splitlines() if not line.isspace()]:
+            self._last = lines[-1]
+        if self._size < _MOST:
+            self._size += len(masked)
+            self._out(masked)
+
+    def _out(self, text: bytes) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._file, text)
+
+    def close(self) -> str:
+        """Ends it; returns its last words."""
+        if self._line:
+            self.write(b"\n")
+        os.close(self._file)
+        return " ".join(self._last.decode(errors="replace").split())[:300]

@@ -119,6 +119,16 @@ class Tree:
 
     # --- what is done
 
+    def return_to_branch(self) -> str:
+        """Moves its branch to HEAD, if the command has left it for another place further on; returns HEAD's commit."""
+        head, branch = self.git("rev-parse", "--verify", "HEAD"), f"refs/heads/{self.name}"
+        if self.why_astray() and not self.why_unsettled():
+            tip = self.git.says("rev-parse", "--verify", "--quiet", branch)
+            if not tip or self.git("merge-base", tip, head, fails=(1,)) == tip:
+                self.git("update-ref", "-m", "fleet run: where HEAD is", branch, head, *([tip] if tip else []))
+                self.git("symbolic-ref", "-m", "fleet run", "HEAD", branch)
+        return head
+
     def keep_loose_commits(self) -> None:
         """Puts a ref on commits that only its own log of HEAD has: amended ones, and those of a detached HEAD."""
         git = self.repository.git
@@ -138,13 +148,12 @@ class Tree:
                 keep(self.repository, self.name, commit)
 
     def keep_index(self) -> None:
-        """Keeps what was staged in a worktree whose directory is gone."""
+        """Keeps what is staged, if HEAD does not have it; the directory may be gone."""
         git, where = self.repository.git, f"--git-dir={self.admin}"
-        if not (head := git.says(where, "rev-parse", "--verify", "--quiet", "HEAD")):
+        head = git.says(where, "rev-parse", "--verify", "--quiet", "HEAD")
+        if not head or not (self.admin / "index").exists():
             return
-        if not (self.admin / "index").exists() or (tree := git(where, "write-tree")) == git(
-            "rev-parse", f"{head}^{{tree}}"
-        ):
+        if (tree := git(where, "write-tree")) == git("rev-parse", f"{head}^{{tree}}"):
             return
         keep(
             self.repository,
@@ -169,18 +178,18 @@ class Tree:
                 git.says("worktree", "lock", "--reason", f"{LOCK_REASON}: kept", str(self.path))
                 raise
 
-    def drop_branch(self, base: str) -> str:
-        """Deletes its branch if its work is in the base; else says what it has, as a phrase."""
+    def drop_branch(self, base: str, *, dry_run: bool = False) -> str:
+        """Deletes its branch if its work is in the base; else says why not, as what follows its name."""
         repository = self.repository
         if not (commit := repository.git.says("rev-parse", "--verify", "--quiet", f"refs/heads/{self.name}")):
             return ""
         try:
-            if repository.contains(base, commit) and repository.delete_branch(self.name, commit):
+            if repository.contains(base, commit) and (dry_run or repository.delete_branch(self.name, commit)):
                 return ""
             ahead = int(repository.git("rev-list", "--count", commit, f"^{base}") or 0)
         except GitFailed as error:
-            return f"branch {self.name} is kept: {error}"
-        return f"branch {self.name} has {_count(ahead, 'commit', 'commits')} that {shown(base)} does not have"
+            return f"is kept: {error}"
+        return f"has {_count(ahead, 'commit', 'commits')} that {shown(base)} does not have"
 
 
 def keep(repository: Repository, name: str, commit: str) -> str:

@@ -58,6 +58,7 @@ def settle(tree: Tree) -> str:
     """
     head = tree.git("rev-parse", "--verify", "HEAD")
     commit = snapshot(tree, ignored=True) or head
+    tree.keep_index()  # what is staged may differ from both
     ref = keep(tree.repository, tree.name, commit)
     tree.git("update-ref", "--no-deref", "-m", "fleet run: salvaged", "HEAD", commit)
     (tree.admin / "index").unlink(missing_ok=True)  # it may hide files

@@ -92,7 +92,8 @@ class Worktrees:
         try:
             tree, owned, origin = await asyncio.to_thread(self._make, attempt)
         except (GitFailed, OSError) as error:
-            raise WorkspaceFailed(f"no worktree: {error}", broken=True) from None
+            full = disk_is_full(str(error))
+            raise WorkspaceFailed(f"no worktree: {error}", broken=not full, later=full) from None
         made = Worktree(self, attempt, tree, owned, origin)
         try:
             await made.prepare()
@@ -185,9 +186,11 @@ class Worktree:
         try:
             if await asyncio.to_thread(self._stage):
                 await self._commit()
-            head = await asyncio.to_thread(self._tree.git, "rev-parse", "--verify", "HEAD")
-        except GitFailed as error:
-            raise WorkspaceFailed(f"not committed: {error}", broken=disk_is_full(str(error))) from None
+            head = await asyncio.to_thread(self._tree.return_to_branch)
+        except (GitFailed, OSError) as error:
+            full = disk_is_full(str(error))
+            broken = isinstance(error, OSError) and not full
+            raise WorkspaceFailed(str(error), broken=broken, later=full) from None
         return head if head != self._origin.start else None
 
     def _stage(self) -> bool:
