@@ -121,6 +121,11 @@ async def test_the_next_attempt_takes_what_a_dead_one_had_not_committed(place: P
     assert (again.path / "README").read_text() == "changed\n"
     assert place.git("status", "--porcelain", at=made.path).splitlines() == ["M README", "?? half.txt"]  # untouched
     assert len(place.salvaged()) == 1
+    # So it is no longer the only place of that work.
+    found = place.collect()
+    assert found[made.branch].removed
+    assert not found[again.branch].removed
+    assert {"half", "changed"} <= place.everything()
 
 
 async def test_a_name_that_is_taken_gets_a_number(place: Place) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from coordinator.runner.workspaces.git import GitFailed
 from coordinator.runner.workspaces.removal import Tree, unfinished
 from coordinator.runner.workspaces.repository import Repository
-from coordinator.runner.workspaces.salvage import settle
+from coordinator.runner.workspaces.salvage import settle, was_taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def _end(tree: Tree, base: str, salvage: bool, dry_run: bool) -> Finding:
         if not dry_run:
             tree.keep_index()
     elif reason := tree.why_unsettled() or tree.why_astray() or tree.why_unsaved():
-        if not salvage or tree.why_unsettled():
+        if tree.why_unsettled() or not (salvage or was_taken(tree)):
             return kept(reason)
         if dry_run:
             return Finding(tree.name, tree.path, True, f"after salvage: {reason}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coordinator.runner.workspaces.git import GitFailed
 from coordinator.runner.workspaces.removal import Tree, keep
-from coordinator.runner.workspaces.repository import NOBODY
+from coordinator.runner.workspaces.repository import NOBODY, SALVAGE
 
 MOST_BYTES = 1 << 30
 """Of files that one salvage takes."""
@@ -25,6 +25,29 @@ def snapshot(tree: Tree, *, ignored: bool = False) -> str | None:
     """
     git = tree.git
     head = git("rev-parse", "--verify", "HEAD")
+    written = _written(tree, ignored=ignored)
+    if written == git("rev-parse", "HEAD^{tree}"):
+        return None
+    commit = git("commit-tree", written, "-p", head, "-m", f"What was not committed in {tree.name}", more=NOBODY)
+    keep(tree.repository, tree.name, commit)
+    return commit
+
+
+def was_taken(tree: Tree) -> bool:
+    """Whether an earlier snapshot has all of its files as they are: the next attempt began with it."""
+    if tree.why_unsettled() or tree.why_astray() or tree.ignored():
+        return False
+    pattern = f"{SALVAGE}/{tree.name}-*"
+    taken = tree.git("for-each-ref", "--format=%(tree)", pattern).split()
+    try:
+        return bool(taken) and _written(tree, ignored=False) in taken
+    except GitFailed:
+        return False
+
+
+def _written(tree: Tree, *, ignored: bool) -> str:
+    """The files as they are, as a tree."""
+    git = tree.git
     files = git.listed("ls-files", "--others", "--exclude-standard", "-z")
     if within := next((one for one in files if one.endswith("/")), None):
         raise GitFailed(f"{within} is a git repository of its own")
@@ -39,12 +62,7 @@ def snapshot(tree: Tree, *, ignored: bool = False) -> str | None:
         git("add", "--all", more=index)
         if extra:
             git("add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul", more=index, given="\0".join(extra))
-        written = git("write-tree", more=index)
-    if written == git("rev-parse", "HEAD^{tree}"):
-        return None
-    commit = git("commit-tree", written, "-p", head, "-m", f"What was not committed in {tree.name}", more=NOBODY)
-    keep(tree.repository, tree.name, commit)
-    return commit
+        return git("write-tree", more=index)
 
 
 def settle(tree: Tree) -> str:
