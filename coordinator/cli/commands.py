@@ -149,19 +149,20 @@ COMMANDS: dict[str, Command] = {
     ),
     "export": Command(
         "coordinator.cli.export:export",
-        """Write the items of a project as tasks in Markdown, or for beads.
+        """Write the items of a project as tasks in Markdown, for beads, or whole.
 
-        Claims, history and actors are left out. What was written can be changed and imported again: it updates the
-        same items.
+        What was written as Markdown or for beads can be changed and imported again: it updates the same items. The
+        format fleet has everything but claims, and is read from the store; `fleet import` restores it.
         """,
-        ("fleet export --format markdown > TODO.md", "fleet export --format beads > issues.jsonl"),
+        ("fleet export --format markdown > TODO.md", "fleet export --format fleet > project.jsonl"),
     ),
     "import": Command(
         "coordinator.cli.import_:import_",
         """Make items of what another tracker has; a second import updates them, and makes none twice.
 
         Only what has changed at the source is updated, so what was changed here stays. Items that somebody holds are
-        left as they are; nothing is deleted. An interrupted import is continued by running it again.
+        left as they are; nothing is deleted. An interrupted import is continued by running it again. The format fleet
+        restores an exported project as it was, into one that is empty; it works on the store.
         """,
         (
             "fleet import --format markdown TODO.md",

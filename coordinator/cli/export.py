@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -17,9 +18,12 @@ _MODULES = {"beads": beads, "markdown": markdown}
 
 def export(
     *,
-    format: Annotated[Literal["beads", "markdown"], Parameter(help="What to write.")],
+    format: Annotated[Literal["fleet", "beads", "markdown"], Parameter(help="What to write.")],
     source: Annotated[
         str | None, Parameter(help="The source of imports whose ids are written. Default: the format.")
+    ] = None,
+    redis_url: Annotated[
+        str | None, Parameter(help="Of fleet: its Redis. Default: that of the fleet on the data directory.")
     ] = None,
     at: Connection = HERE,
 ) -> int:
@@ -28,6 +32,12 @@ def export(
     Raises:
         CommandFailed: the fleet cannot be reached.
     """
+    if format == "fleet":
+        # Here, because it imports the store and the toolset, which other formats do not need.
+        from coordinator.cli.projects.operating import export_project
+
+        asyncio.run(export_project(at, redis_url))
+        return Exit.OK
     records = at.run(lambda fleet: read_project(fleet, source or format), patience=_PATIENCE_SECONDS)
     for line in _MODULES[format].write(records):
         # Text of items goes to a file, but may end at a terminal.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ from coordinator.interchange.mapping import Mapping_, apply_mapping, read_mappin
 from coordinator.interchange.model import ImportProblem, Source
 from coordinator.interchange.shaping import shape
 
-Format = Literal["beads", "github", "taskmaster", "backlog", "markdown", "linear", "jira"]
+Format = Literal["beads", "github", "taskmaster", "backlog", "markdown", "linear", "jira", "fleet"]
 _MODULES: dict[str, Any] = {
     "beads": beads,
     "github": github,
@@ -60,6 +61,9 @@ def import_(
     write_ids: Annotated[
         bool, Parameter(negative="", help="Of markdown: write an identity to each task of FILE first.")
     ] = False,
+    redis_url: Annotated[
+        str | None, Parameter(help="Of fleet: its Redis. Default: that of the fleet on the data directory.")
+    ] = None,
     dry_run: Annotated[bool, Parameter(negative="", help="Change nothing; say what would be done and lost.")] = False,
     json: AsJson = False,
     at: Connection = HERE,
@@ -69,6 +73,10 @@ def import_(
     Raises:
         CommandFailed: the file is malformed, a status is unknown, or the fleet cannot be reached.
     """
+    if format == "fleet":
+        if map or unknown or source or parent or close_missing or write_ids or dry_run:
+            raise CommandFailed("--format fleet: a project is restored as it was, without options", Exit.USAGE)
+        return _restore(file, redis_url, json, at)
     name = source or format
     if not _NAME.fullmatch(name):
         raise CommandFailed("--source must be 1 to 80 of a-z, 0-9 and . _ -", Exit.USAGE)
@@ -93,6 +101,21 @@ def import_(
     else:
         _print(report, found, dry_run, close_missing)
     return Exit.FAILED if report.refused else Exit.OK
+
+
+def _restore(file: str, redis_url: str | None, json: bool, at: Connection) -> int:
+    # Here, because it imports the store and the toolset, which other formats do not need.
+    from coordinator.cli.projects.operating import restore_project
+
+    done = asyncio.run(restore_project(at, redis_url, file, _say))
+    if json:
+        print_json(done)
+    else:
+        print(
+            f"restored into project {at.project}: {counted(done.items, 'item')}, {counted(done.notes, 'note')}, "
+            f"{counted(done.dependencies, 'dependency', 'dependencies')}, {counted(done.transitions, 'transition')}"
+        )
+    return Exit.OK
 
 
 def _read(format: str, file: str, write_ids: bool) -> Source:

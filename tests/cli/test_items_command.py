@@ -169,6 +169,11 @@ def test_questions_quarantine_and_back_off(items: Run) -> None:
     assert items(f"answer {item}", " ")[0] == Exit.USAGE
     assert items(f"answer {item}", "the second")[1] == f"{item[:8]}  answered: blocked -> work\n"
     assert items(f"note {item} answer")[1] == "the second\n"
+    items(f"note {item} question-1 'first?'")
+    items(f"note {item} question-2 'second?'")
+    items(f"block {item}")
+    assert items(f"answer {item} yes")[0] == Exit.OK
+    assert items(f"note {item} answer-2")[1] == "yes\n"
     code, _, err = items(f"retry {item}")
     assert code == Exit.FAILED
     assert "in no back-off" in err

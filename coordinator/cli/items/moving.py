@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -33,6 +34,7 @@ from coordinator.cli.terminal import print_json, printable
 from coordinator.client import Fleet
 
 _LONGEST_WAIT = 50
+_QUESTION = re.compile(r"question-(\d{1,3})")
 
 
 def start(*ids: Ids, summary: Summary = None, fence: Fence = None, json: AsJson = False, at: Connection = HERE) -> int:
@@ -117,7 +119,7 @@ def answer(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Answers the question of a blocked item: writes the note 'answer', and resumes the item.
+    """Answers the last question of a blocked item in a note, and resumes the item.
 
     Raises:
         CommandFailed: there is no such item, it is not blocked, or the answer is blank.
@@ -130,8 +132,13 @@ def answer(
         found = await fleet.call("query_items", {"operation": "get", "id": item(id)})
         if found["role"] != "blocked":
             raise CommandFailed(f"{short(found['id'])} waits for no answer: its role is {found['role']}")
+        listed = {"operation": "list", "itemId": found["id"], "includeBody": False}
+        notes = (await fleet.call("query_notes", listed))["notes"]
+        # As the tool work_ask numbers them (coordinator.toolsets.worker).
+        asked = [int(match[1]) for one in notes if (match := _QUESTION.fullmatch(one["key"]))]
+        key = f"answer-{max(asked)}" if asked else "answer"
         # The note first: whoever is handed the item by the resume reads it.
-        await write_note(fleet, found["id"], "answer", said, found.get("previousRole"))
+        await write_note(fleet, found["id"], key, said, found.get("previousRole"))
         return await advance(fleet, [found["id"]], {"trigger": "resume", "summary": "answered"}, json, "answered")
 
     return at.run(act)

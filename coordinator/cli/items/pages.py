@@ -81,7 +81,7 @@ ITEM_COMMANDS: dict[str, Command] = {
     ),
     "items answer": Command(
         "coordinator.cli.items.moving:answer",
-        """Answer the question of a blocked item: write its note `answer`, and resume it.
+        """Answer the question of a blocked item in a note, and resume it.
 
         Whoever takes the item next gets question and answer.
         """,

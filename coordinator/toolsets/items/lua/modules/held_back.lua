@@ -12,6 +12,7 @@ local items = require 'items'
 local held_back = {}
 
 local QUARANTINE = '0'
+local RESTORED = 4102444800000 -- 2100-01-01: of items that are being restored (restore_items.lua)
 local SWEEP_WRITES = 1500 -- per sweep, roughly: items with many tags go on a few at a time
 
 -- Whether an item is quarantined.
@@ -29,6 +30,19 @@ end
 function held_back.quarantine(run, item)
   redis.call('ZADD', run.keys.quarantined, run.now, item.id)
   items.set(item, 'nt', QUARANTINE)
+end
+
+-- Whether an item is being restored.
+function held_back.is_restored(item)
+  return item.nt == clock.whole(RESTORED)
+end
+
+-- Quarantines an item that is being restored, since a time (ms), and saves it.
+function held_back.quarantine_since(run, item, since)
+  held_back.finish(run, item)
+  held_back.quarantine(run, item)
+  redis.call('ZADD', run.keys.quarantined, since, item.id)
+  items.save(run, item)
 end
 
 -- Ends back-off and quarantine of an item. The caller moves it to its class, and saves it.
@@ -58,5 +72,7 @@ function held_back.sweep(run, budget)
   end
   return true
 end
+
+held_back.RESTORED = RESTORED
 
 return held_back

@@ -1,0 +1,225 @@
+"""Reads a project from the store.
+
+Each item is read on a consistent snapshot; the project may be in use meanwhile, and items that come or go are there or
+not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from coordinator.interchange import native
+from coordinator.store import Script, Store, keys
+from coordinator.toolsets.items.rules import recount
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, phase_of
+from coordinator.toolsets.items.store.base import LIBRARY, SETTLE
+from coordinator.toolsets.timestamp import iso, now
+
+_MOMENT = Script(LIBRARY, "read_moment", list[Any])
+_SLICE = 50
+_ROWS = 500
+_TYPES = {"B": "BLOCKS", "I": "IS_BLOCKED_BY", "R": "RELATES_TO"}
+_pack = msgspec.msgpack.Encoder().encode
+
+
+async def dump(store: Store, project: str) -> AsyncIterator[native.Line]:
+    """The lines of a project, without the end.
+
+    Raises:
+        ToolFailure: the store does not answer, or no project can have this name.
+    """
+    while not await store.run(SETTLE, project):
+        pass
+    yield native.Project(version=native.VERSION, project=project, exported_at=now())
+    written: list[str] = []
+    for part in _slices(await _in_order(store, project)):
+        for line in await _items(store, project, part):
+            written.append(line.id.replace("-", ""))
+            yield line
+    there = set(written)
+    for part in _slices(written):
+        for note in await _notes(store, project, part):
+            yield note
+    for part in _slices(written):
+        for edge in await _edges(store, project, part, there):
+            yield edge
+    async for transition in _transitions(store, project, there):
+        yield transition
+
+
+async def _in_order(store: Store, project: str) -> list[str]:
+    """The ids of all items, parents before children, in the order of their creation."""
+    found: dict[str, tuple[int, int]] = {}
+    for scope in ("p", "c"):
+        cursor: bytes | str = "0"
+        while True:
+            cursor, flat = await store.command("ZSCAN", keys.ranked.key(project, scope), cursor, "COUNT", _ROWS)
+            found.update(dict.fromkeys((one.decode() for one in flat[::2]), (0, 0)))
+            if cursor == b"0":
+                break
+    for part in _slices(list(found), _ROWS):
+        replies = await _moment(store, project, [("HMGET", f"{keys.item.suffix}:{one}", "w", "d") for one in part])
+        for one, (record, depth) in zip(part, replies, strict=True):
+            if not record:
+                del found[one]
+            else:
+                found[one] = (int(depth or 0), recount.parsed(record).created)
+    return sorted(found, key=lambda one: (*found[one], one))
+
+
+async def _moment(store: Store, project: str, reads: Sequence[Sequence[str]]) -> list[Any]:
+    return await store.run(_MOMENT, project, _pack(reads)) if reads else []
+
+
+async def _items(store: Store, project: str, ids: Sequence[str]) -> list[native.Item]:
+    reads = [
+        read
+        for one in ids
+        for read in (
+            ("HGETALL", f"{keys.item.suffix}:{one}"),
+            ("HGETALL", f"{keys.text.suffix}:{one}"),
+            ("ZSCORE", keys.quarantined.suffix, one),
+        )
+    ]
+    replies = await _moment(store, project, reads)
+    rows = zip(ids, replies[::3], replies[1::3], replies[2::3], strict=True)
+    return [_item(one, _pairs(fields), _pairs(texts), since) for one, fields, texts, since in rows if fields]
+
+
+def _item(id: str, fields: Mapping[str, str], texts: Mapping[str, str], quarantined: str | bool) -> native.Item:
+    state = recount.state_of(fields["w"])
+    score = recount.parts_of(state.score)
+    both = {**texts, **fields}
+    last = msgspec.json.decode(texts["a"]) if "a" in texts else []
+    return native.Item(
+        id=dashed(id),
+        parent_id=dashed(fields["pa"]) if "pa" in fields else UNSET,
+        title=both["t"],
+        summary=both.get("s", ""),
+        description=texts.get("x", ""),
+        metadata=texts.get("m", ""),
+        properties=texts.get("o", ""),
+        traits=both.get("q", ""),
+        role=ROLE_NAMES[score.role],  # type: ignore[arg-type]
+        previous_role=ROLE_NAMES[int(fields["pr"])] if "pr" in fields else UNSET,  # type: ignore[arg-type]
+        status_label=state.label,
+        priority=PRIORITY_NAMES[score.priority],  # type: ignore[arg-type]
+        complexity=UNSET if score.complexity == recount.NO_COMPLEXITY else score.complexity,
+        tags=both.get("g", ""),
+        type=both.get("y", ""),
+        requires=fields["rq"].split(",") if "rq" in fields else [],
+        requires_verification="rv" in fields,
+        max_attempts=int(fields["am"]) if "am" in fields else UNSET,
+        retry_backoff_seconds=int(fields["rb"]) if "rb" in fields else UNSET,
+        created_at=iso(score.created),
+        modified_at=iso(state.modified or score.created),
+        role_changed_at=iso(state.role_changed or score.created),
+        fence=state.fence,
+        came_by={"1": "cascade", "2": "quarantine"}.get(fields.get("u", ""), UNSET),  # type: ignore[arg-type]
+        quarantined_at=UNSET if quarantined is False else iso(int(float(quarantined))),
+        attempts=int(fields.get("an", 0)),
+        last_attempts=[_attempt(row) for row in last],
+        last_transition=state.entry or UNSET,
+    )
+
+
+def _attempt(row: Sequence[Any]) -> native.Attempt:
+    began, until, how, agent, reason, detail = row
+    return native.Attempt(
+        began=iso(int(began)), until=iso(int(until)), ended=how, claimed_by=agent, reason=reason, detail=detail
+    )
+
+
+async def _notes(store: Store, project: str, ids: Sequence[str]) -> list[native.Note]:
+    listed = await _moment(store, project, [("HGETALL", f"{keys.notes.suffix}:{one}") for one in ids])
+    notes = [entry[:32] for flat in listed for entry in flat[1::2]]
+    found = []
+    for part in _slices(notes):
+        replies = await _moment(store, project, [("HGETALL", f"{keys.note.suffix}:{one}") for one in part])
+        rows = zip(part, map(_pairs, replies), strict=True)
+        found += [_note(one, fields) for one, fields in rows if fields]
+    return found
+
+
+def _note(id: str, fields: Mapping[str, str]) -> native.Note:
+    modified = int(fields["m"])
+    return native.Note(
+        id=dashed(id),
+        item_id=dashed(fields["i"]),
+        key=fields["k"],
+        role=phase_of(fields["r"]),  # type: ignore[arg-type]
+        body=fields["b"],
+        format=("json" if fields["f"] == "json" else "text") if "f" in fields else UNSET,
+        created_at=iso(int(fields.get("c", modified))),
+        modified_at=iso(modified),
+        actor=_object(fields["a"]),
+        verification=_object(fields["v"]),
+    )
+
+
+async def _edges(store: Store, project: str, ids: Sequence[str], there: set[str]) -> list[native.Dependency]:
+    """The edges that were written from these items."""
+    replies = await _moment(store, project, [("HGETALL", f"{keys.edges.suffix}:{one}") for one in ids])
+    found = []
+    for one, flat in zip(ids, replies, strict=True):
+        for field, value in _pairs(flat).items():
+            code, other, mark = field[0], field[1:], value[32:]
+            if code in _TYPES and other in there:
+                found.append(
+                    native.Dependency(
+                        id=dashed(value[:32]),
+                        from_item_id=dashed(one),
+                        to_item_id=dashed(other),
+                        type=_TYPES[code],  # type: ignore[arg-type]
+                        unblock_at=UNSET if mark == "-" else ROLE_NAMES[int(mark)],  # type: ignore[arg-type]
+                    )
+                )
+    return found
+
+
+async def _transitions(store: Store, project: str, there: set[str]) -> AsyncIterator[native.Transition]:
+    last = "-"
+    while True:
+        entries = await store.command("XRANGE", keys.transitions.key(project), last, "+", "COUNT", _ROWS)
+        for entry, (_, row) in entries:
+            one = _transition(entry.decode(), msgspec.msgpack.decode(row))
+            if one.item_id.replace("-", "") in there:
+                yield one
+        if len(entries) < _ROWS:
+            return
+        last = f"({entries[-1][0].decode()}"
+
+
+def _transition(entry: str, row: Sequence[Any]) -> native.Transition:
+    item, before, after, trigger, from_label, label, summary, actor, verification, *previous = row
+    return native.Transition(
+        id=entry,
+        item_id=dashed(item),
+        from_role=ROLE_NAMES[int(before)],  # type: ignore[arg-type]
+        to_role=ROLE_NAMES[int(after)],  # type: ignore[arg-type]
+        trigger=trigger,
+        from_label=from_label or "",
+        label=label or "",
+        summary=summary,
+        actor=_object(actor),
+        verification=_object(verification),
+        previous=previous[0] if previous and previous[0] else UNSET,
+    )
+
+
+def _object(text: str) -> Any:
+    return msgspec.json.decode(text) if text else UNSET
+
+
+def _pairs(flat: Sequence[str]) -> dict[str, str]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _slices(ids: Sequence[str], size: int = _SLICE) -> Iterator[Sequence[str]]:
+    for begin in range(0, len(ids), size):
+        yield ids[begin : begin + size]

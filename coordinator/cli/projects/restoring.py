@@ -1,0 +1,238 @@
+"""Restores a project into the store: ids, dates, notes, dependencies, history and attempts, as they were.
+
+The file is checked whole before anything is written. Then items come first, held back; when all else is there they are
+offered. Each call to the store is atomic and can be repeated, so a restoration that was interrupted is continued by
+beginning it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import BinaryIO, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from coordinator.errors import ToolFailure
+from coordinator.interchange import native
+from coordinator.interchange.model import ImportProblem
+from coordinator.settings import Settings
+from coordinator.store import Store, keys
+from coordinator.store.idempotency import NO_KEY
+from coordinator.toolsets.items.rules.items import NewItem
+from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, ROLE_CODES
+from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.store.dependencies import DependencyStore, NewEdge
+from coordinator.toolsets.items.store.restore import RestoredItem, RestoredNote, RestoreStore
+
+T = TypeVar("T")
+
+_BATCH = 1_000
+_EDGES = 150
+_BYTES = 2_000_000
+_SCAN = 1_000
+_TOLD = 20_000
+_CODES = {"BLOCKS": "B", "IS_BLOCKED_BY": "I", "RELATES_TO": "R"}
+_CAME_BY = {"cascade": "1", "quarantine": "2"}
+
+
+class Restored(msgspec.Struct):
+    """What was written; what was there already is not counted."""
+
+    items: int = 0
+    notes: int = 0
+    dependencies: int = 0
+    transitions: int = 0
+
+
+async def restore(
+    store: Store, settings: Settings, project: str, file: BinaryIO, say: Callable[[str], None]
+) -> Restored:
+    """Restores the project of a file into a project that has nothing else.
+
+    Args:
+        file: can be read several times.
+
+    Raises:
+        ImportProblem: the file is wrong, or the project has other items. Nothing was written.
+        ToolFailure: the store does not answer.
+    """
+    ids = _ids(file)
+    if strange := await _strangers(store, project, ids):
+        raise ImportProblem(
+            f"the project {project} has other items, such as {strange}: restore into one that is empty (--project NAME)"
+        )
+    # Without schemas: a parent is not reopened by children that it always had.
+    without = SchemaSource()
+    writer, linker = RestoreStore(store, settings, without), DependencyStore(store, settings, without)
+    done = Restored()
+    for items in _batches(file, native.Item, _item, lambda one: len(one.spec.description)):
+        done.items += await writer.items(project, items)
+        if done.items % _TOLD == 0:
+            say(f"{done.items} items")
+    for notes in _batches(file, native.Note, _note, lambda one: len(one.body)):
+        done.notes += await writer.notes(project, notes)
+    for edges in _batches(file, native.Dependency, _edge, lambda one: 0, _EDGES):
+        done.dependencies += await _link(linker, project, edges)
+    say(f"{done.notes} notes, {done.dependencies} dependencies")
+    for rows in _batches(file, native.Transition, _row, lambda one: 0):
+        done.transitions += await writer.transitions(project, rows)
+    for ends in _batches(file, native.Item, _end, lambda one: 0):
+        await writer.finish(project, ends)
+    return done
+
+
+def _ids(file: BinaryIO) -> set[str]:
+    """Checks a whole file; returns the ids of its items.
+
+    Raises:
+        ImportProblem: it is wrong.
+    """
+    file.seek(0)
+    return {_inner(line.id) for line in native.lines(file) if isinstance(line, native.Item)}
+
+
+async def _strangers(store: Store, project: str, ids: set[str]) -> str:
+    """An item of the project that is not among these; empty: there is none."""
+    for scope in ("p", "c"):
+        cursor: bytes | str = "0"
+        while True:
+            cursor, flat = await store.command("ZSCAN", keys.ranked.key(project, scope), cursor, "COUNT", _SCAN)
+            for one in flat[::2]:
+                if one.decode() not in ids:
+                    return str(one.decode())
+            if cursor == b"0":
+                break
+    return ""
+
+
+def _batches(
+    file: BinaryIO,
+    kind: type[native.Line],
+    made: Callable[..., T],
+    size: Callable[[T], int],
+    most: int = _BATCH,
+) -> Iterator[list[T]]:
+    """What is made of the lines of one kind, in lists of bounded size."""
+    file.seek(0)
+    batch: list[T] = []
+    total = 0
+    for line in native.lines(file):
+        if isinstance(line, kind):
+            batch.append(made(line))
+            total += size(batch[-1])
+            if len(batch) == most or total > _BYTES:
+                yield batch
+                batch, total = [], 0
+    if batch:
+        yield batch
+
+
+def _item(line: native.Item) -> RestoredItem:
+    fields = {}
+    if line.previous_role is not UNSET:
+        fields["pr"] = str(ROLE_CODES[line.previous_role])
+    if line.came_by is not UNSET:
+        fields["u"] = _CAME_BY[line.came_by]
+    if line.attempts or line.last_attempts:
+        fields["an"] = str(line.attempts)
+    last = [
+        [_ms(one.began), _ms(one.until), one.ended, one.claimed_by, one.reason, one.detail]
+        for one in line.last_attempts
+    ]
+    spec = NewItem(
+        id=_inner(line.id),
+        parent="" if line.parent_id is UNSET else _inner(line.parent_id),
+        title=line.title,
+        summary=line.summary,
+        role=ROLE_CODES[line.role],
+        priority=PRIORITY_CODES[line.priority],
+        complexity=0 if line.complexity is UNSET else line.complexity,
+        tags=line.tags,
+        type=line.type,
+        status_label=line.status_label,
+        requires_verification=line.requires_verification,
+        description=line.description,
+        metadata=line.metadata,
+        properties=line.properties,
+        traits=line.traits,
+        max_attempts=-1 if line.max_attempts is UNSET else line.max_attempts,
+        backoff=-1 if line.retry_backoff_seconds is UNSET else line.retry_backoff_seconds,
+        requires=",".join(line.requires),
+    )
+    created, entry = _ms(line.created_at), "" if line.last_transition is UNSET else line.last_transition
+    changed, modified = _ms(line.role_changed_at), _ms(line.modified_at)
+    attempts = msgspec.json.encode(last).decode() if last else ""
+    return RestoredItem(spec, created, fields, changed, modified, line.fence, entry, attempts)
+
+
+def _note(line: native.Note) -> RestoredNote:
+    format_ = "-" if line.format is UNSET else "json" if line.format == "json" else ""
+    return RestoredNote(
+        _inner(line.id),
+        _inner(line.item_id),
+        line.key,
+        line.role[0],
+        line.body,
+        bool(line.body.strip()),
+        _text(line.actor),
+        _text(line.verification),
+        _ms(line.created_at),
+        _ms(line.modified_at),
+        format_,
+    )
+
+
+def _edge(line: native.Dependency) -> NewEdge:
+    mark = "-" if line.unblock_at is UNSET else str(ROLE_CODES[line.unblock_at])
+    return NewEdge(_inner(line.id), _inner(line.from_item_id), _inner(line.to_item_id), _CODES[line.type], mark)
+
+
+def _row(line: native.Transition) -> tuple[str, list[object]]:
+    row: list[object] = [
+        _inner(line.item_id),
+        ROLE_CODES[line.from_role],
+        ROLE_CODES[line.to_role],
+        line.trigger,
+        line.from_label,
+        line.label,
+        line.summary,
+        _text(line.actor),
+        _text(line.verification),
+    ]
+    return line.id, row if line.previous is UNSET else [*row, line.previous]
+
+
+def _end(line: native.Item) -> tuple[str, int]:
+    return _inner(line.id), 0 if line.quarantined_at is UNSET else _ms(line.quarantined_at)
+
+
+async def _link(linker: DependencyStore, project: str, edges: list[NewEdge]) -> int:
+    """Creates the edges that are not there yet.
+
+    Raises:
+        ToolFailure: one cannot be, as one that closes a cycle.
+    """
+    while edges:
+        reply = await linker.link(project, NO_KEY, edges)
+        if not reply.refusals:
+            return len(edges)
+        for place, reason, _ in reply.refusals:
+            if reason != "duplicate":
+                raise ToolFailure("VALIDATION_ERROR", f"the dependency {edges[place].id} cannot be restored: {reason}")
+        there = {place for place, _, _ in reply.refusals}
+        edges = [one for n, one in enumerate(edges) if n not in there]
+    return 0
+
+
+def _text(value: object) -> str:
+    return "" if value is UNSET else msgspec.json.encode(value).decode()
+
+
+def _inner(uuid: str) -> str:
+    return uuid.replace("-", "")
+
+
+def _ms(time: str) -> int:
+    return round(datetime.fromisoformat(time).timestamp() * 1000)

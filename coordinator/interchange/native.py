@@ -1,0 +1,214 @@
+"""The format of whole projects: lines of JSON, each an object whose ``_type`` says what it is.
+
+First the project, then its items (parents before children), notes, dependencies and transitions (oldest first), at last
+an end with the number of lines, by which a file that is cut off is known. Times are ISO 8601 in UTC. Claims, proofs and
+what waits are not part of it. ``native.schema.json`` is the published schema of a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from coordinator.interchange.formats.lines import MOST_BYTES
+from coordinator.interchange.model import ImportProblem
+
+VERSION = 1
+SCHEMA_FILE = Path(__file__).with_name("native.schema.json")
+
+_UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
+Uuid = Annotated[str, Meta(pattern=_UUID)]
+Time = Annotated[str, Meta(pattern=_TIME)]
+Role = Literal["queue", "work", "review", "terminal", "blocked"]
+Phase = Literal["queue", "work", "review"]
+Count = Annotated[int, Meta(ge=0)]
+Entry = Annotated[str, Meta(pattern=r"^[0-9]{1,15}-[0-9]{1,9}$", description="Its place in the history.")]
+LongText = Annotated[str, Meta(max_length=500_000)]
+
+
+class _Line(Struct, kw_only=True, omit_defaults=True, rename="camel", tag_field="_type", forbid_unknown_fields=True):
+    pass
+
+
+class Project(_Line, kw_only=True, tag="project"):
+    """The first line."""
+
+    version: Annotated[int, Meta(description="Of the format.")]
+    project: Annotated[str, Meta(description="Its name.")]
+    exported_at: Time
+
+
+class Attempt(Struct, kw_only=True, omit_defaults=True, rename={"began": "from", "claimed_by": "claimedBy"}):
+    """A claim that ended without taking the item further."""
+
+    began: Time
+    until: Time
+    ended: Literal["expired", "taken_over", "released"]
+    claimed_by: str
+    reason: str = ""
+    detail: str = ""
+
+
+class Item(_Line, kw_only=True, tag="item"):
+    """A work item."""
+
+    id: Uuid
+    parent_id: Uuid | UnsetType = UNSET
+    title: Annotated[str, Meta(min_length=1, max_length=500)]
+    summary: Annotated[str, Meta(max_length=2_000)] = ""
+    description: LongText = ""
+    metadata: LongText = ""
+    properties: Annotated[LongText, Meta(description="A JSON object.")] = ""
+    traits: str = ""
+    role: Role
+    previous_role: Annotated[Phase | UnsetType, Meta(description="While blocked: what resume returns to.")] = UNSET
+    status_label: Annotated[str, Meta(max_length=200)] = ""
+    priority: Literal["high", "medium", "low"]
+    complexity: Annotated[int, Meta(ge=1, le=10)] | UnsetType = UNSET
+    tags: str = ""
+    type: Annotated[str, Meta(max_length=200)] = ""
+    requires: list[str] = []
+    requires_verification: bool = False
+    max_attempts: Annotated[int, Meta(ge=0, le=1_000)] | UnsetType = UNSET
+    retry_backoff_seconds: Annotated[int, Meta(ge=0, le=86_400)] | UnsetType = UNSET
+    created_at: Time
+    modified_at: Time
+    role_changed_at: Time
+    fence: Annotated[Count, Meta(description="Of its last claim; absent: it was never claimed.")] = 0
+    came_by: Annotated[
+        Literal["cascade", "quarantine"] | UnsetType,
+        Meta(description="Not claimed since it came to its role by a cascade or reopening, or out of quarantine."),
+    ] = UNSET
+    quarantined_at: Time | UnsetType = UNSET
+    attempts: Annotated[Count, Meta(description="That count towards the quarantine.")] = 0
+    last_attempts: Annotated[list[Attempt], Meta(max_length=20, description="The last one first.")] = []
+    last_transition: Annotated[Entry | UnsetType, Meta(description="The transition that came last.")] = UNSET
+
+
+class Note(_Line, kw_only=True, tag="note"):
+    """A note of an item."""
+
+    id: Uuid
+    item_id: Uuid
+    key: Annotated[str, Meta(min_length=1, max_length=200)]
+    role: Phase
+    body: LongText = ""
+    format: Annotated[Literal["json", "text"] | UnsetType, Meta(description="Of a result.")] = UNSET
+    created_at: Time
+    modified_at: Time
+    actor: dict[str, Any] | UnsetType = UNSET
+    verification: dict[str, Any] | UnsetType = UNSET
+
+
+class Dependency(_Line, kw_only=True, tag="dependency"):
+    """An edge between two items."""
+
+    id: Uuid
+    from_item_id: Uuid
+    to_item_id: Uuid
+    type: Literal["BLOCKS", "IS_BLOCKED_BY", "RELATES_TO"]
+    unblock_at: Literal["queue", "work", "review", "terminal"] | UnsetType = UNSET
+
+
+class Transition(_Line, kw_only=True, tag="transition"):
+    """A role change."""
+
+    id: Entry
+    item_id: Uuid
+    from_role: Role
+    to_role: Role
+    trigger: str
+    from_label: str = ""
+    label: str = ""
+    summary: str = ""
+    actor: dict[str, Any] | UnsetType = UNSET
+    verification: dict[str, Any] | UnsetType = UNSET
+    previous: Annotated[Entry | UnsetType, Meta(description="The item's transition before.")] = UNSET
+
+
+class End(_Line, kw_only=True, tag="end"):
+    """The last line."""
+
+    lines: Annotated[Count, Meta(description="How many came before.")]
+
+
+Line = Project | Item | Note | Dependency | Transition | End
+_ORDER: dict[type, int] = {kind: n for n, kind in enumerate((Project, Item, Note, Dependency, Transition, End))}
+
+_decode = msgspec.json.Decoder(Line).decode
+encode = msgspec.json.Encoder().encode
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a line."""
+    found = msgspec.json.schema(Line)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A line of a fleet's project", **found}
+
+
+def lines(file: BinaryIO) -> Iterator[Line]:
+    """The lines of a file, checked against the schema, their order, and what they name.
+
+    Raises:
+        ImportProblem: a line is wrong, or the file is cut off.
+    """
+    items, kind, number = set[str](), -1, 0
+    while raw := file.readline(MOST_BYTES + 1):
+        number += 1
+        if len(raw) > MOST_BYTES:
+            raise ImportProblem(f"line {number} has more than {MOST_BYTES} bytes")
+        try:
+            line = _decode(raw)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise ImportProblem(f"line {number}: {error}") from None
+        if problem := _problem(line, kind, number, items):
+            raise ImportProblem(f"line {number}: {problem}")
+        kind = _ORDER[type(line)]
+        yield line
+    if kind != _ORDER[End]:
+        raise ImportProblem(f"the file is cut off after line {number}: its end is missing")
+
+
+def _problem(line: Line, before: int, number: int, items: set[str]) -> str:
+    """What is wrong with a line; empty: nothing.
+
+    Args:
+        before: the kind of the line before.
+        items: the ids of the items so far.
+    """
+    kind = _ORDER[type(line)]
+    if before == -1 and kind != 0:
+        return "the first line must be the project"
+    if kind < before or (before != -1 and kind == 0) or before == _ORDER[End]:
+        return f"a {type(line).__name__.lower()} cannot come here"
+    if isinstance(line, Project) and line.version != VERSION:
+        return f"version {line.version} of the format is not known; this release has {VERSION}"
+    if isinstance(line, Item):
+        if line.id in items:
+            return f"the item {line.id} came before"
+        if line.parent_id is not UNSET and line.parent_id not in items:
+            return f"the parent {line.parent_id} did not come before"
+        items.add(line.id)
+    named = {
+        Note: ("item_id",),
+        Transition: ("item_id",),
+        Dependency: ("from_item_id", "to_item_id"),
+    }.get(type(line), ())
+    for name in named:
+        if getattr(line, name) not in items:
+            return f"there is no item {getattr(line, name)}"
+    if isinstance(line, End) and line.lines != number - 1:
+        return f"{line.lines} lines should come before, not {number - 1}: some are missing"
+    return ""
+
+
+def ended(found: Iterable[Line]) -> Iterator[Line]:
+    """The lines, and an end after them."""
+    number = 0
+    for number, line in enumerate(found, 1):  # noqa: B007 (counted)
+        yield line
+    yield End(lines=number)

@@ -1,0 +1,291 @@
+"""Whole projects: what is written of one is restored as it was, also in pieces; what is wrong is refused whole."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+
+from coordinator.cli.projects.dumping import dump
+from coordinator.cli.projects.restoring import Restored, restore
+from coordinator.errors import ToolFailure
+from coordinator.interchange import native
+from coordinator.interchange.model import ImportProblem
+from coordinator.settings import Settings
+from coordinator.settings.attempts import Attempts
+from coordinator.store import Store
+from coordinator.toolsets.items.audit import audit
+from tests.items.client import Client, actor
+
+pytestmark = pytest.mark.anyio
+
+SETTINGS = Settings(
+    request_deadline_ms=120_000,
+    attempts=Attempts(max=2, backoff_seconds=0),
+)
+
+
+async def written(store: Store, project: str) -> bytes:
+    """A project in the format."""
+    found = [line async for line in dump(store, project)]
+    return b"\n".join(map(native.encode, native.ended(found))) + b"\n"
+
+
+async def restored(store: Store, project: str, data: bytes) -> Restored:
+    return await restore(store, SETTINGS, project, io.BytesIO(data), lambda text: None)
+
+
+def same(one: bytes, other: bytes) -> None:
+    """Two written projects, but for name and time."""
+    assert one.splitlines()[1:] == other.splitlines()[1:]
+
+
+async def a_project(tools: Client) -> None:
+    """Items of every kind and in every state."""
+    root = await tools.add(
+        "root",
+        description="long " * 100,
+        summary="s" * 100,
+        metadata="free",
+        properties='{"a": [1, 2.50]}',
+        tags="api,net",
+        type="feature",
+        priority="high",
+        complexity=7,
+        statusLabel="odd",
+        maxAttempts=0,
+        retryBackoffSeconds=5,
+        requiresVerification=True,
+    )
+    parts = [await tools.add(f"part {n}", parentId=root) for n in range(9)]
+    deep = await tools.add("deep", parentId=await tools.add("mid", parentId=parts[0]))
+    await tools.add("for gpus", parentId=parts[0], requires=["gpu", "big"])
+    await tools.link(parts[1], parts[2])
+    await tools.link(parts[3], parts[2], type="IS_BLOCKED_BY", unblockAt="work")
+    await tools.link(parts[1], deep, type="RELATES_TO")
+    notes = [
+        {"itemId": parts[1], "key": "plan", "role": "queue", "body": "text \u2028 \x00", "actor": actor("ann")},
+        {"itemId": parts[1], "key": "blank", "role": "review", "body": " "},
+    ]
+    await tools("manage_notes", operation="upsert", notes=notes)
+    await tools("manage_notes", operation="upsert", notes=notes[:1])
+    await tools.claim("bot", parts[1])
+    await tools.advance(parts[1], "start", "bot", summary="begun")
+    await tools.advance(parts[1], "complete", "bot", result={"merged": True})
+    await tools.advance(parts[2], "start")
+    await tools.advance(parts[3], "start")
+    await tools.advance(parts[3], "complete", result="as text")
+    await tools.advance(parts[4], "block", summary="why")
+    await tools.move(parts[5], "start", "hold")
+    await tools.move(parts[6], "cancel", "reopen")
+    for agent in ("a", "b"):  # quarantined
+        await tools.claim(agent, parts[7])
+        if agent == "a":
+            await tools.advance(parts[7], "start", agent)
+        await tools.release(agent, parts[7], reason="failed", detail="no network")
+    await tools.claim("gone", parts[8])
+    await tools.advance(parts[8], "start", "gone")
+    await tools.release("gone", parts[8])  # abandoned
+    await tools.claim("holder", deep)
+    await tools.advance(deep, "start", "holder")
+    await tools.move(await tools.add("created as blocked", role="blocked"), "resume")
+
+
+async def test_a_project_is_restored_as_it_was(store: Store, project: str) -> None:
+    tools, other = Client(store, project, SETTINGS), Client(store, f"{project}-2", SETTINGS)
+    await a_project(tools)
+    data = await written(store, project)
+    done = await restored(store, other.project, data)
+    found = await audit(store, project)
+    assert (done.items, done.dependencies, done.notes) == (found.items, found.edges, 4)
+    assert done.transitions > 15
+    assert not (await audit(store, other.project)).differences
+    same(await written(store, other.project), data)
+    assert await other.next(limit=20) == await tools.next(limit=20)
+    for line in data.splitlines():
+        item = json.loads(line)
+        if item["_type"] == "item":
+            assert await other.get(item["id"]) == await tools.get(item["id"])
+            assert await other("query_notes", operation="list", itemId=item["id"]) == await tools(
+                "query_notes", operation="list", itemId=item["id"]
+            )
+            assert await other("query_dependencies", itemId=item["id"]) == await tools(
+                "query_dependencies", itemId=item["id"]
+            )
+    taken = await other.claims("next", [{"selector": {}}])
+    assert taken["claimResults"][0]["takeover"] is True, "what was left in the middle is not offered"
+
+
+async def test_a_restored_project_is_no_dead_copy(store: Store, project: str) -> None:
+    """Quarantine, blocked items, dependencies and fences go on as in the first one."""
+    tools, other = Client(store, project, SETTINGS), Client(store, f"{project}-2", SETTINGS)
+    await a_project(tools)
+    await restored(store, other.project, await written(store, project))
+    ids = {
+        line["title"]: line["id"]
+        for line in map(json.loads, (await written(store, project)).splitlines())
+        if "title" in line
+    }
+    fence = next(
+        line["fence"]
+        for line in map(json.loads, (await written(store, project)).splitlines())
+        if line.get("title") == "part 8"
+    )
+    assert (await other.claim("new", ids["part 8"]))["fenceToken"] > fence
+    assert await other.role(ids["part 7"]) == "blocked"
+    await other.move(ids["part 7"], "resume")
+    assert (await other.get(ids["part 7"]))["attempts"]["count"] == 0
+    await other.move(ids["part 5"], "resume")
+    assert await other.role(ids["part 5"]) == "work"
+    await other.move(ids["part 2"], "complete")
+    assert not (await audit(store, other.project)).differences
+
+
+class Broken(Exception):
+    pass
+
+
+class Failing:
+    """A store whose changes fail after so many."""
+
+    def __init__(self, store: Store, after: int) -> None:
+        self._store, self._left = store, after
+
+    async def run(self, script: Any, *args: Any, **more: Any) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise Broken
+        return await self._store.run(script, *args, **more)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+async def test_an_interrupted_restoration_is_continued(store: Store, project: str) -> None:
+    tools = Client(store, project, SETTINGS)
+    await a_project(tools)
+    data = await written(store, project)
+    ready = set(await tools.next(limit=20))
+    steps, ended = 0, False
+    while not ended:
+        other = f"{project}-{steps}"
+        failing: Any = Failing(store, steps)
+        with contextlib.suppress(Broken):
+            await restore(failing, SETTINGS, other, io.BytesIO(data), lambda text: None)
+            ended = True
+        assert set(await Client(store, other, SETTINGS).next(limit=20)) <= ready, "something is offered too early"
+        again = await restored(store, other, data)
+        same(await written(store, other), data)
+        assert not (await audit(store, other)).differences
+        assert not ended or again == Restored()
+        steps += 1
+    assert steps > 5
+
+
+async def test_only_an_empty_project_is_restored_into(store: Store, project: str) -> None:
+    tools = Client(store, project)
+    await tools.chain(1)
+    data = await written(store, project)
+    other = Client(store, f"{project}-2")
+    await other.add("mine")
+    with pytest.raises(ImportProblem, match="has other items"):
+        await restored(store, other.project, data)
+    assert (await other("query_items", operation="search"))["total"] == 1
+
+
+def changed(data: bytes, number: int, change: Callable[[dict[str, Any]], Any]) -> bytes:
+    lines = data.splitlines()
+    line = json.loads(lines[number])
+    change(line)
+    lines[number] = json.dumps(line).encode()
+    return b"\n".join(lines) + b"\n"
+
+
+async def test_wrong_files_are_refused_before_anything_is_written(store: Store, project: str) -> None:
+    tools = Client(store, project)
+    await tools.chain(1)
+    data = await written(store, project)
+    other = f"{project}-2"
+    wrong = [data[:end] for end in range(0, len(data) - 1, 7)]
+    wrong += [
+        changed(data, 0, lambda line: line.update(version=2)),
+        changed(data, 1, lambda line: line.update(surprise=1)),
+        changed(data, 1, lambda line: line.update(id="x")),
+        changed(data, 1, lambda line: line.update(role="lost")),
+        changed(data, 1, lambda line: line.update(createdAt="yesterday")),
+        changed(data, 2, lambda line: line.update(parentId="00000000-0000-4000-8000-000000000000")),
+        b"\n".join([*data.splitlines()[:2], *data.splitlines()[1:]]),
+        b"\n".join(reversed(data.splitlines())),
+        b"[" * 100_000,
+        b'{"_type":"project","project":"' + b"x" * 17_000_000,
+    ]
+    for one in wrong:
+        with pytest.raises(ImportProblem):
+            await restored(store, other, one)
+    assert (await Client(store, other)("query_items", operation="search"))["total"] == 0
+    assert (await restored(store, other, data)).items == 2
+
+
+async def test_a_cycle_in_a_file_is_refused(store: Store, project: str) -> None:
+    tools = Client(store, project)
+    one, two = await tools.add("one"), await tools.add("two")
+    await tools.link(one, two)
+    lines = (await written(store, project)).splitlines()
+    edge = json.loads(lines[3])
+    back = {**edge, "id": edge["fromItemId"], "fromItemId": edge["toItemId"], "toItemId": edge["fromItemId"]}
+    data = [*lines[:4], json.dumps(back).encode(), b'{"_type":"end","lines":5}']
+    with pytest.raises(ToolFailure, match="cycle"):
+        await restored(store, f"{project}-2", b"\n".join(data))
+    assert await Client(store, f"{project}-2").next() == [], "a part of a project is offered"
+
+
+def test_the_published_schema_is_that_of_the_code() -> None:
+    """After a change: write what ``native.schema()`` returns to the file."""
+    assert msgspec.json.decode(native.SCHEMA_FILE.read_bytes()) == json.loads(json.dumps(native.schema()))
+
+
+async def test_every_line_keeps_to_the_published_schema(store: Store, project: str) -> None:
+    await a_project(Client(store, project, SETTINGS))
+    check = jsonschema_rs.validator_for(json.loads(native.SCHEMA_FILE.read_bytes()))
+    for line in (await written(store, project)).splitlines():
+        check.validate(json.loads(line))
+
+
+async def test_random_histories_survive(store: Store, project: str) -> None:
+    """Whatever agents do, what is written is restored, and written again it is the same."""
+    for seed in range(6):
+        draw = random.Random(seed)
+        tools = Client(store, f"{project}-{seed}", SETTINGS)
+        items = await tools.add_many(3)
+        for _ in range(60):
+            item, agent = draw.choice(items), draw.choice("abc")
+            action = draw.randrange(6)
+            if action == 0:
+                made = await tools.create({"title": "new", "parentId": item, "tags": draw.choice(["x", "y"])})
+                items += [one["id"] for one in made["items"]]
+            elif action == 1:
+                trigger = draw.choice(["start", "complete", "block", "resume", "cancel", "reopen", "hold"])
+                await tools.attempt(
+                    "advance_item", transitions=[{"itemId": item, "trigger": trigger, "actor": actor(agent)}]
+                )
+            elif action == 2:
+                await tools.claim(agent, item)
+            elif action == 3:
+                await tools.release(agent, item, reason=draw.choice(["failed", "handed_back"]))
+            elif action == 4:
+                await tools.try_link(item, draw.choice(items))
+            else:
+                note = {"itemId": item, "key": draw.choice("kl"), "role": "work", "body": "b"}
+                await tools("manage_notes", operation="upsert", notes=[note])
+        data = await written(store, tools.project)
+        other = f"{project}-{seed}-2"
+        await restored(store, other, data)
+        assert (await audit(store, other)).differences == [], f"seed {seed}"
+        same(await written(store, other), data)
