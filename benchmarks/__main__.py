@@ -15,6 +15,7 @@ from benchmarks.support import Failed, Missing, console
 ALL = (
     "frontend",
     "client",
+    "runner",
     "loop",
     "scaling",
     "link",

@@ -74,7 +74,7 @@ class Connection:
             CommandFailed: the URL is malformed, or no fleet runs here.
         """
         # Here, because settings and store take long to import, and a URL needs neither.
-        from coordinator.cli.flags import check_base_url
+        from coordinator.cli.checks import check_base_url
 
         if self.url:
             check_base_url(self.url)

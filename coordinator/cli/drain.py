@@ -14,8 +14,9 @@ import redis.asyncio
 import redis.exceptions
 from cyclopts import Parameter
 
+from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.flags import check_range, with_settings
+from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url
 from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure

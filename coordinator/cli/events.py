@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 
 from cyclopts import Parameter
 
+from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.flags import check_range, with_settings
+from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
 from coordinator.cli.terminal import print_json, printable
 from coordinator.errors import ToolFailure

@@ -6,7 +6,7 @@
 The command's own parameters are unchanged; ``--config`` and one flag per setting are added after them. Its help page
 lists the common flags (``LISTED``), each with the first sentence of the setting's description. Flags are passed on as
 text, so that values from all sources are converted and rejected in one place, with the same messages. FLEET_PROJECT
-stands for ``--project`` where this has the default project. Checks of flags that several commands share are also here.
+stands for ``--project`` where this has the default project.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec
-from urllib.parse import urlsplit
 
 from cyclopts import Group, Parameter
 
@@ -105,35 +104,6 @@ def check_listed(settings: Settings, project: str | Collection[str] | None) -> N
         if name not in settings.projects and PROJECT.fullmatch(name):
             exist = that_exist(name, settings.projects)
             raise CommandFailed(f"there is no project '{name}' (setting projects){exist}", Exit.USAGE)
-
-
-def check_base_url(url: str | None) -> None:
-    """Checks that the URL of ``--url`` is one that a path can be appended to.
-
-    Raises:
-        CommandFailed: it is not.
-    """
-    if url is None:
-        return
-    try:
-        parts = urlsplit(url)
-        whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        good = whole and not parts.query + parts.fragment
-    except ValueError:
-        good = False
-    if not good:
-        raise CommandFailed("--url must be an http or https URL such as http://127.0.0.1:8420", Exit.USAGE)
-
-
-def check_range(flag: str, value: float, least: float, most: float) -> None:
-    """Checks the number of a flag.
-
-    Raises:
-        CommandFailed: it is out of range, or not a number.
-    """
-    # Written so that NaN fails too.
-    if not least <= value <= most:
-        raise CommandFailed(f"{flag} must be from {least} to {most}, not {value}", Exit.USAGE)
 
 
 def _annotations(fields: list[Field], listed: Collection[str], helps: Mapping[str, str]) -> dict[str, Any]:

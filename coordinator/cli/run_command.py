@@ -21,7 +21,7 @@ from coordinator.cli.run_metrics import measured
 from coordinator.cli.terminal import printable
 from coordinator.client import Denied, Fleet, FleetError, Invalid, NotFound, Observer, Unavailable
 from coordinator.client.retries import Retryable
-from coordinator.linux import adopt_orphans
+from coordinator.runner import strays
 from coordinator.runner.loop import Runner
 from coordinator.runner.options import Options
 from coordinator.runner.protocols import WorkspaceFailed, Workspaces
@@ -76,7 +76,7 @@ def _entry(name: str, config: Path | None) -> dict[str, Any]:
 
 
 async def _run(at: Connection, options: Options, workspaces: Workspaces) -> int:
-    adopt_orphans()
+    strays.adopt()
     loop = asyncio.get_running_loop()
     async with _fleet(at, options.slots) as fleet:
         runner = Runner(fleet, options, workspaces, say)
@@ -102,11 +102,6 @@ async def _run(at: Connection, options: Options, workspaces: Workspaces) -> int:
 
 
 def _fleet(at: Connection, slots: int) -> Fleet:
-    # Here, because the store takes long to import.
-    from coordinator.store.keys import PROJECT, PROJECT_RULE
-
-    if not PROJECT.fullmatch(at.project):
-        raise CommandFailed(f"--project: must be {PROJECT_RULE}", Exit.USAGE)
     return Fleet(at.base_url(), at.token() or "", at.project, at.agent, slots, kind="external", observer=_Watcher())
 
 

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import platformdirs
 from cyclopts import Group, Parameter
 
+from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.flags import check_range
 from coordinator.runner.environment import NAME, environment_of
 from coordinator.runner.options import PLACES, Options, Selection, unknown_place
 from coordinator.runner.presets import PRESETS, preset_of

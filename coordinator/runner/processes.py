@@ -6,15 +6,15 @@ import asyncio
 import contextlib
 import marshal
 import os
-import subprocess
-import sys
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from coordinator.runner import strays, supervisor
+from coordinator.runner import strays
+from coordinator.runner.template import template
 
 Stream = Literal["stdout", "stderr"]
 Sink = Callable[[Stream, bytes], None]
@@ -22,7 +22,6 @@ Grace = tuple[float, float]
 """Seconds from SIGINT to SIGTERM, and from SIGTERM to SIGKILL."""
 
 _CHUNK = 1 << 18
-_OF_PYTHON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 LATE_SECONDS = 15.0
 """How long after the last signal a supervisor may be silent before it counts as hung."""
 _CLOSE_SECONDS = 1.0
@@ -52,6 +51,8 @@ class Supervised:
     run_id: str
     pid: int = 0
     """The command's; 0 until it has started."""
+    supervisor: int = 0
+    """Its supervisor's; 0 until that has begun."""
     alive: tuple[int, ...] = ()
     """What has outlived SIGKILL."""
     signalled: bool = False
@@ -60,7 +61,6 @@ class Supervised:
     """Set when the command itself has ended; what it has started may run on for the grace."""
     changed: Callable[[], None] = lambda: None
     """Called when ``alive`` has changed."""
-    _process: subprocess.Popen[bytes] | None = None
     _control: int = -1
     _ended: Ended = field(default_factory=Ended)
     _gone: asyncio.Event = field(default_factory=asyncio.Event)
@@ -84,14 +84,7 @@ class Supervised:
         (control, self._control), (status, says), (out, writes_out), (err, writes_err) = pipes
         theirs = (control, says, writes_out, writes_err)
         try:
-            self._process = subprocess.Popen(  # noqa: ASYNC220 (it returns when the program has been executed)
-                [sys.executable, "-I", "-S", supervisor.__file__, str(writes_out), str(writes_err)],
-                stdin=control,
-                stdout=says,
-                pass_fds=(writes_out, writes_err),
-                env={name: os.environ[name] for name in _OF_PYTHON if name in os.environ},
-                start_new_session=True,
-            )
+            template.fork(theirs)
         except BaseException:
             for one in (self._control, status, out, err):
                 os.close(one)
@@ -99,7 +92,6 @@ class Supervised:
         finally:
             for one in theirs:
                 os.close(one)
-        strays.supervisors.add(self._process.pid)
         loop = asyncio.get_running_loop()
         self._open = {out, err}
         streams: tuple[tuple[int, Stream], ...] = ((out, "stdout"), (err, "stderr"))
@@ -150,8 +142,12 @@ class Supervised:
         """Ends the supervisor unless it says something within the time."""
         if self._hung is not None:
             self._hung.cancel()
-        if self._process is not None:
-            self._hung = asyncio.get_running_loop().call_later(seconds, self._process.kill)
+        self._hung = asyncio.get_running_loop().call_later(seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        if self.supervisor:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.supervisor, signal.SIGKILL)
 
     def _write(self, words: bytes) -> None:
         with contextlib.suppress(OSError):
@@ -168,7 +164,9 @@ class Supervised:
             self._take(kind, rest)
 
     def _take(self, kind: str, rest: str) -> None:
-        if kind == "started":
+        if kind == "supervisor":
+            self.supervisor = int(rest)
+        elif kind == "started":
             self.pid = int(rest)
         elif kind == "failed":
             number, _, self._ended.failed = rest.partition(" ")
@@ -198,9 +196,10 @@ class Supervised:
         os.close(descriptor)
         os.close(self._control)
         self._control = -1
-        if self._process is not None:
-            self._process.wait()
-            strays.supervisors.discard(self._process.pid)
+        # It is a child of this process if that adopts orphans. Its end is why there is no more of its output.
+        with contextlib.suppress(ChildProcessError):
+            if self.supervisor:
+                os.waitpid(self.supervisor, 0)
         if self._done or self._ended.failed:
             self._gone.set()
             return

@@ -7,19 +7,30 @@ import os
 import signal
 from collections.abc import Collection
 
+from coordinator.linux import adopt_orphans
+from coordinator.runner import supervisor
 from coordinator.runner.supervisor import LINUX, send, stat_of
 
 ROUND_SECONDS = 0.2
 
-supervisors: set[int] = set()
-"""The living supervisors of this process."""
+_SUPERVISOR = supervisor.__file__.encode()
+
+
+_adopting = False
+
+
+def adopt() -> None:
+    """Makes this process the parent of all orphans below it: what it has not started itself is what runs have left."""
+    global _adopting
+    adopt_orphans()
+    _adopting = True
 
 
 def kill(run_ids: Collection[str]) -> list[int]:
     """One round: kills what these runs have left, and returns the ids of processes that were found.
 
     They are known by FLEET_RUN in their environment; what they have started is theirs, too. So are orphans that this
-    process was given, which have no other supervisor.
+    process was given (``adopt``), which have no other supervisor.
     """
     if not LINUX:
         return []
@@ -40,14 +51,15 @@ def _of(run_ids: Collection[str]) -> dict[int, int]:
         if not name.isdigit() or (stat := stat_of(pid := int(name))) is None or pid == me:
             continue
         state, parent, began, _ = stat
+        ours = _adopting and parent == me and _session(pid) != session
         if state == "Z":
-            if parent == me and pid not in supervisors and _session(pid) != session:
+            if ours:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
             continue
         parents[pid] = (parent, began)
-        orphan = parent == me and pid not in supervisors and _session(pid) != session
-        if orphan or any(mark in _environment(pid) for mark in marks):
+        orphan = ours and _SUPERVISOR not in _read(pid, "cmdline")
+        if orphan or any(mark in _read(pid, "environ") for mark in marks):
             found[pid] = began
     above = set(found)
     while above:
@@ -64,9 +76,9 @@ def _session(pid: int) -> int:
         return -1
 
 
-def _environment(pid: int) -> bytes:
+def _read(pid: int, name: str) -> bytes:
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read() + b"\0"
     except OSError:
         return b""

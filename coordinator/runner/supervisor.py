@@ -1,33 +1,33 @@
-"""Runs one command and ends everything that it has started: ``python -I -S`` this file OUT ERR, below the runner.
+"""Runs one command and ends everything that it has started: a fork of ``python -I -S`` this file SOCKET.
 
-OUT and ERR are the descriptors that become the output of the command.
+It imports nothing but small modules of the standard library: there is one such process for each command that runs.
+The process that they are forked from gets the files of each on its socket: input, output, and what becomes the output
+of the command. All descendants of the command stay its descendants, because orphans are given to it (a subreaper), in
+whatever session they are. It ends them when the command has ended, when the runner says so, and when the runner has
+died, which it sees at the end of its input. If it is killed itself, the kernel kills the command, and the runner
+finds the rest by FLEET_RUN in their environment.
 
-It imports nothing but small modules of the standard library: there is one such process for each command that runs, and
-it is started for each. All descendants of the command stay its descendants, because orphans are given to it (a
-subreaper), in whatever session they are. It ends them when the command has ended, when the runner says so, and when
-the runner has died, which it sees at the end of its input. If it is killed itself, the kernel kills the command, and
-the runner finds the rest by FLEET_RUN in their environment.
-
-Input: the *brief* (its length in 8 bytes, then a dictionary as ``marshal`` has it, because ``json`` takes longer to
-import than all else), then a line for each of the words ``stop`` (interrupt, terminate, kill), ``kill`` and
-``cpu``. Output, a line each: ``started PID``; ``failed ERRNO TEXT``, it could not be started; ``ended CODE``, the
-command has, by that signal if the code is negative; ``cpu SECONDS``; ``alive PID...``, what outlives SIGKILL;
-``gone CPU-SECONDS BYTES``, nothing is left, and the most memory that one process had.
+Input: the *brief* (its length in 8 bytes, then a dictionary as ``marshal`` has it), then a line for each of the words
+``stop`` (interrupt, terminate, kill), ``kill`` and ``cpu``. Output, a line each: ``supervisor PID``, its own;
+``started PID``; ``failed ERRNO TEXT``, it could not be started; ``ended CODE``, the command has, by that signal if
+the code is negative; ``cpu SECONDS``; ``alive PID...``, what outlives SIGKILL; ``gone CPU-SECONDS BYTES``, nothing is
+left, and the most memory that one process had.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import gc
 import marshal
 import os
 import resource
 import select
 import signal
+import socket
 import sys
 import time
 
-OUTPUT = [int(one) for one in sys.argv[1:3]] if __name__ == "__main__" else []
 LINUX = sys.platform == "linux"
 _LOOK_SECONDS = 0.2
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -36,20 +36,47 @@ _ALARM_SECONDS = 10.0
 """How long after SIGKILL a process that is still there is reported."""
 
 
-def main() -> int:
+def serve(requests: socket.socket) -> None:
+    """Forks a supervisor for each request, until the runner has died."""
+    while True:
+        word, files, _, _ = socket.recv_fds(requests, 1, 4)
+        if not word:
+            return
+        between = os.fork()
+        if not between:
+            # The runner adopts the orphan, so that it does not depend on this process.
+            if os.fork():
+                os._exit(0)
+            requests.close()
+            code = 1
+            try:
+                os.setsid()
+                code = supervise(*files)
+            finally:
+                os._exit(code)
+        for file in files:
+            os.close(file)
+        os.waitpid(between, 0)
+
+
+def supervise(control: int, status: int, out: int, err: int) -> int:
     """Runs the command of the brief until nothing of it is left."""
-    if LINUX:
-        libc = ctypes.CDLL(None)
-        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    for descriptor in OUTPUT:
+    os.dup2(control, 0)
+    os.dup2(status, 1)
+    os.close(control)
+    os.close(status)
+    for descriptor in (out, err):
         os.set_inheritable(descriptor, False)
+    if LINUX:
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
+    _tell("supervisor", os.getpid())
     text = _read(int.from_bytes(_read(8), "big"))
-    return Run(marshal.loads(text), woken).until_gone() if text else 1  # noqa: S302 (from our parent)
+    return Run(marshal.loads(text), woken, (out, err)).until_gone() if text else 1  # noqa: S302 (from our parent)
 
 
 class Run:
@@ -59,9 +86,11 @@ class Run:
         brief: ``command``, ``environment``, ``directory``, ``input`` (a file's path, or None), ``grace`` (the seconds
             from SIGINT to SIGTERM, and from that to SIGKILL), ``orphaned`` (the same for when the runner has died).
         woken: can be read when a signal has come.
+        output: become the output of the command.
     """
 
-    def __init__(self, brief: dict, woken: int) -> None:  # type: ignore[type-arg]
+    def __init__(self, brief: dict, woken: int, output: tuple[int, int]) -> None:  # type: ignore[type-arg]
+        self._output = output
         self._brief = brief
         self._woken = woken
         self._input: list[int] = [0]
@@ -79,7 +108,7 @@ class Run:
         if not self._leader:
             return 0
         # The ends of the command's output are its own now, so that they close when it has ended.
-        for descriptor in OUTPUT:
+        for descriptor in self._output:
             os.close(descriptor)
         _tell("started", self._leader)
         while self._reap():
@@ -147,8 +176,8 @@ class Run:
                 signal.signal(number, signal.SIG_DFL)
             signal.set_wakeup_fd(-1)
             os.dup2(source, 0)
-            os.dup2(OUTPUT[0], 1)
-            os.dup2(OUTPUT[1], 2)
+            os.dup2(self._output[0], 1)
+            os.dup2(self._output[1], 2)
             doing = brief["command"][0]
             os.execvpe(doing, brief["command"], brief["environment"])  # noqa: S606 (the point: no shell)
         except OSError as error:
@@ -287,4 +316,5 @@ def _tell(*words: object) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    gc.freeze()  # so that forks share it
+    serve(socket.socket(fileno=int(sys.argv[1])))

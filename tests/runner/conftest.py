@@ -9,12 +9,19 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from coordinator.client import Fleet
+from coordinator.runner.template import template
 from tests.support.fleets import RunningFleet
 
 SCHEMAS = {
     "reviewed": {"notes": [{"key": "verdict", "role": "review", "required": True}]},
     "proved": {"notes": [{"key": "proof", "role": "work", "required": True}]},
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_template_left() -> Iterator[None]:
+    yield
+    template.close()
 
 
 @pytest.fixture(scope="session")

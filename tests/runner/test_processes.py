@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.runner import processes, strays
+from coordinator.runner import processes
 from coordinator.runner.processes import Supervised
 from tests.support.wait import wait_until
 
@@ -155,8 +155,7 @@ async def test_a_stop_ends_what_ignores_it(start: Start) -> None:
 
 async def test_killing_the_supervisor_kills_everything(start: Start) -> None:
     run, child = await _family(start, "stubborn")
-    (supervisor,) = strays.supervisors
-    os.kill(supervisor, signal.SIGKILL)
+    os.kill(run.supervisor, signal.SIGKILL)
     ended = await run.wait()
     assert ended.unsupervised
     assert not _living(run.pid)
@@ -166,8 +165,7 @@ async def test_killing_the_supervisor_kills_everything(start: Start) -> None:
 async def test_a_stopped_supervisor_is_taken_for_hung(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "LATE_SECONDS", 0.05)
     run, child = await _family(start, "stubborn", grace=(0, 0))
-    (supervisor,) = strays.supervisors
-    os.kill(supervisor, signal.SIGSTOP)
+    os.kill(run.supervisor, signal.SIGSTOP)
     run.stop()
     assert (await run.wait()).unsupervised
     assert not _living(run.pid)

@@ -12,10 +12,11 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from coordinator.cli.checks import check_base_url, check_range
 from coordinator.cli.demo import files, graph, run
 from coordinator.cli.demo.report import Report, text
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.flags import check_base_url, check_range, with_settings
+from coordinator.cli.flags import with_settings
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store.keys import check_project

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from coordinator.cli.checks import check_range
 from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import Exit
-from coordinator.cli.flags import check_range
 from coordinator.cli.items.arguments import (
     AsJson,
     Id,

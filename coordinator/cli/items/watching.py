@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from coordinator.cli.checks import check_range
 from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import Exit
-from coordinator.cli.flags import check_range
 from coordinator.cli.items.arguments import Id, item
 from coordinator.cli.items.tables import paint, short
 from coordinator.cli.terminal import print_json, printable

@@ -11,8 +11,9 @@ from typing import Annotated
 import httpx2
 from cyclopts import Parameter
 
+from coordinator.cli.checks import check_base_url, check_range
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.flags import check_base_url, check_range, with_settings
+from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, in_use, read_fleet
 from coordinator.cli.supervision.running import metrics_dir
 from coordinator.cli.terminal import printable
