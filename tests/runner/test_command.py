@@ -39,7 +39,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", rea
         (("--instructions", "/no/such", "--", "true"), "--instructions /no/such cannot be read"),
         (("--", "no-such-program", "x"), "no-such-program was not found in PATH"),
         (("--runner", "docz"), "docs"),
-        (("--project", "No Name", "--", "true"), "--project: must be"),
         (("--runner", "docs", "--metrics", "no-port"), "--metrics: must be a port"),
     ],
 )
