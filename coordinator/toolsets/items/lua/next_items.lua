@@ -59,7 +59,8 @@ return function(run, held, packed_selector, limit, with_ancestors, after)
   local selector = cmsgpack.unpack(packed_selector)
   local missing = selection.missing_field(run, selector)
   if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
-  if not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
+  run.nothing_else = redis.call('EXISTS', run.keys.owed, expiry.keys(run)) == 0
+  if not run.nothing_else and not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
 
   local wanted, from = tonumber(limit), selection.parse_cursor(after)
   local rows, stopped, none_left

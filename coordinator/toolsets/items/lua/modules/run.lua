@@ -47,7 +47,7 @@ return function(args, prefix)
     tag_entries_written = 0, -- entries in tag scopes written one by one by this call
     has_debts = false, -- whether this call has stored debts
     nobody_waits = false, -- whether it is known that no call is parked
-    nothing_else = false, -- and that modules/change.lua found none of the operation's keys
+    nothing_else = false, -- and that none of the further keys exist which the operation has looked for
     -- Nil until needed, and cleared when claims change, or calls park or leave:
     -- known_holders  by scope and parent (modules/selectors.lua)    known_selectors  by place (modules/wanted.lua)
     -- Of operations that create items: created  when, in ms    all_new  whether none of the new ones exists yet

@@ -4,6 +4,7 @@
 local candidates = require 'candidates'
 local classes = require 'classes'
 local clock = require 'clock'
+local index = require 'index'
 local items = require 'items'
 local requirements = require 'requirements'
 local selectors = require 'selectors'
@@ -37,23 +38,29 @@ function selection.parse_cursor(text)
   return position and {tonumber(position), id} or nil
 end
 
--- The only scope to search, if there is one: with exactly one filter by scope. Else false.
-local function single_scope(selector, set)
-  local tags, parent = selector.tags, selector.parent
-  if tags then return not (tags[2] or parent or selector.type) and 'g' .. tags[1] end
-  if selector.type then return not parent and 'y' .. selector.type end
-  return parent and 'p' .. parent or set and '*'
+-- The one or two scopes to search, if no more than one filter goes by scope; else none.
+local function few_scopes(selector, set)
+  local tags, parent, type_name = selector.tags, selector.parent, selector.type
+  if tags then return not (tags[2] or parent or type_name) and 'g' .. tags[1] end
+  if type_name then return not parent and 'y' .. type_name end
+  if parent then return 'p' .. parent end
+  if set then return '*' end
+  return unpack(index.EVERYTHING)
 end
 
 -- The candidates of one class, of those that require `set`, if given; arguments as for `candidates.merged`.
 local function stream_of(run, selector, class, after, wanted, set)
-  local one_range = selectors.orders_by_rank(selector) and not selector.complexity and not selectors.age_range(selector)
-  local scope, priority = one_range and single_scope(selector, set), selector.priority
+  local scope, other, priority = false, nil, selector.priority
+  if selectors.orders_by_rank(selector) and not selector.complexity and not selectors.age_range(selector) then
+    scope, other = few_scopes(selector, set)
+  end
   if not scope then return candidates.merged(run, selector, class, after, wanted, set) end
   local low, high = class * CLASS_SIZE, class * CLASS_SIZE + CLASS_SIZE - 1
   if priority then low, high = low + priority * PRIORITY_SIZE, low + (priority + 1) * PRIORITY_SIZE - 1 end
   if after then low = math.max(low, after[1]) end
-  return streams.read(run.keys.ranked .. (set and requirements.scope(set, scope) or scope), low, high, wanted)
+  local ranked = run.keys.ranked
+  if other then return streams.read_both(ranked .. scope, ranked .. other, low, high, wanted) end
+  return streams.read(ranked .. (set and requirements.scope(set, scope) or scope), low, high, wanted)
 end
 
 -- The candidates of one class, with those that require what the agent can do (`run.served`).

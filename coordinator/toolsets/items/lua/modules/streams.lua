@@ -20,6 +20,22 @@ function streams.read(key, low, high, wanted)
   end
 end
 
+-- The same of two sets in one order, for less than `streams.merge`.
+function streams.read_both(one_key, other_key, low, high, wanted)
+  local next_one, next_other = streams.read(one_key, low, high, wanted), streams.read(other_key, low, high, wanted)
+  local one, one_id = next_one()
+  if not one then return next_other end
+  local other, other_id = next_other()
+  local taken -- by the last call: read on only now, as mostly the first item is enough
+  return function()
+    if taken == one_id then one, one_id = next_one() elseif taken then other, other_id = next_other() end
+    local first = one and not (other and streams.comes_before(other, other_id, one, one_id))
+    taken = first and one_id or other_id
+    if first then return one, one_id end
+    return other, other_id
+  end
+end
+
 -- The first `stop` values of a list of members and scores, by falling score: members of equal scores by rising id.
 local function by_falling_score(flat, stop)
   local page, from = {}, 1
