@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from typing import BinaryIO, TypeVar
 
+import msgspec
+
 from coordinator.cli.connection import Connection
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.projects.dumping import dump
@@ -23,9 +25,15 @@ from coordinator.store import Store
 
 R = TypeVar("R")
 
+_TIMEOUT_MS = 20_000
+"""Nobody else waits for what an operator does, so the store may take its time."""
+
 
 async def _on_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]) -> R:
-    store = await open_for_serving(loaded.settings, running_url(loaded.settings))
+    patient = msgspec.structs.replace(
+        loaded.settings, redis_timeout_ms=max(loaded.settings.redis_timeout_ms, _TIMEOUT_MS)
+    )
+    store = await open_for_serving(patient, running_url(patient))
     try:
         return await act(store)
     except ToolFailure as failure:

@@ -45,10 +45,11 @@ class RestoredNote(NamedTuple):
 
 
 _ITEMS = Script(LIBRARY, "restore_items", list[tuple[str, str]], rest=SETTLE)
-_NOTES = Script(LIBRARY, "restore_notes", tuple[int], rest=SETTLE)
-_TRANSITIONS = Script(LIBRARY, "restore_transitions", tuple[int], rest=SETTLE)
-_FINISH = Script(LIBRARY, "finish_restore", tuple[int], rest=SETTLE)
+_NOTES = Script(LIBRARY, "restore_notes", list[int], rest=SETTLE)
+_TRANSITIONS = Script(LIBRARY, "restore_transitions", list[int], rest=SETTLE)
+_FINISH = Script(LIBRARY, "finish_restore", list[int], rest=SETTLE)
 _ROWS = 200
+_PARALLEL = 4
 
 
 class RestoreStore(BaseStore):
@@ -75,7 +76,8 @@ class RestoreStore(BaseStore):
 
     async def notes(self, project: str, notes: Sequence[RestoredNote]) -> int:
         """Restores notes. Returns how many were not there."""
-        return sum(one[0] for one in await self._side_by_side(_NOTES, project, slices(notes, lambda one: (one.body,))))
+        parts: Iterable[Sequence[RestoredNote]] = slices(notes, lambda one: (one.body,))
+        return sum(reply[0] for reply in await self._side_by_side(_NOTES, project, parts))
 
     async def transitions(self, project: str, rows: Sequence[tuple[str, Sequence[object]]]) -> int:
         """Restores transitions, oldest first. Returns how many were not there."""
@@ -93,4 +95,10 @@ class RestoreStore(BaseStore):
 
     async def _side_by_side(self, script: Script[R], project: str, parts: Iterable[Sequence[object]]) -> list[R]:
         """Slices that do not depend on each other: the store makes them durable together."""
-        return await asyncio.gather(*(self._restore(script, project, part) for part in parts))
+        room = asyncio.Semaphore(_PARALLEL)  # more would wait for the store longer than calls may
+
+        async def restore(part: Sequence[object]) -> R:
+            async with room:
+                return await self._restore(script, project, part)
+
+        return await asyncio.gather(*map(restore, parts))
