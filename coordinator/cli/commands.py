@@ -80,6 +80,16 @@ COMMANDS: dict[str, Command] = {
         """,
         ("fleet tools", "fleet tools items"),
     ),
+    "agents-md": Command(
+        "coordinator.cli.agents_md:agents_md",
+        """Print instructions for agents, as a block of an AGENTS.md or as a skill.
+
+        For workers, with the tools of /mcp/worker, or for orchestrators, with those of /mcp/items. Agents whose host
+        shows them MCP prompts have the same as the prompts `work` and `orchestrate`. With --file the block is written
+        into a file, and renewed there by the next call.
+        """,
+        ("fleet agents-md worker --file AGENTS.md", "fleet agents-md orchestrator --skill"),
+    ),
     "audit": Command(
         "coordinator.cli.audit:audit",
         """Recount a project: do its indexes, counters and claims agree with its items?

@@ -1,7 +1,8 @@
 """Instructions for agents: how to work with the tools of the toolsets that a front-end serves.
 
 Each text is one Markdown file beside this one, with its name, title and description at the top. MCP prompts are made of
-them (``coordinator.transport.prompts``). A text holds for every front-end; parts of it are for some only:
+them (``coordinator.transport.prompts``), the ``instructions`` of servers (a line at the top) and the agent kit
+(``kit``). A text holds for every front-end; parts of it are for some only:
 
     <!-- if flows -->           the toolset flows is served, and the caller may use it
     <!-- if not item -->        the argument item was not given
@@ -13,6 +14,6 @@ has to fill in is in angle brackets. Tools have the names of their contracts, or
 publishes them.
 """
 
-from coordinator.prompts.texts import ARGUMENTS, PROMPTS, Argument, Prompt
+from coordinator.prompts.texts import ARGUMENTS, PROMPTS, Argument, Prompt, instructions
 
-__all__ = ["ARGUMENTS", "PROMPTS", "Argument", "Prompt"]
+__all__ = ["ARGUMENTS", "PROMPTS", "Argument", "Prompt", "instructions"]

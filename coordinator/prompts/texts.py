@@ -56,6 +56,8 @@ class Prompt(NamedTuple):
     """It is offered where one of these is served."""
     arguments: Mapping[str, str]
     """The arguments that it takes: name -> the toolset that has to be served for it, or '' if it is always taken."""
+    without_items: str = ""
+    """Another text, for where items is not served: of the same title and description."""
 
     @property
     def title(self) -> str:
@@ -80,7 +82,8 @@ class Prompt(NamedTuple):
             names: tools with other names than in the texts -> these names.
         """
         true, kept, open_parts = {*holding, *values}, list[str](), [True]
-        for line in _read(self.name).lines:
+        other = self.without_items if "items" not in holding else ""
+        for line in _read(other or self.name).lines:
             mark = _MARK.match(line)
             if mark is None:
                 if open_parts[-1]:
@@ -100,13 +103,18 @@ class Prompt(NamedTuple):
 PROMPTS = {
     one.name: one
     for one in (
-        Prompt("work", frozenset(("items",)), {"item": "items"}),
+        Prompt("work", frozenset(("items", "worker")), {"item": "items"}, without_items="worker"),
         Prompt("orchestrate", frozenset(("items", "flows")), {"item": "items", "flow": "flows"}),
         Prompt("review", frozenset(("items", "flows", "gateway")), {"item": "items", "flow": "flows"}),
         Prompt("procedure", frozenset(("navigator", "sessions")), {"procedure": ""}),
     )
 }
 """All of them, in the order in which they are listed."""
+
+
+def instructions(name: str) -> str:
+    """The short form of a text, for the MCP ``instructions`` of a server."""
+    return _read(name).head["instructions"]
 
 
 class _Text(NamedTuple):

@@ -12,8 +12,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ROOT = Path(__file__).resolve().parents[2]
-_NOT_OURS = ("config/workflows/", "coordinator/prompts/")
-"""What agents read: definitions, and prompts, whose calls have tests of their own."""
+_NOT_OURS = ("config/workflows/", "config/agents/skills/", "config/examples/plan.md", "coordinator/prompts/")
+"""What agents and programs read: definitions, plans, and instructions, whose calls have tests of their own."""
 _NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
 _PUNCTUATION = re.compile(r"[^\w\- ]")
 _MARKDOWN = MarkdownIt("commonmark").enable("table")

@@ -103,6 +103,7 @@ async def test_what_is_asked_for_wrongly_is_refused_with_what_there_is(front: Fr
 async def test_an_endpoint_offers_what_is_for_its_toolsets(front: Front, project: str) -> None:
     expected = {
         "items": ["work", "orchestrate", "review"],
+        "worker": ["work"],
         "flows": ["orchestrate", "review"],
         "gateway": ["review"],
         "sessions": ["procedure"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
+from coordinator.prompts import instructions
 from coordinator.settings import Settings
 from coordinator.toolsets.items.contract.examples import EXAMPLES
 from coordinator.toolsets.items.expiring import Expiring
@@ -38,13 +39,7 @@ from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.toolsets.waiting_reads import WaitingReads
 
-INSTRUCTIONS = (
-    "Work items shared by a fleet of agents. Worker loop: claim_item with a selector and waitMs (keep the fenceToken), "
-    "advance_item with trigger start, do the work, advance_item with trigger complete, claim_item again. takeover "
-    "true: another agent has left the item in the middle, so read its notes before you begin. A claim ends after "
-    "ttlSeconds: repeat claim_item at half of it to keep one. Give every mutating call a fresh UUID as requestId; "
-    "after a lost answer repeat it with the same one."
-)
+INSTRUCTIONS = instructions("work")
 
 ORDER = (
     "manage_items",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coordinator.prompts import instructions
 from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.items.store.take import TakeStore
 from coordinator.toolsets.items.tools import Rooms, rooms_of
@@ -20,13 +21,7 @@ from coordinator.toolsets.worker.contract.work import (
 from coordinator.toolsets.worker.tools.next import Next
 from coordinator.toolsets.worker.tools.reports import Reports
 
-INSTRUCTIONS = (
-    "You work on a backlog that a fleet of agents shares. Loop: work_next (none: call it again; stop: end), do what "
-    "the item asks for, work_done, work_next. Write the notes in notesNeeded, and what the next agent would need, "
-    "with work_note. If you cannot finish: work_failed. If somebody has to decide first: work_ask, then work_next; "
-    "the answer comes with the item. An item is yours for 15 minutes after each call about it. After a lost answer, "
-    "repeat the call."
-)
+INSTRUCTIONS = instructions("worker")
 _NEXT = (
     "Take an item to work on: the one that you still hold, else the best one that is ready or that another agent has "
     "left in the middle. It is started, and yours until claimExpiresAt. Comes with what to do, notes, the results of "
