@@ -29,7 +29,7 @@ local function register(name,flags,callback)
 redis.register_function{{function_name='{prefix}'..name..'_{digest}',flags=flags,callback=callback}}
 end
 local function globals() return GLOBALS end
-local GLOBALS local function begin() GLOBALS=globals() end
+local call,GLOBALS local function begin() GLOBALS=globals() call=redis.call end
 """.replace("GLOBALS", _GLOBALS)
 _SHARED = Path(__file__).parent / "lua" / "modules"
 
