@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from coordinator.client.errors import error_of
 from coordinator.client.retries import Budget, Retryable, RetryPolicy
@@ -20,7 +21,11 @@ DEFAULT_URL = "http://127.0.0.1:8420"
 ANSWER_SECONDS = 10.0
 """How long an attempt may take, besides what the call itself waits. The fleet's own deadline is shorter."""
 PATIENCE_SECONDS = 60.0
+LOOKING_SECONDS = 10.0
+"""How long a claim is repeated before the loop over jobs pauses."""
 RETRIES_PER_CALL, RETRIES_PER_SECOND = 0.1, 0.5
+_SHARED: WeakValueDictionary[str, Budget] = WeakValueDictionary()
+"""By URL."""
 
 
 class Observer:
@@ -55,6 +60,9 @@ class Calls:
         self._observer = observer or Observer()
         budget = Budget(time.monotonic, RETRIES_PER_SECOND, RETRIES_PER_CALL)
         self._retries = RetryPolicy(budget, patience, self._observer.retried)
+        # Agents that look for work are many, and can wait: those of a process share what they may repeat.
+        self._shared = _SHARED.setdefault(self.url, Budget(time.monotonic, RETRIES_PER_SECOND, RETRIES_PER_CALL))
+        self._looking = RetryPolicy(self._shared, min(patience, LOOKING_SECONDS), self._observer.retried)
         self._wire = Wire(self.url, self.token, self.project)
 
     async def call(
@@ -80,8 +88,23 @@ class Calls:
         Raises:
             FleetError: see ``errors``. ``Unavailable``: it could not be made in time.
         """
+        return await self._call(tool, arguments or {}, toolset, agent, seconds, self._retries)
+
+    async def look(self, arguments: Mapping[str, Any], agent: str) -> dict[str, Any]:
+        """Claims an item if there is one: the same, but for the budget."""
+        return await self._call("claim_item", arguments, "items", agent, ANSWER_SECONDS, self._looking)
+
+    async def _call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        toolset: str | None,
+        agent: str | None,
+        seconds: float,
+        retries: RetryPolicy,
+    ) -> dict[str, Any]:
         chosen = toolset_of(tool) if toolset is None else toolset
-        given = signed(tool, arguments or {}, self.actor(agent))
+        given = signed(tool, arguments, self.actor(agent))
         waits = given.get("waitMs")
         if isinstance(waits, int):
             seconds += waits / 1000
@@ -92,11 +115,11 @@ class Calls:
             self._observer.answered(tool, time.perf_counter() - began)
             return answer
 
-        return await self._repeated(tool, attempt)
+        return await self._repeated(tool, attempt, retries)
 
-    async def _repeated(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _repeated(self, what: str, attempt: Callable[[], Awaitable[T]], retries: RetryPolicy) -> T:
         try:
-            return await self._retries.run(attempt)
+            return await retries.run(attempt)
         except Retryable as failure:
             raise error_of("unavailable", f"{what}: {failure}") from None
 
@@ -117,7 +140,7 @@ class Calls:
             answer: dict[str, Any] = await self._wire.get(f"feed/{self._wire.project}?{query}", 10 + waits / 1000)
             return answer
 
-        return await self._repeated("the feed", attempt)
+        return await self._repeated("the feed", attempt, self._retries)
 
 
 def base_url(url: str) -> str:

@@ -110,11 +110,12 @@ class Fleet(Calls):
             await self._quiet.wait()
         while self._tasks:
             await asyncio.wait(self._tasks)
-        await asyncio.gather(*(self._let_go(slot) for slot in self.slots_of.all if slot.finished is not None))
+        await asyncio.gather(*(self.let_go(slot) for slot in self.slots_of.all))
 
-    async def _let_go(self, slot: Slot) -> None:
+    async def let_go(self, slot: Slot) -> None:
+        """Releases the finished item that the agent of a slot still holds."""
         if slot.finished is not None:
-            item, fence = slot.finished
+            (item, fence), slot.finished = slot.finished, None
             with contextlib.suppress(FleetError):
                 await self.call("claim_item", {"releases": [{"itemId": item, "fenceToken": fence}]}, agent=slot.agent)
 

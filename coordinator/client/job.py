@@ -22,6 +22,8 @@ RELEASE_SECONDS = 5.0
 """How long a job that was interrupted may take to give its item back."""
 PROGRESS, RESULT = "progress", "result"
 """Keys of notes."""
+TERMINAL_ITEM = "terminal_item"
+"""The outcome of a renewal that comes after the end of the item."""
 _LONGEST_DETAIL, _LONGEST_SUMMARY = 500, 2_000
 
 _log = logging.getLogger(__name__)
@@ -77,6 +79,7 @@ class Job:
         self._interrupted: Outcome | None = None
         """Why the body was cancelled by this job."""
         self._why = ""
+        self._moving = False
         self._short = "notesTotal" in granted
         self.unbegun: asyncio.TimerHandle | None = None
         self.entered = False
@@ -215,6 +218,10 @@ class Job:
             raise ClaimLost("stale_fence", self._why) from None
         return not self._raises or ours
 
+    def abandon(self) -> None:
+        """Plays a crash, for tests: its claim is renewed no more and runs out, and nobody is told."""
+        self._end("lost")
+
     async def leave(self, error: BaseException | None = None) -> None:
         """The last word on work that has ended, with this exception or without one, unless it has said one itself."""
         if self._interrupted == "lost" or isinstance(error, ClaimLost):
@@ -235,6 +242,8 @@ class Job:
         """Cancels the work, because the claim is lost or the fleet is being left. In the event loop of the fleet."""
         if self.outcome is not None or self._interrupted is not None:
             return
+        if self._moving and why == TERMINAL_ITEM:
+            return  # it was this job that has finished it: the answer is on its way
         self._interrupted, self._why = outcome, why
         if self._task is not None:
             self._task.cancel()
@@ -289,7 +298,11 @@ class Job:
             moved["summary"] = summary[:_LONGEST_SUMMARY]
         if result is not None:
             moved["result"] = result
-        (answer,) = (await self.call("advance_item", {"transitions": [moved]}))["results"]
+        self._moving = True
+        try:
+            (answer,) = (await self.call("advance_item", {"transitions": [moved]}))["results"]
+        finally:
+            self._moving = False
         if not answer["applied"]:
             code = answer.get("errorCode")
             error = error_of(code, answer["error"], answer) if code else Refused("refused", answer["error"], answer)

@@ -25,7 +25,7 @@ WAIT_MS = 49_000
 UNENTERED_SECONDS = 15.0
 """A job whose work has not begun after that is given back: nobody is going to do it."""
 _PARTS = ("item", "notes", "results")
-_AWAY_SECONDS = 2.0
+_LONGEST_AWAY = 30.0
 _PATIENCE = 3
 """So many failures in a row are borne; each further one doubles the pause before the next claim."""
 _LONGEST_PAUSE = 60.0
@@ -110,6 +110,7 @@ class Jobs:
         self._watch: asyncio.Task[object] | None = None
         self._over = asyncio.Event()
         self._failures = 0
+        self._away = 0
         self._empty = False
         self._slots = fleet.slots_of
 
@@ -156,8 +157,13 @@ class Jobs:
             self._slots.give(slot)
             if not self._wait:
                 raise
-            _log.warning("no jobs for now: %s", error)
-            await self._before_end(asyncio.sleep(_AWAY_SECONDS * random.uniform(0.5, 1.0)))
+            if not self._away:
+                _log.warning("no jobs for now: %s", error)
+            if slot.finished is not None:
+                self._fleet.background(self._fleet.let_go(slot))
+            pause = min(2.0**self._away, _LONGEST_AWAY)
+            self._away += 1
+            await self._before_end(asyncio.sleep(pause * random.uniform(0.5, 1.0)))
             return None
         except FleetError:  # it was refused, so it holds nothing
             slot.unseen = None
@@ -195,7 +201,8 @@ class Jobs:
         sent = now()
         slot.unseen = arguments
         # Without a wait the call is much cheaper, and while there is work it gets some.
-        answer = await self._fleet.call("claim_item", arguments, agent=slot.agent)
+        answer = await self._fleet.look(arguments, slot.agent)
+        self._away = 0
         slot.unseen = None
         result = answer["claimResults"][0]
         if result["outcome"] == "no_match" and self._wait and not self._over.is_set():
@@ -204,7 +211,7 @@ class Jobs:
                 arguments["releases"] = [{"itemId": slot.finished[0], "fenceToken": slot.finished[1]}]
             sent = now()
             slot.unseen = arguments
-            waited = await self._before_end(self._fleet.call("claim_item", arguments, agent=slot.agent))
+            waited = await self._before_end(self._fleet.look(arguments, slot.agent))
             if waited is None:
                 return None, sent
             slot.unseen = slot.finished = None

@@ -61,6 +61,27 @@ class Plan:
     """Refs: the second waits for the first. Parents wait for their children, so that nobody is offered them before."""
 
 
+def load(path: str | Path) -> Mapping[str, Any]:
+    """The mapping that a file has. Raises as ``read``."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise _wrong(str(path), "is not text") from None
+    if path.suffix in (".md", ".markdown"):
+        return markdown(text, path.stem)
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError  # only plans in files need it
+
+    try:
+        found = YAML(typ="safe", pure=True).load(text)
+    except YAMLError as error:
+        raise _wrong(str(path), f"is not YAML: {error}") from None
+    if not isinstance(found, Mapping):
+        raise _wrong(str(path), "must be a mapping with title and children")
+    return found
+
+
 def read(given: Mapping[str, Any] | str | Path) -> Plan:
     """Reads and checks a plan.
 
@@ -71,7 +92,7 @@ def read(given: Mapping[str, Any] | str | Path) -> Plan:
         Invalid: the plan is wrong; the message says where, and what is allowed.
         OSError: the file cannot be read.
     """
-    root = _node(given if isinstance(given, Mapping) else _file(Path(given)), "plan", "root", 0)
+    root = _node(given if isinstance(given, Mapping) else load(given), "plan", "root", 0)
     nodes: dict[str, Node] = {}
     for node in root.all():
         if nodes.setdefault(node.ref, node) is not node:
@@ -98,26 +119,12 @@ def read(given: Mapping[str, Any] | str | Path) -> Plan:
     except CycleError as cycle:
         named = " -> ".join(str(nodes[ref].fields["title"]) for ref in reversed(cycle.args[1]))
         raise _wrong("plan", f"these wait for each other, or for what they are part of: {named}") from None
-    followed = {before for before, _ in edges}
+    above = {child.ref: ref for ref, node in nodes.items() for child in node.children}
+    # A parent waits for a child by waiting for a sibling that does.
+    followed = {before for before, ref in edges if above.get(before) == above.get(ref)}
     for node in nodes.values():
         edges += [(child.ref, node.ref) for child in node.children if child.ref not in followed]
     return Plan(root, edges)
-
-
-def _file(path: Path) -> Mapping[str, Any]:
-    text = path.read_text()
-    if path.suffix in (".md", ".markdown"):
-        return markdown(text, path.stem)
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        found = YAML(typ="safe", pure=True).load(text)
-    except YAMLError as error:
-        raise _wrong(str(path), f"is not YAML: {error}") from None
-    if not isinstance(found, Mapping):
-        raise _wrong(str(path), "must be a mapping with title and children")
-    return found
 
 
 def _node(given: Any, path: str, ref: str, depth: int) -> Node:

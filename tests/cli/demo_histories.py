@@ -5,20 +5,21 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from coordinator.cli.demo.agent import Crash
-from coordinator.cli.demo.graph import Graph, Package
-from coordinator.cli.demo.work import Planned, plan
+from coordinator.cli.demo.source import planned as plan_of
+from coordinator.cli.demo.work import Crash, Planned
+from coordinator.cli.demo.work import planned as by_id
+from coordinator.client.plan import Plan, read
 from tests.support.history import Event
 from tests.support.proof import QUEUE, TERMINAL, WORK
 
 TTL_MS = 2000
 
 
-def random_graph(rng: random.Random, most: int = 4) -> Graph:
+def random_plan(rng: random.Random, most: int = 4) -> Plan:
     """A few distributions that may require earlier ones."""
     names = [f"p{number}" for number in range(rng.randint(1, most))]
-    requires = {name: tuple(one for one in names[:number] if rng.random() < 0.5) for number, name in enumerate(names)}
-    return Graph("a random graph", {name: Package(name, "1") for name in names}, requires)
+    requires = {name: [one for one in names[:number] if rng.random() < 0.5] for number, name in enumerate(names)}
+    return read(plan_of({name: name for name in names}, requires))
 
 
 @dataclass
@@ -138,19 +139,9 @@ class _Agent:
 
 def play(rng: random.Random, agents: int = 4, crash_rate: float = 0.2, most: int = 4) -> Run:
     """Agents drain a random tree; some crash, some are slow, some lose their claims."""
-    items = plan(random_graph(rng, most))
-    ids = {item.key: f"{number:032x}" for number, item in enumerate(items)}
-    model = Model(
-        {
-            ids[item.key]: Planned(
-                item.title,
-                item.step,
-                ids[item.parent] if item.parent else None,
-                frozenset(ids[blocker] for blocker in item.blockers),
-            )
-            for item in items
-        }
-    )
+    made = random_plan(rng, most)
+    ids = {node.ref: f"{number:032x}" for number, node in enumerate(made.root.all())}
+    model = Model(by_id(made, ids))
     crashes: list[Crash] = []
     working = [_Agent(f"a{number}") for number in range(agents)]
     born = agents

@@ -17,18 +17,18 @@ import pytest
 import redis
 
 from coordinator.cli import run as fleet_main
-from coordinator.cli.demo import files, work
+from coordinator.cli.demo import board as demo_board
 from coordinator.cli.demo import fleet as demo_fleet
-from coordinator.cli.demo import history as demo_history
 from coordinator.cli.demo import run as demo_run
-from coordinator.cli.demo.agent import Crash
-from coordinator.cli.demo.board import Board
+from coordinator.cli.demo import source, work
+from coordinator.cli.demo.agents import Agents
+from coordinator.cli.demo.board import Board, Event
 from coordinator.cli.demo.fleet import Chaos
-from coordinator.cli.demo.history import Event
-from coordinator.cli.demo.report import Report, latency, text
-from coordinator.cli.demo.work import Planned
+from coordinator.cli.demo.report import facts, latency, text
+from coordinator.cli.demo.work import Crash, Planned
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
+from coordinator.client.plan import read
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
@@ -41,13 +41,7 @@ from tests.support.history import recorded
 from tests.support.proof import Facts, prove
 from tests.support.wait import wait_until_sync
 
-LOCK = """\
-alpha==1  # via beta, gamma
-beta==2  # via gamma
-gamma==3
-delta==4  # via alpha
-epsilon==5
-"""
+CHAIN = {"delta": [], "alpha": ["delta"], "beta": ["alpha"], "gamma": ["alpha", "beta"], "epsilon": []}
 """Five distributions in a chain of four, so fifteen steps."""
 
 
@@ -58,11 +52,10 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
         yield fleet
 
 
-def entangled(count: int) -> str:
-    """A lock of distributions that each need all those before."""
+def entangled(count: int) -> dict[str, list[str]]:
+    """Distributions that each need all those before."""
     names = [f"part-{number:02d}" for number in range(count)]
-    lines = (f"{name}==1  # via {', '.join(names[at + 1 :])}" for at, name in enumerate(names[:-1]))
-    return "\n".join((*lines, f"{names[-1]}==1", ""))
+    return {name: names[:at] for at, name in enumerate(names)}
 
 
 def report_of(path: Path) -> dict[str, Any]:
@@ -70,33 +63,36 @@ def report_of(path: Path) -> dict[str, Any]:
     return found
 
 
-def demo(tmp_path: Path, *arguments: str, content: str = LOCK, **env: str) -> subprocess.CompletedProcess[str]:
-    lock = tmp_path / "some.lock"
-    lock.write_text(content)
-    return fleet_command("demo", "--from", str(lock), "--agents", "10", *arguments, timeout=240, **env)
+def demo(
+    tmp_path: Path, *arguments: str, requires: dict[str, list[str]] = CHAIN, **env: str
+) -> subprocess.CompletedProcess[str]:
+    plan = tmp_path / "plan.yaml"
+    plan.write_bytes(msgspec.json.encode(source.planned({name: name for name in requires}, requires)))
+    return fleet_command("demo", "--from", str(plan), "--agents", "10", *arguments, timeout=240, **env)
 
 
-async def prove_run(store: Store, redis_url: str, project: str, lock: Path, report: dict[str, Any]) -> Facts:
+async def prove_run(store: Store, redis_url: str, project: str, plan: Path, report: dict[str, Any]) -> Facts:
     """Proves the recorded history of a run. The plan is made anew, and found in the fleet by titles."""
-    items = {item.key: item for item in work.plan(files.read(lock), report["trees"])}
     events, client = recorded(redis_url, project), Client(store, project)
     stored: dict[str, tuple[str, ...]] = {}
     for made in (event for event in events if event.kind == "create"):
         found = await client("query_items", operation="get", id=made.item)
         stored[made.item] = (*stored.get(made.other, ()), found["title"])
-
-    def titles(key: str | None) -> tuple[str, ...]:
-        return (*titles(items[key].parent), items[key].title) if key is not None else ()
-
-    ids = {above: item for item, above in stored.items()}
-    plan = work.planned(items.values(), {key: ids[titles(key)] for key in items})
-    verdict = prove(plan, events, msgspec.convert(report["crashes"], list[Crash]))
-    facts = verdict.facts
+    items = {above: item for item, above in stored.items()}
+    whole: dict[str, Planned] = {}
+    for given in source.from_file(str(plan)).trees(report["trees"]):
+        known = read(given)
+        titles: dict[str, tuple[str, ...]] = {known.root.ref: (known.root.fields["title"],)}
+        for node in known.root.all():
+            titles |= {child.ref: (*titles[node.ref], child.fields["title"]) for child in node.children}
+        whole |= work.planned(known, {ref: items[path] for ref, path in titles.items()})
+    verdict = prove(whole, events, msgspec.convert(report["crashes"], list[Crash]))
+    shown = verdict.facts
     assert verdict.violations == ()
-    assert (facts.items_done, facts.steps_done) == (report["items_done"], report["steps_done"])
-    assert (facts.claims, facts.expiries + facts.takeovers) == (report["claims"], report["expiries"])
-    assert facts.seconds == report["seconds"]
-    return facts
+    assert (shown.items_done, shown.steps_done) == (report["items_done"], report["steps_done"])
+    assert (shown.claims, shown.expiries + shown.takeovers) == (report["claims"], report["expiries"])
+    assert shown.seconds == report["seconds"]
+    return shown
 
 
 @pytest.mark.anyio
@@ -108,18 +104,18 @@ async def test_agents_drain_a_running_fleet_and_every_promise_is_kept(running: R
     )  # fmt: skip
     assert done.returncode == Exit.OK, done.stdout + done.stderr
     assert "audit passed: all 63 items were done once" in done.stdout
-    assert "45 of 45 steps of 5 distributions in 3 trees done by 10 agents" in done.stdout
+    assert "45 of 45 steps in 3 trees done by 10 agents" in done.stdout
     report = report_of(path)
     assert report["ok"]
-    assert {"claim_item", "advance_item", "tools/list"} == report["latency"].keys()
+    assert {"claim_item", "advance_item"} == report["latency"].keys()
     redis_url = find_running(running.data_dir) or ""
     store = Store(redis_url, timeout_ms=5000)
     await store.open()
     try:
-        facts = await prove_run(store, redis_url, "kept", tmp_path / "some.lock", report)
+        shown = await prove_run(store, redis_url, "kept", tmp_path / "plan.yaml", report)
     finally:
         await store.close()
-    assert facts.items_done == 3 * (1 + 5 + 15)
+    assert shown.items_done == 3 * (1 + 5 + 15)
     # A quarter of at least 45 claims crash: that none did has a chance of two in a million.
     assert report["crashes"]
     assert report["expiries"] >= len(report["crashes"])
@@ -139,15 +135,14 @@ async def test_every_promise_is_kept_while_front_ends_are_killed(
         tmp_path, "--data-dir", str(tmp_path / "none"), "--frontends", "2", "--crash-rate", "0",
         "--redis-url", own_server.url, "--project", "kept",
         # Six steps follow on each other, so the work takes three seconds at least and claims are renewed.
-        "--work-ms", "1000", "--chaos", "--chaos-seconds", "2.5", "--wait-ms", "0", "--report", str(path),
+        "--work-ms", "1000", "--chaos", "--chaos-seconds", "2.5", "--report", str(path),
     )  # fmt: skip
     assert done.returncode == Exit.OK, done.stdout + done.stderr
     report = report_of(path)
     assert report["kills"] >= 1
-    assert "get_next_item" in report["latency"]
-    facts = await prove_run(alone, own_server.url, "kept", tmp_path / "some.lock", report)
-    assert facts.steps_done == 15
-    assert facts.renewals >= 1
+    shown = await prove_run(alone, own_server.url, "kept", tmp_path / "plan.yaml", report)
+    assert shown.steps_done == 15
+    assert shown.renewals >= 1
 
 
 def test_it_brings_a_fleet_of_its_own_and_leaves_nothing_of_it(tmp_path: Path) -> None:
@@ -156,7 +151,7 @@ def test_it_brings_a_fleet_of_its_own_and_leaves_nothing_of_it(tmp_path: Path) -
     path = tmp_path / "report.json"
     done = demo(
         tmp_path, "--data-dir", str(tmp_path / "none"), "--crash-rate", "0", "--report", str(path),
-        content=entangled(20), TMPDIR=str(tmp_path / "tmp"),
+        requires=entangled(20), TMPDIR=str(tmp_path / "tmp"),
     )  # fmt: skip
     assert done.returncode == Exit.OK, done.stdout + done.stderr
     assert "no fleet is running here: starting one for the demo" in done.stdout
@@ -168,7 +163,7 @@ def test_it_brings_a_fleet_of_its_own_and_leaves_nothing_of_it(tmp_path: Path) -
 
 @pytest.mark.anyio
 async def test_a_project_of_the_runs_own_is_removed_and_a_named_one_is_not(redis_url: str, project: str) -> None:
-    async with demo_history.connect(redis_url) as client:
+    async with demo_board.connect(redis_url) as client:
         async with demo_run.new_project(client, None) as name:
             assert name.startswith("demo-")
             # More keys than are removed at a time.
@@ -197,7 +192,7 @@ def test_a_history_may_be_longer_than_the_fleet_keeps(tmp_path: Path) -> None:
 async def test_what_is_stored_is_held_against_the_plan(store: Store, project: str, redis_url: str) -> None:
     await Client(store, project).add_many(2)
     target, board = demo_fleet.Target("", redis_url, None), Board({"a": Planned("a step", True, None, frozenset())})
-    assert await demo_run.audited(target, project, board, (2, 0, 0)) == ()
+    assert await demo_run.audited(target, project, board, (2, 0, 0)) == []
     board.apply([Event(1, "transition", "a", ROLE_CODES["terminal"])] * 2)
     again, told = await demo_run.audited(target, project, board, (2, 2, 1))
     assert again == "a step: done more than once"
@@ -224,6 +219,7 @@ async def test_what_is_stored_is_held_against_the_plan(store: Store, project: st
         (["--report", "/"], "--report /: Is a directory"),
         (["--from", "/no/such/file"], "--from /no/such/file: No such file or directory"),
         (["--from", "x" * 300], "File name too long"),
+        (["--from", __file__], "is not YAML"),
         (["--url", "http://127.0.0.1:1"], "say which with --redis-url, or give its --data-dir"),
     ],
 )
@@ -249,7 +245,7 @@ def test_an_unresponsive_fleet_is_reported_at_once(
 ) -> None:
     arguments = ["--url", "http://someone:sesame@127.0.0.1:1", "--redis-url", redis_url]
     assert fleet_main(["demo", "--data-dir", str(tmp_path / "none"), *arguments]) == Exit.FAILED
-    assert "fleet: the fleet at http://someone:***@127.0.0.1:1 does not answer: " in capsys.readouterr().err
+    assert "fleet: the fleet at http://someone:***@127.0.0.1:1 does not take the work: " in capsys.readouterr().err
 
 
 def test_a_fleet_that_dies_during_the_run_is_reported(tmp_path: Path) -> None:
@@ -285,25 +281,26 @@ def test_chaos_needs_a_fleet_on_this_machine(tmp_path: Path, capsys: pytest.Capt
 # --- the report -------------------------------------------------------------------------------
 
 
-def report(**changes: Any) -> Report:
-    whole: dict[str, Any] = {
-        "ok": True, "source": "s", "notes": (), "distributions": 2, "requirements": 1, "trees": 1, "items": 9,
-        "items_done": 9, "steps": 6, "steps_done": 6, "project": "p", "base_url": "u", "agents": 3,
-        "agent_processes": 1, "seed": "1", "seconds": 2.0, "steps_per_second": 3.0,
-        "latency": {"claim_item": latency([1.0])}, "calls": 1, "retries": {}, "agent_counts": {}, "claims": 8,
-        "most_claimed": 3, "expiries": 0, "claims_lost": 0, "claims_in_vain": 0, "polls": 0, "crashes": (), "kills": 0,
-        "kills_skipped": 0, "differences": (), "failures": (),
-    }  # fmt: skip
-    return Report(**(whole | changes))
+def report(differences: list[str] | None = None, failures: list[str] | None = None, **more: Any) -> dict[str, Any]:
+    board = Board({str(n): Planned("", n < 6, None, frozenset()) for n in range(9)})
+    board.apply(
+        [Event(1000, "claim", "0"), *(Event(3000, "transition", str(n), ROLE_CODES["terminal"]) for n in range(9))]
+    )
+    agents = Agents("", "p", None)  # type: ignore[arg-type]
+    agents.latencies["claim_item"] = [1.0]
+    agents.unanswered.update({"connection": 3, "draining": 5})
+    agents.crashes.append(Crash("a", "i", 1))
+    asked = {"trees": 1, "items": 9, "size": 3, "kills": 0}
+    return facts(board, agents, differences or [], failures or [], **(asked | more))
 
 
 def test_a_failed_audit_fails_the_command_and_lists_what_was_broken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    differences = tuple(f"i:{n}: odd" for n in range(30))
+    differences = [f"i:{n}: odd" for n in range(30)]
 
-    async def broken(*_: object) -> Report:
-        return report(ok=False, items_done=7, differences=differences, failures=("agent-1: it ended",))
+    async def broken(*_: object) -> dict[str, Any]:
+        return report(differences, ["agent-1: it ended"], items=10)
 
     monkeypatch.setattr("coordinator.cli.demo.run.run", broken)
     path = tmp_path / "report.json"
@@ -312,34 +309,23 @@ def test_a_failed_audit_fails_the_command_and_lists_what_was_broken(
     assert "DIFFERENCE  i:0: odd" in told
     assert "and 10 more" in told
     assert "FAILED      agent-1: it ended" in told
-    assert "audit failed: 7 of 9 items are done; 30 differences, 1 failure" in told
+    assert "audit failed: 9 of 10 items are done; 30 differences, 1 failure" in told
     assert len(report_of(path)["differences"]) == 30
 
 
 def test_percentiles_are_by_nearest_rank() -> None:
     found = latency([float(n) for n in range(100, 0, -1)])
-    assert (found.calls, found.p50, found.p95, found.p99, found.worst) == (100, 50.0, 95.0, 99.0, 100.0)
-    assert latency([3.0]).p50 == 3.0
+    assert found == {"calls": 100, "p50": 50.0, "p95": 95.0, "p99": 99.0, "worst": 100.0}
+    assert latency([3.0])["p50"] == 3.0
 
 
 def test_the_text_names_what_counts() -> None:
-    shown = "\n".join(
-        text(
-            report(
-                trees=2,
-                kills=4,
-                kills_skipped=1,
-                retries={"connection": 3, "draining": 5},
-                expiries=3,
-                crashes=(Crash("a", "i", 1),),
-            )
-        )
-    )
-    assert "6 of 6 steps of 2 distributions in 2 trees done by 3 agents in 2.0 s: 3 items/s" in shown
-    assert "retries     8 of 1 calls: 5 draining, 3 connection" in shown
-    assert "chaos       4 front-ends killed; 1 time none was up" in shown
-    assert "claims      8 won, 0 renewed; 3 at a time at most" in shown
-    assert "crashes     1 agent crashed over an item, 3 claims expired" in shown
+    shown = "\n".join(text(report(trees=2, kills=4)))
+    assert "6 of 6 steps in 2 trees done by 3 agents in 2.0 s: 3 items/s" in shown
+    assert "unanswered  5 draining, 3 connection" in shown
+    assert "chaos       4 front-ends killed" in shown
+    assert "claims      1 won, 0 renewed; 1 at a time at most" in shown
+    assert "crashes     1 agent crashed over an item, 0 claims expired" in shown
     assert "audit passed: all 9 items were done once" in shown
 
 

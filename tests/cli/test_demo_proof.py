@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from coordinator.cli.demo.agent import Crash
-from coordinator.cli.demo.work import Planned
+from coordinator.cli.demo.work import Crash, Planned
 from tests.cli.demo_histories import Run, play
 from tests.support.history import Event, events_of
 from tests.support.proof import QUEUE, TERMINAL, WORK, Rule, prove
@@ -98,10 +97,10 @@ def reopen(run: Run) -> bool:
     return True
 
 
-def finish_by_start(run: Run) -> bool:
+def finish_by_cancel(run: Run) -> bool:
     number = _first(run, lambda one: _is_step(run, one) and one.after == TERMINAL)
     assert number is not None
-    run.events[number] = run.events[number]._replace(trigger="start")
+    run.events[number] = run.events[number]._replace(trigger="cancel")
     return True
 
 
@@ -263,7 +262,7 @@ CORRUPTIONS: list[tuple[Rule, Callable[[Run], bool]]] = [
     ("done once", lose_the_end),
     ("done once", finish_twice),
     ("done once", reopen),
-    ("steps", finish_by_start),
+    ("steps", finish_by_cancel),
     ("steps", reopen),
     ("holder", finish_for_another),
     ("holder", finish_without_a_claim),

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -330,3 +331,19 @@ async def test_a_refused_selector_is_told_once_and_holds_nothing(
     await add(fleet, "first")
     async with await only(fleet) as job:
         await job.done()
+
+
+async def test_a_renewal_that_comes_after_the_end_is_no_loss(fleet: Fleet) -> None:
+    await add(fleet, "one")
+    async with await only(fleet) as job:
+        call = fleet.call
+
+        async def slow(*arguments: Any, **more: Any) -> dict[str, Any]:
+            answer = await call(*arguments, **more)
+            job.interrupt("terminal_item")
+            return answer
+
+        fleet.call = slow  # type: ignore[method-assign]
+        await job.done()
+        fleet.call = call  # type: ignore[method-assign]
+    assert job.outcome == "done"

@@ -101,6 +101,19 @@ def test_any_text_is_a_task_list(lines: list[tuple[int, str]]) -> None:
         waiting += one.get("children", [])
 
 
+def test_a_parent_waits_for_each_child_itself_or_by_a_sibling() -> None:
+    found = plan.read(
+        {
+            "title": "t",
+            "children": [{"title": "a", "children": ["b", {"title": "c", "after": "b"}]}, {"title": "d", "after": "c"}],
+        }
+    )
+    named = {node.ref: node.fields["title"] for node in found.root.all()}
+    assert {(named[one], named[other]) for one, other in found.edges} == {
+        ("b", "c"), ("c", "d"), ("c", "a"), ("a", "t"), ("d", "t"),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("children", "said"),
     [

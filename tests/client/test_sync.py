@@ -25,9 +25,9 @@ from tests.support.wait import wait_until_sync
         (
             sync.SyncFleet,
             Fleet,
-            {"actor", "background", "begun", "busy", "ended", "feed", "forget", "keeper", "settle"},
+            {"actor", "background", "begun", "busy", "ended", "feed", "forget", "keeper", "let_go", "look", "settle"},
         ),
-        (sync.SyncJob, Job, {"enter", "interrupt", "leave", "read_whole", "start"}),
+        (sync.SyncJob, Job, {"abandon", "enter", "interrupt", "leave", "read_whole", "start"}),
         (sync.SyncTree, Tree, set()),
         (sync.SyncRun, Run, set()),
     ],

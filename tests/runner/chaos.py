@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from coordinator.cli.demo.graph import installed
+
 from coordinator.client import Fleet
 from coordinator.runner import records
 from tests.support.fleets import RunningCommand, RunningFleet

@@ -9,7 +9,8 @@ The history is replayed event by event against these rules:
     fences          each claim's fence is above every earlier one of its item; renewals,
                     releases and expiries show the fence of the claim they belong to
     expiry          a claim that its agent has not released ends only by its expiry
-    steps           a step begins with 'start' and ends with 'complete', each once
+    steps           a step begins with 'start' and ends with 'start' or 'complete', each once; those of a plan in stages
+                    are created blocked, and let go before they are claimed
     holder          steps are moved only by the last agent that claimed them and has not released them;
                     their parents only by cascades, once their children are done
     dependencies    no step begins or ends before everything it waits for is done
@@ -28,17 +29,18 @@ from typing import Literal
 
 import msgspec
 
-from coordinator.cli.demo.agent import Crash
-from coordinator.cli.demo.work import Planned
+from coordinator.cli.demo.work import Crash, Planned
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from tests.support.history import Event
 
-QUEUE, WORK, TERMINAL = ROLE_CODES["queue"], ROLE_CODES["work"], ROLE_CODES["terminal"]
+QUEUE, WORK, TERMINAL, BLOCKED = (ROLE_CODES[role] for role in ("queue", "work", "terminal", "blocked"))
 SLACK_MS = 250
 """A script reads the clock once, at its start; its entries carry the time of their writing, a little later."""
 
-_STEP = {("start", QUEUE, WORK), ("start", WORK, WORK), ("complete", WORK, TERMINAL)}
+_STEP = {("start", QUEUE, WORK), ("start", WORK, WORK), ("start", WORK, TERMINAL), ("complete", WORK, TERMINAL)}
 """The allowed transitions of a step. An abandoned one is started again in work."""
+_LET_GO = ("resume", BLOCKED, QUEUE)
+"""That of an item of a plan that was created in stages: it is blocked until all of it is there."""
 
 Rule = Literal[
     "complete", "order", "done once", "one claim", "fences", "expiry", "steps", "holder", "dependencies", "crashes"
@@ -213,7 +215,7 @@ class _Replay:
         planned = self._plan[event.item]
         if event.other != (planned.parent or ""):
             self._broken("complete", event, "created under another parent than planned")
-        if event.after != QUEUE:
+        if event.after not in (QUEUE, BLOCKED):
             self._broken("order", event, "not created in the queue")
         state = self._items[event.item] = _State(event.after)
         state.children_left = self._children[event.item]
@@ -293,7 +295,10 @@ class _Replay:
             self._broken("order", event, f"it goes on from role {event.before}, the history left it in {state.role}")
         if state.role == TERMINAL:
             self._broken("done once", event, f"changed by '{event.trigger}' after it was done")
-        if planned.step:
+        if (event.trigger, event.before, event.after) == _LET_GO:
+            if state.fence:
+                self._broken("steps", event, "resumed after it had been claimed")
+        elif planned.step:
             if (event.trigger, event.before, event.after) not in _STEP:
                 self._broken("steps", event, f"'{event.trigger}' took it from role {event.before} to {event.after}")
             self._check_holder(event, state)

@@ -1,36 +1,75 @@
-"""The progress of a run, from the events as they arrive."""
+"""The progress of a run, from the project's recorded events, followed while they grow."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, NamedTuple
 
-from coordinator.cli.demo.history import Event
+import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+
 from coordinator.cli.demo.work import Planned
+from coordinator.store import clients, keys
+from coordinator.store.address import parse
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 
+_SLICE = 5000
 _TERMINAL = ROLE_CODES["terminal"]
-_WINDOW_MS = 3000
+
+
+class Event(NamedTuple):
+    """What an entry says about the progress of work."""
+
+    at: int
+    """Server time in milliseconds."""
+    kind: str
+    """create, link, claim, renew, release, expire, transition ..."""
+    item: str
+    """32 hex digits."""
+    role: int = -1
+    """transition: the role that the item has then."""
+    left: str = ""
+    """claim: the item whose claim was released with it."""
+
+
+def connect(url: str) -> redis.asyncio.Redis:
+    """A client for ``follow``. Raises AddressError."""
+    retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), 3)
+    # RESP 2, so that streams look the same from every server; no timeout on reads, which may block.
+    return clients.async_client(parse(url), protocol=2, socket_connect_timeout=5, socket_timeout=None, retry=retry)
+
+
+async def follow(client: redis.asyncio.Redis, project: str, pause_ms: int) -> AsyncIterator[list[Event]]:
+    """Follows the history from the first item on: yields new events, and an empty list after a pause without any."""
+    key, last = keys.events.key(project), b"0-0"
+    while True:
+        reply: Any = await client.xread({key: last}, count=_SLICE, block=pause_ms)
+        entries = [entry for _, some in reply for entry in some]
+        if entries:
+            last = entries[-1][0]
+        yield [_event(*entry) for entry in entries]
+
+
+def _event(entry_id: bytes, fields: Mapping[bytes, bytes]) -> Event:
+    """The same short names mean different things in different kinds."""
+    kind, item = fields[b"k"].decode(), fields[b"i"].decode()
+    role = int(fields[b"t"]) if kind == "transition" else -1
+    left = fields.get(b"o", b"").decode() if kind == "claim" else ""
+    return Event(int(entry_id.partition(b"-")[0]), kind, item, role, left)
 
 
 class Board:
-    """The plan's items and their present roles."""
+    """The plan's items and what has become of them."""
 
     def __init__(self, plan: Mapping[str, Planned]) -> None:
-        self._plan = plan
-        self._waiting = {item: len(planned.blockers) for item, planned in plan.items()}
-        self._blocks: dict[str, list[str]] = {}
-        for item, planned in plan.items():
-            for blocker in planned.blockers:
-                self._blocks.setdefault(blocker, []).append(item)
-        self._free = {item for item, planned in plan.items() if planned.step and not planned.blockers}
+        self.plan = plan
         self._held: set[str] = set()
         self._done: set[str] = set()
-        self._recent: deque[int] = deque()
-        self._now = 0
         self.steps = sum(planned.step for planned in plan.values())
         self.steps_done = 0
         self.claims = 0
+        self.renewals = 0
         self.most_claimed = 0
         """The most items that were claimed at a time."""
         self.expiries = 0
@@ -44,21 +83,15 @@ class Board:
     def apply(self, events: Iterable[Event]) -> None:
         """Takes events into account."""
         for event in events:
-            self._now = event.at
             if event.kind == "claim":
                 self._claim(event)
+            elif event.kind == "renew":
+                self.renewals += 1
             elif event.kind in ("release", "expire"):
                 self._held.discard(event.item)
                 self.expiries += event.kind == "expire"
             elif event.kind == "transition" and event.role == _TERMINAL:
                 self._finish(event)
-        while self._recent and self._recent[0] < self._now - _WINDOW_MS:
-            self._recent.popleft()
-
-    @property
-    def all_done(self) -> bool:
-        """Whether every item is done, parents included."""
-        return len(self._done) == len(self._plan)
 
     @property
     def items_done(self) -> int:
@@ -66,21 +99,9 @@ class Board:
         return len(self._done)
 
     @property
-    def ready(self) -> int:
-        """How many steps are ready and not claimed."""
-        return len(self._free - self._held)
-
-    @property
     def claimed(self) -> int:
         """How many steps are claimed and not done."""
         return len(self._held - self._done)
-
-    @property
-    def rate(self) -> float:
-        """Steps done per second, lately."""
-        if len(self._recent) < 2:
-            return 0.0
-        return 1000 * len(self._recent) / max(250, self._now - self._recent[0])
 
     @property
     def seconds(self) -> float:
@@ -97,7 +118,7 @@ class Board:
         self.most_claimed = max(self.most_claimed, len(self._held))
 
     def _finish(self, event: Event) -> None:
-        planned = self._plan.get(event.item)
+        planned = self.plan.get(event.item)
         if planned is None:
             return
         if event.item in self._done:
@@ -105,11 +126,4 @@ class Board:
             return
         self._done.add(event.item)
         self._ended = event.at
-        self._free.discard(event.item)
-        if planned.step:
-            self.steps_done += 1
-            self._recent.append(event.at)
-        for blocked in self._blocks.get(event.item, ()):
-            self._waiting[blocked] -= 1
-            if not self._waiting[blocked] and self._plan[blocked].step:
-                self._free.add(blocked)
+        self.steps_done += planned.step

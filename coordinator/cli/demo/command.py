@@ -7,21 +7,22 @@ import secrets
 import signal
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 from cyclopts import Parameter
 
 from coordinator.cli.checks import check_base_url, check_range
-from coordinator.cli.demo import files, graph, run
-from coordinator.cli.demo.report import Report, text
+from coordinator.cli.demo import run, source
+from coordinator.cli.demo.agents import Options
+from coordinator.cli.demo.report import text
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store.keys import check_project
-from coordinator.toolsets.items.contract.claims import MAX_WAIT_MS
 
+T = TypeVar("T")
 MAX_AGENTS = 2000
 MAX_TREES = 100
 _CHAOS_FRONTENDS = 4
@@ -32,12 +33,12 @@ def demo(
     loaded: LoadedSettings,
     *,
     agents: Annotated[int, Parameter(help=f"MCP clients, each an agent of its own. [1 to {MAX_AGENTS}]")] = 50,
-    source: Annotated[
+    source_: Annotated[
         str,
         Parameter(
             name="--from",
-            help="What to build work from: 'installed' (the Python distributions here), a lock or requirements file, "
-            "or a pyproject.toml.",
+            help="What to work on: 'installed' (the dependency graph of the Python distributions here), or the file of "
+            "a plan, in YAML or as a Markdown task list.",
         ),
     ] = "installed",
     trees: Annotated[int, Parameter(help=f"Copies of the tree of work, for longer runs. [1 to {MAX_TREES}]")] = 1,
@@ -50,14 +51,11 @@ def demo(
         float, Parameter(help="Share of claims in the middle of which the agent crashes. [0 to 0.5]")
     ] = 0.05,
     work_ms: Annotated[float, Parameter(help="Simulated work on an item, in milliseconds. [0 to 60000]")] = 5.0,
-    ttl: Annotated[int, Parameter(help="How long claims last, in seconds. [1 to 86400]")] = 2,
+    ttl: Annotated[
+        int | None,
+        Parameter(help="How long claims last, in seconds. Default: 2, and one more for every 200 agents. [1 to 86400]"),
+    ] = None,
     seed: Annotated[int | None, Parameter(help="What the agents' choices follow from; random if not given.")] = None,
-    wait_ms: Annotated[
-        int,
-        Parameter(
-            help=f"How long a claim waits for an item, in milliseconds; 0: agents poll instead. [0 to {MAX_WAIT_MS}]"
-        ),
-    ] = 5000,
     chaos: Annotated[
         bool,
         Parameter(
@@ -74,8 +72,8 @@ def demo(
     check_range("--trees", trees, 1, MAX_TREES)
     check_range("--crash-rate", crash_rate, 0, 0.5)
     check_range("--work-ms", work_ms, 0, 60_000)
+    ttl = 2 + agents // 200 if ttl is None else ttl
     check_range("--ttl", ttl, 1, 86_400)
-    check_range("--wait-ms", wait_ms, 0, MAX_WAIT_MS)
     check_range("--chaos-seconds", chaos_seconds, 0.1, 3600)
     check_base_url(url)
     if project is None and loaded.settings.projects:
@@ -85,22 +83,21 @@ def demo(
             check_project(project)
         except ToolFailure as failure:
             raise CommandFailed(f"--{failure.message}", Exit.USAGE) from None
-    found = graph.installed() if source == "installed" else files.read(Path(source))
+    found = source.installed() if source_ == "installed" else source.from_file(source_)
     if report is not None:
         _write(report, b"", Exit.USAGE)
     for note in found.notes:
         run.say(f"note: {note}")
-    options = run.Options(
-        graph=found,
+    options = Options(
+        source=found,
         agents=agents,
         trees=trees,
         url=url,
         project=project,
         crash_rate=crash_rate,
         work_ms=work_ms,
-        ttl_seconds=ttl,
+        ttl=ttl,
         seed=str(secrets.randbelow(1_000_000) if seed is None else seed),
-        wait_ms=wait_ms,
         chaos_seconds=chaos_seconds if chaos else None,
     )
     settings = loaded.settings
@@ -117,10 +114,10 @@ def demo(
         run.say(line)
     if report is not None:
         _write(report, msgspec.json.format(msgspec.json.encode(result)) + b"\n", Exit.FAILED)
-    return Exit.OK if result.ok else Exit.FAILED
+    return Exit.OK if result["ok"] else Exit.FAILED
 
 
-async def _until_told(work: Coroutine[None, None, Report]) -> Report:
+async def _until_told(work: Coroutine[None, None, T]) -> T:
     """The work's result; SIGTERM and the end of the terminal cancel it, as SIGINT does anyway."""
     task = asyncio.current_task()
     for number in (signal.SIGTERM, signal.SIGHUP):

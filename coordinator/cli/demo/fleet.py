@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from http import HTTPStatus
 from pathlib import Path
 from typing import NamedTuple
 
 import anyio
-import httpx2
 
+from coordinator import cli
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, read_fleet
 from coordinator.cli.stores import given_url
@@ -26,7 +27,6 @@ from coordinator.store.embedded import find_running
 
 START_SECONDS = 60.0
 _STOP_SECONDS = 40.0
-_ANSWER_SECONDS = 10.0
 _SAID_LINES = 20
 _LOG = "fleet.log"
 
@@ -67,27 +67,6 @@ def running(settings: Settings, url: str | None) -> Target | None:
     return Target(base_url, redis_url, data_dir if same else None)
 
 
-async def check_open(target: Target) -> None:
-    """Makes sure that the fleet answers and lets in agents without tokens.
-
-    Raises:
-        CommandFailed: it does not.
-    """
-    async with httpx2.AsyncClient(trust_env=False, timeout=_ANSWER_SECONDS) as client:
-        try:
-            answer = await client.get(f"{target.base_url}/mcp/items")
-        except httpx2.HTTPError as error:
-            why = str(error) or type(error).__name__
-            raise CommandFailed(f"the fleet at {redacted(target.base_url)} does not answer: {why}") from None
-    if answer.status_code == HTTPStatus.UNAUTHORIZED:
-        raise CommandFailed(
-            f"the fleet at {redacted(target.base_url)} lets in nobody without a bearer token (auth.mode is required), "
-            "and the demo's many agents have none: run it on a fleet of its own, without that setting and "
-            "with another --data-dir",
-            Exit.USAGE,
-        )
-
-
 @asynccontextmanager
 async def own(settings: Settings) -> AsyncIterator[Target]:
     """A fleet on a free port, on the given Redis or else with data of its own, which are gone afterwards.
@@ -99,7 +78,7 @@ async def own(settings: Settings) -> AsyncIterator[Target]:
     redis_url = given_url(settings)
     try:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "coordinator.cli.demo.tied", _LOG, "up",
+            sys.executable, "-P", "-m", "coordinator.cli.demo.fleet", _LOG, "up",
             "--data-dir", str(data_dir), "--host", "127.0.0.1", "--port", "0",
             "--frontends", str(settings.frontends), "--workers", "0", "--log-format", "json",
             cwd=data_dir, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
@@ -110,82 +89,52 @@ async def own(settings: Settings) -> AsyncIterator[Target]:
             fleet = await _until_ready(process, data_dir)
             yield Target(fleet.base_url, redis_url or find_running(data_dir) or "", data_dir)
         finally:
-            await _stop(process)
+            if process.stdin is not None:
+                process.stdin.close()
+            with anyio.move_on_after(_STOP_SECONDS):
+                await process.wait()
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
     finally:
         shutil.rmtree(data_dir, ignore_errors=True)
 
 
 async def _until_ready(process: asyncio.subprocess.Process, data_dir: Path) -> Fleet:
-    """Waits for the line that says so.
-
-    Raises:
-        CommandFailed: it does not come; with the last that the fleet said.
-    """
-    said = b""
-    try:
+    """Waits for the line that says so. Raises as ``own``, with the last that the fleet said."""
+    said = b"-"
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(START_SECONDS):
-            while process.stdout is not None and b"ready" not in said:
+            while process.stdout is not None and said and b"ready" not in said:
                 said = await process.stdout.readline()
-                if not said:
-                    break
-    except TimeoutError:
-        raise CommandFailed(f"the demo's own fleet is not ready after {START_SECONDS:.0f} s") from None
     fleet = read_fleet(data_dir)
-    if fleet is None:
-        raise CommandFailed("the demo's own fleet does not start:\n" + "\n".join(_last_words(data_dir / _LOG)))
+    if fleet is None or not fleet.ready:
+        log = data_dir / _LOG
+        words = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SAID_LINES:] if log.exists() else []
+        raise CommandFailed("\n".join([f"the demo's own fleet is not ready within {START_SECONDS:.0f} s:", *words]))
     return fleet
 
 
-def _last_words(log: Path) -> list[str]:
-    return log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SAID_LINES:] if log.exists() else []
-
-
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    if process.stdin is not None:
-        process.stdin.close()
-    with anyio.move_on_after(_STOP_SECONDS):
-        await process.wait()
-    if process.returncode is None:
-        process.kill()
-        await process.wait()
-
-
 def _environment(redis_url: str) -> dict[str, str]:
-    """Ours without settings: the demo's own fleet runs with the defaults and the flags above.
-
-    A Redis URL is told this way, because every user can read a command line.
-    """
-    kept = {
-        name: value
-        for name, value in package_environment().items()
-        if not name.startswith("FLEET_") or name == "FLEET_REDIS_SERVER"
-    }
-    return {**kept, "FLEET_REDIS_URL": redis_url} if redis_url else kept
+    """Ours without settings. A Redis URL is told this way, because every user can read a command line."""
+    whole, kept = package_environment().items(), ("FLEET_REDIS_SERVER",)
+    ours = {name: value for name, value in whole if not name.startswith("FLEET_") or name in kept}
+    return {**ours, "FLEET_REDIS_URL": redis_url} if redis_url else ours
 
 
 class Chaos:
-    """Kills front-ends with SIGKILL, one after the other.
-
-    Args:
-        data_dir: of the fleet.
-        seconds: between two kills.
-    """
+    """Kills the front-ends of the fleet in ``data_dir`` with SIGKILL, one after the other, some seconds apart."""
 
     def __init__(self, data_dir: Path, seconds: float) -> None:
         self._data_dir = data_dir
         self._seconds = seconds
         self._last = ""
         self.kills = 0
-        self.skipped = 0
-        """How often no front-end was up that could be killed."""
 
     async def run(self) -> None:
-        """Kills until it is cancelled. The first front-end is killed at once."""
+        """Kills until it is cancelled."""
         while True:
-            if self.kill():
-                self.kills += 1
-            else:
-                self.skipped += 1
+            self.kills += self.kill()
             await asyncio.sleep(self._seconds)
 
     def kill(self) -> bool:
@@ -205,3 +154,22 @@ class Chaos:
         except ProcessLookupError:
             return False
         return True
+
+
+def _tied(log: str, *arguments: str) -> int:
+    """A ``fleet`` command that stops in order when its stdin closes, however its starter ended. Its stderr goes to
+    the file ``log``."""
+
+    def watch() -> None:
+        # Not sys.stdin: a reader that sits in there would keep the interpreter from ending.
+        while os.read(0, 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
+    threading.Thread(target=watch, name="tie", daemon=True).start()
+    return cli.run([*arguments])
+
+
+if __name__ == "__main__":
+    sys.exit(_tied(*sys.argv[1:]))
