@@ -99,6 +99,7 @@ class How:
     require_changes: Annotated[Flag, _more("An attempt that changed no file has failed.")] = None
     allow_denials: Annotated[Flag, _more("Succeed even if the agent was denied a permission.")] = None
     yolo: Annotated[Flag, Parameter(help="Let the agent of the preset do everything without asking.")] = None
+    mcp: Annotated[Flag, Parameter(help="Give it the tools of /mcp/worker, with a token for this item only.")] = None
     env: Annotated[
         tuple[str, ...],
         _more("Pass on this variable of the environment (NAME, or NAME*); repeatable."),
@@ -192,6 +193,7 @@ def options_of(command: tuple[str, ...], flags: Mapping[str, Any]) -> Options:
         allow_denials=bool(get("allow_denials")),
         require_changes=bool(get("require_changes")),
         yolo=bool(get("yolo")),
+        mcp=bool(get("mcp")),
         environment=dict(os.environ),
         passed=passed,
         instructions=_text("--instructions", get("instructions")),

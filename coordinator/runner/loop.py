@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
-import msgspec
-
-from coordinator.client import ClaimLost, Fleet, FleetError, Refused, Unavailable
+from coordinator.client import ClaimLost, Denied, Fleet, FleetError, Invalid, Unavailable
 from coordinator.client.job import Job
 from coordinator.metrics import recorder
 from coordinator.runner import records
@@ -19,13 +17,12 @@ from coordinator.runner.options import Options
 from coordinator.runner.outcomes import STOPPING, Kind, Outcome
 from coordinator.runner.protocols import Workspaces
 from coordinator.runner.records import NoRoom, Record
-from coordinator.runner.stages import Access, AttemptRun, Report
+from coordinator.runner.stages import AttemptRun
+from coordinator.runner.telling import AGAIN_SECONDS, access_of, own_report, tell
 
 _ROOM_SECONDS = 30.0
 """How long claiming pauses when there is no room for logs."""
-_AGAIN_SECONDS = 1.0
 _WAIT_MS = 49_000
-_LONGEST_SUMMARY = 2_000
 _NEVER = float("inf")
 _WORDS: Mapping[Kind, str] = {
     "done": "done",
@@ -35,7 +32,6 @@ _WORDS: Mapping[Kind, str] = {
     "broken": "handed back",
     "lost": "lost",
 }
-T = TypeVar("T")
 
 
 class Runner:
@@ -43,7 +39,6 @@ class Runner:
 
     Args:
         say: is told what happens, a line each.
-        mint: makes a token for a claim; None: no command gets one.
     """
 
     def __init__(
@@ -52,14 +47,12 @@ class Runner:
         options: Options,
         workspaces: Workspaces,
         say: Callable[[str], None],
-        mint: Callable[[Job], Awaitable[str]] | None = None,
     ) -> None:
         self._fleet = fleet
         self._options = options
         self._workspaces = workspaces
         self._recorder = recorder()
         self._say = say
-        self._mint = mint
         self._breaker = Breaker(time.monotonic)
         self._began = time.monotonic()
         self._runs: set[AttemptRun] = set()
@@ -126,7 +119,7 @@ class Runner:
             with contextlib.suppress(Unavailable):
                 if (await self._fleet.call("get_context", wanted))["waited"]["met"]:
                     return
-            await asyncio.sleep(_AGAIN_SECONDS)
+            await asyncio.sleep(AGAIN_SECONDS)
 
     async def _may_claim(self) -> bool:
         """Waits until a further item may be claimed; False: none may ever be."""
@@ -231,7 +224,6 @@ class Runner:
         run: AttemptRun | None = None
         record: Record | None = None
         outcome = Outcome("lost", "the claim was lost")
-        report: Report | None = None
         try:
             async with job:
                 if self._why:
@@ -240,15 +232,13 @@ class Runner:
                     return
                 keys = {str(note.get("key")) for note in job.notes}
                 try:
+                    access = await access_of(self._fleet, job, self._options)
                     record = await asyncio.to_thread(
                         records.begin, self._options.state, job.id, job.title, job.attempt, keys
                     )
-                    run = AttemptRun(
-                        job, record, self._options, await self._access(job), self._workspaces, self._says(name)
-                    )
-                except (OSError, NoRoom) as error:
-                    why = str(error) if isinstance(error, NoRoom) else f"logs cannot be kept: {error.strerror}"
-                    outcome = Outcome("later", why, pauses=True)
+                    run = AttemptRun(job, record, self._options, access, self._workspaces, self._says(name))
+                except (OSError, NoRoom, Denied, Invalid) as error:
+                    outcome = _not_begun(error)
                     await job.hand_back(outcome.reason)
                     return
                 self._runs.add(run)
@@ -256,24 +246,23 @@ class Runner:
                     f"{name} begins: {job.title} (attempt {record.attempt.label}, logs in {record.attempt.directory})"
                 )
                 report = await run.run()
-                outcome = await self._tell(job, record, report)
+                outcome = await tell(job, record.attempt.label, report, self._options, self._say)
         except ClaimLost as error:
-            self._say(f"{name} the claim is lost: {error.message}")
+            outcome = await own_report(job) or outcome
+            if outcome.kind == "lost":
+                self._say(f"{name} the claim is lost: {error.message}")
         except FleetError as error:
             outcome = Outcome("failed", f"the fleet refuses what is said about it: {error.message}")
         finally:
             fate = ""
             if run is not None:
                 self._runs.discard(run)
-                fate = await run.close(job.outcome == "done")
+                fate = await run.close(outcome.kind == "done")
             if record is not None:
                 record.close()
-            if job.lost:
-                outcome = Outcome("lost", "the claim was lost")
-            self._ended(name, outcome, report, fate, time.monotonic() - began)
+            self._ended(name, outcome, None if run is None else run.cost, fate, time.monotonic() - began)
 
-    def _ended(self, name: str, outcome: Outcome, report: Report | None, fate: str, seconds: float) -> None:
-        cost = None if report is None else report.usage.cost_usd
+    def _ended(self, name: str, outcome: Outcome, cost: float | None, fate: str, seconds: float) -> None:
         self.cost += cost or 0.0
         if outcome.kind in ("done", "failed", "hopeless"):
             self._items += 1
@@ -286,68 +275,6 @@ class Runner:
         if outcome.kind == "broken":
             self.broken = self.broken or outcome.reason
             self._end(f"the runner is broken: {outcome.reason}")
-
-    async def _access(self, job: Job) -> Access:
-        fleet = self._fleet
-        token = None if self._mint is None else await self._mint(job)
-        return Access(fleet.url, fleet.project, job.agent, (fleet.token,) if fleet.token else (), token)
-
-    async def _tell(self, job: Job, record: Record, report: Report) -> Outcome:
-        """Tells the fleet what came of an attempt: notes first, because only what follows is fenced."""
-        outcome = report.outcome
-        for key, body in report.notes.items():
-            outcome = await self._noted(job, key, body, outcome)
-        note = msgspec.json.encode({**report.note, "outcome": outcome.kind, "reason": outcome.reason}).decode()
-        await self._noted(job, f"run-{record.attempt.label}", note, outcome)
-        if outcome.kind == "done":
-            outcome = await self._complete(job, report)
-        if outcome.kind == "failed":
-            await self._insist(job, lambda: job.fail(outcome.reason))
-        elif outcome.kind == "hopeless":
-            await self._insist(job, lambda: job.block(outcome.reason[:_LONGEST_SUMMARY]))
-        elif outcome.kind in ("later", "broken"):
-            await self._insist(job, lambda: job.hand_back(outcome.reason))
-        return outcome
-
-    async def _noted(self, job: Job, key: str, body: str, outcome: Outcome) -> Outcome:
-        try:
-            await self._insist(job, lambda: job.note(key, body))
-        except ClaimLost:
-            raise
-        except FleetError as error:
-            self._say(f"{job.id[:8]} note {key} could not be written: {error.message}")
-            if outcome.kind == "done" and not key.startswith("run-"):
-                return Outcome("failed", f"note {key} could not be written: {error.message}")
-        return outcome
-
-    async def _complete(self, job: Job, report: Report) -> Outcome:
-        try:
-            await self._insist(job, lambda: job.done(report.result, report.summary or None))
-        except Refused as error:
-            found = await self._insist(job, lambda: job.call("query_items", {"operation": "get", "id": job.id}))
-            if found["role"] == "terminal":  # by an answer that was lost, or by the command itself
-                await job.hand_back()
-                return report.outcome
-            return Outcome("failed", f"the item cannot be completed: {error.message}")
-        except ClaimLost:
-            raise
-        except FleetError as error:
-            return Outcome("failed", f"the item cannot be completed: {error.message}")
-        return report.outcome
-
-    async def _insist(self, job: Job, act: Callable[[], Awaitable[T]]) -> T:
-        """Does it again for as long as the fleet cannot be reached and the claim lives.
-
-        Raises:
-            FleetError: the fleet refuses it.
-        """
-        while True:
-            try:
-                return await act()
-            except Unavailable as error:
-                job.check()
-                self._say(f"{job.id[:8]} the fleet cannot be told: {error.message}")
-                await asyncio.sleep(_AGAIN_SECONDS)
 
     def _says(self, name: str) -> Callable[[str], None]:
         return lambda words: self._say(f"{name} {words}")
@@ -379,3 +306,11 @@ class Runner:
             self._changed.clear()
             await self._change(min(left, _NEVER))
         return True
+
+
+def _not_begun(error: Exception) -> Outcome:
+    """What comes of an attempt that could not begin."""
+    if isinstance(error, FleetError):
+        return Outcome("broken", f"no token for --mcp: {error.message}")
+    why = str(error) if isinstance(error, NoRoom) else f"logs cannot be kept: {error}"
+    return Outcome("later", why, pauses=True)

@@ -16,11 +16,11 @@ from coordinator.runner.outcomes import EXIT_CODES, Kind
 from coordinator.runner.protocols import Reader
 from coordinator.runner.readers import ClaudeReader, CodexReader, GeminiReader, OpencodeReader, PlainReader
 
-MCP_TOKEN_VARIABLE = "MCP_FLEET_TOKEN"  # noqa: S105 (the name of a variable)
-
 Words = tuple[str, ...]
 Added = tuple[Words, Words]
 """Words that are added, unless the command has one of the names before them."""
+Headers = Mapping[str, str]
+_CODEX_TOKEN = "MCP_FLEET_TOKEN"  # noqa: S105 (a variable: codex takes a token from nowhere else, but its arguments)
 Entry = tuple[Words, dict[str, str]]
 """Arguments and variables by which an agent finds the server entry for MCP."""
 
@@ -30,36 +30,39 @@ def _options(*words: Words) -> tuple[Added, ...]:
     return tuple((one[:1], one) for one in words)
 
 
-def _no_mcp(file: Path, url: str, token: str) -> Entry:
-    _write(file, {"mcpServers": {"fleet": {"type": "http", "url": url, "headers": _headers(token)}}})
+def _no_mcp(file: Path, url: str, headers: Headers) -> Entry:
+    _write(file, {"mcpServers": {"fleet": {"type": "http", "url": url, "headers": headers}}})
     return (), {}
 
 
-def _claude_mcp(file: Path, url: str, token: str) -> Entry:
-    _no_mcp(file, url, token)
+def _claude_mcp(file: Path, url: str, headers: Headers) -> Entry:
+    _no_mcp(file, url, headers)
     # Last, because it takes every word that follows for a further file.
     return ("--mcp-config", str(file)), {}
 
 
-def _codex_mcp(file: Path, url: str, token: str) -> Entry:
-    _no_mcp(file, url, token)
-    settings = {"url": url, "bearer_token_env_var": MCP_TOKEN_VARIABLE, "required": True}
-    words = [f"mcp_servers.fleet.{name}={msgspec.json.encode(value).decode()}" for name, value in settings.items()]
-    return tuple(word for one in words for word in ("-c", one)), {MCP_TOKEN_VARIABLE: token}
+def _codex_mcp(file: Path, url: str, headers: Headers) -> Entry:
+    _no_mcp(file, url, headers)
+    token = headers.get("Authorization", "").removeprefix("Bearer ")
+    others = ", ".join(f"{_toml(name)}={_toml(value)}" for name, value in headers.items() if name != "Authorization")
+    settings = [f"url={_toml(url)}", "required=true"]
+    settings += [f'bearer_token_env_var="{_CODEX_TOKEN}"'] if token else [f"http_headers={{{others}}}"]
+    words = tuple(word for one in settings for word in ("-c", f"mcp_servers.fleet.{one}"))
+    return words, {_CODEX_TOKEN: token} if token else {}
 
 
-def _gemini_mcp(file: Path, url: str, token: str) -> Entry:
-    _write(file, {"mcpServers": {"fleet": {"httpUrl": url, "headers": _headers(token), "trust": True}}})
+def _gemini_mcp(file: Path, url: str, headers: Headers) -> Entry:
+    _write(file, {"mcpServers": {"fleet": {"httpUrl": url, "headers": headers, "trust": True}}})
     return (), {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(file)}
 
 
-def _opencode_mcp(file: Path, url: str, token: str) -> Entry:
-    _write(file, {"mcp": {"fleet": {"type": "remote", "url": url, "headers": _headers(token), "enabled": True}}})
+def _opencode_mcp(file: Path, url: str, headers: Headers) -> Entry:
+    _write(file, {"mcp": {"fleet": {"type": "remote", "url": url, "headers": headers, "enabled": True}}})
     return (), {"OPENCODE_CONFIG": str(file)}
 
 
-def _headers(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"} if token else {}
+def _toml(text: str) -> str:
+    return msgspec.json.encode(text).decode()
 
 
 def _write(file: Path, value: object) -> None:
@@ -93,7 +96,7 @@ class Preset:
     exit_codes: Mapping[int, Kind] = field(default_factory=lambda: dict(EXIT_CODES))
     requires_changes: bool = False
     """It exits with 0 whatever happens, so only changed files show that something was done."""
-    mcp: Callable[[Path, str, str], Entry] = _no_mcp
+    mcp: Callable[[Path, str, Headers], Entry] = _no_mcp
 
     def command(self, given: Sequence[str], *, yolo: bool = False) -> list[str]:
         """The command line of the user with what the preset adds."""

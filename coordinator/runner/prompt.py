@@ -31,6 +31,11 @@ To leave a result, write the file that the variable FLEET_RESULT_FILE names ({fi
 attempt may succeed), "later" (not now, through no fault of the item) or "hopeless" (nobody should try again: say why in
 `summary`).
 """
+_MCP = """\
+The MCP server `fleet` has tools for this item. Use work_note for what the next worker should know, and work_ask if it
+cannot be done without an answer from a person; then end. Do not use work_next, work_done or work_failed: what you leave
+as result does that.
+"""
 _ANSWER = "Without that file, your last message is the result.\n"
 
 
@@ -44,6 +49,7 @@ def prompt_of(
     result_file: str,
     instructions: str = "",
     answers: bool = False,
+    mcp: bool = False,
     mark: str | None = None,
 ) -> str:
     """The whole prompt.
@@ -54,6 +60,7 @@ def prompt_of(
         results: of the items that it waited for.
         instructions: of the operator; they come first.
         answers: the last message of the agent is read.
+        mcp: it has the tools of the toolset worker.
         mark: what the data cannot contain; by default made for each prompt.
     """
     mark = mark or f"==== {secrets.token_hex(8)}"
@@ -63,6 +70,7 @@ def prompt_of(
         instructions.strip() + "\n" if instructions.strip() else "",
         _RULES.format(mark=mark, data=data),
         _RESULT.format(file=result_file) + (_ANSWER if answers else ""),
+        _MCP if mcp else "",
     ]
     return "\n".join(filter(None, parts))
 

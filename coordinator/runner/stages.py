@@ -39,8 +39,8 @@ class Access:
     agent: str
     secrets: tuple[str, ...] = ()
     """What is masked besides the secrets in its environment: the runner's own token."""
-    mcp_token: str | None = None
-    """A token for this claim; None: the command gets no entry for MCP."""
+    mcp: Mapping[str, str] | None = None
+    """Headers by which /mcp/worker knows the command, secrets; None: it gets no entry for MCP."""
 
 
 @dataclass(slots=True)
@@ -85,12 +85,13 @@ class AttemptRun:
         self._workspace: Workspace | None = None
         self._began = time.time()
         self._ended = Ended(0)
+        self._result: Result | None = None
         self._commit: str | None = None
         preset = options.preset
         entry: tuple[tuple[str, ...], dict[str, str]] = ((), {})
         mcp_file = record.attempt.directory / "mcp.json"
-        if access.mcp_token is not None:
-            entry = preset.mcp(mcp_file, f"{access.url}/mcp/worker", access.mcp_token)
+        if access.mcp is not None:
+            entry = preset.mcp(mcp_file, f"{access.url}/p/{access.project}/mcp/worker", access.mcp)
         self._places = {
             "prompt_file": str(record.attempt.directory / "prompt.md"),
             "result_file": str(record.result_file),
@@ -104,7 +105,7 @@ class AttemptRun:
             "FLEET_RESULT_FILE": str(record.result_file),
             "FLEET_RUN": record.attempt.run_id,
         }
-        if access.mcp_token is not None:
+        if access.mcp is not None:
             given["FLEET_MCP_CONFIG"] = str(mcp_file)
         environment = environment_of(
             options.environment,
@@ -112,7 +113,8 @@ class AttemptRun:
             (*preset.passed, *options.passed),
             {**preset.variables, **entry[1], **given},
         )
-        secrets = secrets_of(environment) | set(access.secrets) | ({access.mcp_token} if access.mcp_token else set())
+        tokens = (value.removeprefix("Bearer ") for value in (access.mcp or {}).values() if value.startswith("Bearer "))
+        secrets = secrets_of(environment) | {*access.secrets, *tokens}
         self._masker = Masker(secrets)
         self._attempt = replace(record.attempt, environment=environment)
         self._command = [*preset.command(options.command, yolo=options.yolo), *entry[0]]
@@ -140,6 +142,7 @@ class AttemptRun:
         self._write({"outcome": "running"})
         try:
             outcome, result = await self._stages()
+            self._result = result
             outcome = replace(outcome, reason=self._masker.text(outcome.reason))
         finally:
             self._write(self._facts(outcome))
@@ -153,6 +156,11 @@ class AttemptRun:
             usage=self._usage(result),
             note=self._facts(outcome, result),
         )
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars, as far as the command has said so."""
+        return self._usage(self._result).cost_usd
 
     async def close(self, done: bool) -> str:
         """Ends the workspace, after the item was told of the outcome; returns what became of it."""
@@ -292,6 +300,7 @@ class AttemptRun:
             result_file=self._places["result_file"],
             instructions=self._options.instructions,
             answers=self._options.preset.answers,
+            mcp=self._access.mcp is not None,
         )
 
     def _masked(self, result: Any) -> Any:

@@ -61,6 +61,7 @@ class Runner(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
     require_changes: bool | None = None
     allow_denials: bool | None = None
     yolo: bool | None = None
+    mcp: bool | None = None
     env: _Names = ()
     instructions: str | None = None
     state_dir: str | None = None

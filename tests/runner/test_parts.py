@@ -220,7 +220,7 @@ def test_a_preset_can_be_named() -> None:
 @pytest.mark.parametrize("name", [name for name in PRESETS if name != "aider"])
 def test_the_token_of_mcp_is_in_a_private_file_and_not_in_arguments(tmp_path: Path, name: str) -> None:
     file = tmp_path / "mcp.json"
-    words, _ = PRESETS[name].mcp(file, "http://h/mcp/worker", "top-secret-token")
+    words, _ = PRESETS[name].mcp(file, "http://h/mcp/worker", {"Authorization": "Bearer top-secret-token"})
     assert "top-secret-token" not in " ".join(words)
     assert file.stat().st_mode & 0o777 == 0o600
     assert "http://h/mcp/worker" in file.read_text()

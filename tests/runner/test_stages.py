@@ -85,9 +85,9 @@ class Bench:
         job = job or Job()
         words = ("sh", "-c", command) if isinstance(command, str) else tuple(command)
         options: dict[str, Any] = {"environment": dict(os.environ), "timeout": 60.0} | more
-        mcp_token = options.pop("mcp_token", None)
+        mcp = options.pop("mcp", None)
         record = records.begin(self.state, str(job.item["id"]), str(job.item["title"]), job.attempt, set())
-        access = Access("http://fleet:1", "p", "team/a", (TOKEN,), mcp_token)
+        access = Access("http://fleet:1", "p", "team/a", (TOKEN,), mcp)
         made = Options(command=words, state=self.state, **options)
         return AttemptRun(job, record, made, access, self.space, self.said.append), record
 
@@ -265,7 +265,7 @@ async def test_the_token_of_a_claim_is_in_a_private_file_only(bench: Bench) -> N
     script = (
         "env > env; cat /proc/$$/cmdline > line; cat $FLEET_MCP_CONFIG > config; stat -c %a $FLEET_MCP_CONFIG > mode"
     )
-    await bench.run(script, mcp_token="a-token-for-this-claim")
+    await bench.run(script, mcp={"Authorization": "Bearer a-token-for-this-claim"})
     work = bench.space.path
     assert "a-token" not in (work / "env").read_text() + (work / "line").read_text()
     assert "Bearer a-token-for-this-claim" in (work / "config").read_text()
