@@ -99,7 +99,7 @@ class How:
     require_changes: Annotated[Flag, _more("An attempt that changed no file has failed.")] = None
     allow_denials: Annotated[Flag, _more("Succeed even if the agent was denied a permission.")] = None
     yolo: Annotated[Flag, Parameter(help="Let the agent of the preset do everything without asking.")] = None
-    mcp: Annotated[Flag, Parameter(help="Give it the tools of /mcp/worker, with a token for this item only.")] = None
+    mcp: Annotated[Flag, Parameter(help="Give it the tools of /mcp/worker, for its item only.")] = None
     env: Annotated[
         tuple[str, ...],
         _more("Pass on this variable of the environment (NAME, or NAME*); repeatable."),
@@ -112,13 +112,11 @@ class How:
 class Where:
     """The flags about workspaces and logs."""
 
-    worktree: Annotated[Text, Parameter(help="A git repository: each attempt gets a worktree and a branch.")] = None
+    worktree: Annotated[Text, Parameter(help="A git repository: a worktree for each attempt.")] = None
     base: Annotated[Text, _more("The ref that worktrees begin at. Default: what is checked out there.")] = None
     fresh: Annotated[Flag, _more("Begin each attempt at the base, not where the last one ended.")] = None
     salvage: Annotated[Flag, _more("Keep what is not committed on a ref, and remove the worktree.")] = None
-    workspace: Annotated[
-        Text, Parameter(help="A directory instead; with {item.id} in it, one for each item. Default: this one.")
-    ] = None
+    workspace: Annotated[Text, Parameter(help="A directory instead. Default: this one.")] = None
     setup: Annotated[Text, _more("Runs when a workspace was made.")] = None
     before: Annotated[Text, _more("Runs before each attempt; if it fails, so does the attempt.")] = None
     after: Annotated[Text, _more("Runs after the command, before the work is committed.")] = None
