@@ -6,6 +6,7 @@ import json
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,12 @@ async def test_kept_events_are_printed(store: Store, redis_url: str, project: st
     (event,) = [json.loads(line) for line in later.stdout.splitlines()]
     assert (event["name"], event["data"]["to"]) == ("item.create", "queue")
     assert len(fleet_command(*command, "--count", "2").stdout.splitlines()) == 2
-    inherited = {"FLEET_PROJECT": project, "FLEET_ITEM_ID": first, "FLEET_URL": "http://a", "FLEET_WORKSPACE": "/"}
+    inherited: dict[str, Any] = {
+        "FLEET_PROJECT": project,
+        "FLEET_ITEM_ID": first,
+        "FLEET_URL": "http://a",
+        "FLEET_WORKSPACE": "/",
+    }
     named = fleet_command("events", "--redis-url", redis_url, "--count", "2", **inherited)
     assert len(named.stdout.splitlines()) == 2, named.stderr
     tree = fleet_command(*command, "--root", chain[0], "--kinds", "item.transition", "--after", "oldest")

@@ -76,8 +76,9 @@ class RestoreStore(BaseStore):
 
     async def notes(self, project: str, notes: Sequence[RestoredNote]) -> int:
         """Restores notes. Returns how many were not there."""
-        parts: Iterable[Sequence[RestoredNote]] = slices(notes, lambda one: (one.body,))
-        return sum(reply[0] for reply in await self._side_by_side(_NOTES, project, parts))
+        parts = slices(notes, _texts)
+        replies: list[list[int]] = await self._side_by_side(_NOTES, project, parts)
+        return sum(reply[0] for reply in replies)
 
     async def transitions(self, project: str, rows: Sequence[tuple[str, Sequence[object]]]) -> int:
         """Restores transitions, oldest first. Returns how many were not there."""
@@ -102,3 +103,7 @@ class RestoreStore(BaseStore):
                 return await self._restore(script, project, part)
 
         return await asyncio.gather(*map(restore, parts))
+
+
+def _texts(note: RestoredNote) -> tuple[str, ...]:
+    return (note.body,)
