@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import sys
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import Exit
+from coordinator.cli.terminal import printable
 from coordinator.interchange.exporting import read_project
 from coordinator.interchange.formats import beads, markdown
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _PATIENCE_SECONDS = 60.0
 _MODULES = {"beads": beads, "markdown": markdown}
 
@@ -39,14 +43,12 @@ def export(
         asyncio.run(export_project(at, redis_url))
         return Exit.OK
     records = at.run(lambda fleet: read_project(fleet, source or format), patience=_PATIENCE_SECONDS)
+    shown = printable if sys.stdout.isatty() else _plain
     for line in _MODULES[format].write(records):
-        # Text of items goes to a file, but may end at a terminal.
-        print(inert(line))
+        print(shown(line))
     return Exit.OK
 
 
-def inert(line: str) -> str:
-    """A line without control characters; JSON has none."""
-    return (
-        line if line.isprintable() else "".join(one if one.isprintable() or one == "\t" else "\ufffd" for one in line)
-    )
+def _plain(line: str) -> str:
+    """A line without control characters, which no text needs; a file may end at a terminal all the same."""
+    return _CONTROLS.sub("\ufffd", line)

@@ -36,7 +36,7 @@ _MODULES: dict[str, Any] = {
 }
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 _PATIENCE_SECONDS = 60.0
-_NAMED = 20
+_NAMED, _LONGEST = 20, 300
 
 
 def import_(
@@ -160,7 +160,8 @@ def _print(report: Report, found: Source, dry_run: bool, closing: bool) -> None:
     ):
         if named:
             more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-            _say(printable(f"{words}: {'; '.join(named[:_NAMED])}{more}"))
+            shown = "; ".join(one if len(one) <= _LONGEST else one[:_LONGEST] + "…" for one in named[:_NAMED])
+            _say(printable(f"{words}: {shown}{more}"))
     verb = "would be " if dry_run else ""
     said = f"{counted(report.created, 'item')} {verb}created, {report.updated} updated, {report.unchanged} unchanged"
     said += f", {report.closed} cancelled" if report.closed else ""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from coordinator.client import Fleet, FleetError
-from coordinator.interchange.identity import external_of, item_tag, source_tag
+from coordinator.interchange.identity import external_of, item_tag, source_tag, sources_of
 from coordinator.interchange.model import Record, State
 from coordinator.interchange.side_by_side import side_by_side
 
@@ -68,8 +68,10 @@ async def edges_of(fleet: Fleet, id: str) -> list[dict[str, Any]]:
 
 
 def _record(item: Mapping[str, Any], notes: list[dict[str, Any]], source: str) -> Record:
-    name = external_of(msgspec.json.decode(item.get("properties") or "{}"), source).get("id") or item["id"]
-    hidden = {source_tag(source), item_tag(source, name)}
+    properties = msgspec.json.decode(item.get("properties") or "{}")
+    name = external_of(properties, source).get("id") or item["id"]
+    origins = {one: external_of(properties, one).get("id") for one in sources_of(properties)}
+    hidden = {tag for one, theirs in origins.items() for tag in (source_tag(one), item_tag(one, str(theirs)))}
     terminal, label = item["role"] == "terminal", item.get("statusLabel")
     state: State | None = "in-progress" if label == "in-progress" else None
     if terminal:

@@ -61,6 +61,12 @@ def external(properties: Mapping[str, Any], record: Record, source: str, *, fini
     return {**kept, "external": {**(others if isinstance(others, dict) else {}), source: found}}
 
 
+def sources_of(properties: Mapping[str, Any]) -> list[str]:
+    """The sources that an item came from."""
+    found = properties.get("external")
+    return list(found) if isinstance(found, dict) else []
+
+
 def external_of(properties: Mapping[str, Any], source: str) -> Mapping[str, Any]:
     """What the properties of an item say about a source; empty: nothing."""
     found = properties.get("external")

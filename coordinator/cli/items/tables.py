@@ -6,6 +6,7 @@ All text of items is untrusted, so it is made printable before anything else hap
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
@@ -29,6 +30,8 @@ _COLOURS = {
     "dim": "2",
 }
 _INDENT = "    "
+_IDENTITY = re.compile(r"x-[0-9a-f]{16}")
+"""Tags by which imports find items again: nothing for people."""
 
 
 def colourful() -> bool:
@@ -51,7 +54,8 @@ def item_line(item: Json, indent: int = 0) -> str:
     """``550e8400  queue     high    Design API schema  #api  (in-progress, claimed)``."""
     uuid = item.get("id") or item.get("itemId") or ""
     role, priority = printable(item.get("role", "")), printable(item.get("priority", ""))
-    said = [f"#{tag}" for tag in filter(None, printable(item.get("tags") or "").split(","))]
+    tags = printable(item.get("tags") or "").split(",")
+    said = [f"#{tag}" for tag in tags if tag and not _IDENTITY.fullmatch(tag)]
     said += [printable(item["type"])] if item.get("type") else []
     said += [f"({printable(item['statusLabel'])})"] if item.get("statusLabel") else []
     said += ["claimed"] if item.get("isClaimed") else []

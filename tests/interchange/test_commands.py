@@ -1,0 +1,119 @@
+"""``fleet import`` and ``fleet export``, beside a running fleet."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli import run as fleet_main
+from coordinator.cli.exits import Exit
+from tests.support.fleets import RunningFleet
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    folder = tmp_path_factory.mktemp("interchange")
+    with RunningFleet(folder / "data", "--port", "0", "--frontends", "1", "--workers", "0") as running:
+        running.wait_ready()
+        yield running
+
+
+@pytest.fixture
+def run(fleet: RunningFleet, project: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command in this process: exit code, stdout, stderr."""
+    for name in [name for name in os.environ if name.startswith("FLEET_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("FLEET_DATA_DIR", str(fleet.data_dir))
+    monkeypatch.setenv("FLEET_PROJECT", project)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = fleet_main(words)
+        said = capfd.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def test_a_list_of_tasks_there_and_back(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "TODO.md"
+    file.write_text("# Release\n- [ ] Upload \u200d retries #net !high\n  - [x] Child\n")
+    code, out, err = run("import", "--format", "markdown", "--write-ids", str(file))
+    assert (code, out) == (Exit.OK, "3 items created, 0 updated, 0 unchanged\n"), err
+    file.write_text(file.read_text().replace("Upload", "Download"))
+    assert run("import", "--format", "markdown", str(file))[1] == "0 items created, 1 updated, 2 unchanged\n"
+    code, text, _ = run("export", "--format", "markdown")
+    assert "Download \u200d retries #net !high" in text
+    file.write_text(text)
+    assert run("import", "--format", "markdown", str(file))[1].startswith("0 items created")
+
+
+def test_stdin_statuses_and_dry_runs(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = b'{"id": "a-1", "title": "x", "status": "odd", "assignee": "bob"}\n'
+
+    def read(*more: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        return run("import", "--format", "beads", "-", *more)
+
+    code, out, err = read()
+    assert (code, out) == (Exit.USAGE, "")
+    assert "'odd' (1)" in err
+    code, out, err = read("--unknown", "queue", "--dry-run", "--json")
+    found = json.loads(out)
+    assert (code, found["created"], found["lost"]) == (Exit.OK, 1, ["1 x assignee"])
+    assert run("items", "list")[1] == ""
+    assert read("--unknown", "queue")[0] == Exit.OK
+    assert run("items", "search", "x")[1].split()[1:4] == ["queue", "medium", "x"]
+
+
+def test_a_project_is_written_and_restored(
+    run: Run, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("items", "add", "first", "--description", "text")
+    item = run("items", "list")[1].split()[0]
+    run("items", "note", item, "key", "body")
+    run("items", "done", item)
+    code, data, err = run("export", "--format", "fleet")
+    assert code == Exit.OK, err
+    file = tmp_path / "project.jsonl"
+    file.write_text(data)
+    monkeypatch.setenv("FLEET_PROJECT", f"{project}-2")
+    code, out, err = run("import", "--format", "fleet", str(file))
+    assert code == Exit.OK, err
+    assert out == f"restored into project {project}-2: 1 item, 1 note, 0 dependencies, 1 transition\n"
+    page = run("items", "show", item, "--history")[1]
+    assert "queue -> terminal  complete" in page
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data.encode())))
+    assert "0 items, 0 notes" in run("import", "--format", "fleet", "-")[1]
+    file.write_text(data[:-20])
+    code, out, err = run("import", "--format", "fleet", str(file))
+    assert (code, out) == (Exit.USAGE, "")
+    assert "line 5" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("import", "--format", "beads", "/nowhere"), "/nowhere: No such file"),
+        (("import", "--format", "beads", "/"), "/: Is a directory"),
+        (("import", "--format", "backlog", "-"), "give the folder"),
+        (("import", "--format", "backlog", "/"), "no folder of Backlog.md"),
+        (("import", "--format", "beads", "--source", "A b", "/"), "--source"),
+        (("import", "--format", "beads", "--write-ids", os.devnull), "--write-ids"),
+        (("import", "--format", "beads", "--map", "/nowhere", os.devnull), "the mapping /nowhere"),
+        (("import", "--format", "fleet", "--dry-run", "/"), "without options"),
+        (("import", "--format", "fleet", "--url", "http://x", "/nowhere"), "works on the store"),
+        (("import", "--format", "excel", "/"), "--format"),
+        (("export", "--format", "fleet", "--project", "never-written"), "never-written"),
+    ],
+)
+def test_wrong_arguments_are_refused(run: Run, words: tuple[str, ...], said: str) -> None:
+    code, out, err = run(*words)
+    assert (code, out) == (Exit.USAGE, ""), err
+    assert said in err
