@@ -50,6 +50,8 @@ def least(toolset: str, read_only: bool) -> str:
 def vocabulary(toolsets: Collection[str]) -> tuple[str, ...]:
     """Every permission that names one of ``toolsets``."""
     named = [permission for toolset in toolsets for permission in (toolset, toolset + READ)]
+    if _WORKER in named:
+        named.remove(_WORKER + READ)  # none of its tools only reads
     if _FLOWS in named:
         named += [_WORKFLOW, _WORKFLOW + READ]
     if _ITEMS in named:

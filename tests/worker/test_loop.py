@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
+from msgspec import convert
 
 from coordinator.settings import Settings
 from coordinator.settings.attempts import Attempts
+from coordinator.settings.work import SchemaSettings
 from coordinator.store import Store
-from tests.items.client import LONG_MS
+from tests.items.client import LONG_MS, Json, fresh_id
 from tests.items.moments import lapse
 from tests.worker.client import Agent, Tools
 
@@ -181,3 +184,114 @@ async def test_an_empty_list_is_a_result(tools: Tools, agent: Agent) -> None:
     await agent.take()
     await agent.done()
     assert (await tools.notes(one), await tools.notes(other)) == ({"result": "[]"}, {})
+
+
+def with_settings(store: Store, project: str, **settings: Any) -> Tools:
+    return Tools(store, project, Settings(request_deadline_ms=LONG_MS, **settings))
+
+
+async def test_review_and_required_notes(store: Store, project: str) -> None:
+    notes = [
+        {"key": "plan", "role": "queue", "required": True, "description": "What will be done."},
+        {"key": "proof", "role": "work", "required": True, "description": "How it was tested.", "guidance": "Short."},
+        {"key": "verdict", "role": "review"},
+    ]
+    schemas = convert({"feature": {"notes": notes}}, dict[str, SchemaSettings])
+    tools = with_settings(store, project, work_item_schemas=schemas, attempts=Attempts(max=0, backoff_seconds=0))
+    item, agent = await tools.add(type="feature"), tools.worker("a")
+    got = await agent.next()
+    assert (got["role"], got["notesNeeded"]) == ("queue", [{"key": "plan", "description": "What will be done."}])
+    assert got["problem"] == "it starts as soon as the notes in notesNeeded are written"
+    needed = [{"key": "proof", "description": "How it was tested.", "guidance": "Short."}]
+    assert (await agent.note("plan", "p"))["notesNeeded"] == needed
+    assert await tools.role(item) == "work"
+    failure = await agent.refused("work_done", result="r")
+    assert (failure.code, failure.body()["notesNeeded"]) == ("not_ready", needed)
+    assert "proof" in failure.message
+    assert "notesNeeded" not in await agent.note("proof", "it was")
+    assert await agent.done(result="r") == {"itemId": item, "role": "review"}
+    # Its result is there for the reviewer, and it is not offered to other workers.
+    assert await tools.notes(item) == {"plan": "p", "proof": "it was", "result": "r"}
+    assert (await agent.next())["outcome"] == "none"
+    claim = await tools("claim_item", actor={"id": "r", "kind": "user"}, requestId=fresh_id(),
+                        claims=[{"selector": {"role": "review"}}])  # fmt: skip
+    assert claim["claimResults"][0]["itemId"] == item
+    await lapse(tools, item)
+    got = await agent.next()
+    assert (got["item"]["id"], got["role"], got["takeover"]) == (item, "review", True)
+    assert (await agent.done())["role"] == "terminal"
+
+
+async def test_an_item_that_its_children_have_ended_takes_the_result(tools: Tools, agent: Agent) -> None:
+    parent = await tools.add("parent", priority="high")
+    assert await agent.take() == parent
+    child = await tools.add("child", parentId=parent)
+    await tools.move(child, "start", "complete")
+    assert await tools.role(parent) == "terminal"
+    assert (await agent.refused("work_ask", question="q")).code == "not_ready"
+    assert await agent.done(result="r") == {"itemId": parent, "role": "terminal", "note": "result"}
+    assert await tools.notes(parent) == {"result": "r"}
+    assert (await agent.done())["repeated"]
+
+
+async def test_what_came_in_between_is_told(tools: Tools, agent: Agent) -> None:
+    item, blocker = await tools.add(priority="high"), await tools.add()
+    await agent.take()
+    await tools.link(blocker, item)
+    failure = await agent.refused("work_done")
+    assert (failure.code, failure.body()["blockers"][0]["fromItemId"]) == ("not_ready", blocker)
+    assert (await agent.failed("waits", handBack=True))["role"] == "work"
+    assert await agent.take() == blocker
+    await tools.delete(blocker)
+    assert (await agent.refused("work_done")).message == "you hold no item: call work_next"
+    assert await agent.take() == item
+
+
+async def test_a_late_report_on_a_quarantined_item(store: Store, project: str) -> None:
+    tools = with_settings(store, project, attempts=Attempts(max=1, backoff_seconds=0))
+    item, agent = await tools.add(), tools.worker("a")
+    await agent.take()
+    await lapse(tools, item, whole=True)
+    failure = await agent.refused("work_done", result="late")
+    assert (failure.code, failure.message) == (
+        "not_ready", "it was blocked meanwhile: give it back with work_failed and handBack"
+    )  # fmt: skip
+    assert (await agent.next())["outcome"] == "none"
+    assert (await agent.failed("late", handBack=True))["role"] == "blocked"
+    assert (await tools.get(item))["attempts"]["count"] == 1
+
+
+async def test_a_full_item_can_be_handed_back(tools: Tools, agent: Agent) -> None:
+    item = await tools.add()
+    await agent.take()
+    notes = [{"itemId": item, "key": f"n{n}", "role": "work", "body": "b"} for n in range(500)]
+    await tools("manage_notes", operation="upsert", notes=notes)
+    for tool, arguments in (("work_note", {"key": "more", "body": "b"}), ("work_ask", {"question": "q"})):
+        failure = await agent.refused(tool, **arguments)
+        assert (failure.code, "500 notes" in failure.message) == ("not_ready", True)
+    assert await tools.role(item) == "work"
+    assert await agent.failed("full", handBack=True) == {"itemId": item, "role": "work"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "field"),
+    [
+        ("work_next", {"waitMs": 0, "capabilities": ["Two Words"]}, "capabilities"),
+        ("work_next", {"waitMs": 0, "tags": "a b c !"}, "tags"),
+        ("work_next", {"waitMs": 0, "parentId": "no id"}, "parentId"),
+        ("work_next", {"waitMs": -1}, "waitMs"),
+        ("work_next", {"waitMs": 0, "ttlSeconds": 0}, "ttlSeconds"),
+        ("work_note", {"key": " ", "body": "b"}, "key"),
+        ("work_note", {"key": "k"}, "body"),
+        ("work_note", {"key": "k", "body": "b" * 500_001}, "body"),
+        ("work_done", {"result": "r" * 262_145}, "result"),
+        ("work_done", {"summary": "s" * 2001}, "summary"),
+        ("work_failed", {}, "reason"),
+        ("work_failed", {"reason": "r" * 501}, "reason"),
+        ("work_ask", {"question": " "}, "question"),
+        ("work_done", {"requestId": "x"}, "requestId"),
+    ],
+)
+async def test_wrong_arguments_are_named(agent: Agent, tool: str, arguments: Json, field: str) -> None:
+    failure = await agent.refused(tool, **arguments)
+    assert (failure.code, field in failure.message) == ("VALIDATION_ERROR", True), failure.message

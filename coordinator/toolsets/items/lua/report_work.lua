@@ -27,7 +27,7 @@ local schemas = require 'schemas'
 local triggers = require 'triggers'
 local work = require 'work'
 
-local TERMINAL = classes.TERMINAL
+local BLOCKED, TERMINAL = classes.BLOCKED, classes.TERMINAL
 
 -- Writes a note of the worker. Returns its key; or nil, and why it cannot be written.
 local function write(run, item, author, key, said)
@@ -47,7 +47,7 @@ end
 function reports.failed() end
 
 function reports.handed_back(run, item, _, author, said)
-  if said[2] ~= '' then return write(run, item, author, 'handed-back', said) end
+  if said[2] ~= '' then return (write(run, item, author, 'handed-back', said)) end -- even if there is no room for it
 end
 
 function reports.done(run, item, agent, author, said)
@@ -63,9 +63,10 @@ function reports.done(run, item, agent, author, said)
 end
 
 function reports.ask(run, item, agent, author, said)
-  local number = 1
+  local number, open = 1, item.role ~= TERMINAL and item.role ~= BLOCKED -- else the transition is refused
   while redis.call('HEXISTS', run.keys.notes .. item.id, 'question-' .. number) == 1 do number = number + 1 end
-  local key, problem = write(run, item, author, 'question-' .. number, said)
+  local key, problem = nil, nil
+  if open then key, problem = write(run, item, author, 'question-' .. number, said) end
   if problem then return nil, problem end
   return key, nil, triggers.advance(run, item.id, 'block', agent, author[1], author[2], said[3], 0)
 end

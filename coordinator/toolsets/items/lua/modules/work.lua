@@ -5,15 +5,17 @@ local classes = require 'classes'
 local items = require 'items'
 local triggers = require 'triggers'
 
-local QUEUE, REVIEW, TERMINAL = classes.QUEUE, classes.REVIEW, classes.TERMINAL
+local QUEUE, REVIEW = classes.QUEUE, classes.REVIEW
+local ENDED = {[classes.TERMINAL] = true, [classes.BLOCKED] = true}
 
 local work = {}
 
--- The item whose live claim an agent has, unless it has ended or the agent has passed it on to review; else nil.
+-- The item whose live claim an agent has, unless it has ended, is blocked or was passed on to review by the agent; else
+-- nil.
 function work.held(run, agent)
   local id = agents.item_of(run, agent)
   local item = id and items.load(run, id)
-  if not item or item.holder ~= agent or not claims.is_live(run, item) or item.role == TERMINAL then return nil end
+  if not item or item.holder ~= agent or not claims.is_live(run, item) or ENDED[item.role] then return nil end
   if item.role == REVIEW and not classes.is_left(item, REVIEW) then return nil end
   return item
 end
