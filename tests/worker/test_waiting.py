@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.errors import ToolFailure
 from coordinator.store import keys
 from coordinator.toolsets.items.store.agent_drains import begin_drain
 from coordinator.toolsets.items.store.take import waiting_key
@@ -156,3 +157,28 @@ async def test_many_agents_that_wait_work_each_item_off_once(pair: tuple[Tools, 
     items = [await pair[n % 2].add(str(n)) for n in range(60)]
     await asyncio.gather(*working)
     assert sorted(done) == sorted(items)
+
+
+async def test_calls_of_one_agent_at_once_work_on_one_item(pair: tuple[Tools, Tools]) -> None:
+    """Sessions that share a name by mistake, each with calls that wait: nothing is done twice, held twice or lost."""
+    items = [await pair[n % 2].add(str(n)) for n in range(40)]
+    done: list[str] = []
+
+    async def session(number: int) -> None:
+        agent = pair[number % 2].worker(f"agent-{number % 3}")
+        while len(done) < len(items):
+            got = await agent.next(waitMs=200)
+            if got["outcome"] != "item":
+                continue
+            agent.tools.agent = agent.name
+            ended = await agent.tools.attempt("work_done", itemId=got["item"]["id"])
+            if isinstance(ended, ToolFailure):
+                assert ended.code == "not_claim_holder"
+            elif "repeated" not in ended:
+                done.append(ended["itemId"])
+
+    await asyncio.gather(*(session(number) for number in range(9)))
+    assert sorted(done) == sorted(items)
+    for item in items:
+        triggers = [one["trigger"] for one in (await pair[0].get(item))["transitions"]]
+        assert triggers == ["complete", "start"]
