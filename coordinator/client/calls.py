@@ -54,7 +54,7 @@ class Calls:
     ) -> None:
         self.url = base_url(url or os.environ.get("FLEET_URL") or DEFAULT_URL)
         self.project = project or os.environ.get("FLEET_PROJECT") or "default"
-        self.token = os.environ.get("FLEET_TOKEN", "") if token is None else token
+        self.token = (os.environ.get("FLEET_TOKEN", "") if token is None else token).strip()
         self.agent = agent if agent is not None else os.environ.get("FLEET_AGENT") or _own_name(bool(self.token))
         self._more = {"kind": kind} if parent is None else {"kind": kind, "parent": parent}
         self._observer = observer or Observer()

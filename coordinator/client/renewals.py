@@ -10,6 +10,7 @@ enough that it has ended when another agent may get the item.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import threading
 import time
@@ -21,6 +22,7 @@ from coordinator.client.errors import FleetError
 from coordinator.client.retries import Retryable
 from coordinator.client.wire import Wire
 
+_log = logging.getLogger(__name__)
 ENDS_BY = 0.95
 """The share of a claim's time by which the work on the item has ended."""
 _TURN_SECONDS = 0.05
@@ -197,6 +199,10 @@ class Keeper:
                     continue
                 except FleetError as error:
                     self._lose(claim, str(error))
+                    return
+                except Exception as error:  # whatever it is, the work must not go on without a claim
+                    _log.exception("a renewal has failed")
+                    self._lose(claim, f"{type(error).__name__}: {error}")
                     return
                 if answer["outcome"] != "success":
                     self._lose(claim, answer["outcome"])

@@ -176,6 +176,8 @@ def _refusal(response: Response) -> Exception:
     if response.status in _BUSY:
         after = retry_after(response.header(b"retry-after"), time.time())
         return Retryable("busy", after, why=text)
+    if 300 <= response.status < 400 and (elsewhere := response.header(b"location")):
+        text = f"the fleet is at {elsewhere}, not here"
     if response.status >= 500:
         return Retryable("server error", why=text)
     return error_of(_CODES.get(response.status, "VALIDATION_ERROR"), text)

@@ -120,6 +120,7 @@ async def test_retries_are_a_tenth_of_the_calls(scripted: Scripted, monkeypatch:
         (raw('{"error":{"code":-32602,"message":"Unknown tool: x"}}'), Invalid, "Unknown tool"),
         (answer(None, failed=True), Invalid, "said"),
         (raw("<html>hello"), FleetError, "the URL of a fleet"),
+        (raw("", "308 Permanent Redirect", location="https://x/mcp"), Invalid, "the fleet is at https://x/mcp"),
         (raw('{"jsonrpc":"2.0"}'), FleetError, "neither"),
     ],
 )  # fmt: skip

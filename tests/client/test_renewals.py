@@ -1,0 +1,96 @@
+"""Renewals that a server sheds, leaves without an answer, or refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from coordinator.client import Fleet, Job
+from coordinator.client.renewals import ENDS_BY, Claim, now
+from tests.client.scripted import Scripted, Step, answer, part, refusal, silence
+
+pytestmark = pytest.mark.anyio
+ITEM = {"id": "00000000-0000-4000-8000-000000000001", "title": "one", "role": "queue"}
+CLAIMED = answer(
+    {"claimResults": [{"outcome": "success", "item": ITEM, "itemId": ITEM["id"], "fenceToken": 7, "claimedBy": "me"}]}
+)
+MOVED = answer({"results": [{"applied": True, "newRole": "work"}]})
+TTL = 1
+
+
+def renewed(**more: Any) -> Step:
+    return answer({"claimResults": [{"outcome": "success", **more}], "releaseResults": [{"outcome": "success"}]})
+
+
+async def held(scripted: Scripted, *steps: Step, body: float = 30.0) -> tuple[Job, float]:
+    """Works on a job with these answers to its renewals; returns it, and how long its body took."""
+    scripted.steps = [CLAIMED, MOVED, *steps]
+    async with Fleet(scripted.url, agent="me") as fleet, await anext(fleet.jobs(ttl=TTL, grace=0.05)) as job:
+        began = time.monotonic()
+        try:
+            await asyncio.sleep(body)
+        finally:
+            took = time.monotonic() - began
+            scripted.steps = [renewed()]
+    return job, took
+
+
+@pytest.mark.parametrize(
+    "step",
+    [refusal("over_capacity", "shedding", 10), refusal("draining", "shedding", 60_000), part(), silence],
+    ids=["shed", "shed for long", "broken", "silent"],
+)
+async def test_without_an_answer_the_work_ends_before_another_agent_may_begin(scripted: Scripted, step: Step) -> None:
+    job, took = await held(scripted, step)
+    assert job.outcome == "lost"
+    assert TTL * 0.6 <= took <= TTL * ENDS_BY + 0.1  # a busy machine may be a little late
+
+
+async def test_renewals_that_are_shed_are_repeated(scripted: Scripted) -> None:
+    shed = refusal("over_capacity", "shedding", 10)
+    job, took = await held(scripted, shed, part(), shed, renewed(), shed, renewed(), body=1.5)
+    assert (job.lost, job.outcome) == (False, "gave_up")
+    assert took >= 1.5
+    renewals = [one["arguments"] for one in scripted.calls if one["arguments"].get("claims", [{}])[0].get("itemId")]
+    assert {one["claims"][0]["fenceToken"] for one in renewals} == {7}
+    assert len({one["requestId"] for one in renewals}) == len(renewals)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        answer({"claimResults": [{"outcome": "stale_fence"}]}),
+        answer({"claimResults": [{"outcome": "already_claimed"}]}),
+        refusal("permission_denied", "permanent"),
+        answer({"odd": True}),
+    ],
+)
+async def test_any_other_answer_ends_the_work_at_once(scripted: Scripted, step: Step) -> None:
+    job, took = await held(scripted, step)
+    assert job.outcome == "lost"
+    assert took < TTL * 0.6
+
+
+async def test_a_drained_agent_finishes_and_gets_no_more(scripted: Scripted) -> None:
+    scripted.steps = [CLAIMED, MOVED, renewed(stop=True, reason="moved elsewhere")]
+    seen = []
+    async with Fleet(scripted.url, agent="me") as fleet:
+        async for job in fleet.jobs(ttl=TTL):
+            async with job:
+                await asyncio.sleep(0.5)
+                seen.append(job.lost)
+    assert seen == [False]
+
+
+def test_the_work_has_its_grace_and_no_more_than_a_third_of_the_time() -> None:
+    def claim(ttl: int, grace: float) -> Claim:
+        nothing: Any = None
+        return Claim(("u", "", "p"), {}, "i", 1, ttl, 100.0, grace, nothing, nothing)
+
+    assert claim(900, 20).deadline == 100 + 900 * ENDS_BY - 20
+    assert claim(15, 20).deadline == 110
+    assert all(100 + 27 <= claim(90, 5).due <= 100 + 30 for _ in range(100))
+    assert now() <= now()
