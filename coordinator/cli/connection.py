@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,9 @@ from coordinator.client import Fleet, FleetError, Invalid, Unavailable
 from coordinator.settings import AGENT_VARIABLE, PROJECT_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
 
 R = TypeVar("R")
+
+_PLAIN = re.compile(r"[\w-]+", re.ASCII)
+"""What can be part of a path; which of these can be a project, the fleet decides."""
 
 PATIENCE_SECONDS = 10.0
 """How long a command that a person waits for repeats a call."""
@@ -100,10 +104,10 @@ class Connection:
         Raises:
             CommandFailed: it cannot be said where the fleet is, or who calls.
         """
-        # Here, because the store takes long to import, and the shell's completion does not need it.
-        from coordinator.store.keys import PROJECT, PROJECT_RULE
+        if not _PLAIN.fullmatch(self.project):
+            # Here, because the store takes long to import, and the fleet checks all other names.
+            from coordinator.store.keys import PROJECT_RULE
 
-        if not PROJECT.fullmatch(self.project):
             raise CommandFailed(f"--project: must be {PROJECT_RULE}", Exit.USAGE)
         token = self.token()
         # With a token, its caller acts; who acts without one can only be said.
