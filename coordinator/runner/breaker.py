@@ -56,7 +56,7 @@ class Breaker:
     def record(self, outcome: Outcome) -> bool:
         """Takes the outcome of an attempt; True: this has opened the breaker, or kept it open."""
         tried, self._trying = self._trying, False
-        if outcome.kind == "lost" or (outcome.kind == "later" and outcome.reason == STOPPING):
+        if outcome.kind == "later" and outcome.reason == STOPPING:
             return False
         if outcome.kind == "done":
             self._row = self._pauses = 0

@@ -89,8 +89,13 @@ class Runner:
             NoRoom: logs cannot be kept.
             WorkspaceFailed: no workspace can ever be made.
         """
-        await asyncio.to_thread(records.prepare, self._options.state)
+        fleet, state = self._fleet, self._options.state
+        await asyncio.to_thread(records.prepare, state)
         await self._workspaces.start()
+        with records.alone(state, f"{fleet.url} {fleet.project}", fleet.agent):
+            await self._work()
+
+    async def _work(self) -> None:
         chosen, jobs = self._options.selection, None
         try:
             jobs = self._fleet.jobs(

@@ -67,9 +67,9 @@ def judge(
     # A result may lower a success, and never raise a failure.
     if _ORDER.index(result.outcome) > _ORDER.index(found.kind):
         words = result.summary or (result.result if isinstance(result.result, str) else "") or "no reason given"
-        return Outcome(result.outcome, f"its result says {result.outcome}: {_line(words)}", result.retry_after_seconds)
-    if found.kind == "later" and found.retry_after_seconds is None:
-        return Outcome(found.kind, found.reason, result.retry_after_seconds, found.pauses)
+        found = Outcome(result.outcome, f"its result says {result.outcome}: {_line(words)}")
+    if found.kind == "later" and found.retry_after_seconds is None and result.retry_after_seconds is not None:
+        return Outcome(found.kind, found.reason, result.retry_after_seconds, pauses=True)
     return found
 
 

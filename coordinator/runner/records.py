@@ -6,6 +6,7 @@ locked, while it runs. The lock ends with its runner, however that ends.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -13,8 +14,9 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,31 @@ def prepare(state: Path) -> None:
         _recover(state / "live")
     except OSError as error:
         raise NoRoom(f"logs cannot be kept in {state}: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def alone(state: Path, fleet: str, agent: str) -> Iterator[None]:
+    """Lets one runner of this host act as an agent: each claim of one takes the item of the other away.
+
+    Args:
+        fleet: the fleet and project.
+
+    Raises:
+        NoRoom: another one does, or this cannot be recorded.
+    """
+    name = sha256(f"{fleet} {agent}".encode()).hexdigest()[:16]
+    try:
+        (state / "agents").mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(state / "agents" / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise NoRoom(f"the runner cannot be recorded in {state}: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise NoRoom(f"another runner on this host acts as {agent}: give each a name of its own") from None
+    finally:
+        os.close(lock)
 
 
 def check_room(state: Path) -> None:

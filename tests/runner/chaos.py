@@ -11,8 +11,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from coordinator.cli.demo.graph import installed
-
+from coordinator.cli.demo.source import installed
 from coordinator.client import Fleet
 from coordinator.runner import records
 from tests.support.fleets import RunningCommand, RunningFleet
@@ -60,11 +59,11 @@ class Chaos:
 
     async def build(self, size: int) -> None:
         """Creates the items: packages that are installed here, each after those that it requires."""
-        graph = installed()
-        names = sorted(graph.packages, key=lambda name: -len(graph.requires.get(name, ())))[: size // 4]
+        graph = requirements()
+        names = sorted(graph, key=lambda name: -len(graph[name]))[: size // 4]
         for name in names:  # what they require comes with them
-            names += [one for one in graph.requires.get(name, ()) if one not in names and len(names) < size]
-        edges = [(one, name) for name in names for one in graph.requires.get(name, ()) if one in names]
+            names += [one for one in graph[name] if one not in names and len(names) < size]
+        edges = [(one, name) for name in names for one in graph[name] if one in names]
         create = {"operation": "create", "items": [{"title": "packages", "tags": "root"}]}
         self.root = (await self._fleet.call("manage_items", create))["items"][0]["id"]
         items = [{"title": name, "parentId": self.root, "maxAttempts": 0} for name in names]
@@ -173,6 +172,15 @@ class Chaos:
         """Ends what runs."""
         self._held.close()
         records.prepare(self._state)
+
+
+def requirements() -> dict[str, list[str]]:
+    """The packages that are installed here, and what each requires."""
+    found = {}
+    for package in installed().plan["children"]:
+        (build,) = (step for step in package["children"] if step["ref"].endswith("/build"))
+        found[package["ref"]] = [one.removesuffix("/build") for one in build["after"] if one.endswith("/build")]
+    return found
 
 
 def children(pid: int) -> list[int]:

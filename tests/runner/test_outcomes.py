@@ -122,7 +122,7 @@ def test_a_result_lowers_an_outcome_and_never_raises_it(code: int, said: Any) ->
     found = _judge(code, result=Result(outcome=said, summary="why", retry_after_seconds=3.0))
     assert found.kind == max(by_code, said, key=order.index)
     if found.kind == "later":
-        assert found.retry_after_seconds == 3.0
+        assert (found.retry_after_seconds, found.pauses) == (3.0, True)
 
 
 def test_a_result_does_not_mend_a_broken_runner() -> None:

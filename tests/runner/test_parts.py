@@ -276,13 +276,12 @@ def test_a_success_in_between_keeps_it_closed(breaker: Breaker) -> None:
     assert not any(_fail(breaker, FAILURES - 1))
 
 
-@pytest.mark.parametrize("kind", ["later", "failed", "hopeless"])
+@pytest.mark.parametrize("kind", ["later", "failed", "hopeless", "lost"])
 def test_every_way_of_not_succeeding_counts(breaker: Breaker, kind: Any) -> None:
     assert _fail(breaker, FAILURES, Outcome(kind, "x"))[-1]
 
 
-def test_lost_claims_and_drains_do_not_count(breaker: Breaker) -> None:
-    _fail(breaker, 20, Outcome("lost", "x"))
+def test_drains_do_not_count(breaker: Breaker) -> None:
     _fail(breaker, 20, Outcome("later", "the runner stops"))
     assert not breaker.open
 

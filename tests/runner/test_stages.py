@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -293,3 +294,13 @@ def test_without_room_nothing_begins(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "file").touch()
     with pytest.raises(NoRoom, match="Not a directory"):
         records.prepare(tmp_path / "file" / "state")
+
+
+def test_one_runner_of_a_host_acts_as_an_agent(tmp_path: Path) -> None:
+    with ExitStack() as held:
+        for fleet, agent in (("fleet", "a"), ("fleet", "b"), ("other", "a")):
+            held.enter_context(records.alone(tmp_path, fleet, agent))
+        with pytest.raises(NoRoom, match="another runner on this host acts as a:"):
+            held.enter_context(records.alone(tmp_path, "fleet", "a"))
+    with records.alone(tmp_path, "fleet", "a"):
+        pass
