@@ -37,8 +37,8 @@ def _no_mcp(file: Path, url: str, headers: Headers) -> Entry:
 
 def _claude_mcp(file: Path, url: str, headers: Headers) -> Entry:
     _no_mcp(file, url, headers)
-    # Last, because it takes every word that follows for a further file.
-    return ("--mcp-config", str(file)), {}
+    # Its tools need a permission, too. The file comes last, because every word that follows is taken for a further one.
+    return ("--allowedTools", "mcp__fleet", "--mcp-config", str(file)), {}
 
 
 def _codex_mcp(file: Path, url: str, headers: Headers) -> Entry:

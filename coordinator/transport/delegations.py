@@ -4,8 +4,8 @@ A caller with the permission ``items.delegate`` gets one with its claim: ``claim
 a new claim or a renewal, answers with ``token`` beside the other fields of the claim. It is sent like any other bearer
 token, to the endpoints of the same project, and its bearer is the agent that holds the claim. It is good for
 
-- the toolset ``worker``, about the claimed item: ``work_next`` gives that item and never another one, and
-  ``work_done``, ``work_failed`` and ``work_ask`` end the claim, also for whoever holds it;
+- ``work_next``, which gives the claimed item and never another one, ``work_note``, and ``work_ask``, which ends the
+  claim, also for whoever holds it. What else becomes of the item is for the holder to say: there is no ``work_done``;
 - reading the item: ``query_items`` (get), ``query_notes`` (list) and ``get_context`` (itemId) with its full id, as long
   as the claim lasts.
 

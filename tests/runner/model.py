@@ -3,6 +3,7 @@
 The model does what the prompt says, line by line, one line a request:
 
     RUN: <command>      calls the shell tool with it
+    CALL: <tool> <JSON> calls another tool, known by the end of its name
     STATUS: <code>      the request fails with this HTTP status, again and again
     WAIT                the answer never comes
     SAY: <text>         the final answer; without one it says "done"
@@ -21,7 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 Json = dict[str, Any]
-LINE = re.compile(r"^(RUN|STATUS|SAY): (.+)$|^(WAIT)$", re.MULTILINE)
+LINE = re.compile(r"^(RUN|CALL|STATUS|SAY): (.+)$|^(WAIT)$", re.MULTILINE)
 SHELLS = ("Bash", "exec_command", "shell", "shell_command", "local_shell")
 """The names of shell tools."""
 
@@ -126,6 +127,15 @@ def _shell(tools: list[Json], command: str) -> tuple[str, Json]:
     return name, arguments | ({"description": "as told"} if "description" in properties else {})
 
 
+def _call(kind: str, tools: list[Json], text: str) -> tuple[str, Json]:
+    """The tool that a line names, and its arguments."""
+    if kind == "RUN":
+        return _shell(tools, text)
+    wanted, _, arguments = text.partition(" ")
+    names = [str(tool.get("name")) for tool in tools]
+    return next((name for name in names if name.endswith(wanted)), wanted), json.loads(arguments or "{}")
+
+
 def _anthropic(body: Json) -> Any:
     turn = len(body["messages"])
 
@@ -141,8 +151,8 @@ def _anthropic(body: Json) -> Any:
             "type": "message_start",
             "message": message | {"stop_reason": None, "stop_sequence": None, "usage": usage},
         }
-        if kind == "RUN":
-            name, arguments = _shell(body.get("tools", []), text)
+        if kind in ("RUN", "CALL"):
+            name, arguments = _call(kind, body.get("tools", []), text)
             block: Json = {"type": "tool_use", "id": f"toolu_{turn}", "name": name, "input": {}}
             delta: Json = {"type": "input_json_delta", "partial_json": json.dumps(arguments)}
         else:
@@ -150,7 +160,7 @@ def _anthropic(body: Json) -> Any:
         yield {"type": "content_block_start", "index": 0, "content_block": block}
         yield {"type": "content_block_delta", "index": 0, "delta": delta}
         yield {"type": "content_block_stop", "index": 0}
-        reason = "tool_use" if kind == "RUN" else "end_turn"
+        reason = "tool_use" if kind in ("RUN", "CALL") else "end_turn"
         end = {"stop_reason": reason, "stop_sequence": None}
         yield {"type": "message_delta", "delta": end, "usage": {"output_tokens": 20}}
         yield {"type": "message_stop"}
@@ -164,9 +174,12 @@ def _openai(body: Json) -> Any:
     def stream(kind: str, text: str) -> Iterator[Json]:
         response: Json = {"id": f"resp_{turn}", "object": "response", "model": body["model"], "output": []}
         yield {"type": "response.created", "response": response | {"status": "in_progress"}}
-        if kind == "RUN":
-            name, arguments = _shell(body.get("tools", []), text)
+        if kind in ("RUN", "CALL"):
+            name, arguments = _call(kind, body.get("tools", []), text)
             call = {"call_id": f"call_{turn}", "name": name, "arguments": json.dumps(arguments)}
+            groups = [tool for tool in body.get("tools", []) if tool.get("type") == "namespace"]
+            if named := [one["name"] for one in groups if name in [tool["name"] for tool in one["tools"]]]:
+                call["namespace"] = named[0]
             item: Json = {"type": "function_call", "id": f"fc_{turn}", **call, "status": "completed"}
         else:
             content = [{"type": "output_text", "text": text, "annotations": []}]

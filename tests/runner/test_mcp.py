@@ -109,16 +109,36 @@ async def test_a_command_sees_its_item_and_writes_notes(desk: Desk, people: Flee
     assert any("done after" in line for line in desk.said)
 
 
-async def test_what_a_command_reports_itself_is_taken(desk: Desk, people: Fleet) -> None:
-    done, asked, failed = await add(people, "done", "asked", "failed")
-    await desk.run(("work_done", {"result": "by tool"}))
-    assert (await notes(people, done))["result"] == "by tool"
+def kinds(desk: Desk) -> list[str]:
+    """What came of each attempt."""
+    return [line.split(" ", 2)[1] for line in desk.said if " after " in line]
+
+
+async def test_a_question_blocks_the_item(desk: Desk, people: Fleet) -> None:
+    (asked,) = await add(people, "asked")
     await desk.run(("work_ask", {"question": "Which colour?"}))
     assert (await seen(people, asked))["role"] == "blocked"
+    assert kinds(desk) == ["blocked"]
+
+
+@pytest.mark.parametrize("desk", ["anonymous"], indirect=True)
+async def test_what_a_command_reports_without_a_token_is_taken(desk: Desk, people: Fleet) -> None:
+    done, failed = await add(people, "done", "failed")
+    await desk.run(("work_done", {"result": "by tool"}))
+    assert (await notes(people, done))["result"] == "by tool"
     await desk.run(("work_failed", {"reason": "no way"}))
     found = await people.call("get_context", {"itemId": failed})
     assert found["attempts"]["count"] == 1
-    assert [line.split(" ", 2)[1] for line in desk.said if " after " in line] == ["done", "blocked", "failed"]
+    assert kinds(desk) == ["done", "failed"]
+
+
+@pytest.mark.parametrize("desk", ["token"], indirect=True)
+async def test_a_token_for_a_claim_completes_nothing(desk: Desk, people: Fleet) -> None:
+    """Verification would be passed by."""
+    (item,) = await add(people, "mine")
+    await desk.run(("work_done", {"result": "by tool"}))
+    assert (await seen(people, item))["role"] == "work"
+    assert kinds(desk) == ["failed"]
 
 
 async def test_a_runner_that_may_make_no_tokens_stops(

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.client import Fleet
+from tests.authentication.support import Tokens
 from tests.runner import real_agents
 from tests.runner.attempts import Bench
 from tests.runner.model import Model
+from tests.support.fleets import RunningCommand, RunningFleet
 from tests.support.wait import wait_until
 
 pytestmark = [
@@ -120,3 +123,52 @@ async def test_wrong_arguments_are_told(bench: Bench, words: list[str], said: st
     report = await bench.run([real_agents.program(words[0]), *words[1:]], words[0])
     assert report.outcome.kind == "broken"
     assert said in report.outcome.reason
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningFleet, str]]:
+    """A fleet that wants tokens, and that of a runner."""
+    folder = tmp_path_factory.mktemp("guarded")
+    tokens = Tokens(folder / "tokens.yaml")
+    token = tokens.add("run", permissions=("items", "items.delegate"))
+    config = folder / "fleet.yaml"
+    config.write_text(json.dumps({"auth": {"tokens": str(tokens.path), "mode": "required"}}))
+    options = ("--port", "0", "--frontends", "1", "--workers", "1", "--config", str(config))
+    with RunningFleet(folder / "data", *options) as fleet:
+        fleet.wait_ready()
+        yield fleet, token
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_an_agent_notes_and_asks_with_the_token_of_its_claim(
+    guarded: tuple[RunningFleet, str], bench: Bench, name: str, tmp_path: Path
+) -> None:
+    running, token = guarded
+    text = (
+        f'{WORK}CALL: work_note {{"key": "found", "body": "something"}}\nCALL: work_ask {{"question": "red or blue?"}}'
+    )
+    url = running.state.base_url
+    async with Fleet(url, token, agent="run") as fleet:
+        item = {"title": "Paint it", "description": text, "tags": name}
+        made = await fleet.call("manage_items", {"operation": "create", "items": [item]})
+        item_id = made["items"][0]["id"]
+        words = ("run", "--tags", name, "--mcp", "--worktree", str(bench.place.path), "--min-free", "0", "--ttl", "60")
+        state = ("--state-dir", str(tmp_path / "state"), "--", *command(name))
+        env = {**bench.place.environment, "FLEET_URL": url, "FLEET_TOKEN": token}
+        with RunningCommand(tmp_path / "runner", *words, *state, **env) as runner:
+
+            async def asked() -> bool:
+                found = await fleet.call("query_items", {"operation": "get", "id": item_id})
+                return bool(found["role"] == "blocked")
+
+            await wait_until(asked, what="a question")
+            await wait_until(lambda: "workspace" in runner.stdout)
+        notes = await fleet.call("query_notes", {"operation": "list", "itemId": item_id, "includeBody": True})
+    bodies = {note["key"]: note["body"] for note in notes["notes"]}
+    assert bodies["found"] == "something"
+    assert any("red or blue?" in body for body in bodies.values())
+    logs = [path.read_text(errors="replace") for path in (tmp_path / "state").rglob("*.*") if path.is_file()]
+    assert token not in "".join([*logs, runner.stdout, runner.stderr])
+    assert "blocked after" in runner.stdout
+    assert "workspace removed; branch" in runner.stdout
+    assert f"work of {item_id}" in bench.place.everything()

@@ -87,7 +87,7 @@ async def test_a_command_works_on_the_item_of_the_runner_and_on_no_other(guarded
     assert await guarded.tools.role(item) == "work"
     assert (await guarded.ask(token, "work_note", key="k", body="b"))["itemId"] == item
     refused: list[tuple[str, Json]] = [
-        ("work_done", {"itemId": other}),
+        ("work_note", {"itemId": other, "key": "k", "body": "b"}),
         ("query_items", {"operation": "get", "id": other}),
         ("query_items", {"operation": "search"}),
         ("query_notes", {"operation": "list", "itemId": other}),
@@ -97,6 +97,8 @@ async def test_a_command_works_on_the_item_of_the_runner_and_on_no_other(guarded
     for tool, arguments in refused:
         assert (await guarded.ask(token, tool, **arguments))["error"]["code"] == "permission_denied", tool
     forbidden: list[tuple[str, Json]] = [
+        ("work_done", {}),
+        ("work_failed", {"reason": "r"}),
         ("claim_item", {"requestId": fresh_id(), "claims": [{"itemId": other}]}),
         ("manage_items", {"operation": "delete", "ids": [item]}),
         ("advance_item", {"transitions": [{"itemId": item, "trigger": "cancel"}]}),
@@ -106,8 +108,8 @@ async def test_a_command_works_on_the_item_of_the_runner_and_on_no_other(guarded
     assert (await guarded.ask(token, "query_items", operation="get", id=item))["description"] == "d"
     assert (await guarded.ask(token, "query_notes", operation="list", itemId=item))["total"] == 1
     assert (await guarded.ask(token, "get_context", itemId=item))["claimDetail"]["claimedBy"] == "run/1"
-    assert (await guarded.ask(token, "work_done", result="r"))["role"] == "terminal"
-    assert (await guarded.ask(token, "work_done", result="r"))["repeated"]
+    assert (await guarded.ask(token, "work_ask", question="q?"))["role"] == "blocked"
+    assert (await guarded.ask(token, "work_ask", question="q?"))["repeated"]
     assert (await guarded.ask(token, "work_next", waitMs=30_000))["outcome"] == "stop"
     assert (await guarded.ask(token, "query_items", operation="get", id=item))["error"]["code"] == "permission_denied"
     assert await guarded.tools.holder(other) == ""
@@ -135,7 +137,7 @@ async def test_a_token_sees_no_other_project_and_nothing_beside_the_tools(guarde
 
     listed = [tool["name"] for tool in (await method("tools/list"))["result"]["tools"]]
     reads = ["query_items", "query_notes", "get_context"]
-    assert listed == [*reads, "work_next", "work_note", "work_done", "work_failed", "work_ask"]
+    assert listed == [*reads, "work_next", "work_note", "work_ask"]
     assert "error" in await method("resources/read", uri=f"fleet://{guarded.tools.project}/items/{item}")
     assert (await method("resources/templates/list"))["result"]["resourceTemplates"] == []
 
@@ -177,7 +179,7 @@ async def test_a_token_ends_with_its_claim(guarded: Guarded) -> None:
     assert again["fenceToken"] > fence
     assert await guarded.ask(token, "work_next") == {"status": 401}, "another one was made"
     await lapse(guarded.tools, item)
-    late: list[tuple[str, Json]] = [("work_note", {"key": "k", "body": "b"}), ("work_done", {})]
+    late: list[tuple[str, Json]] = [("work_note", {"key": "k", "body": "b"}), ("work_ask", {"question": "q?"})]
     for tool, arguments in late:
         error = (await guarded.ask(again["token"], tool, **arguments))["error"]
         assert error["code"] == "not_claim_holder"
@@ -195,7 +197,7 @@ async def test_a_token_of_a_claim_before_is_not_good_for_the_next_one(guarded: G
     )
     assert claimed["claimResults"][0]["outcome"] == "success"
     assert (await guarded.ask(token, "work_next"))["outcome"] == "stop"
-    assert (await guarded.ask(token, "work_done"))["error"]["code"] == "not_claim_holder"
+    assert (await guarded.ask(token, "work_ask", question="q?"))["error"]["code"] == "not_claim_holder"
     assert (await guarded.ask(token, "query_items", operation="get", id=item))["error"]["code"] == "permission_denied"
 
 
@@ -217,7 +219,12 @@ async def test_a_token_is_revoked_by_another_one_and_with_its_owner(guarded: Gua
 async def test_the_bearer_acts_as_nobody_else(guarded: Guarded) -> None:
     item = await guarded.tools.add()
     token = (await guarded.claim("run/1", itemId=item))["token"]
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "work_done", "arguments": {}}}
+    message = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "work_note", "arguments": {"key": "k", "body": "b"}},
+    }
     for name, refused in (("run/1", False), ("run", True), ("run/1/x", True), ("/x", True)):
         answer = await guarded.front.http.post(
             f"/p/{guarded.tools.project}/mcp/worker",

@@ -79,7 +79,8 @@ def toolset(services: Services, rooms: Rooms | None = None) -> Toolset:
                 (result,),
                 steady(handler),
                 idempotent=True,
-                for_claims=_always,
+                # What becomes of the item is for whoever holds the claim, and has made the token, to say.
+                for_claims=_always if name in ("work_note", "work_ask") else None,
                 criticality=Criticality.CRITICAL,
             )
             for name, text, arguments, result, handler in reports
