@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,11 +15,13 @@ from weakref import WeakValueDictionary
 
 from coordinator.client.errors import error_of
 from coordinator.client.retries import Budget, Retryable, RetryPolicy
-from coordinator.client.tools import signed, toolset_of
+from coordinator.client.tools import TOLD_BY_HEADER, signed, toolset_of
 from coordinator.client.wire import Wire
 
+_log = logging.getLogger(__name__)
 T = TypeVar("T")
 DEFAULT_URL = "http://127.0.0.1:8420"
+_ENDPOINT = re.compile(r"(?:/p/(?P<project>[^/]*))?/mcp(?:/[^/]*)?/?\Z")
 ANSWER_SECONDS = 10.0
 """How long an attempt may take, besides what the call itself waits. The fleet's own deadline is shorter."""
 PATIENCE_SECONDS = 60.0
@@ -52,18 +56,26 @@ class Calls:
         observer: Observer | None,
         patience: float,
     ) -> None:
-        self.url = base_url(url or os.environ.get("FLEET_URL") or DEFAULT_URL)
-        self.project = project or os.environ.get("FLEET_PROJECT") or "default"
+        self.url, named = address(url or os.environ.get("FLEET_URL") or DEFAULT_URL)
+        self.project = project or named or os.environ.get("FLEET_PROJECT") or "default"
         self.token = (os.environ.get("FLEET_TOKEN", "") if token is None else token).strip()
         self.agent = agent if agent is not None else os.environ.get("FLEET_AGENT") or _own_name(bool(self.token))
         self._more = {"kind": kind} if parent is None else {"kind": kind, "parent": parent}
         self._observer = observer or Observer()
         budget = Budget(time.monotonic, RETRIES_PER_SECOND, RETRIES_PER_CALL)
-        self._retries = RetryPolicy(budget, patience, self._observer.retried)
+        self._patience = patience
+        self._told = False
+        self._retries = RetryPolicy(budget, patience, self._failed)
         # Agents that look for work are many, and can wait: those of a process share what they may repeat.
         self._shared = _SHARED.setdefault(self.url, Budget(time.monotonic, RETRIES_PER_SECOND, RETRIES_PER_CALL))
-        self._looking = RetryPolicy(self._shared, min(patience, LOOKING_SECONDS), self._observer.retried)
+        self._looking = RetryPolicy(self._shared, min(patience, LOOKING_SECONDS), self._failed)
         self._wire = Wire(self.url, self.token, self.project)
+
+    def _failed(self, failure: Retryable) -> None:
+        if failure.reason == "unreachable" and not self._told:
+            self._told = True  # once: who waits at a terminal wants to know
+            _log.warning("the fleet at %s cannot be reached; trying for %.0f s", self.url, self._patience)
+        self._observer.retried(failure)
 
     async def call(
         self,
@@ -105,13 +117,14 @@ class Calls:
     ) -> dict[str, Any]:
         chosen = toolset_of(tool) if toolset is None else toolset
         given = signed(tool, arguments, self.actor(agent))
+        named = (agent or self.agent) if chosen in TOLD_BY_HEADER else ""
         waits = given.get("waitMs")
         if isinstance(waits, int):
             seconds += waits / 1000
 
         async def attempt() -> dict[str, Any]:
             began = time.perf_counter()
-            answer = await self._wire.call(chosen, tool, given, seconds)
+            answer = await self._wire.call(chosen, tool, given, seconds, named)
             self._observer.answered(tool, time.perf_counter() - began)
             return answer
 
@@ -143,8 +156,8 @@ class Calls:
         return await self._repeated("the feed", attempt, self._retries)
 
 
-def base_url(url: str) -> str:
-    """The URL of a fleet without the path of an endpoint.
+def address(url: str) -> tuple[str, str]:
+    """The URL of a fleet without the path of an endpoint, and the project that this path names; empty: none.
 
     Raises:
         ValueError: it is no URL with http or https.
@@ -152,10 +165,9 @@ def base_url(url: str) -> str:
     parts = urlsplit(url if "//" in url else f"http://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{url!r} is not the URL of a fleet, such as {DEFAULT_URL}")
-    path = parts.path.rstrip("/")
-    for end in ("/mcp",):
-        path = path.removesuffix(end)
-    return f"{parts.scheme}://{parts.netloc}{path}"
+    found = _ENDPOINT.search(parts.path)
+    path = parts.path[: found.start()] if found is not None else parts.path.rstrip("/")
+    return f"{parts.scheme}://{parts.netloc}{path}", (found["project"] or "") if found is not None else ""
 
 
 def _own_name(identified: bool) -> str:

@@ -13,6 +13,7 @@ TOOLSETS: Mapping[str, tuple[str, ...]] = {
         "manage_items query_items create_work_tree complete_tree manage_notes query_notes manage_dependencies",
         "query_dependencies advance_item get_next_status get_context get_next_item get_blocked_items claim_item",
     ),
+    "worker": ("work_next work_note work_done work_failed work_ask",),
     "flows": ("workflow_create workflow_list workflow_get workflow_cancel workflow_step_ready",),
     "gateway": (
         "gateway.home gateway.search gateway.describe workflow.start workflow.get workflow.submit workflow.explain",
@@ -53,6 +54,10 @@ ACTING_PER_ELEMENT = {"advance_item": "transitions", "manage_notes": "notes"}
 """Tools whose list of elements names the actor, in each."""
 REQUESTED = ACTING | {"advance_item", "workflow.start", "workflow.submit"}
 """Tools with ``requestId``."""
+
+
+TOLD_BY_HEADER = frozenset(("worker",))
+"""Toolsets whose tools are told who acts by the header ``Fleet-Agent``."""
 
 
 def toolset_of(tool: str) -> str:

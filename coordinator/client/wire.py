@@ -63,13 +63,14 @@ class Wire:
         if token:
             lines.append(f"authorization: Bearer {token}")
         self._lines = "\r\n".join(lines)
-        self._heads: dict[str, bytes] = {}
+        self._heads: dict[tuple[str, str], bytes] = {}
 
-    async def call(self, toolset: str, tool: str, arguments: Any, seconds: float) -> dict[str, Any]:
+    async def call(self, toolset: str, tool: str, arguments: Any, seconds: float, agent: str = "") -> dict[str, Any]:
         """The structured answer of a tool.
 
         Args:
             toolset: as in the path; empty: those that the fleet serves at ``/mcp``.
+            agent: who acts, for tools that are told by a header; empty: no header.
             seconds: how long the attempt may take.
 
         Raises:
@@ -78,7 +79,7 @@ class Wire:
         """
         params = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%b,"arguments":%b}}'
         body = params % (_encode(tool), _encode(arguments))
-        head = self._heads.get(toolset) or self._head(toolset)
+        head = self._heads.get((toolset, agent)) or self._head(toolset, agent)
         response = await self._request(b"%b%d\r\n\r\n%b" % (head, len(body), body), seconds)
         if response.status != 200:
             raise _refusal(response)
@@ -116,14 +117,17 @@ class Wire:
     def _path(self, path: str) -> str:
         return f"/{self._prefix}/{path}" if self._prefix else f"/{path}"
 
-    def _head(self, toolset: str) -> bytes:
+    def _head(self, toolset: str, agent: str) -> bytes:
+        if not agent.isprintable() or not agent.isascii():
+            raise error_of("VALIDATION_ERROR", "agent: must be printable ASCII for this tool")
+        lines = f"{self._lines}\r\nfleet-agent: {agent}" if agent else self._lines
         endpoint = f"mcp/{toolset}" if toolset else "mcp"
         path = self._path(endpoint if self._project == "default" else f"p/{self._project}/{endpoint}")
         head = (
             f"POST {path} HTTP/1.1\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\n"
-            f"mcp-protocol-version: {REVISION}\r\n{self._lines}\r\ncontent-length: "
+            f"mcp-protocol-version: {REVISION}\r\n{lines}\r\ncontent-length: "
         )
-        return self._heads.setdefault(toolset, head.encode())
+        return self._heads.setdefault((toolset, agent), head.encode())
 
 
 def _message(response: Response) -> bytes:

@@ -164,6 +164,23 @@ def test_a_fleet_is_found_by_the_environment(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
+    ("url", "found", "project"),
+    [
+        ("localhost:1", "http://localhost:1", "default"),
+        ("http://[::1]:8/mcp/items,flows", "http://[::1]:8", "default"),
+        ("https://x/fleet/p/ours/mcp/", "https://x/fleet", "ours"),
+        ("https://x/mcpish/", "https://x/mcpish", "default"),
+    ],
+)
+def test_the_url_may_be_that_of_an_endpoint(
+    url: str, found: str, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FLEET_PROJECT", raising=False)
+    opened = Fleet(url)
+    assert (opened.url, opened.project) == (found, project)
+
+
+@pytest.mark.parametrize(
     ("given", "said"),
     [({"url": "ftp://x"}, "such as http"), ({"slots": 0}, "slots"), ({"token": "a\r\nb"}, "token")],
 )
@@ -182,6 +199,7 @@ async def test_calls_of_all_toolsets_reach_a_real_fleet(running: RunningFleet, f
     assert (await fleet.call("claim_item", {**claim, "waitMs": 50}))["claimResults"][0]["outcome"] == "no_match"
     assert "hint" not in await fleet.call("workflow_list")
     assert await fleet.call("gateway.home")
+    assert (await fleet.call("work_next"))["outcome"] == "item", "the one that this agent holds"
     assert await fleet.call("list_workflows", toolset="navigator")
     with pytest.raises(Invalid, match="sessions, navigator"):
         await fleet.call("list_workflows")

@@ -65,7 +65,7 @@ async def test_a_worker_that_is_cancelled_at_any_call_holds_nothing_and_loses_no
     calls = cut_at = 0
     current: list[asyncio.Task[None]] = []
 
-    async def counted(self: Wire, toolset: str, tool: str, arguments: Any, seconds: float) -> dict[str, Any]:
+    async def counted(*arguments: Any) -> dict[str, Any]:
         nonlocal calls
         calls += (ours := threading.current_thread() is threading.main_thread())
         cut = [task.cancel for task in current if ours and calls == cut_at]
@@ -74,7 +74,7 @@ async def test_a_worker_that_is_cancelled_at_any_call_holds_nothing_and_loses_no
                 cancel()
             elif moment == "during":
                 asyncio.get_running_loop().call_soon(cancel)
-        answer = await call(self, toolset, tool, arguments, seconds)
+        answer = await call(*arguments)
         if moment == "after":
             for cancel in cut:
                 cancel()
