@@ -71,6 +71,11 @@ class Options:
         """The same for when the runner has died, after which nobody renews the claim."""
         return 0.0, min(2.0, self.ttl / 20)
 
+    @property
+    def silence(self) -> float:
+        """How long the runner may be frozen before its commands are ended: its claims are not renewed meanwhile."""
+        return self.ttl * 0.6
+
 
 def unknown_place(command: tuple[str, ...]) -> str | None:
     """The first word in braces that looks like one of ours and is none."""

@@ -88,7 +88,7 @@ def _by_end(
         code = NOT_EXECUTABLE if ended.errno in (errno.EACCES, errno.ENOEXEC) else NOT_FOUND
         return Outcome("broken", f"the command cannot be started ({code}): {ended.failed}")
     if ended.unsupervised:
-        return Outcome("later", "its supervisor process was killed")
+        return Outcome("later", "its supervisor was killed, or this runner was frozen")
     if (trouble := _by_trouble(reading)) is not None:
         return trouble
     words = _line(reading.error or last_words)

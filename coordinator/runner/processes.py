@@ -38,7 +38,7 @@ class Ended:
     """Why it could not be started."""
     errno: int = 0
     unsupervised: bool = False
-    """Its supervisor was killed, so how it would have ended is not known."""
+    """Its supervisor was killed, or this process was frozen, so how it would have ended is not known."""
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     memory_bytes: int = 0
@@ -72,6 +72,7 @@ class Supervised:
     _closed: asyncio.Event = field(default_factory=asyncio.Event)
     _began: float = field(default_factory=time.monotonic)
     _patience: float = 0.0
+    _silence: float = 0.0
     _hung: asyncio.TimerHandle | None = None
 
     async def begin(self, brief: bytes, sink: Sink) -> None:
@@ -144,6 +145,11 @@ class Supervised:
             self._hung.cancel()
         self._hung = asyncio.get_running_loop().call_later(seconds, self._give_up)
 
+    def _beat(self) -> None:
+        if self._silence and self._control >= 0:
+            self._write(b"beat\n")
+            asyncio.get_running_loop().call_later(self._silence / 4, self._beat)
+
     def _give_up(self) -> None:
         if self.supervisor:
             with contextlib.suppress(ProcessLookupError):
@@ -168,6 +174,9 @@ class Supervised:
             self.supervisor = int(rest)
         elif kind == "started":
             self.pid = int(rest)
+            self._beat()
+        elif kind == "silent":
+            self._ended.unsupervised = True
         elif kind == "failed":
             number, _, self._ended.failed = rest.partition(" ")
             self._ended.errno, self._ended.code = int(number), 127
@@ -203,7 +212,7 @@ class Supervised:
         if self._done or self._ended.failed:
             self._gone.set()
             return
-        self._ended.unsupervised = not self.leader_ended.is_set()
+        self._ended.unsupervised = self._ended.unsupervised or not self.leader_ended.is_set()
         self._ended.seconds = self._ended.seconds or time.monotonic() - self._began
         self.leader_ended.set()
         task = loop.create_task(self._sweep(), name="sweep")
@@ -245,6 +254,7 @@ async def start(
     source: Path | None = None,
     grace: Grace = (10.0, 5.0),
     orphaned: Grace = (0.0, 2.0),
+    silence: float = 0.0,
 ) -> Supervised:
     """Starts a command. Whether that has succeeded is told by ``Supervised.wait``.
 
@@ -255,6 +265,7 @@ async def start(
         sink: is called with output as it comes, in pieces of any length, in this event loop.
         source: a file that becomes its standard input; None: it has none.
         orphaned: the grace if this process dies.
+        silence: everything is ended when this event loop has not run for so many seconds; 0: never.
 
     Raises:
         OSError: no process can be started.
@@ -267,9 +278,10 @@ async def start(
             "input": None if source is None else str(source),
             "grace": grace,
             "orphaned": orphaned,
+            "silence": silence,
         }
     )
-    run = Supervised(run_id, _patience=sum(grace))
+    run = Supervised(run_id, _patience=sum(grace), _silence=silence)
     await run.begin(len(brief).to_bytes(8, "big") + brief, sink)
     return run
 

@@ -245,6 +245,7 @@ class AttemptRun:
             source=source,
             grace=options.grace,
             orphaned=options.orphaned,
+            silence=options.silence,
         )
         self._run = run
         run.changed = lambda: self._say(f"cannot be killed: {' '.join(map(str, run.alive))}") if run.alive else None

@@ -8,10 +8,10 @@ died, which it sees at the end of its input. If it is killed itself, the kernel 
 finds the rest by FLEET_RUN in their environment.
 
 Input: the *brief* (its length in 8 bytes, then a dictionary as ``marshal`` has it), then a line for each of the words
-``stop`` (interrupt, terminate, kill), ``kill`` and ``cpu``. Output, a line each: ``supervisor PID``, its own;
-``started PID``; ``failed ERRNO TEXT``, it could not be started; ``ended CODE``, the command has, by that signal if
-the code is negative; ``cpu SECONDS``; ``alive PID...``, what outlives SIGKILL; ``gone CPU-SECONDS BYTES``, nothing is
-left, and the most memory that one process had.
+``stop`` (interrupt, terminate, kill), ``kill``, ``cpu`` and ``beat`` (I live). Output, a line each: ``supervisor
+PID``, its own; ``started PID``; ``failed ERRNO TEXT``, it could not be started; ``ended CODE``, the command has, by
+that signal if the code is negative; ``cpu SECONDS``; ``silent``, the runner was for too long; ``alive PID...``, what
+outlives SIGKILL; ``gone CPU-SECONDS BYTES``, nothing is left, and the most memory that one process had.
 """
 
 from __future__ import annotations
@@ -83,8 +83,9 @@ class Run:
     """The command, and what it has started.
 
     Args:
-        brief: ``command``, ``environment``, ``directory``, ``input`` (a file's path, or None), ``grace`` (the seconds
-            from SIGINT to SIGTERM, and from that to SIGKILL), ``orphaned`` (the same for when the runner has died).
+        brief: ``command``, ``environment``, ``directory``, ``input`` (a file's path, or None), ``grace`` (the
+            seconds from SIGINT to SIGTERM, and from that to SIGKILL), ``orphaned`` (the same for when the runner
+            has died), ``silence`` (the seconds that it may say nothing; 0: for ever).
         woken: can be read when a signal has come.
         output: become the output of the command.
     """
@@ -98,6 +99,7 @@ class Run:
         self._running = False
         self._steps: list[tuple[float, int]] = []
         """What is still to be sent, and when."""
+        self._heard = time.monotonic()
         self._killing = 0.0
         self._alarmed: list[int] = []
         self._cpu_seconds = 0.0
@@ -115,7 +117,7 @@ class Run:
             now = time.monotonic()
             while self._steps and self._steps[0][0] <= now:
                 self._send(self._steps.pop(0)[1])
-            wait = None if not self._steps else max(self._steps[0][0] - now, 0)
+            wait = self._patience(now) if not self._steps else max(self._steps[0][0] - now, 0)
             if self._killing:
                 self._kill_rest(now)
                 wait = _LOOK_SECONDS
@@ -126,6 +128,18 @@ class Run:
                 self._hear()
         _tell("gone", round(self._cpu_seconds, 3), self._memory)
         return 0
+
+    def _patience(self, now: float) -> float | None:
+        """How long the runner may be silent yet; None: for ever. A frozen one cannot renew its claim, either."""
+        if not self._brief["silence"] or not self._input:
+            return None
+        left: float = self._heard + self._brief["silence"] - now
+        if left > 0:
+            return left
+        self._input = []
+        _tell("silent")
+        self._end(self._brief["orphaned"])
+        return 0.0
 
     def _start(self) -> int:
         """Starts the command; 0: it could not be started, which is reported."""
@@ -187,6 +201,7 @@ class Run:
 
     def _hear(self) -> None:
         words = os.read(0, 4096).split(b"\n")
+        self._heard = time.monotonic()
         if words == [b""]:  # the runner is dead
             self._input = []
             self._end(self._brief["orphaned"])

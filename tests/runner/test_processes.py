@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -15,6 +16,7 @@ import pytest
 
 from coordinator.runner import processes
 from coordinator.runner.processes import Supervised
+from tests.support.fleets import ROOT
 from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
@@ -188,3 +190,35 @@ async def test_a_cancelled_wait_stops_nothing(start: Start) -> None:
     waiting.cancel()
     await asyncio.wait([waiting])
     assert _living(run.pid)
+
+
+FROZEN = """
+import asyncio, os, sys
+from pathlib import Path
+from coordinator.runner import processes
+
+async def main():
+    run = await processes.start(["sleep", "600"], run_id="f" * 32, environment={"PATH": os.environ["PATH"]},
+        directory=Path("."), sink=lambda *_: None, silence=0.5)
+    while not run.pid:
+        await asyncio.sleep(0.01)
+    print(run.pid, flush=True)
+    ended = await run.wait()
+    print(ended.unsupervised, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_frozen_runner_does_not_keep_its_command(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", FROZEN]
+    where = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=where)  # noqa: ASYNC220 (at once)
+    assert process.stdout
+    with process, process.stdout as said:
+        command = int(said.readline())
+        process.send_signal(signal.SIGSTOP)
+        await wait_until(lambda: not _living(command), what="the command is ended")
+        process.send_signal(signal.SIGCONT)
+        assert said.readline() == "True\n"
+        assert process.wait(30) == 0
