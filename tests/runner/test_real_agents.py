@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 from coordinator.client import Fleet
 from tests.authentication.support import Tokens
+from tests.client.backlog import add, chain, notes
 from tests.runner import real_agents
 from tests.runner.attempts import Bench
 from tests.runner.model import Model
@@ -172,3 +175,49 @@ async def test_an_agent_notes_and_asks_with_the_token_of_its_claim(
     assert "blocked after" in runner.stdout
     assert "workspace removed; branch" in runner.stdout
     assert f"work of {item_id}" in bench.place.everything()
+
+
+EXAMPLES = Path(__file__).parents[2] / "config" / "examples"
+
+
+async def test_the_example_of_a_claude_code_fleet(
+    running: RunningFleet, fleet: Fleet, named: str, bench: Bench, tmp_path: Path
+) -> None:
+    items = await add(fleet, "first", "second", description=WORK)
+    await chain(fleet, *items)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "claude").symlink_to(real_agents.program("claude"))
+    environment = {
+        **bench.place.environment,
+        "PATH": os.pathsep.join([str(tmp_path / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "FLEET_URL": running.state.base_url,
+        "FLEET_PROJECT": named,
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "VERIFY": "grep -q work work.txt",
+        "ALLOWED": "Bash",
+    }
+    words = [str(EXAMPLES / "claude-fleet.sh"), str(bench.place.path), "--max-items", "2", "--min-free", "0"]
+    process = await asyncio.create_subprocess_exec(*words, env=environment, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    assert out.count(b" done after ") == 2
+    assert {f"work of {item}" for item in items} <= bench.place.everything()
+    assert len(bench.place.branches()) == 2
+
+
+async def test_the_example_of_a_session_that_takes_items_by_itself(
+    running: RunningFleet, bench: Bench, fleet: Fleet, named: str
+) -> None:
+    config = json.loads((EXAMPLES / "claude.mcp.json").read_text())
+    config["mcpServers"]["fleet"]["url"] = config["mcpServers"]["fleet"]["url"].replace("/mcp/", f"/p/{named}/mcp/")
+    (item,) = await add(fleet, "first")
+    words = [real_agents.program("claude"), "-p", "--allowedTools", "mcp__fleet", "--mcp-config", json.dumps(config)]
+    environment = {**bench.place.environment, "FLEET_URL": running.state.base_url}
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *words, env=environment, cwd=bench.place.path, stdin=pipe, stdout=pipe
+    )
+    said = 'CALL: work_next {"waitMs": 0}\nCALL: work_done {"result": "by itself"}\nSAY: ended'
+    out, _ = await process.communicate(said.encode())
+    assert out.strip() == b"ended"
+    assert (await notes(fleet, item))["result"] == "by itself"
