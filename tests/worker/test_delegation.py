@@ -140,6 +140,14 @@ async def test_a_token_sees_no_other_project_and_nothing_beside_the_tools(guarde
     assert listed == [*reads, "work_next", "work_note", "work_ask"]
     assert "error" in await method("resources/read", uri=f"fleet://{guarded.tools.project}/items/{item}")
     assert (await method("resources/templates/list"))["result"]["resourceTemplates"] == []
+    assert (await method("prompts/list"))["result"]["prompts"] == []
+    for ref in (
+        {"type": "ref/prompt", "name": "work"},
+        {"type": "ref/resource", "uri": "fleet://{project}/items/{id}"},
+    ):
+        for name in ("item", "id", "project"):
+            answer = await method("completion/complete", ref=ref, argument={"name": name, "value": ""})
+            assert "error" in answer, answer
 
 
 async def test_who_may_not_delegate_gets_no_token_and_no_claim(guarded: Guarded, store: Store, project: str) -> None:

@@ -180,7 +180,7 @@ class Claims:
 
     def _delegates(self, call: Call, args: ClaimItem) -> bool:
         """Whether the call asks for a token for its claim. Raises ToolFailure if it may not."""
-        if not any(part.lower() == DELEGATED for part in args.include):
+        if not args.include or all(part.lower() != DELEGATED for part in args.include):
             return False
         if call.caller is None or self._services.delegate is None:
             said = "include: 'token' is for callers that a bearer token identifies, over HTTP; without, leave it out"
@@ -199,7 +199,7 @@ class Claims:
     async def _identified(self, args: ClaimItem) -> tuple[Claimant, IdempotencyKey, str]:
         """Who claims, under which request, and letters of what to add about claimed items. Raises as ``_trusted``."""
         claims = args.claims
-        parts = [part for part in args.include if part.lower() != DELEGATED]
+        parts = [part for part in args.include if part.lower() != DELEGATED] if args.include else args.include
         include = wanted_parts(parts) if parts else ""
         able = None if args.capabilities is None else capabilities(args.capabilities, "capabilities")
         who = claimant(await self._trusted(args), able)
