@@ -16,7 +16,7 @@ from pathlib import Path
 
 from coordinator.store import keys, lua_source
 from coordinator.store.errors import ScriptError
-from coordinator.store.lua_source import REQUEST, Header, Line, Source
+from coordinator.store.lua_source import COMMAND, REQUEST, Header, Line, Source
 
 _DIGEST = "@digest@"  # placeholder for the digest until it is known
 _REPLACEABLE = ("run", "change")  # modules of which a package may have its own instead of the store's
@@ -29,8 +29,8 @@ local function register(name,flags,callback)
 redis.register_function{{function_name='{prefix}'..name..'_{digest}',flags=flags,callback=callback}}
 end
 local function globals() return GLOBALS end
-local call,GLOBALS local function begin() GLOBALS=globals() call=redis.call end
-""".replace("GLOBALS", _GLOBALS)
+local COMMAND,GLOBALS local function begin() GLOBALS=globals() COMMAND=redis.call end
+""".replace("GLOBALS", _GLOBALS).replace("COMMAND", COMMAND)
 _SHARED = Path(__file__).parent / "lua" / "modules"
 
 

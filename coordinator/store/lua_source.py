@@ -33,6 +33,9 @@ _HEADER = re.compile(r"--\[\[\n(.*?\n)--\]\]\n", re.DOTALL)
 _FIELD = re.compile(r"^(\w+):(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _ARGUMENT = re.compile(r"(run\.)?[a-z][a-z0-9_]*(\.\.\.)?")
 _REQUIRE = re.compile(r"local (\w+)=require '(\w+)'")
+COMMAND = "C"
+"""A local of libraries for ``redis.call``: shorter, and one look-up less for each command."""
+_TAKEN = re.compile(rf"\b(?:local|for)\b[^=\n]*\b{COMMAND}\b|\bfunction\b[^(\n]*\([^)\n]*\b{COMMAND}\b")
 _NEEDLESS = re.compile(
     r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|--.*|, """
     r"""| [=~<>]?= | [<>+*/] |(?<!\d) \.\. | - (?!-)"""
@@ -81,8 +84,9 @@ def read(path: Path) -> Source:
     name = f"modules/{path.name}" if module else path.name
     header, begin = (Header(), 0) if module else _read_header(text, name)
     body = _NEEDLESS.sub(lambda found: "" if found[0].startswith("--") else found[0].strip(), text[begin:])
-    # Each command is a call of a local of the library (lua_library.py): shorter, and one look-up less.
-    body = body.replace("redis.call(", "call(")
+    if _TAKEN.search(body):
+        raise ScriptError(f"{name}: {COMMAND} is the name of redis.call in libraries, and nothing else can have it")
+    body = body.replace("redis.call(", f"{COMMAND}(")
     numbered = enumerate(map(str.strip, body.splitlines()), start=text.count("\n", 0, begin) + 1)
     lines = [Line(code, f"{name}:{number}") for number, code in numbered if code]
     used = [(match, line) for line in lines if (match := _REQUIRE.fullmatch(line.text))]
