@@ -109,7 +109,7 @@ def test_commands_can_be_pasted_into_a_shell(fleet: RunningFleet, tmp_path: Path
     )
     shown = f"{done.stdout[-2000:]}\n{done.stderr}"
     assert done.returncode == 0, shown
-    assert "'newRole': 'terminal'" in done.stdout, f"the first use in README completes no item:\n{shown}"
+    assert "'Done: Write notes'" in done.stdout, f"the first use in README completes no item:\n{shown}"
 
 
 STAYS = ("up", "serve", "worker", "run", "stdio", "top", "demo", "events")

@@ -33,7 +33,7 @@ Attempts = Annotated[int | None, Parameter(help="Failed attempts until quarantin
 Unblock = Annotated[
     Literal["queue", "work", "review", "terminal"] | None, Parameter(help="The role that the blocker must reach.")
 ]
-FIELDS = ("summary", "description", "complexity", "tags", "type", "requires", "parent", "max-attempts")
+FIELDS = ("description", "complexity", "tags", "type", "requires", "parent", "max-attempts")
 
 
 def add(
@@ -114,7 +114,6 @@ def edit(
         key = {"parent": "parentId", "max-attempts": "maxAttempts"}.get(name, name)
         if key in fields:
             raise CommandFailed(f"--clear {name}: a value is given, too", Exit.USAGE)
-        # A null summary changes nothing; a blank one would not, either: the tool clears neither.
         fields[key] = None
     if not fields:
         raise CommandFailed("nothing to change: give at least one field", Exit.USAGE)

@@ -67,10 +67,12 @@ async def restore(
     without = SchemaSource()
     writer, linker = RestoreStore(store, settings, without), DependencyStore(store, settings, without)
     done = Restored()
+    seen = 0
     for items in _batches(file, native.Item, _item, lambda one: len(one.spec.description)):
         done.items += await writer.items(project, items)
-        if done.items % _TOLD == 0:
-            say(f"{done.items} items")
+        seen += len(items)
+        if seen % _TOLD == 0:
+            say(f"{seen} items")
     for notes in _batches(file, native.Note, _note, lambda one: len(one.body)):
         done.notes += await writer.notes(project, notes)
     for edges in _batches(file, native.Dependency, _edge, lambda one: 0, _EDGES):

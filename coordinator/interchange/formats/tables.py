@@ -62,11 +62,6 @@ def unguarded(cell: str) -> str:
     return cell[1:] if len(cell) > 1 and cell[0] == "'" and cell[1] in _FORMULA else cell
 
 
-def guarded(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if cell[:1] in tuple(_FORMULA) else cell
-
-
 def is_date(text: str) -> bool:
     """Whether this is a date in ISO 8601, or as JavaScript prints it (``Tue Mar 04 2025 09:12:33 GMT+0000 (...)``)."""
     try:
