@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -123,8 +124,9 @@ class _Watcher(Observer):
 
 
 def say(line: str) -> None:
-    """Prints a line of progress."""
-    print(time.strftime("%H:%M:%S"), printable(line), flush=True)
+    """Prints a line of progress. If nobody reads them any more, the runner goes on without."""
+    with contextlib.suppress(OSError):
+        print(time.strftime("%H:%M:%S"), printable(line), flush=True)
 
 
 app = App(name="run", help_format="plaintext", **COMMANDS["run"].page)

@@ -25,6 +25,9 @@ from coordinator.runner.protocols import Attempt
 
 ROOM_BYTES = 256 << 20
 """Without so much free space, no attempt is begun."""
+KEPT_SECONDS = 14 * 86_400.0
+"""How long logs are kept."""
+PRUNE_SECONDS = 3_600.0
 _PREFIX = "fleet-run-"
 _PATIENCE = 10.0
 
@@ -69,6 +72,7 @@ def prepare(state: Path) -> None:
     try:
         for name in ("runs", "live"):
             (state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        prune(state)
         check_room(state)
         _recover(state / "live")
     except OSError as error:
@@ -123,6 +127,7 @@ def begin(state: Path, item_id: str, title: str, number: int, keys: Collection[s
     Raises:
         OSError, NoRoom: there is none to be had.
     """
+    prune(state)
     check_room(state)
     runs, run_id = state / "runs", uuid.uuid4().hex
     again = 1
@@ -144,6 +149,29 @@ def begin(state: Path, item_id: str, title: str, number: int, keys: Collection[s
     fcntl.flock(lock, fcntl.LOCK_EX)
     os.write(lock, json.dumps({"temporary": str(temporary), "directory": str(directory)}).encode())
     return Record(Attempt(item_id, title, number, label, run_id, directory), temporary, marker, lock)
+
+
+def prune(state: Path) -> None:
+    """Deletes the logs of attempts that ended long ago; looks at most once an hour."""
+    looked, now = state / "pruned", time.time()
+    with contextlib.suppress(OSError):
+        if looked.exists() and 0 <= now - looked.stat().st_mtime < PRUNE_SECONDS:
+            return
+        looked.touch()
+        with os.scandir(state / "runs") as entries:
+            old = [one.path for one in entries if now - one.stat(follow_symlinks=False).st_mtime > KEPT_SECONDS]
+        living = {_read_marker(marker).get("directory") for marker in (state / "live").iterdir()}
+        for path in old:
+            if path not in living:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _read_marker(marker: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(marker.read_text())
+        return found if isinstance(found, dict) else {}
+    except (OSError, ValueError):
+        return {}
 
 
 def _recover(live: Path) -> None:

@@ -304,3 +304,18 @@ def test_one_runner_of_a_host_acts_as_an_agent(tmp_path: Path) -> None:
             held.enter_context(records.alone(tmp_path, "fleet", "a"))
     with records.alone(tmp_path, "fleet", "a"):
         pass
+
+
+def test_old_logs_are_deleted_and_those_of_living_attempts_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "PRUNE_SECONDS", 0.0)
+    records.prepare(tmp_path)
+    made = [records.begin(tmp_path, f"{number}" * 32, "t", 1, set()) for number in (1, 2, 3)]
+    made[0].close()
+    made[1].close()
+    for one in (made[0], made[2]):
+        os.utime(one.attempt.directory, (0, 0))
+    records.prune(tmp_path)
+    assert [one.attempt.directory.exists() for one in made] == [False, True, True]
+    made[2].close()
