@@ -146,8 +146,8 @@ async def test_a_token_sees_no_other_project_and_nothing_beside_the_tools(guarde
         {"type": "ref/resource", "uri": "fleet://{project}/items/{id}"},
     ):
         for name in ("item", "id", "project"):
-            answer = await method("completion/complete", ref=ref, argument={"name": name, "value": ""})
-            assert "error" in answer, answer
+            completed = await method("completion/complete", ref=ref, argument={"name": name, "value": ""})
+            assert "error" in completed, completed
 
 
 async def test_who_may_not_delegate_gets_no_token_and_no_claim(guarded: Guarded, store: Store, project: str) -> None:
