@@ -14,7 +14,6 @@ from cyclopts import Parameter
 from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.items.arguments import AsJson, item
-from coordinator.cli.items.calls import full_id
 from coordinator.cli.items.completing import ids
 from coordinator.cli.terminal import counted, print_json, printable
 from coordinator.client import Fleet
@@ -22,7 +21,7 @@ from coordinator.interchange.formats import backlog, beads, github, jira, linear
 from coordinator.interchange.importing import Import, Report, counts
 from coordinator.interchange.mapping import Mapping_, apply_mapping, read_mapping
 from coordinator.interchange.model import ImportProblem, Source
-from coordinator.interchange.shaping import shape
+from coordinator.interchange.shaping import MAX_DEPTH, shape
 
 Format = Literal["beads", "github", "taskmaster", "backlog", "markdown", "linear", "jira", "fleet"]
 _MODULES: dict[str, Any] = {
@@ -83,12 +82,17 @@ def import_(
     try:
         found = _read(format, file, write_ids and not dry_run)
         apply_mapping(found, _MODULES[format].STATES, read_mapping(map) if map is not None else Mapping_(), unknown)
-        shape(found)
     except ImportProblem as problem:
         raise CommandFailed(f"{file}: {problem}" if map is None else str(problem), Exit.USAGE) from None
 
     async def act(fleet: Fleet) -> Report:
-        below = await full_id(fleet, item(parent)) if parent is not None else None
+        below, depth = None, -1
+        if parent is not None:
+            top = await fleet.call("query_items", {"operation": "get", "id": item(parent)})
+            if top["depth"] == MAX_DEPTH:
+                raise CommandFailed(f"--parent: nothing can be below an item at depth {MAX_DEPTH}", Exit.USAGE)
+            below, depth = top["id"], top["depth"]
+        shape(found, depth)
         work = Import(fleet, name, parent=below, close_missing=close_missing, dry_run=dry_run, say=_say)
         try:
             return await work.run(found.records)

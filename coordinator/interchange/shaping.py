@@ -18,8 +18,13 @@ _Say = Callable[[str, str], None]
 """Notes what was changed, and in which record."""
 
 
-def shape(source: Source) -> None:
-    """Makes all records such that items can be made of them, in an order in which parents come first."""
+def shape(source: Source, below: int = -1) -> None:
+    """Makes all records such that items can be made of them, in an order in which parents come first.
+
+    Args:
+        below: the depth of the item that they come below; -1: of none.
+    """
+    most = MAX_DEPTH - 1 - below
     remarks: dict[str, list[str]] = {}
 
     def say(what: str, key: str) -> None:
@@ -37,12 +42,12 @@ def shape(source: Source) -> None:
     _cut_cycles(records, say)
     depths = _depths(records)
     for key, depth in depths.items():
-        if depth > MAX_DEPTH:
+        if depth > most:
             one = records[key]
             one.extra["parent"] = one.parent
-            while one.parent is not None and depths[one.parent] >= MAX_DEPTH:
+            while one.parent is not None and depths[one.parent] >= most:
                 one.parent = records[one.parent].parent
-            say(f"are deeper than {MAX_DEPTH}: put below an ancestor", key)
+            say(f"are deeper than {most}: put below an ancestor, or at the top", key)
     order = sorted(records, key=lambda key: depths[key])
     source.records = [records[key] for key in order]
     for what, ids in remarks.items():

@@ -54,6 +54,23 @@ def test_a_list_of_tasks_there_and_back(run: Run, tmp_path: Path) -> None:
     assert run("import", "--format", "markdown", str(file))[1].startswith("0 items created")
 
 
+def test_everything_comes_below_an_item(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "TODO.md"
+    file.write_text("- [ ] a\n  - [ ] b\n    - [ ] c\n")
+    above: list[str] = []
+    for title in ("top", "middle", "low", "lowest"):
+        more = ("--parent", above[-1]) if above else ()
+        above.append(json.loads(run("items", "add", title, "--json", *more)[1])["id"])
+    code, out, err = run("import", "--format", "markdown", "--parent", above[1][:12], str(file))
+    assert (code, out) == (Exit.OK, "3 items created, 0 updated, 0 unchanged\n"), err
+    assert "are deeper than 1" in err
+    tree = [line.split()[3] for line in run("items", "tree", above[1])[1].splitlines()]
+    assert tree == ["middle", "low", "lowest", "a", "b", "c"]
+    code, _, err = run("import", "--format", "markdown", "--source", "other", "--parent", above[3], str(file))
+    assert code == Exit.USAGE
+    assert "--parent" in err
+
+
 def test_stdin_statuses_and_dry_runs(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     data = b'{"id": "a-1", "title": "x", "status": "odd", "assignee": "bob"}\n'
 
