@@ -16,7 +16,7 @@ from coordinator.store import Store
 from coordinator.toolsets.items.audit import audit
 from tests.interchange.direct import Direct, Killed, imported
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("several_projects")]
 
 
 def issue(number: int, **fields: Any) -> dict[str, Any]:

@@ -23,8 +23,9 @@ from coordinator.settings.attempts import Attempts
 from coordinator.store import Store
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, actor
+from tests.items.parked import Fronts
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("several_projects")]
 
 SETTINGS = Settings(
     request_deadline_ms=120_000,
@@ -191,6 +192,22 @@ async def test_an_interrupted_restoration_is_continued(store: Store, project: st
         assert not ended or again == Restored()
         steps += 1
     assert steps > 5
+
+
+async def test_an_agent_that_waits_gets_an_item_when_all_is_there(store: Store, redis_url: str, project: str) -> None:
+    """Not before: the first item that it could have waits for another one."""
+    tools = Client(store, project, SETTINGS)
+    first, second = await tools.add("first", priority="high"), await tools.add("second")
+    await tools.link(second, first)
+    data = await written(store, project)
+    fronts = Fronts(redis_url, f"{project}-2")
+    try:
+        front = await fronts.make(settings=SETTINGS)
+        waiting = await front.park("agent")
+        await restored(store, front.project, data)
+        assert await waiting.item() == second
+    finally:
+        await fronts.close()
 
 
 async def test_only_an_empty_project_is_restored_into(store: Store, project: str) -> None:
