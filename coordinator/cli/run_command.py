@@ -82,7 +82,8 @@ async def _run(at: Connection, options: Options, workspaces: Workspaces) -> int:
     async with _fleet(at, options.slots) as fleet:
         runner = Runner(fleet, options, workspaces, say)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(number, runner.stop)
+            if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
+                loop.add_signal_handler(number, runner.stop)
         agent = fleet.agent if options.slots == 1 else f"{fleet.agent} with {options.slots} slots"
         say(f"works as {agent} for {fleet.url}, project {fleet.project}: {' '.join(options.command)}")
         if options.yolo:
