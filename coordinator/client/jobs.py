@@ -40,8 +40,8 @@ class Slot:
         self.agent = agent
         self.finished: tuple[str, int] | None = None
         """A finished item and its fence, which the agent's next claim releases."""
-        self.unseen: dict[str, Any] | None = None
-        """Arguments of a claim whose answer was not seen."""
+        self.unseen: tuple[dict[str, Any], float] | None = None
+        """Arguments of a claim whose answer was not seen, and when it was sent."""
 
 
 class Slots:
@@ -199,7 +199,10 @@ class Jobs:
         if self._capabilities is not None:
             arguments["capabilities"] = [*self._capabilities]
         sent = now()
-        slot.unseen = arguments
+        if slot.unseen is not None:
+            # That call may have got an item: the same request brings the recorded answer.
+            arguments, sent = _at_once(slot.unseen[0]), slot.unseen[1]
+        slot.unseen = arguments, sent
         # Without a wait the call is much cheaper, and while there is work it gets some.
         answer = await self._fleet.look(arguments, slot.agent)
         self._away = 0
@@ -207,10 +210,11 @@ class Jobs:
         result = answer["claimResults"][0]
         if result["outcome"] == "no_match" and self._wait and not self._over.is_set():
             arguments = {**arguments, "requestId": str(uuid4()), "waitMs": WAIT_MS}
+            arguments.pop("releases", None)
             if slot.finished is not None:
                 arguments["releases"] = [{"itemId": slot.finished[0], "fenceToken": slot.finished[1]}]
             sent = now()
-            slot.unseen = arguments
+            slot.unseen = arguments, sent
             waited = await self._before_end(self._fleet.look(arguments, slot.agent))
             if waited is None:
                 return None, sent
@@ -231,14 +235,13 @@ class Jobs:
         if slot.unseen is None:
             self._slots.give(slot)
         else:
-            self._fleet.background(self._settle(slot, slot.unseen))
+            self._fleet.background(self._settle(slot, slot.unseen[0]))
 
     async def _settle(self, slot: Slot, unseen: dict[str, Any]) -> None:
         # The same request id brings the recorded answer, without waiting, or takes the call's place away.
-        arguments = {name: value for name, value in unseen.items() if name != "waitMs"}
         try:
             async with asyncio.timeout(RELEASE_SECONDS):
-                answer = await self._fleet.call("claim_item", arguments, agent=slot.agent)
+                answer = await self._fleet.call("claim_item", _at_once(unseen), agent=slot.agent)
                 result = answer["claimResults"][0]
                 if result["outcome"] == "success":
                     released = {"itemId": result["itemId"], "fenceToken": result["fenceToken"], "reason": "handed_back"}
@@ -296,6 +299,11 @@ class Jobs:
             over.cancel()
             if not task.done():
                 task.cancel()
+
+
+def _at_once(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The same claim without a wait, which is no part of what a request id is bound to."""
+    return {name: value for name, value in arguments.items() if name != "waitMs"}
 
 
 def _tell(loop: asyncio.AbstractEventLoop, what: Callable[[str], None], why: str) -> None:

@@ -24,6 +24,7 @@ _ITEMS, _EDGES, _NOTES, _TRANSITIONS = 500, 150, 200, 100
 """Most in one call otherwise."""
 _READS_AT_A_TIME = 8
 _PAGE = 200
+_BY_AGE = {"sortBy": "createdAt", "sortOrder": "asc"}
 
 
 class Tree:
@@ -117,13 +118,14 @@ class Tree:
             return True
 
     async def _children(self, parent: str) -> AsyncIterator[dict[str, Any]]:
-        offset: int | None = 0
-        while offset is not None:
-            page = {"operation": "search", "parentId": parent, "limit": _PAGE, "offset": offset}
+        offset, total = 0, 1
+        while offset < total:
+            # The oldest first: what is created meanwhile comes at the end.
+            page = {"operation": "search", "parentId": parent, "limit": _PAGE, "offset": offset, **_BY_AGE}
             answer = await self._fleet.call("query_items", page)
             for item in answer["items"]:
                 yield item
-            offset = answer.get("nextOffset")
+            offset, total = offset + answer["returned"], answer["total"] if answer["returned"] else 0
 
 
 async def planted(fleet: Fleet, given: Mapping[str, Any] | str | Path, parent: str | None) -> Tree:

@@ -201,6 +201,13 @@ async def test_a_deep_or_large_plan_is_made_in_stages(fleet: Fleet) -> None:
     assert (await seen(fleet, above))["role"] == "terminal"
 
 
+async def test_all_items_of_a_large_tree_are_listed(fleet: Fleet) -> None:
+    (root,) = await add(fleet, "root")
+    items = await add(fleet, *(str(n) for n in range(205)), parentId=root)
+    below = await add(fleet, "below", parentId=items[3])
+    assert [item["id"] async for item in fleet.tree(root).items()] == [*items, *below]
+
+
 async def test_a_plan_that_the_fleet_refuses_leaves_nothing(fleet: Fleet) -> None:
     wrong = {"title": "x", "children": [{"title": "a", "children": [{"title": "b", "tags": "A B"}]}]}
     with pytest.raises(Invalid, match=r"plan\.children\[0\]\.children\[0\]: tags"):

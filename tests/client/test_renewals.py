@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.client import Fleet, Job
+from coordinator.client import Fleet, Job, calls
 from coordinator.client.renewals import ENDS_BY, Claim, now
 from tests.client.scripted import Scripted, Step, answer, part, refusal, silence
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 ITEM = {"id": "00000000-0000-4000-8000-000000000001", "title": "one", "role": "queue"}
@@ -94,3 +95,18 @@ def test_the_work_has_its_grace_and_no_more_than_a_third_of_the_time() -> None:
     assert claim(15, 20).deadline == 110
     assert all(100 + 27 <= claim(90, 5).due <= 100 + 30 for _ in range(100))
     assert now() <= now()
+
+
+async def test_a_claim_whose_answer_was_lost_is_repeated_under_its_id(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "LOOKING_SECONDS", 0.05)
+    scripted.steps = [part()]
+    async with Fleet(scripted.url, agent="me") as fleet:
+        coming = asyncio.ensure_future(anext(fleet.jobs(ttl=900)))
+        began = time.monotonic()
+        await wait_until(lambda: len(scripted.calls) > 3 and time.monotonic() - began > 1.1, what="calls after a pause")
+        scripted.steps = [CLAIMED, MOVED, renewed()]
+        async with await coming as job:
+            assert job.title == "one"
+    assert len({one["arguments"]["requestId"] for one in scripted.calls if "include" in one["arguments"]}) == 1
