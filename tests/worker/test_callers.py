@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from coordinator.settings import Settings
@@ -20,6 +22,7 @@ from tests.authentication.support import Authenticators, Tokens
 from tests.feed.rig import Front, serving
 from tests.items.client import LONG_MS
 from tests.support.contracts import toolsets
+from tests.support.fleets import ROOT, environment
 from tests.transport.guarded import RESOURCE
 from tests.worker.client import Tools
 
@@ -171,3 +174,22 @@ async def test_the_list_is_short(front: Front, project: str) -> None:
     async with client(front, project, fleet_agent="a") as agent:
         listed = await agent.list_tools()
         assert len(listed.model_dump_json(by_alias=True, exclude_none=True)) <= 12_000
+
+
+@pytest.mark.parametrize(("flags", "name"), [(["--agent", "me"], "me"), ([], "other")])
+async def test_a_session_on_stdio_has_a_name(
+    store: Store, redis_url: str, project: str, flags: list[str], name: str
+) -> None:
+    tools = Tools(store, project)
+    item = await tools.add()
+    command = ["-m", "coordinator", "stdio", "--toolset", "worker", "--project", project, *flags]
+    process = StdioServerParameters(
+        command=sys.executable,
+        args=command,
+        env=environment(FLEET_REDIS_URL=redis_url, FLEET_AGENT="other"),
+        cwd=str(ROOT),
+    )
+    async with Client(stdio_client(process), read_timeout_seconds=60) as agent:
+        assert (await said(agent, "work_next"))["item"]["id"] == item
+        assert await tools.holder(item) == name
+        assert (await said(agent, "work_done"))["role"] == "terminal"
