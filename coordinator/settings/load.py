@@ -44,6 +44,8 @@ INTERNAL_ENVIRONMENT: dict[str, str] = {
     # What `fleet run` tells the command that works on an item, and so every `fleet` command that this one starts.
     ITEM_VARIABLE: "the item; `fleet items` takes it where an id is written as a dot",
     "FLEET_WORKSPACE": "directory of the work",
+    "FLEET_REPOSITORY": "repository that the directory of the work is a worktree of; for hooks",
+    "FLEET_BRANCH": "branch of that worktree; for hooks",
     "FLEET_RESULT_FILE": "where the command writes the result",
     "FLEET_MCP_CONFIG": "path of the MCP configuration with the server entry of this claim",
     "FLEET_RUN": "id of the attempt, by which its processes are found",
