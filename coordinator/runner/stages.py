@@ -20,7 +20,7 @@ from coordinator.runner.environment import environment_of
 from coordinator.runner.logs import AttemptLog
 from coordinator.runner.masking import Masker, secrets_of
 from coordinator.runner.options import Options, filled
-from coordinator.runner.outcomes import Kind, Outcome, Stop, judge
+from coordinator.runner.outcomes import STOPPING, Kind, Outcome, Stop, judge
 from coordinator.runner.processes import Ended, Supervised
 from coordinator.runner.prompt import prompt_of
 from coordinator.runner.protocols import Job, Reading, Usage, Workspace, WorkspaceFailed, Workspaces
@@ -83,6 +83,9 @@ class AttemptRun:
         self._run: Supervised | None = None
         self._reader = options.preset.reader()
         self._workspace: Workspace | None = None
+        self._opening: asyncio.Task[Workspace] | None = None
+        self._committing: asyncio.Task[str | None] | None = None
+        """Steps that run commands of the operator and of the repository, which may take long."""
         self._began = time.time()
         self._ended = Ended(0)
         self._result: Result | None = None
@@ -122,12 +125,17 @@ class AttemptRun:
     def stop(self, why: Stop) -> None:
         """Ends the command early; what comes of the attempt follows from why."""
         self._stop = self._stop or why
+        if self._opening is not None:
+            self._opening.cancel()
         if self._run is not None:
             self._run.stop()
 
     def kill(self) -> None:
         """Ends the command at once."""
         self._stop = self._stop or "drain"
+        for task in (self._opening, self._committing):
+            if task is not None:
+                task.cancel()
         if self._run is not None:
             self._run.kill()
 
@@ -170,9 +178,14 @@ class AttemptRun:
     async def _stages(self) -> tuple[Outcome, Result | None]:
         options, attempt = self._options, self._attempt
         try:
-            self._workspace = workspace = await self._workspaces.open(attempt)
+            self._opening = asyncio.create_task(self._workspaces.open(attempt))
+            self._workspace = workspace = await self._opening
         except WorkspaceFailed as error:
             return _of_workspace(error, "no workspace"), None
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            return Outcome("later", STOPPING), None
         self._places["workspace"] = str(workspace.path)
         self._attempt = attempt = replace(
             attempt, environment={**attempt.environment, "FLEET_WORKSPACE": str(workspace.path)}
@@ -184,7 +197,12 @@ class AttemptRun:
         if outcome.kind != "lost":
             # Whatever came of it: uncommitted work is what gets lost.
             try:
-                self._commit = await workspace.commit()
+                self._committing = asyncio.create_task(workspace.commit())
+                self._commit = await self._committing
+            except asyncio.CancelledError:
+                if _is_cancelled():
+                    raise
+                outcome = Outcome("later", STOPPING)
             except WorkspaceFailed as error:
                 if outcome.kind == "done":
                     outcome = _of_workspace(error, "the work could not be committed")
@@ -366,6 +384,12 @@ def write_private(path: Path, text: str) -> None:
 def asdict_of(struct: Any) -> dict[str, Any]:
     """The fields of a struct by name."""
     return {name: getattr(struct, name) for name in struct.__struct_fields__}
+
+
+def _is_cancelled() -> bool:
+    """Whether this task is cancelled itself, and not only one that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _of_workspace(error: WorkspaceFailed, what: str) -> Outcome:

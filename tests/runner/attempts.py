@@ -13,6 +13,7 @@ from coordinator.runner import records, strays
 from coordinator.runner.options import Options
 from coordinator.runner.presets import PRESETS
 from coordinator.runner.stages import Access, AttemptRun, Report
+from coordinator.runner.workspaces.hooks import NONE
 from tests.runner.repositories import Place
 from tests.support.wait import wait_until
 
@@ -43,11 +44,12 @@ class Bench:
         job = Job({"id": str(uuid.uuid4()), "title": "Write it", "description": text})
         self.item_id = str(job.item["id"])
         options: dict[str, Any] = {"environment": {**os.environ, **self.place.environment}, "ttl": 2} | more
+        spaces = self.place.worktrees(hooks=options.pop("hooks", NONE))
         record = records.begin(self.place.state, self.item_id, "Write it", job.attempt, set())
         self.run_ids.append(record.attempt.run_id)
         made = Options(command=tuple(command), state=self.place.state, preset=PRESETS[preset], **options)
         access = Access("http://fleet:1", "p", "team/a", (), None)
-        return AttemptRun(job, record, made, access, self.place.worktrees(), self.said.append), record
+        return AttemptRun(job, record, made, access, spaces, self.said.append), record
 
     async def run(self, command: Sequence[str], preset: str = "claude", text: str = "", **more: Any) -> Report:
         run, record = self.begin(command, preset, text, **more)

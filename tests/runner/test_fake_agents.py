@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from coordinator.runner import watch
+from coordinator.runner.workspaces import Hooks
 from tests.runner.attempts import Bench
+from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
 AGENTS = Path(__file__).parent / "agents"
@@ -119,5 +121,33 @@ async def test_a_lost_claim_keeps_the_work_where_it_is(bench: Bench) -> None:
     became = await run.close(False)
     record.close()
     assert "1 file is not committed: work.txt" in became
+    assert bench.has_work()
+    assert not bench.running()
+
+
+async def test_a_stop_ends_a_set_up_that_runs(bench: Bench, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    run, record = bench.begin(agent("works"), "claude", hooks=Hooks(setup=f"touch {begun}; exec tail -f /dev/null"))
+    task = asyncio.create_task(run.run())
+    await wait_until(begun.exists)
+    run.stop("drain")
+    assert (await task).outcome.kind == "later"
+    assert await run.close(False) == ""
+    record.close()
+    assert bench.place.branches() == []
+    assert not bench.running()
+
+
+async def test_a_kill_ends_a_commit_that_hangs_and_its_work_is_kept(bench: Bench, tmp_path: Path) -> None:
+    begun, hook = tmp_path / "begun", bench.place.path / ".git" / "hooks" / "pre-commit"
+    hook.write_text(f"#!/bin/sh\ntouch {begun}\nexec tail -f /dev/null\n")
+    hook.chmod(0o755)
+    run, record = bench.begin(agent("works"), "claude")
+    task = asyncio.create_task(run.run())
+    await wait_until(begun.exists)
+    run.kill()
+    assert (await task).outcome.kind == "later"
+    assert "1 file is not committed: work.txt" in await run.close(False)
+    record.close()
     assert bench.has_work()
     assert not bench.running()
