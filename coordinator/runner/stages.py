@@ -172,6 +172,9 @@ class AttemptRun:
 
     async def close(self, done: bool) -> str:
         """Ends the workspace, after the item was told of the outcome; returns what became of it."""
+        # Its token ends with the claim, but there is no need to keep it.
+        with contextlib.suppress(OSError):
+            os.unlink(self._places["mcp_config"])
         workspace, self._workspace = self._workspace, None
         return "" if workspace is None else await workspace.close(done=done)
 

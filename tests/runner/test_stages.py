@@ -271,6 +271,7 @@ async def test_the_token_of_a_claim_is_in_a_private_file_only(bench: Bench) -> N
     assert "a-token" not in (work / "env").read_text() + (work / "line").read_text()
     assert "Bearer a-token-for-this-claim" in (work / "config").read_text()
     assert (work / "mode").read_text() == "600\n"
+    assert not list(bench.state.rglob("mcp.json"))
 
 
 # --- records
