@@ -157,9 +157,9 @@ class SyncTree(_Thread):
         """As ``Tree.events``."""
         return self._each(self.tree.events(kinds, after))
 
-    def cancel(self, reason: str = "") -> None:
+    def cancel(self) -> None:
         """As ``Tree.cancel``."""
-        self._do(self.tree.cancel, reason)
+        self._do(self.tree.cancel)
 
 
 class SyncRun(_Thread):

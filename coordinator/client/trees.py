@@ -105,7 +105,7 @@ class Tree:
             if over and not answer["hasMore"]:
                 return
 
-    async def cancel(self, reason: str = "") -> None:
+    async def cancel(self) -> None:
         """Cancels all items that are open and that no agent holds, also the root."""
         more = {"rootId": self.id, "trigger": "cancel", "includeRoot": True}
         await self._fleet.call("complete_tree", more)

@@ -220,7 +220,7 @@ async def test_a_plan_that_the_fleet_refuses_leaves_nothing(fleet: Fleet) -> Non
 
 async def test_a_tree_can_be_cancelled_and_must_exist(fleet: Fleet) -> None:
     tree = await fleet.plan(RELEASE)
-    await tree.cancel("not now")
+    await tree.cancel()
     assert (await tree.finished())["terminal"] == 3
     with pytest.raises(NotFound):
         await fleet.tree("dead0000").finished()
