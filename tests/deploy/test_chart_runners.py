@@ -55,7 +55,7 @@ def test_each_runner_is_a_deployment(charts: dict[str, Rendered]) -> None:
         assert spec["securityContext"]["runAsNonRoot"]
         selected = deployment["spec"]["selector"]["matchLabels"]
         assert chart.selected(selected) == {f"fleet-run-{name}"}
-        drain = options_of(("x",), given(Items(), Limits()))
+        drain = options_of(("true",), given(Items(), Limits()))
         assert spec["terminationGracePeriodSeconds"] > drain.drain + sum(drain.grace)
         mounts = {one["name"] for one in container["volumeMounts"]}
         assert mounts == {one["name"] for one in spec["volumes"]}

@@ -151,7 +151,7 @@ def test_the_unit_of_runners_takes_an_entry_of_the_settings(tmp_path: Path) -> N
     service = parsed["Service"]
     line = service["ExecStart"].replace("%S", str(tmp_path)).replace("%i", "docs")
     config = tmp_path / "fleet.yaml"
-    config.write_text("runners: {docs: {command: [agent], workspace: /nowhere, url: 'http://127.0.0.1:9'}}")
+    config.write_text("runners: {docs: {command: ['true'], workspace: /nowhere, url: 'http://127.0.0.1:9'}}")
     program, *command = shlex.split(line.replace("/etc/fleet/fleet.yaml", str(config)))
     assert program == "/opt/fleet/bin/fleet"
     done = fleet_command(*command)
