@@ -33,6 +33,7 @@ local schemas = require 'schemas'
 local selection = require 'selection'
 local serve = require 'serve'
 local triggers = require 'triggers'
+local waiters = require 'waiters'
 local work = require 'work'
 
 local SCAN_MAX = 200 -- candidates checked
@@ -49,7 +50,7 @@ local function find(run, selector, agent)
   return found
 end
 
--- The claim that a worker has, and its item; nil if it has none, or is not asked.
+-- The claim that a worker has, and its item; nil if it has none, or is not asked. A call of it that waits gets it, too.
 local function kept(run, agent, worker)
   local item = worker and work.held(run, agent)
   if not item or worker[6] > 0 and worker[6] ~= item.fence then return nil end
@@ -57,6 +58,11 @@ local function kept(run, agent, worker)
     redis.call('DEL', run.keys.request .. worker[5] .. item.id)
   else
     work.renew(run, item, worker[4])
+  end
+  local waiter = not run.nobody_waits and waiters.load(run, worker[1])
+  if waiter then -- else it would get another item, for which it would let go of this one
+    local claim = {'success', item.id, item.expires, item.first_claimed_at, item.fence}
+    waiters.answer(run, worker[1], waiter, waiter.processes, cmsgpack.pack({run.now, {claim}, {}, ''}))
   end
   return {'held', item.id, item.expires, item.first_claimed_at, item.fence, item.role, false}, item
 end

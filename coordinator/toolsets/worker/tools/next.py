@@ -118,6 +118,8 @@ class Next:
         now = _claim_of(taken)
         if now.outcome == "held" and now.item == claim.item:
             return claim, taken
+        # Another session of the agent has ended that work already: what woke this one may be older than its wait.
+        await self._store.end_wait(call.project, waiting_key(asked.agent.id), self._rooms.parking.process, keep=False)
         return now, taken
 
     async def _begin(self, call: Call, asked: _Asked, renew_ms: int, process: str = "") -> Taken:

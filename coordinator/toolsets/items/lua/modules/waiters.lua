@@ -105,7 +105,9 @@ end
 function waiters.park(run, request, agent, queue, packed_selector, wait, process, waiter, fields)
   local until_ms = math.max(run.now + wait, waiter and waiter.ends or 0) -- the latest deadline of its calls
   local ends, places = until_ms + GRACE, places_of(cmsgpack.unpack(packed_selector))
-  local id, new = request.id, not waiter or waiter.queue ~= queue
+  local id = request.id
+  -- It may have left since it was loaded: its time was over.
+  local new = not waiter or waiter.queue ~= queue or not redis.call('ZSCORE', run.keys.queue .. queue, id)
   run.nobody_waits = false
   if new and waiter then queues.remove(run, {id}, waiter.queue, waiter.places) end
   if new then
