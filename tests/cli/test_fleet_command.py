@@ -52,7 +52,10 @@ def test_version() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nonsense"], "unknown command 'nonsense'; known: agents, audit, completion, config, definitions, demo, "),
+        (
+            ["nonsense"],
+            "unknown command 'nonsense'; known: agents, agents-md, audit, completion, config, definitions, ",
+        ),
         (["work"], "unknown command 'work'; did you mean 'worker'?"),
         (["config", "shw"], "unknown command 'shw'; did you mean 'show'?"),
         (["config", "show", "--prot", "1"], "Unknown option: --prot"),

@@ -138,6 +138,10 @@ def test_examples_of_help_pages_work(
     monkeypatch.setenv("FLEET_ITEM_ID", "")
     for name, text in SOURCES.items():
         Path(name).write_text(text)
+    if words == "run gc":
+        subprocess.run(["git", "init", "--quiet"], check=True)
+        named = ("-c", "user.name=t", "-c", "user.email=t@t")
+        subprocess.run(["git", *named, "commit", "--quiet", "--allow-empty", "--message", "begin"], check=True)
     for line in PREPARED.get(words, ()):
         assert fleet_main(shlex.split(line)[1:]) == Exit.OK, capfd.readouterr().err
     for line in COMMANDS[words].examples:

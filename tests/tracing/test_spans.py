@@ -72,7 +72,7 @@ async def test_each_outcome_of_a_call_ends_its_span(exported: InMemorySpanExport
     rig = Rig()
     tools = {tool.name: tool for tool in rig.toolset().tools}
     calls = Calls(10_000, Hooks())
-    call = Call("default", "r" * 1000, None, PARENT)
+    call = Call("default", "r" * 1000, None, trace=PARENT)
     await calls.run(tools["add"], call, Add(left=1), "fast")
     await calls.run(tools["fail"], call, Fail(code="conflict"), "fast")
     await calls.run(tools["broken"], call, Nothing(), "sdk")
@@ -110,7 +110,7 @@ def of(span: ReadableSpan) -> tuple[str, str]:
 
 async def test_logs_of_a_call_name_its_span(exported: InMemorySpanExporter, logged: Logged) -> None:
     tools = {tool.name: tool for tool in Rig().toolset().tools}
-    calls, call = Calls(10_000, Hooks()), Call("default", "r", None, PARENT)
+    calls, call = Calls(10_000, Hooks()), Call("default", "r", None, trace=PARENT)
     over, later = asyncio.Event(), []
 
     async def outlives() -> None:
