@@ -49,8 +49,8 @@ agents: install-agents ## Test with the real claude and codex, from npm (700 MB)
 install-agents: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.runner.real_agents
 
-chaos: $(VENV)/.installed-dev ## Ten runners finish a graph while everything is killed; minutes.
-	@exec $(BIN)/pytest -m chaos tests/runner $(ARGS)
+chaos: $(VENV)/.installed-dev ## Kill everything, at every step: tests that take minutes.
+	@exec $(BIN)/pytest -m chaos tests $(ARGS)
 
 bench: $(VENV)/.installed-dev ## Measure speed; prints ratios from one run on this machine.
 	@exec $(BIN)/python -m benchmarks $(ARGS)

@@ -235,6 +235,7 @@ def happened(ledger: Counter[str]) -> dict[str, int]:
     return {"claim": ledger["success"], "release": ledger["release"], "transition": ledger["transition"]}
 
 
+@pytest.mark.chaos
 def test_counters_equal_the_history_after_ten_thousand_calls_with_kills(world: World) -> None:
     begin = world.seen()
 

@@ -20,7 +20,7 @@ from tests.support.sentinels import PASSWORD, Watched
 from tests.support.wait import wait_until_sync
 from tests.webhooks.receiver import SECRET, Receiver
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.chaos]
 
 STREAM = keys.events.key("default")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -292,13 +290,6 @@ def test_a_folder_without_a_library_is_found(tmp_path: Path) -> None:
     for folder in (known / "modules", stray):
         folder.mkdir(parents=True)
     assert lua_lint.strays(tmp_path, [Folder(known, [])]) == [stray]
-
-
-def test_the_product_has_no_such_problems() -> None:
-    """In a separate process, because it imports everything that has Lua."""
-    command = [sys.executable, "-m", "tests.lint.lua_lint"]
-    done = subprocess.run(command, cwd=lua_lint.ROOT, capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_lines_are_those_of_the_file(tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ def runners(tmp_path: Path) -> Iterator[Runners]:
         yield runners
 
 
+@pytest.mark.chaos
 def test_killed_at_every_command(runners: Runners, tmp_path: Path) -> None:
     place = runners.place
     assert runners.run(str(uuid.uuid4()), "1") == 0
