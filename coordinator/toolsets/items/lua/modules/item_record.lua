@@ -45,7 +45,7 @@ function item_record.unpack(item, record)
   item.holder = string.sub(record, holder_at)
 end
 
--- Single parts, from a record or nil.
+-- Single parts of a record; the score and the claim also of nil, for no item.
 
 function item_record.score(record)
   return record and struct.unpack(SCORE_FORMAT, record)
