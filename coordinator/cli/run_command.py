@@ -24,6 +24,7 @@ from coordinator.client import Denied, Fleet, FleetError, Invalid, NotFound, Obs
 from coordinator.client.retries import Retryable
 from coordinator.runner import strays
 from coordinator.runner.loop import Runner
+from coordinator.runner.masking import Masker, secrets_of
 from coordinator.runner.options import Options
 from coordinator.runner.protocols import WorkspaceFailed, Workspaces
 from coordinator.runner.records import NoRoom
@@ -85,7 +86,8 @@ async def _run(at: Connection, options: Options, workspaces: Workspaces) -> int:
             if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
                 loop.add_signal_handler(number, runner.stop)
         agent = fleet.agent if options.slots == 1 else f"{fleet.agent} with {options.slots} slots"
-        say(f"works as {agent} for {fleet.url}, project {fleet.project}: {' '.join(options.command)}")
+        command = Masker(secrets_of(options.environment)).text(" ".join(options.command))
+        say(f"works as {agent} for {fleet.url}, project {fleet.project}: {command}")
         if options.yolo:
             say(f"--yolo: the agent may do everything without asking ({' '.join(options.preset.yolo)})")
         try:

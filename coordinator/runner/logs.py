@@ -9,8 +9,7 @@ from collections import deque
 from pathlib import Path
 
 from coordinator.runner.masking import Masker
-from coordinator.runner.processes import Stream
-from coordinator.runner.protocols import Reader
+from coordinator.runner.protocols import Reader, Stream
 
 LONGEST_LINE = 10_000_000
 MOST_BYTES = 64 << 20

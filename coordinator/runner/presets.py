@@ -15,6 +15,7 @@ import msgspec
 from coordinator.runner.outcomes import EXIT_CODES, Kind
 from coordinator.runner.protocols import Reader
 from coordinator.runner.readers import ClaudeReader, CodexReader, GeminiReader, OpencodeReader, PlainReader
+from coordinator.runner.records import write_private
 
 Words = tuple[str, ...]
 Added = tuple[Words, Words]
@@ -66,8 +67,7 @@ def _toml(text: str) -> str:
 
 
 def _write(file: Path, value: object) -> None:
-    file.touch(mode=0o600)
-    file.write_bytes(msgspec.json.encode(value))
+    write_private(file, msgspec.json.encode(value).decode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,8 @@ class Preset:
     """Variables of the runner's environment that it gets, its credentials above all."""
     reader: Callable[[], Reader] = PlainReader
     speaks: bool = False
-    """Its output ends with an event that says whether it has succeeded."""
-    answers: bool = False
-    """Its last message is the result, if it leaves no result file."""
+    """Its output ends with an event that says whether it has succeeded, and its last message is the result if it leaves
+    no result file."""
     exit_codes: Mapping[int, Kind] = field(default_factory=lambda: dict(EXIT_CODES))
     requires_changes: bool = False
     """It exits with 0 whatever happens, so only changed files show that something was done."""
@@ -123,7 +122,6 @@ _CLAUDE = Preset(
     passed=("ANTHROPIC_*", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_MAX_RETRIES", "IS_SANDBOX"),
     reader=ClaudeReader,
     speaks=True,
-    answers=True,
     mcp=_claude_mcp,
 )
 _CODEX = Preset(
@@ -142,7 +140,6 @@ _CODEX = Preset(
     passed=("OPENAI_*", "CODEX_HOME", "CODEX_API_KEY"),
     reader=CodexReader,
     speaks=True,
-    answers=True,
     exit_codes={**EXIT_CODES, 2: "broken"},
     mcp=_codex_mcp,
 )
@@ -155,7 +152,6 @@ _GEMINI = Preset(
     passed=("GEMINI_*", "GOOGLE_*"),
     reader=GeminiReader,
     speaks=True,
-    answers=True,
     exit_codes={
         **EXIT_CODES,
         # Login, input, sandbox, configuration, trust.
@@ -175,7 +171,6 @@ _OPENCODE = Preset(
     passed=("OPENCODE_*", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
     reader=OpencodeReader,
     speaks=True,
-    answers=True,
     mcp=_opencode_mcp,
 )
 _AIDER = Preset(

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from coordinator.runner import strays
+from coordinator.runner.protocols import Stream
+from coordinator.runner.supervisor import ALARM_SECONDS
 from coordinator.runner.template import template
 
-Stream = Literal["stdout", "stderr"]
 Sink = Callable[[Stream, bytes], None]
 Grace = tuple[float, float]
 """Seconds from SIGINT to SIGTERM, and from SIGTERM to SIGKILL."""
@@ -219,8 +219,10 @@ class Supervised:
         task.add_done_callback(lambda _: self._gone.set())
 
     async def _sweep(self) -> None:
+        began = time.monotonic()
         while left := await asyncio.to_thread(strays.kill, {self.run_id}):
-            if tuple(left) != self.alive:
+            # What a round has killed may be seen in the next one, too.
+            if tuple(left) != self.alive and time.monotonic() - began > ALARM_SECONDS:
                 self.alive = tuple(left)
                 self.changed()
             await asyncio.sleep(strays.ROUND_SECONDS)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+Stream = Literal["stdout", "stderr"]
 Trouble = Literal["rate_limit", "provider", "auth", "usage", "limit", "interrupted", "error"]
 """Why an agent's command line did not finish: the provider's rate limit or spent quota; the provider is down or failed;
 it refused the credentials; the command line itself is wrong; a limit of turns or money that the agent had; it was
@@ -167,7 +168,7 @@ class Reading:
 class Reader(Protocol):
     """Reads the output of one run of an agent, line by line; never raises, whatever comes."""
 
-    def line(self, stream: Literal["stdout", "stderr"], line: bytes) -> None:
+    def line(self, stream: Stream, line: bytes) -> None:
         """Takes a line without its end; one that is longer than 10 MB comes cut off. Secrets are masked already."""
 
     def reading(self) -> Reading:

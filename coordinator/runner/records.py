@@ -52,15 +52,19 @@ class Record:
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Writes ``run.json``."""
-        path = self.attempt.directory / "run.json"
-        path.touch(mode=0o600)
-        path.write_text(json.dumps(record, indent=1) + "\n")
+        write_private(self.attempt.directory / "run.json", json.dumps(record, indent=1) + "\n")
 
     def close(self) -> None:
         """The attempt is over, and nothing of it runs any more."""
         shutil.rmtree(self.temporary, ignore_errors=True)
         self._marker.unlink(missing_ok=True)
         os.close(self._lock)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Writes a file that only its owner can read."""
+    path.touch(mode=0o600)
+    path.write_text(text)
 
 
 def prepare(state: Path) -> None:
@@ -70,10 +74,8 @@ def prepare(state: Path) -> None:
         NoRoom: they cannot be made, or there is no room in them.
     """
     try:
-        for name in ("runs", "live"):
-            (state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-        prune(state)
         check_room(state)
+        prune(state)
         _recover(state / "live")
     except OSError as error:
         raise NoRoom(f"logs cannot be kept in {state}: {error.strerror}") from None
@@ -105,12 +107,14 @@ def alone(state: Path, fleet: str, agent: str) -> Iterator[None]:
 
 
 def check_room(state: Path) -> None:
-    """Checks that there is room for the logs of an attempt.
+    """Makes the directories where they are missing, and checks that there is room for the logs of an attempt.
 
     Raises:
         NoRoom: there is not.
     """
     try:
+        for name in ("runs", "live"):
+            (state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         free = shutil.disk_usage(state / "runs").free
     except OSError as error:
         raise NoRoom(f"logs cannot be kept in {state}: {error.strerror}") from None
@@ -127,8 +131,8 @@ def begin(state: Path, item_id: str, title: str, number: int, keys: Collection[s
     Raises:
         OSError, NoRoom: there is none to be had.
     """
-    prune(state)
     check_room(state)
+    prune(state)
     runs, run_id = state / "runs", uuid.uuid4().hex
     again = 1
     while True:
@@ -143,11 +147,17 @@ def begin(state: Path, item_id: str, title: str, number: int, keys: Collection[s
         except FileExistsError:
             continue
         break
-    temporary = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    marker = state / "live" / run_id
-    lock = os.open(marker, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    os.write(lock, json.dumps({"temporary": str(temporary), "directory": str(directory)}).encode())
+    temporary, marker, made_as = Path(tempfile.mkdtemp(prefix=_PREFIX)), state / "live" / run_id, directory / "live"
+    lock = os.open(made_as, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.write(lock, json.dumps({"temporary": str(temporary), "directory": str(directory)}).encode())
+        # Locked before a runner that starts can see it, and take this one for dead.
+        made_as.rename(marker)
+    except OSError:
+        os.close(lock)
+        temporary.rmdir()
+        raise
     return Record(Attempt(item_id, title, number, label, run_id, directory), temporary, marker, lock)
 
 
@@ -178,7 +188,10 @@ def _recover(live: Path) -> None:
     """Ends the runs whose runner is dead."""
     held = []
     for marker in live.iterdir():
-        lock = os.open(marker, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            lock = os.open(marker, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:  # its attempt has ended meanwhile
+            continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:  # its runner lives

@@ -26,7 +26,7 @@ class GivenUsage(msgspec.Struct, rename="camel", kw_only=True):
     input_tokens: Annotated[int, Meta(ge=0)] | None = None
     cached_input_tokens: Annotated[int, Meta(ge=0)] | None = None
     output_tokens: Annotated[int, Meta(ge=0)] | None = None
-    cost_usd: Annotated[float, Meta(ge=0)] | None = None
+    cost_usd: Annotated[float, Meta(ge=0, le=1_000_000)] | None = None
     turns: Annotated[int, Meta(ge=0)] | None = None
     model: Annotated[str, Meta(max_length=200)] | None = None
 

@@ -25,7 +25,7 @@ from coordinator.runner.processes import Ended, Supervised
 from coordinator.runner.prompt import prompt_of
 from coordinator.runner.protocols import Job, Reading, Usage, Workspace, WorkspaceFailed, Workspaces
 from coordinator.runner.readers import PlainReader
-from coordinator.runner.records import Record
+from coordinator.runner.records import Record, write_private
 from coordinator.runner.result_file import BadResult, Result, read_result
 from coordinator.runner.watch import watch
 
@@ -117,7 +117,7 @@ class AttemptRun:
             {**preset.variables, **entry[1], **given},
         )
         tokens = (value.removeprefix("Bearer ") for value in (access.mcp or {}).values() if value.startswith("Bearer "))
-        secrets = secrets_of(environment) | {*access.secrets, *tokens}
+        secrets = secrets_of(options.environment) | secrets_of(environment) | {*access.secrets, *tokens}
         self._masker = Masker(secrets)
         self._attempt = replace(record.attempt, environment=environment)
         self._command = [*preset.command(options.command, yolo=options.yolo), *entry[0]]
@@ -155,7 +155,7 @@ class AttemptRun:
         finally:
             self._write(self._facts(outcome))
         reading = self._reader.reading()
-        text = reading.text if self._options.preset.answers and reading.text.strip() else None
+        text = reading.text if self._options.preset.speaks and reading.text.strip() else None
         return Report(
             outcome,
             result=text if result is None or result.result is None else self._masked(result.result),
@@ -195,8 +195,12 @@ class AttemptRun:
         )
         ready = time.time()
         prompt = Path(self._places["prompt_file"])
-        await asyncio.to_thread(write_private, prompt, self._prompt())
-        outcome, result = await self._run_command(workspace, prompt)
+        try:
+            await asyncio.to_thread(write_private, prompt, self._prompt())
+            log = AttemptLog(attempt.directory, self._masker, self._reader)
+        except OSError as error:  # the disk has become full, or somebody has deleted the directory
+            return Outcome("later", f"logs cannot be kept: {error.strerror}", pauses=True), None
+        outcome, result = await self._run_command(workspace, prompt, log)
         if outcome.kind != "lost":
             # Whatever came of it: uncommitted work is what gets lost.
             try:
@@ -216,9 +220,8 @@ class AttemptRun:
             outcome = await self._verify(workspace)
         return outcome, result
 
-    async def _run_command(self, workspace: Workspace, prompt: Path) -> tuple[Outcome, Result | None]:
-        options, preset, attempt = self._options, self._options.preset, self._attempt
-        log = AttemptLog(attempt.directory, self._masker, self._reader)
+    async def _run_command(self, workspace: Workspace, prompt: Path, log: AttemptLog) -> tuple[Outcome, Result | None]:
+        options, preset = self._options, self._options.preset
         try:
             self._ended = await self._supervised(
                 filled(self._command, self._places), workspace, log, prompt if preset.prompt_on_stdin else None
@@ -293,10 +296,12 @@ class AttemptRun:
         return ended
 
     async def _verify(self, workspace: Workspace) -> Outcome:
-        directory = self._attempt.directory / "verify"
-        directory.mkdir(mode=0o700, exist_ok=True)
-        reader = PlainReader()
-        log = AttemptLog(directory, self._masker, reader)
+        directory, reader = self._attempt.directory / "verify", PlainReader()
+        try:
+            directory.mkdir(mode=0o700, exist_ok=True)
+            log = AttemptLog(directory, self._masker, reader)
+        except OSError as error:
+            return Outcome("later", f"logs cannot be kept: {error.strerror}", pauses=True)
         agent, self._reader = self._reader, reader
         self._say("verifying")
         try:
@@ -321,7 +326,7 @@ class AttemptRun:
             takeover=job.takeover,
             result_file=self._places["result_file"],
             instructions=self._options.instructions,
-            answers=self._options.preset.answers,
+            answers=self._options.preset.speaks,
             mcp=self._access.mcp is not None,
         )
 
@@ -332,7 +337,7 @@ class AttemptRun:
         read = self._reader.reading().usage
         if result is None or result.usage is None:
             return read
-        given = {name: value for name, value in asdict_of(result.usage).items() if value is not None}
+        given = {name: value for name, value in msgspec.structs.asdict(result.usage).items() if value is not None}
         return replace(read, **given)
 
     def _facts(self, outcome: Outcome, result: Result | None = None) -> dict[str, Any]:
@@ -342,7 +347,6 @@ class AttemptRun:
             "attempt": self._attempt.number,
             "outcome": outcome.kind,
             "reason": outcome.reason,
-            "exitCode": ended.code if ended.seconds else None,
             "seconds": round(time.time() - self._began, 1),
             "cpuSeconds": round(ended.cpu_seconds, 1),
             "memoryBytes": ended.memory_bytes,
@@ -357,7 +361,7 @@ class AttemptRun:
             "log": str(self._attempt.directory),
         }
         facts = {name: value for name, value in facts.items() if value not in (None, "", 0)}
-        return {**facts, "costUsd": usage.cost_usd}
+        return {**facts, "exitCode": ended.code if ended.seconds else None, "costUsd": usage.cost_usd}
 
     def _write(self, facts: Mapping[str, Any]) -> None:
         attempt = self._attempt
@@ -376,17 +380,6 @@ class AttemptRun:
                     **facts,
                 }
             )
-
-
-def write_private(path: Path, text: str) -> None:
-    """Writes a file that only its owner can read."""
-    path.touch(mode=0o600)
-    path.write_text(text)
-
-
-def asdict_of(struct: Any) -> dict[str, Any]:
-    """The fields of a struct by name."""
-    return {name: getattr(struct, name) for name in struct.__struct_fields__}
 
 
 def _is_cancelled() -> bool:

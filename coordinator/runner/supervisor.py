@@ -32,7 +32,7 @@ LINUX = sys.platform == "linux"
 _LOOK_SECONDS = 0.2
 _TICK = os.sysconf("SC_CLK_TCK")
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_ALARM_SECONDS = 10.0
+ALARM_SECONDS = 10.0
 """How long after SIGKILL a process that is still there is reported."""
 
 
@@ -241,7 +241,7 @@ class Run:
         for pid, began in below.items():
             send(pid, began, signal.SIGKILL)
         alive = sorted(below)
-        if alive and now - self._killing > _ALARM_SECONDS and alive != self._alarmed:
+        if alive and now - self._killing > ALARM_SECONDS and alive != self._alarmed:
             self._alarmed = alive
             _tell("alive", *alive)
 

@@ -94,7 +94,7 @@ async def test_signals_and_metrics(running: RunningFleet, fleet: Fleet, tmp_path
     agent.chmod(0o755)
     command = ["run", "--url", running.state.base_url, "--project", fleet.project, "--workspace", str(tmp_path)]
     command += ["--min-free", "0", "--metrics", str(port), "--state-dir", str(tmp_path / "state"), "--", str(agent)]
-    with RunningCommand(tmp_path / "run", *command) as runner:
+    with RunningCommand(tmp_path / "run", *command, "of-the-provider", PROVIDER_KEY="of-the-provider") as runner:
         await wait_until((tmp_path / "begun").exists, what="the command runs")
         found = samples(_get(port, "metrics"))
         assert found["coordinator_run_attempts_running"] == 1
@@ -104,6 +104,7 @@ async def test_signals_and_metrics(running: RunningFleet, fleet: Fleet, tmp_path
         runner.process.send_signal(signal.SIGTERM)
         assert runner.process.wait(60) == Exit.OK, runner.stderr
     assert "handed back" in runner.stdout
+    assert f"{agent} [masked]" in runner.stdout
     assert "attempts" not in await context(fleet, item)
     assert await held(fleet) == 0
 

@@ -170,6 +170,7 @@ def test_json_with_all_fields(tmp_path: Path) -> None:
         ('{"outcome": "done", "sumary": "x"}', "sumary"),
         ('{"result": 1, "notes": {"../x": "y"}}', "notes"),
         ('{"retryAfterSeconds": -1}', "retryAfterSeconds"),
+        ('{"usage": {"costUsd": 1e300}}', "costUsd"),
         ('{"result": "' + "x" * 262_144 + '"}', "result"),
         ("x" * 262_145, "262145"),
     ],

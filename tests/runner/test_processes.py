@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", rea
 Start = Callable[..., Coroutine[Any, Any, Supervised]]
 
 FAMILY = """
-import os, signal, subprocess, sys, time
+import os, signal, subprocess, sys
 kind = sys.argv[1]
 if kind == "stubborn":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -35,7 +35,7 @@ print("ready", flush=True)
 if kind == "leaves":
     sys.exit(3)
 try:
-    time.sleep(600)
+    signal.pause()
 except KeyboardInterrupt:
     sys.exit(7)
 """
@@ -157,9 +157,12 @@ async def test_a_stop_ends_what_ignores_it(start: Start) -> None:
 
 async def test_killing_the_supervisor_kills_everything(start: Start) -> None:
     run, child = await _family(start, "stubborn")
+    alarms: list[int] = []
+    run.changed = lambda: alarms.append(1)
     os.kill(run.supervisor, signal.SIGKILL)
     ended = await run.wait()
     assert ended.unsupervised
+    assert not alarms
     assert not _living(run.pid)
     assert not _living(child)
 

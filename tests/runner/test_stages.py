@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -142,9 +143,9 @@ async def test_arguments_are_filled_in_and_nothing_of_the_item_but_its_id_is_the
 
 
 async def test_secrets_are_masked_in_logs_record_and_report(bench: Bench) -> None:
-    environment = {"PATH": os.environ["PATH"], "DB_PASSWORD": "a-database-password"}
+    environment = {"PATH": os.environ["PATH"], "DB_PASSWORD": "a-database-password", "OTHER_KEY": "not-passed-on"}
     report = await bench.run(
-        f"""echo $DB_PASSWORD; echo {TOKEN} >&2; cat > "$FLEET_RESULT_FILE" << END
+        f"""echo $DB_PASSWORD; echo {TOKEN} >&2; echo not-passed-on >&2; cat > "$FLEET_RESULT_FILE" << END
         {{"outcome": "failed", "summary": "$DB_PASSWORD", "result": {{"of": "$DB_PASSWORD"}}}}
 END
         """,
@@ -155,6 +156,7 @@ END
     for text in texts:
         assert "a-database-password" not in text
         assert TOKEN not in text
+        assert "not-passed-on" not in text
     assert bench.file("stdout.log") == "[masked]\n"
 
 
@@ -201,6 +203,17 @@ async def test_a_workspace_that_cannot_be_made(bench: Bench) -> None:
     assert (await bench.run("true")).outcome.kind == "failed"
 
 
+async def test_an_attempt_whose_files_cannot_be_made_is_handed_back(bench: Bench) -> None:
+    run, record = bench.attempt("true")
+    shutil.rmtree(record.attempt.directory)
+    outcome = (await run.run()).outcome
+    assert (outcome.kind, outcome.pauses) == ("later", True)
+    assert outcome.reason == "logs cannot be kept: No such file or directory"
+    record.close()
+    deletes = bench.attempt("rm -r $PWD/../state/runs/*", verify=("true",))[0]
+    assert (await deletes.run()).outcome.reason == "logs cannot be kept: No such file or directory"
+
+
 async def test_work_is_committed_however_the_command_ended(bench: Bench) -> None:
     bench.space.refuses = WorkspaceFailed("hook says no")
     assert (await bench.run("exit 3")).outcome.reason == "exit code 3"
@@ -234,7 +247,7 @@ async def test_an_agent_that_stays_after_its_final_event_is_ended(
 
     monkeypatch.setattr(watch, "FINISHED_SECONDS", 0.05)
     event = {"type": "result", "subtype": "success", "is_error": False, "result": "all done", "total_cost_usd": 0.1}
-    preset = Preset(reader=PRESETS["claude"].reader, speaks=True, answers=True)
+    preset = Preset(reader=PRESETS["claude"].reader, speaks=True)
     report = await bench.run(f"echo {shlex.quote(json.dumps(event))}; sleep 600", preset=preset, ttl=1, timeout=1.0)
     assert (report.outcome.kind, report.result) == ("done", "all done")
 
@@ -286,6 +299,14 @@ def test_each_run_of_an_attempt_has_a_place_of_its_own(tmp_path: Path) -> None:
         one.close()
         assert not one.temporary.exists()
     assert list((tmp_path / "live").iterdir()) == []
+    shutil.rmtree(tmp_path)
+    records.begin(tmp_path, str(ITEM["id"]), "t", 2, set()).close()
+
+
+def test_a_runner_starts_while_attempts_of_others_end(tmp_path: Path) -> None:
+    records.prepare(tmp_path)
+    (tmp_path / "live" / "ended").symlink_to("nowhere")
+    records.prepare(tmp_path)
 
 
 def test_without_room_nothing_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import deque
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from coordinator.runner.protocols import Reading, Trouble
+from coordinator.runner.protocols import Reading, Stream, Trouble
 from coordinator.runner.readers.troubles import trouble_of, wait_of
 
 Json = dict[str, Any]
-Stream = Literal["stdout", "stderr"]
 
 SHOWN = 120
 """Characters of an event that are shown."""
@@ -78,7 +78,7 @@ class PlainReader:
         return found
 
 
-class EventReader:
+class EventReader(ABC):
     """Reads one JSON object a line; a subclass takes what it knows of one in ``event``."""
 
     def __init__(self) -> None:
@@ -108,11 +108,11 @@ class EventReader:
         except (AttributeError, KeyError, TypeError, ValueError, IndexError):  # a known event in an unknown form
             return
 
+    @abstractmethod
     def event(self, event: Json) -> None:
         """Takes an event."""
-        raise NotImplementedError
 
-    def noise(self, line: bytes) -> None:
+    def noise(self, line: bytes) -> None:  # noqa: B027 (for most it says nothing)
         """Takes a line that is no event."""
 
     def reading(self) -> Reading:
