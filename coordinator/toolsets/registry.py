@@ -8,7 +8,7 @@ from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Trusted
 from coordinator.toolsets.flows.tools import toolset as flows_toolset
 from coordinator.toolsets.gateway.tools import toolset as gateway_toolset
-from coordinator.toolsets.items.tools import rooms_of
+from coordinator.toolsets.items.tools import claim_services
 from coordinator.toolsets.items.tools import toolset as items_toolset
 from coordinator.toolsets.navigator.tools import toolset as navigator_toolset
 from coordinator.toolsets.sessions.tools import toolset as sessions_toolset
@@ -18,10 +18,10 @@ from coordinator.toolsets.worker.tools import toolset as worker_toolset
 
 def load_toolsets(services: Services) -> dict[str, Toolset]:
     """Every toolset of the product over one process's services, by name."""
-    names, rooms = StepNames(services.settings), rooms_of(services)
+    names, claiming = StepNames(services.settings), claim_services(services)
     toolsets = (
-        items_toolset(services, rooms),
-        worker_toolset(services, rooms),
+        items_toolset(services, claiming),
+        worker_toolset(services, claiming),
         flows_toolset(services, names),
         sessions_toolset(services),
         navigator_toolset(services),

@@ -26,7 +26,7 @@ from coordinator.store import Store
 from coordinator.toolsets.actor import ActorResolver
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
-from coordinator.toolsets.items.tools import rooms_of
+from coordinator.toolsets.items.tools import claim_services
 from coordinator.toolsets.items.tools import toolset as items_toolset
 from coordinator.toolsets.tool import Call, Delivery, Services
 from tests.support.schemas import decoded, must_keep_to
@@ -83,8 +83,8 @@ class Client:
         """Who makes the calls; None: anonymous."""
         self.agent = ""
         """The agent that the client names."""
-        self.rooms = rooms_of(services)
-        toolset = items_toolset(services, self.rooms)
+        self.claiming = claim_services(services)
+        toolset = items_toolset(services, self.claiming)
         self._tools = {tool.name: tool for tool in toolset.tools}
         self.changing = {tool.name for tool in toolset.tools if not tool.read_only}
         self.configure = toolset.configure

@@ -64,7 +64,7 @@ class Tools(Client):
         resolve_actor: ActorResolver = trust_self_reported,
     ) -> None:
         super().__init__(store, project, settings, resolve_actor)
-        self.toolset = worker_toolset(self.services, self.rooms)
+        self.toolset = worker_toolset(self.services, self.claiming)
         self._tools |= {tool.name: tool for tool in self.toolset.tools}
 
     def worker(self, name: str) -> Agent:

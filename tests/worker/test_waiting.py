@@ -26,7 +26,7 @@ async def parked(agent: Agent, **arguments: Any) -> asyncio.Task[Json]:
     """Begins a call that waits, and returns when the store knows of it."""
     tools = agent.tools
     call = asyncio.create_task(agent.next(waitMs=LONG_MS, **arguments))
-    process = tools.rooms.parking.process.encode()
+    process = tools.claiming.parking.process.encode()
 
     async def waits() -> bool:
         assert not call.done(), call

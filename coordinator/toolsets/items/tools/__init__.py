@@ -60,7 +60,7 @@ ORDER = (
 """The tools in the order in which they are listed."""
 
 
-class Rooms(NamedTuple):
+class ClaimServices(NamedTuple):
     """What one process keeps for all tools that claim items, also for those of the toolset worker."""
 
     schemas: SchemaSource
@@ -69,18 +69,17 @@ class Rooms(NamedTuple):
     expiring: Expiring
 
 
-def rooms_of(services: Services, schemas: SchemaSource | None = None) -> Rooms:
-    """The rooms of one process; without ``schemas``, those of the settings."""
-    source = schemas or SchemaSource(schema_config(services.settings))
+def claim_services(services: Services) -> ClaimServices:
+    """Makes those of one process."""
+    source = SchemaSource(schema_config(services.settings))
     claim_store = ClaimStore(services.store, services.settings, source)
-    return Rooms(
-        source, claim_store, Parking(services.store, claim_store), Expiring(services.store, claim_store.expire)
-    )
+    parking, expiring = Parking(services.store, claim_store), Expiring(services.store, claim_store.expire)
+    return ClaimServices(source, claim_store, parking, expiring)
 
 
-def toolset(services: Services, rooms: Rooms | None = None) -> Toolset:
-    """The items toolset over one process's services; ``rooms``: if others share them."""
-    source, claim_store, parking, expiring = rooms or rooms_of(services)
+def toolset(services: Services, claiming: ClaimServices | None = None) -> Toolset:
+    """The items toolset over one process's services; ``claiming``: if another toolset shares them."""
+    source, claim_store, parking, expiring = claiming or claim_services(services)
     shared = (services.store, services.settings, source)
 
     def configure(settings: Settings) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinator.prompts import instructions
 from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.items.store.take import TakeStore
-from coordinator.toolsets.items.tools import Rooms, rooms_of
+from coordinator.toolsets.items.tools import ClaimServices, claim_services
 from coordinator.toolsets.tool import RESULT_CHARS, Criticality, Services, Tool, Toolset
 from coordinator.toolsets.worker.contract.examples import EXAMPLES
 from coordinator.toolsets.worker.contract.work import (
@@ -46,9 +46,9 @@ def _always(_claim: Delegation, _arguments: object) -> bool:
     return True
 
 
-def toolset(services: Services, rooms: Rooms | None = None) -> Toolset:
-    """The worker toolset over one process's services; ``rooms`` are those of its items toolset."""
-    shared = rooms or rooms_of(services)
+def toolset(services: Services, claiming: ClaimServices | None = None) -> Toolset:
+    """The worker toolset over one process's services; ``claiming``: shared with its items toolset."""
+    shared = claiming or claim_services(services)
     store = TakeStore(services.store, services.settings, shared.schemas)
     taking, reporting, steady = Next(store, shared, services), Reports(store, services), shared.schemas.steady
     reports = (

@@ -15,7 +15,7 @@ from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.store.agents import Claimant, claimant
 from coordinator.toolsets.items.store.claims import Claimed, ClaimReply
 from coordinator.toolsets.items.store.take import PLACED, Taken, TakeStore, waiting_key
-from coordinator.toolsets.items.tools import Rooms
+from coordinator.toolsets.items.tools import ClaimServices
 from coordinator.toolsets.items.tools.included import rendered
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Services
@@ -42,9 +42,9 @@ class _Asked(NamedTuple):
 class Next:
     """The handler of ``work_next``."""
 
-    def __init__(self, store: TakeStore, rooms: Rooms, services: Services) -> None:
+    def __init__(self, store: TakeStore, claiming: ClaimServices, services: Services) -> None:
         self._store = store
-        self._rooms = rooms
+        self._claiming = claiming
         self._services = services
         self._longest_ms = services.settings.longest_wait_ms
         self._metrics = recorder()
@@ -58,7 +58,7 @@ class Next:
             claim, taken = await self._at_once(call, asked)
         if taken is None or not taken.included:
             return _without_item(claim)
-        self._rooms.expiring.expect(call.project, claim.expires)
+        self._claiming.expiring.expect(call.project, claim.expires)
         return self._shown(taken, claim)
 
     async def _asked(self, call: Call, args: WorkNext) -> _Asked:
@@ -90,7 +90,7 @@ class Next:
 
     async def _waited(self, call: Call, asked: _Asked, wait_ms: int) -> tuple[Claimed, Taken | None]:
         """As ``_at_once``; waits for an item if there is none."""
-        parking, record = self._rooms.parking, waiting_key(asked.agent.id)
+        parking, record = self._claiming.parking, waiting_key(asked.agent.id)
         begun: Taken | None = None
 
         async def run(left_ms: int, only: bool) -> ClaimReply:
@@ -119,7 +119,9 @@ class Next:
         if now.outcome == "held" and now.item == claim.item:
             return claim, taken
         # Another session of the agent has ended that work already: what woke this one may be older than its wait.
-        await self._store.end_wait(call.project, waiting_key(asked.agent.id), self._rooms.parking.process, keep=False)
+        await self._store.end_wait(
+            call.project, waiting_key(asked.agent.id), self._claiming.parking.process, keep=False
+        )
         return now, taken
 
     async def _begin(self, call: Call, asked: _Asked, renew_ms: int, process: str = "") -> Taken:
