@@ -44,7 +44,7 @@ hosts: $(VENV)/.installed-dev $(VENV)-hosts/.installed ## Test with packages of 
 	@exec $(BIN)/pytest -m hosts tests/toolsets $(ARGS)
 
 agents: install-agents ## Test with the real claude and codex, from npm (700 MB), and a stand-in of their models.
-	@exec $(BIN)/pytest -m agents tests/runner $(ARGS)
+	@exec $(BIN)/pytest -m agents --numprocesses 2 --dist loadfile --timeout 60 tests/runner/test_real_agents*.py $(ARGS)
 
 install-agents: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.runner.real_agents

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
 from coordinator.client import Fleet
 from coordinator.runner.template import template
+from tests.runner import real_agents
+from tests.runner.attempts import Bench
+from tests.runner.model import Model
 from tests.support.fleets import RunningFleet
 
 SCHEMAS = {
@@ -22,6 +26,21 @@ SCHEMAS = {
 def no_template_left() -> Iterator[None]:
     yield
     template.close()
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    """A stand-in for the models of real agents."""
+    with Model() as model:
+        yield model
+
+
+@pytest.fixture
+def real_bench(tmp_path: Path, model: Model) -> Bench:
+    """Runs real agents, with the stand-in."""
+    bench = Bench(tmp_path)
+    bench.place.environment |= real_agents.environment(tmp_path / "home", model)
+    return bench
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,9 @@ SOURCE = Path(__file__).parent / "node"
 PLACE = nodejs.place_of(SOURCE)
 INSTALLED = (PLACE / ".installed").exists()
 REASON = "needs the command lines that `make agents` installs"
+NAMES = ("claude", "codex")
+WORK = 'RUN: echo "work of $FLEET_ITEM_ID" > work.txt\n'
+"""An item's text, for the stand-in."""
 _CODEX = """
 model = "made-up"
 model_provider = "made-up"
@@ -25,8 +28,8 @@ name = "made-up"
 base_url = "{url}/v1"
 wire_api = "responses"
 env_key = "OPENAI_API_KEY"
-request_max_retries = 1
-stream_max_retries = 1
+request_max_retries = 0
+stream_max_retries = 0
 """
 
 
@@ -36,6 +39,12 @@ def program(name: str) -> str:
     if name == "codex":
         return str(packages / ".bin" / "codex")
     return str(next((packages / "@anthropic-ai").glob("claude-code-*/claude")))
+
+
+def command(name: str, *more: str) -> list[str]:
+    """A command line that may call its shell tool."""
+    allowed = ["--allowedTools", "Bash", *more] if name == "claude" else list(more)
+    return [program(name), *allowed]
 
 
 def environment(home: Path, model: Model) -> dict[str, str]:
@@ -53,7 +62,7 @@ def environment(home: Path, model: Model) -> dict[str, str]:
         "ANTHROPIC_API_KEY": "sk-made-up-of-claude",
         "ANTHROPIC_BASE_URL": model.url,
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "CLAUDE_CODE_MAX_RETRIES": "1",
+        "CLAUDE_CODE_MAX_RETRIES": "0",
     }
 
 
@@ -65,7 +74,7 @@ def install() -> int:
         print(f"the command lines of agents cannot be installed from npm: {str(error)[-1000:]}", file=sys.stderr)
         return 1
     path = f"{nodejs.NODE.parent}{os.pathsep}{os.environ['PATH']}"
-    for name in ("claude", "codex"):
+    for name in NAMES:
         subprocess.run([program(name), "--version"], check=True, env={**os.environ, "PATH": path})
     return 0
 
