@@ -142,6 +142,8 @@ requirements = Family("rs", "hash", single=True, reason="an entry goes with its 
                       doc="how many items require each set of capabilities")  # fmt: skip
 holds = Family("hd", "hash", single=True, reason="counters of bounded number",
                doc="how long claims were held that ended since the last count, by outcome and bucket")  # fmt: skip
+samples = Family("sm", "list", ttl="an hour or a day after the last change",
+                 doc="counts of items over time, by seconds per row: 10 for the last hour, 60 for the last day")  # fmt: skip
 lapsed = Family("lp", "hash", single=True, reason="counters of bounded number",
                 doc="expired claims that are still on their items, counted per scope")  # fmt: skip
 abandoned = Family("ab", "zset", single=True, reason="an entry goes when its item is claimed or done",

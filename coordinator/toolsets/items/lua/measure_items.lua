@@ -1,18 +1,20 @@
 --[[
-purpose:   Counts a project's items, and fetches and deletes the counts of ended claims.
-guarantee: O(log n) at any number of items. Each ended claim is reported to one caller only.
+purpose:   Counts a project's items, fetches and deletes the counts of ended claims, and keeps both as a sample.
+guarantee: O(log n) at any number of items. Each ended claim is reported to one caller only, and is in one sample.
+           Writes nothing if nothing has changed.
 args:      none
 reply:     {now, counts by role code, creation of the oldest item that is ready in the queue or 0, ended claims as
            fields and numbers in turn: see modules/holds.lua; numbers of items in back-off and in quarantine, when the
            next claim or back-off ends (ms, 0: there is none), numbers of agents and of their drains}
 errors:    none
-writes:    holds
-full:      it only deletes
+writes:    holds samples
+full:      it stores numbers: per project at most 1,800 rows of them
 --]]
 local agent_drains = require 'agent_drains'
 local classes = require 'classes'
 local expiry = require 'expiry'
 local index = require 'index'
+local samples = require 'samples'
 
 local APART, CLASS_SIZE, GROUP_SIZE, STATES = classes.APART, classes.CLASS_SIZE, classes.GROUP_SIZE, classes.STATES
 local BLOCKED, QUEUE, READY = classes.BLOCKED, classes.QUEUE, classes.READY
@@ -53,14 +55,15 @@ local function take_ended_claims(run)
 end
 
 return function(run)
-  local oldest = math.huge
+  local oldest, counts, ended = math.huge, counts_by_role(run), take_ended_claims(run)
+  samples.note(run, counts, ended)
   for _, scope in ipairs(index.EVERYTHING) do
     for _, class in ipairs({QUEUE * STATES + READY, APART + QUEUE}) do
       oldest = math.min(oldest, oldest_ready(run, scope, class))
     end
   end
   return cmsgpack.pack({
-    run.now, counts_by_role(run), oldest < math.huge and oldest or 0, take_ended_claims(run),
+    run.now, counts, oldest < math.huge and oldest or 0, ended,
     redis.call('ZCARD', run.keys.retries), redis.call('ZCARD', run.keys.quarantined), expiry.next_end(run),
     redis.call('ZCARD', run.keys.agent_seen), agent_drains.count(run),
   })
