@@ -143,7 +143,7 @@ requirements = Family("rs", "hash", single=True, reason="an entry goes with its 
 holds = Family("hd", "hash", single=True, reason="counters of bounded number",
                doc="how long claims were held that ended since the last count, by outcome and bucket")  # fmt: skip
 samples = Family("sm", "list", ttl="an hour or a day after the last change",
-                 doc="counts of items over time, by seconds per row: 10 for the last hour, 60 for the last day")  # fmt: skip
+                 doc="samples of items: a row per 10 s of the last hour, one per 60 s of the last day")  # fmt: skip
 lapsed = Family("lp", "hash", single=True, reason="counters of bounded number",
                 doc="expired claims that are still on their items, counted per scope")  # fmt: skip
 abandoned = Family("ab", "zset", single=True, reason="an entry goes when its item is claimed or done",
