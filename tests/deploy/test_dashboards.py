@@ -22,7 +22,7 @@ from deploy.grafana.boards import ALL
 from deploy.grafana.build import DASHBOARDS, rendered
 from deploy.grafana.panels import Panel
 from tests.identity.signing import Signer
-from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body
+from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, RunningFleet, call_body
 from tests.support.ports import free_port
 from tests.support.wait import wait_until_sync
 from tests.webhooks.receiver import SECRET
@@ -150,6 +150,19 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         arguments = ("--config", str(config), "--port", "0", "--frontends", "2", "--workers", "1")
         fleet = stack.enter_context(RunningFleet(folder / "fleet", *arguments, FLEET_FLOWS_DEMO_TOOLS="true"))
         fleet.wait_ready()
+        # A runner that waits for items is enough, as its counters begin at zero.
+        command = (
+            "run",
+            "--url",
+            fleet.state.base_url,
+            "--tags",
+            "none",
+            "--state-dir",
+            str(folder / "runs"),
+            "--",
+            "true",
+        )
+        stack.enter_context(RunningCommand(folder / "run", *command, FLEET_METRICS_DIR=str(fleet.state.metrics_dir)))
         server = Prometheus(folder, f"127.0.0.1:{fleet.port}")
         stack.callback(server.close)
         wait_until_sync(server.ready, what="Prometheus to have scraped")
@@ -163,6 +176,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         runs = "rate(coordinator_runs_ended_total[30s])"
         wait_until_sync(lambda: server.query(runs), 60, "the end of a flow to be counted")
         wait_until_sync(lambda: server.query(AWAY), 60, "the server that is away to be asked")
+        wait_until_sync(lambda: server.query("coordinator_runs_paused offset 2s"), 60, "the runner to be scraped")
         for metric in ("coordinator_webhook_attempts_total", "coordinator_attempts_total"):
             wait_until_sync(lambda: server.query(f"rate({metric}[30s])"), 60, metric)  # noqa: B023
         yield server

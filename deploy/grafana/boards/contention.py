@@ -184,5 +184,45 @@ CONTENTION = Dashboard(
                 ),
             ),
         ),
+        (
+            "Runners",
+            (
+                Panel(
+                    "Attempts of runners",
+                    "Attempts of `fleet run` by what came of them, per minute; broken: the runner stopped.",
+                    "short",
+                    [(f"60 * {rate('coordinator_run_attempts_total', 'outcome')}", "{{outcome}}")],
+                    "RunnersPaused",
+                    width=6,
+                ),
+                Panel(
+                    "Running and paused",
+                    "Attempts that run now, and runners that claim nothing until one attempt succeeds.",
+                    "short",
+                    [
+                        (gauge("coordinator_run_attempts_running"), "running"),
+                        (gauge("coordinator_runs_paused"), "paused"),
+                    ],
+                    "RunnersPaused",
+                    width=6,
+                ),
+                Panel(
+                    "Duration of attempts, p90",
+                    "From the claim to the end of the workspace.",
+                    "s",
+                    [(quantile(0.9, "coordinator_run_attempt_seconds"), "p90")],
+                    "RunnersPaused",
+                    width=6,
+                ),
+                Panel(
+                    "Cost",
+                    "What the commands say that they cost, per hour.",
+                    "currencyUSD",
+                    [(f"3600 * {rate('coordinator_run_cost_dollars_total')}", "cost")],
+                    "RunnersPaused",
+                    width=6,
+                ),
+            ),
+        ),
     ),
 )
