@@ -54,15 +54,20 @@ async def read(store: Store, at: Cursor, count: int, ids: tuple[str, ...] = ()) 
     """Reads up to ``count`` entries after a position.
 
     Raises:
-        ToolFailure: the store does not answer.
+        ToolFailure: the store does not answer, or another server has taken its place.
     """
-    position = f"{at.entry[0]}-{at.entry[1]}"
+    position, connects = f"{at.entry[0]}-{at.entry[1]}", store.link.connects
     reply = await store.run(_READ, at.project, position, count, *ids)
     epoch, last, rows = epoch_of(reply.history), entry_of(reply.last), reply.rows
     first = entry_of(reply.first) if reply.first else None
     reason = _missing(at, epoch, last, first, reply.trimmed, reply.found)
     if reason is None:
         return Slice(epoch, at.entry, None, rows, last, reply.known)
+    if reason != "trimmed":
+        # A former primary that nobody has told yet lacks what its successor has. It must not move listeners back.
+        await store.link.confirm()
+        if connects != store.link.connects:
+            return await read(store, at, count, ids)  # perhaps it was that one that answered
     # After the last entry that is certain to be known, as far as there is one: what is there already comes once.
     goes_on = (_before(first) if first else last) if reason == "trimmed" else min(at.entry, last)
     gap = Gap(reason, str(Cursor(at.project, epoch, goes_on)))

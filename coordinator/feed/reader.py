@@ -364,8 +364,11 @@ class FeedReader:
             self._metrics.feed_gap(found.gap.reason)
             followed.upset()
             for listener in followed.listeners:
-                if found.gap.reason == "trimmed" and listener.entry >= found.position:
-                    continue  # it joined ahead of the reader
+                if listener.entry >= found.position and (
+                    found.gap.reason == "trimmed"
+                    or (found.gap.reason == "failover" and listener.cursors == followed.cursors)
+                ):
+                    continue  # it joined ahead of the reader, perhaps after a look at this very server
                 listener.entry, listener.cursors = found.position, followed.cursors
                 listener.push(found.gap)
         return found.epoch

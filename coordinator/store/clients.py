@@ -120,8 +120,8 @@ def resolver(address: Address, timeout: float) -> Resolver | None:
     return primary
 
 
-async def confirmed(address: Address, primary: Address, timeout: float) -> bool:
-    """Whether most of the Sentinels that answer within ``timeout`` seconds name this primary.
+async def confirmed(address: Address, primary: Address, timeout: float) -> bool | None:
+    """Whether most of the Sentinels that answer within ``timeout`` seconds name this primary; None: nobody can tell.
 
     One that has not heard of a failover yet still names the old one. Returns as soon as the outstanding answers cannot
     change the result.
@@ -147,7 +147,7 @@ async def confirmed(address: Address, primary: Address, timeout: float) -> bool:
         await asyncio.gather(*asked, return_exceptions=True)
         for sentinel in sentinels:
             await sentinel.connection_pool.disconnect(inuse_connections=True)
-    return agree > differ
+    return None if agree == differ else agree > differ
 
 
 def _text(host: str | bytes) -> str:

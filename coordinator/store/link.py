@@ -101,6 +101,9 @@ class Link:
         self._connection: Connection | None = None
         self._parked: list[tuple[asyncio.Future[Any], bytes]] = []
         self._reconnecting: asyncio.Task[None] | None = None
+        self._confirming: asyncio.Task[bool] | None = None
+        self._server = address
+        """The server of the connection."""
         self._gone = asyncio.Event()
         self._why = "is not connected yet"
         self._changed = ""
@@ -143,8 +146,7 @@ class Link:
         connection, self._connection = self._connection, None
         self._why = "link of this process is closed"
         self.submit = self._refuse
-        if self._reconnecting is not None:
-            await end_tasks(self._reconnecting)
+        await end_tasks(*filter(None, (self._reconnecting, self._confirming)))
         self._fail_parked()
         if connection is not None:
             await connection.finish()
@@ -153,6 +155,26 @@ class Link:
         """Drops the connection, for instance because the server is no longer the primary."""
         if self._connection is not None:
             self._connection.drop(why)
+
+    async def confirm(self) -> None:
+        """Makes sure that the Sentinels, if there are any, still name the server of the connection; else replaces it.
+
+        Raises:
+            ToolFailure: store_unavailable: they name another one, or do not answer.
+        """
+        if not self._address.sentinels:
+            return
+        if self._confirming is None or self._confirming.done():  # concurrent callers share one question
+            self._confirming = asyncio.get_running_loop().create_task(self._confirmed(), name="store-link primary")
+        if not await asyncio.shield(self._confirming):
+            raise unavailable("may no longer be the primary; nothing was changed")
+
+    async def _confirmed(self) -> bool:
+        connection = self._connection
+        named = await confirmed(self._address, self._server, self._timeout / 2)
+        if named is False and connection is not None:
+            connection.drop("is no longer the primary")
+        return bool(named)
 
     async def execute(self, *words: str | bytes | int) -> Any:
         """Sends one command and returns its reply.
@@ -269,6 +291,7 @@ class Link:
                 await self._make_sure(connection)
             ready = not connection.lost
             if ready:
+                self._server = address
                 return connection
             problem = "the connection broke"
         except TimeoutError:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.feed import FeedReader, Gap, reader, waits
-from coordinator.feed.cursor import Cursor
+from coordinator.feed import FeedReader, Gap, position, reader, waits
+from coordinator.feed.cursor import START, Cursor
 from coordinator.feed.filters import Filter
 from coordinator.feed.listener import Item
 from coordinator.store import Store, keys
@@ -130,6 +130,50 @@ async def answers(store: Store) -> bool:
     with contextlib.suppress(ToolFailure):
         return await store.ping() > 0
     return False
+
+
+async def test_a_listener_that_has_seen_this_server_is_not_moved_back_with_the_reader(tools: Client) -> None:
+    project, store = tools.project, tools.store
+    for entry in ("5-0", "7-0"):
+        await store.command("XADD", keys.events.key(project), entry, "k", "update", "i", f"{1:032x}")
+    feed = FeedReader(store)
+    try:
+        feed.watch(Cursor(project, "00000000", (6, 0)), f"{2:032x}", lambda _entry, _root: None)  # of another server
+        found = await feed.position(project, None)
+        listener = feed.listen(Cursor(project, found.epoch, found.position), Filter())
+        assert await listener.take() == []
+        assert not listener.behind
+        item = await tools.add()
+        (event,) = await listener.take()
+        assert not isinstance(event, Gap)
+        assert event.id == item.replace("-", "")
+    finally:
+        await feed.aclose()
+
+
+async def test_a_former_primary_moves_no_listener_back(watched_servers: Watched) -> None:
+    """A planned failover: the former primary is told seconds later, and its connections last until then."""
+    former, present = (Store(watched_servers.url, timeout_ms=3000) for _ in range(2))
+    await former.open()
+    try:
+        await Client(former, "default").add_many(3)
+        await wait_until(watched_servers.replicated, what="the replica")
+        old = watched_servers.primary()
+        watched_servers.switch()
+        await wait_until(lambda: old not in watched_servers.named(), what="another primary")
+        watched_servers.leave_former_primary()
+        await present.open()
+        await Client(present, "default").add_many(3)
+        found = await position.read(present, Cursor("default", "", START), 0)
+        with pytest.raises(ToolFailure) as refused:
+            await position.read(former, Cursor("default", found.epoch, found.last), 0)
+        assert refused.value.code == "store_unavailable"
+        await wait_until(lambda: answers(former))
+        again = await position.read(former, Cursor("default", found.epoch, found.last), 0)
+        assert (again.gap, again.position) == (None, found.last)
+    finally:
+        await former.close()
+        await present.close()
 
 
 @pytest.fixture

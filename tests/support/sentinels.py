@@ -54,8 +54,17 @@ class Watched:
 
     def primary(self) -> int:
         """The port of the server that the first Sentinel calls the primary."""
-        with self._client(self.sentinels[0], SENTINEL_PASSWORD) as sentinel:
-            return int(sentinel.sentinel_get_master_addr_by_name(SERVICE)[1])
+        return self._named_by(self.sentinels[0])
+
+    def named(self) -> set[int]:
+        """The ports of the servers that the Sentinels call the primary."""
+        return {self._named_by(port) for port in self.sentinels}
+
+    def leave_former_primary(self) -> None:
+        """Lets the Sentinels wait before they make a former primary a replica, as they do for seconds by default."""
+        for port in self.sentinels:
+            with self._client(port, SENTINEL_PASSWORD) as sentinel:
+                sentinel.execute_command("SENTINEL", "DEBUG", "publish-period", 60_000)
 
     def replicated(self) -> bool:
         """Whether the replica has all earlier writes."""
@@ -98,6 +107,10 @@ class Watched:
             process.kill()
         for process in self._processes.values():
             process.wait()
+
+    def _named_by(self, port: int) -> int:
+        with self._client(port, SENTINEL_PASSWORD) as sentinel:
+            return int(sentinel.sentinel_get_master_addr_by_name(SERVICE)[1])
 
     def _start_server(self, port: int, *options: str) -> None:
         directory = self._directory / str(port)
