@@ -85,9 +85,16 @@ async def test_a_command_works_on_the_item_of_the_runner_and_on_no_other(guarded
     got = await guarded.ask(token, "work_next", waitMs=30_000)
     assert (got["item"]["id"], got["held"]) == (item, True)
     assert await guarded.tools.role(item) == "work"
-    assert (await guarded.ask(token, "work_note", key="k", body="b"))["itemId"] == item
+    # What others have or lack is not said, and the agent's capabilities are for the runner to name.
+    for parent in (other, "ffffffff", "nonsense"):
+        assert (await guarded.ask(token, "work_next", parentId=parent, capabilities=["gpu"]))["item"]["id"] == item
+    assert "capabilities" not in (await guarded.tools("get_context", agents=True))["agents"][0]
+    assert (await guarded.ask(token, "work_note", itemId=item, key="k", body="b"))["itemId"] == item
     refused: list[tuple[str, Json]] = [
-        ("work_note", {"itemId": other, "key": "k", "body": "b"}),
+        *(
+            ("work_note", {"itemId": id_, "key": "k", "body": "b"})
+            for id_ in (other, other[:8], "ffffffff", "nonsense")
+        ),
         ("query_items", {"operation": "get", "id": other}),
         ("query_items", {"operation": "search"}),
         ("query_notes", {"operation": "list", "itemId": other}),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from coordinator.prompts import instructions
 from coordinator.toolsets.caller import Delegation
+from coordinator.toolsets.items.rules.ids import to_inner
+from coordinator.toolsets.items.rules.items import not_blank
 from coordinator.toolsets.items.store.take import TakeStore
 from coordinator.toolsets.items.tools import ClaimServices, claim_services
 from coordinator.toolsets.tool import RESULT_CHARS, Criticality, Services, Tool, Toolset
@@ -46,6 +48,12 @@ def _always(_claim: Delegation, _arguments: object) -> bool:
     return True
 
 
+def _of_its_item(claim: Delegation, arguments: WorkNote | WorkAsk) -> bool:
+    """They report on no other item; whether their claim has ended is for the store to say."""
+    named = not_blank(arguments.item_id)
+    return not named or to_inner(named) == claim.item
+
+
 def toolset(services: Services, claiming: ClaimServices | None = None) -> Toolset:
     """The worker toolset over one process's services; ``claiming``: shared with its items toolset."""
     shared = claiming or claim_services(services)
@@ -80,7 +88,7 @@ def toolset(services: Services, claiming: ClaimServices | None = None) -> Toolse
                 steady(handler),
                 idempotent=True,
                 # What becomes of the item is for whoever holds the claim, and has made the token, to say.
-                for_claims=_always if name in ("work_note", "work_ask") else None,
+                for_claims=_of_its_item if arguments in (WorkNote, WorkAsk) else None,
                 criticality=Criticality.CRITICAL,
             )
             for name, text, arguments, result, handler in reports

@@ -62,12 +62,14 @@ class Next:
         return self._shown(taken, claim)
 
     async def _asked(self, call: Call, args: WorkNext) -> _Asked:
+        who = await agent_of(call, self._services.resolve_actor)
+        by, only = attribution(who), claim_of(call)
+        if only is not None:  # it gets that item anyway, and is not the one to say what the agent can do
+            args = WorkNext(ttl_seconds=args.ttl_seconds)
         able = None if args.capabilities is None else capabilities(args.capabilities, "capabilities")
         filters = Selector(tags=args.tags, type=args.type, parent_id=args.parent_id)
-        who = await agent_of(call, self._services.resolve_actor)
         above = not_blank(args.parent_id)
         parent = await self._store.resolve_one(call.project, above, "parentId") if above else ""
-        by, only = attribution(who), claim_of(call)
         return _Asked(
             claimant(who, able),
             (by.actor, by.verification),

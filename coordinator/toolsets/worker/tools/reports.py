@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from coordinator.errors import ToolFailure, invalid
+from coordinator.errors import invalid
 from coordinator.toolsets.actor import Trusted, attribution
 from coordinator.toolsets.items.rules.ids import dashed, new_id
 from coordinator.toolsets.items.rules.items import MAX_NOTE_KEY, MAX_SUMMARY, long_text, not_blank, short_text
@@ -71,8 +71,6 @@ class Reports:
         who = await agent_of(call, self._services.resolve_actor)
         given, only = not_blank(named), claim_of(call)
         item = await self._store.resolve_one(call.project, given, "itemId") if given else only.item if only else ""
-        if only is not None and item != only.item:
-            raise ToolFailure("permission_denied", "itemId: this token is for another item; leave it out")
         reply = await self._reported(call, who.id, who, item, kind, said)
         if reply.outcome == "other" and acts_for(call, who.id, str(reply.key)):
             reply = await self._reported(call, str(reply.key), who, item, kind, said)
