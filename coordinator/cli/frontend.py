@@ -38,6 +38,7 @@ from coordinator.store import Script
 from coordinator.store.drains import Drains
 from coordinator.store.store import Observe
 from coordinator.toolsets.items.metrics import ItemMetrics
+from coordinator.toolsets.items.store.tokens import TokenStore
 from coordinator.toolsets.registry import described_toolsets, load_toolsets
 from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services
@@ -96,7 +97,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         stack.push_async_callback(authenticator.aclose)
         feed = FeedReader(store)
         seals = Seals(store, settings)
-        delegations = Delegations(store, seals, authenticator.lists)
+        delegations = Delegations(TokenStore(store), seals, authenticator.lists)
         services = Services(settings, store, trusting_callers(actors.resolve), Waits(feed), delegations.make)
         toolsets = load_toolsets(services)
         for toolset in toolsets.values():

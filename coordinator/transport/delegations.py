@@ -26,16 +26,12 @@ from hashlib import sha256
 import msgspec
 
 from coordinator.identity.grants import Denied, Grant
-from coordinator.store import Store, keys
-from coordinator.store.idempotency import idempotency_key
 from coordinator.toolsets.caller import Caller, Delegation
-from coordinator.toolsets.items.rules.recount import state_of
+from coordinator.toolsets.items.store.tokens import TokenStore
 from coordinator.transport.sealing import Seals
 
 PREFIX = b"fcc_"
 """How such a token begins."""
-KEPT_MS = 8 * 86_400_000
-"""How long one is known that nobody replaces: longer than claims usually are renewed without one."""
 _PURPOSE = "claim"
 
 
@@ -59,8 +55,8 @@ class Delegations:
         lists: whether the token file still has an entry of this id.
     """
 
-    def __init__(self, store: Store, seals: Seals, lists: Callable[[str], bool]) -> None:
-        self._store = store
+    def __init__(self, tokens: TokenStore, seals: Seals, lists: Callable[[str], bool]) -> None:
+        self._tokens = tokens
         self._seals = seals
         self._purpose = f"{_PURPOSE}:{seals.audience}"
         self._lists = lists
@@ -78,7 +74,7 @@ class Delegations:
         owner = caller.id if caller.listed else ""
         said = _Token(number, claim.project, claim.item, claim.fence, agent, caller.kind, owner)
         text = await self._seals.seal(self._purpose, msgspec.msgpack.encode(said))
-        await self._store.command("SET", _place(said), number, "PX", KEPT_MS)
+        await self._tokens.replace(claim.project, claim.item, number)
         return (PREFIX + text.encode()).decode()
 
     async def grant(self, token: bytes) -> Grant:
@@ -88,25 +84,15 @@ class Delegations:
             Denied: it is none, or it was replaced or revoked.
             ToolFailure: the store does not answer.
         """
-        sealed = await self._seals.open(self._purpose, token[len(PREFIX) :].decode())
+        sealed = await self._seals.open(self._purpose, token[len(PREFIX) :].decode("latin-1"))
         said = msgspec.msgpack.decode(sealed, type=_Token) if sealed is not None else None
-        if said is None or await self._store.command("GET", _place(said)) != said.number.encode():
+        newest = live = False
+        if said is not None:
+            newest, live = await self._tokens.read(said.project, said.item, said.number, said.fence, said.agent)
+        if said is None or not newest:
             raise Denied("unknown", "no such token is known here; the token of a claim ends when another one is made")
         if said.owner and not self._lists(said.owner):
             raise Denied("unknown", "the credential of whoever has asked for this token was revoked")
-        claim = Delegation(said.project, said.item, said.fence, await self._is_live(said))
+        claim = Delegation(said.project, said.item, said.fence, live)
         caller = Caller(said.agent, said.kind, claim=claim)
         return Grant(caller=caller, digest=sha256(token).digest(), projects=frozenset((said.project,)))
-
-    async def _is_live(self, said: _Token) -> bool:
-        record = await self._store.command("HGET", keys.item.key(said.project, said.item), "w")
-        if record is None:
-            return False
-        state = state_of(record.hex())
-        holds = state.fence == said.fence and state.holder == said.agent
-        return holds and state.expires > await self._store.time()
-
-
-def _place(said: _Token) -> bytes:
-    """Where the number of the newest token for an item is kept."""
-    return keys.request.key(said.project, idempotency_key(said.item, "token", "claim").key)

@@ -22,6 +22,7 @@ from coordinator.metrics import recorder
 from coordinator.overload import Admission
 from coordinator.settings import Settings
 from coordinator.store import Store
+from coordinator.toolsets.items.store.tokens import TokenStore
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport import FrontEnd, http_protocol
@@ -170,7 +171,7 @@ async def serving(
     authenticators = Authenticators()
     authenticator = authenticator or authenticators.make(settings)
     seals = Seals(store, settings)
-    delegations = Delegations(store, seals, authenticator.lists)
+    delegations = Delegations(TokenStore(store), seals, authenticator.lists)
     services = Services(settings, store, trust_self_reported, room, delegations.make)
     toolsets = toolsets or load_toolsets(services)
     admission = Admission(settings.overload, recorder(), asyncio.get_running_loop().time)

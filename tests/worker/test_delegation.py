@@ -225,7 +225,11 @@ async def test_a_token_is_revoked_by_another_one_and_with_its_owner(guarded: Gua
     assert (await guarded.ask(renewed["token"], "work_next"))["held"]
     forged = renewed["token"][:-4] + ("AAAA" if not renewed["token"].endswith("AAAA") else "BBBB")
     assert await guarded.ask(forged, "work_next") == {"status": 401}
-    assert await guarded.ask("fcc_", "work_next") == {"status": 401}
+    for wrong in (b"fcc_", b"fcc_\xff\xfe", b"fcc_\xc3\xa4", b"fcc_" + b"A" * 8000):
+        answer = await guarded.front.http.post(
+            f"/p/{guarded.tools.project}/mcp/worker", headers=[(b"authorization", b"Bearer " + wrong)]
+        )
+        assert answer.status_code == 401, wrong
     guarded.tokens.revoke("run")
     await guarded.authenticators.made[0].read(guarded.tokens.path)
     assert await guarded.ask(renewed["token"], "work_next") == {"status": 401}

@@ -1,0 +1,28 @@
+"""Tokens for claims: which one is the newest, and whether its claim is live."""
+
+from __future__ import annotations
+
+from coordinator.toolsets.items.store.tokens import TokenStore
+from tests.items.client import Client
+from tests.items.moments import lapse
+
+
+async def test_a_token_is_valid_as_long_as_it_is_the_newest_and_its_claim_is_live(tools: Client) -> None:
+    tokens, item, other = TokenStore(tools.store), await tools.add(), await tools.add()
+
+    async def read(number: str = "1", fence: int = 0, agent: str = "a", of: str = item) -> tuple[bool, bool]:
+        return await tokens.read(tools.project, of.replace("-", ""), number, fence, agent)
+
+    assert await read() == (False, False)
+    fence = (await tools.claim("a", item))["fenceToken"]
+    await tokens.replace(tools.project, item.replace("-", ""), "1")
+    assert await read(fence=fence) == (True, True)
+    assert await read("2", fence) == (False, True)
+    assert await read(fence=fence + 1) == (True, False)
+    assert await read(fence=fence, agent="b") == (True, False)
+    assert await read(fence=fence, of=other) == (False, False)
+    assert await read(fence=fence, of="f" * 32) == (False, False)
+    await tokens.replace(tools.project, item.replace("-", ""), "2")
+    assert await read(fence=fence) == (False, True)
+    await lapse(tools, item)
+    assert await read("2", fence) == (True, False)
