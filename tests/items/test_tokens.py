@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coordinator.toolsets.items.store.tokens import TokenStore
 from tests.items.client import Client
 from tests.items.moments import lapse
+
+pytestmark = pytest.mark.anyio
 
 
 async def test_a_token_is_valid_as_long_as_it_is_the_newest_and_its_claim_is_live(tools: Client) -> None:
