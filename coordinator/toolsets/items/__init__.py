@@ -33,5 +33,6 @@ in ``lua/modules``, by subject:
   with a waiter), ``serve`` and ``handover`` (hand it out)
 - searches: ``ranges``, ``conditions``, ``sorting``, ``merges``, ``offsets`` (pages by index), ``walks`` (reads
   items)
+- boards and lists that people read: ``rows``, ``windows`` (pages in order of rank), ``subtrees``
 - replies: ``views``, ``tallies`` (counts of children), ``included`` (what claims and contexts include about an item)
 """

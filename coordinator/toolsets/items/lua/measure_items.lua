@@ -15,23 +15,10 @@ local classes = require 'classes'
 local expiry = require 'expiry'
 local index = require 'index'
 local samples = require 'samples'
+local tallies = require 'tallies'
 
 local APART, CLASS_SIZE, GROUP_SIZE, STATES = classes.APART, classes.CLASS_SIZE, classes.GROUP_SIZE, classes.STATES
-local BLOCKED, QUEUE, READY = classes.BLOCKED, classes.QUEUE, classes.READY
-
-local function counts_by_role(run)
-  local counts = {}
-  for role = QUEUE, BLOCKED do
-    local first, last = role * STATES * CLASS_SIZE, (role + 1) * STATES * CLASS_SIZE - 1
-    local apart = (APART + role) * CLASS_SIZE
-    counts[role + 1] = 0
-    for _, scope in ipairs(index.EVERYTHING) do
-      counts[role + 1] = counts[role + 1] + redis.call('ZCOUNT', run.keys.ranked .. scope, first, last)
-        + redis.call('ZCOUNT', run.keys.ranked .. scope, apart, apart + CLASS_SIZE - 1)
-    end
-  end
-  return counts
-end
+local QUEUE, READY = classes.QUEUE, classes.READY
 
 -- When the oldest of a scope's items of a class was created (ms), or huge. They are ordered by priority and
 -- complexity first: the first of each such group is its oldest.
@@ -55,7 +42,7 @@ local function take_ended_claims(run)
 end
 
 return function(run)
-  local oldest, counts, ended = math.huge, counts_by_role(run), take_ended_claims(run)
+  local oldest, counts, ended = math.huge, tallies.of_project(run), take_ended_claims(run)
   samples.note(run, counts, ended)
   for _, scope in ipairs(index.EVERYTHING) do
     for _, class in ipairs({QUEUE * STATES + READY, APART + QUEUE}) do

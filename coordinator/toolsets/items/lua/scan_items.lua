@@ -31,18 +31,6 @@ local function finds_nothing(run, asked)
     and redis.call('ZCOUNT', run.keys.leases, '-inf', run.now) == 0
 end
 
--- The sets of the chosen scopes, or of the narrowest given ones (choice 0), their size, and the choice.
-local function choose_sets(run, asked, choice)
-  local sets, total, narrowest = nil, math.huge, choice
-  for n, offer in ipairs(asked.scopes) do
-    if choice == 0 or choice == n then
-      local found, size = ranges.sets(run, offer[2], asked.classes)
-      if size < total then sets, total, narrowest = found, size, n end
-    end
-  end
-  return finds_nothing(run, asked) and {} or sets, total, narrowest
-end
-
 -- The visitor of the walk: returns look(id, rank), and its table of counts. `limit` = the bound, or false; `several` =
 -- whether an item may be in more than one set.
 local function looker(run, asked, limit, several)
@@ -71,7 +59,8 @@ return function(run, asked, state, bound, budget)
     local search, most = cmsgpack.unpack(asked), tonumber(budget)
     local choice, score, last = 0, search.span[1] * GROUP_SIZE + search.span[3], ''
     if state ~= '' then choice, score, last = unpack(cmsgpack.unpack(state)) end
-    local sets, total, narrowest = choose_sets(run, search, choice)
+    local sets, total, narrowest = ranges.narrowest(run, search.scopes, search.classes, choice)
+    if finds_nothing(run, search) then sets = {} end
     local answered, scopes = unpack(search.scopes[narrowest])
     search.conditions[answered] = nil
     local limit = bound ~= '' and cmsgpack.unpack(bound)

@@ -1,9 +1,10 @@
--- The conditions of a search that the index cannot answer: a map of optional entries: pa parent, d depth,
+-- The conditions of a search that the index cannot answer: a map of optional entries: pa parent, an ancestor, d depth,
 -- g tags (map), y type, m and r = {from, to} in ms for modified and role changed, cl status of its claim, q text in
 -- folded form. fold = case folding of the non-ASCII characters that matter for the text. A change that has not
 -- happened yet counts as the creation.
 local index = require 'index'
 local item_record = require 'item_record'
+local selectors = require 'selectors'
 
 local conditions = {}
 
@@ -64,6 +65,7 @@ function conditions.compile(run, asked)
     tests[#tests + 1] = function(values, created) return test(values[n], wanted, created) end
   end
   condition('pa', 'pa', equals)
+  condition('an', 'pa', function(parent, wanted) return selectors.is_below(run, {pa = parent}, wanted) end)
   condition('d', 'd', is_number)
   condition('y', 'y', equals)
   condition('g', 'g', has_tag)

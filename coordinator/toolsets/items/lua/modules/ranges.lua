@@ -29,6 +29,19 @@ function ranges.sets(run, scopes_asked, class_list)
   return sets, total
 end
 
+-- The sets of the narrowest of some offers {condition that it answers, scopes}, or of that of a number, their sizes' sum,
+-- and the number of the offer; `choice` = 0 for the narrowest.
+function ranges.narrowest(run, offers, class_list, choice)
+  local sets, total, narrowest = nil, math.huge, choice
+  for n, offer in ipairs(offers) do
+    if choice == 0 or choice == n then
+      local found, size = ranges.sets(run, offer[2], class_list)
+      if size < total then sets, total, narrowest = found, size, n end
+    end
+  end
+  return sets, total, narrowest
+end
+
 -- Whether a span has all creation times, so that its groups are one range of ranks.
 function ranges.is_whole(span)
   return span[3] == 0 and span[4] == GROUP_SIZE - 1

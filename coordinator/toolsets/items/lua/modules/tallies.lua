@@ -1,5 +1,6 @@
--- Counts of an item's direct children, from their scores.
+-- Counts of an item's direct children, and of all items, from their scores.
 local classes = require 'classes'
+local index = require 'index'
 
 local APART, CLASS_SIZE, STATES = classes.APART, classes.CLASS_SIZE, classes.STATES
 local BLOCKED, HELD, QUEUE, TERMINAL = classes.BLOCKED, classes.HELD, classes.QUEUE, classes.TERMINAL
@@ -23,6 +24,21 @@ function tallies.by_role(run, id)
     counts[role + 1] = counts[role + 1] + redis.call('ZCOUNT', key, start, start + CLASS_SIZE - 1)
   end
   return counts, held
+end
+
+-- The items of the project by role code.
+function tallies.of_project(run)
+  local counts = {}
+  for role = QUEUE, BLOCKED do
+    local first, last = role * STATES * CLASS_SIZE, (role + 1) * STATES * CLASS_SIZE - 1
+    local apart = (APART + role) * CLASS_SIZE
+    counts[role + 1] = 0
+    for _, scope in ipairs(index.EVERYTHING) do
+      counts[role + 1] = counts[role + 1] + redis.call('ZCOUNT', run.keys.ranked .. scope, first, last)
+        + redis.call('ZCOUNT', run.keys.ranked .. scope, apart, apart + CLASS_SIZE - 1)
+    end
+  end
+  return counts
 end
 
 -- {active, expired, unclaimed}, from the result of `tallies.by_role` and `late`: by parent, how many held children

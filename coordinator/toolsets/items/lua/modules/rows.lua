@@ -1,0 +1,43 @@
+-- Rows of items in lists that people read: what a card of a board shows, in the order of the reply struct (Row in
+-- store/rows.py).
+local classes = require 'classes'
+local held_back = require 'held_back'
+local items = require 'items'
+
+local CLASS_SIZE, STATES, TERMINAL = classes.CLASS_SIZE, classes.STATES, classes.TERMINAL
+
+local rows = {}
+
+-- How many children an item has, and how many of these are terminal.
+local function children_of(run, item)
+  if item.depth == items.MAX_DEPTH then return 0, 0 end
+  local key, first = run.keys.ranked .. 'p' .. item.id, TERMINAL * STATES * CLASS_SIZE
+  local children = redis.call('ZCARD', key)
+  if children == 0 then return 0, 0 end
+  return children, redis.call('ZCOUNT', key, first, first + STATES * CLASS_SIZE - 1)
+end
+
+-- Nil if there is no such item.
+function rows.of(run, id)
+  local item = items.load(run, id)
+  if not item then return nil end
+  local score, quarantined, created = item.score, held_back.is_quarantined(item), classes.created_of(item.score)
+  local children, ended = children_of(run, item)
+  return {
+    id, items.title_of(run, item), item.role, item.class % STATES, item.lb or false, classes.priority_of(score),
+    classes.complexity_of(score), item.g or false, item.y or false, item.rq or false, item.pa or false, item.depth,
+    created, item.role_changed_at or created, item.modified_at or created,
+    item.holder or '', item.first_claimed_at or 0, item.claimed_at or 0, item.expires or 0, item.fence or 0,
+    tonumber(item.an) or 0, tonumber(item.am) or false, tonumber(item.nt) or 0, quarantined,
+    tonumber(item.nb) or 0, children, ended,
+  }
+end
+
+-- The rows of those items of a list that exist.
+function rows.of_all(run, ids)
+  local list = {}
+  for _, id in ipairs(ids) do list[#list + 1] = rows.of(run, id) end
+  return list
+end
+
+return rows

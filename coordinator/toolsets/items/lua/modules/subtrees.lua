@@ -1,0 +1,32 @@
+-- Items and their scores in the scopes that items of all kinds share, as {id, score}, read outside of these.
+local classes = require 'classes'
+local items = require 'items'
+local watched = require 'watched'
+
+local subtrees = {}
+
+-- The item of an id (nil or false: none) in a list.
+function subtrees.just(run, id)
+  local item = id and items.load(run, id)
+  return item and {{id, classes.shared_score(item)}} or {}
+end
+
+-- The items below one, level by level; nil if there are more than `most`.
+function subtrees.below(run, root, most)
+  local found, parents = {}, {root}
+  while parents[1] do
+    local ids = {}
+    for _, parent in ipairs(parents) do
+      local flat = redis.call('ZRANGE', run.keys.ranked .. 'p' .. parent, 0, most, 'WITHSCORES')
+      for n = 1, #flat, 2 do
+        ids[#ids + 1] = flat[n]
+        found[#found + 1] = {flat[n], tonumber(flat[n + 1])}
+      end
+      if #found > most then return nil end
+    end
+    parents = watched.with_children(run, ids)
+  end
+  return found
+end
+
+return subtrees

@@ -1,0 +1,60 @@
+"""Windows of items in order of rank, for boards and lists that people read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from coordinator.store import Script, Store
+from coordinator.toolsets.items.rules.board import MAX_ROWS, Wanted, position
+from coordinator.toolsets.items.store.base import LIBRARY, pack
+from coordinator.toolsets.items.store.rows import Row
+
+BUDGET = 150
+"""How many items one run looks at, if no index answers."""
+_RUNS = 20
+
+
+class BoardPage(NamedTuple):
+    """A window of a board's column or of a list."""
+
+    now: int
+    """The store's time in ms."""
+    roles: tuple[int, int, int, int, int]
+    """All items of the project by role code."""
+    total: int | None
+    """How many items are asked for; None: no index knows."""
+    rows: list[Row]
+    next: str
+    """Where the next page begins; '' at the end."""
+
+
+_PAGE = Script(LIBRARY, "board_page", tuple[int, tuple[int, int, int, int, int], int, list[Row], str])
+
+
+async def board_page(
+    store: Store, project: str, wanted: Wanted, *, offset: int = 0, after: str = "", limit: int = MAX_ROWS
+) -> BoardPage:
+    """A window of the items asked for, best first.
+
+    It takes O(log n + rows) if at most one of a tag, a type and a parent is asked for, or a holder, or a tree of at
+    most 1,000 items. Else it looks at some thousand items at most: then the page may have fewer rows, none even, though
+    ``next`` is not ''.
+
+    Args:
+        offset: how many of the items asked for come before the window.
+        after: ``next`` of an earlier page, instead of an offset; it stays good while items come and go.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field; and as ``Store.run`` says.
+    """
+    packed, limit = pack(wanted.packable()), min(limit, MAX_ROWS)
+    rows: list[Row] = []
+    after, runs = position(after), 0
+    while True:
+        now, roles, total, found, after = await store.run(
+            _PAGE, project, packed, offset, after, limit - len(rows), BUDGET
+        )
+        rows += found
+        runs += 1
+        if len(rows) >= limit or not after or runs == _RUNS:
+            return BoardPage(now, roles, total if total >= 0 else None, rows, after)
