@@ -11,19 +11,22 @@ local function title_of(run, id, stored)
   return stored or redis.call('HGET', run.keys.text .. id, 't')
 end
 
--- The last transitions of an item as {from, to, trigger, at, summary, actor, verification}, newest first: at most
--- `most` of those still in transitions.
-local function last_transitions(run, item, most)
-  local list, id = {}, item.last_entry
-  while id and #list < most do
-    local entry = redis.call('XRANGE', run.keys.transitions, id, id)[1]
-    if not entry then break end
-    local row = cmsgpack.unpack(entry[2][2])
-    local _, from, to, trigger, _, _, summary, actor, verification, earlier = unpack(row, 1, 10)
-    list[#list + 1] = {from, to, trigger, tonumber(string.match(id, '%d+')), summary, actor, verification}
-    id = earlier
+-- Transitions of an item from one of its entries in transitions back (nil: from its last), newest first: at most `most`
+-- as {from, to, trigger, at, summary, actor, verification}; their entries; and the entry before these, nil at the
+-- beginning. Fewer than `most` although there is one before: that was trimmed.
+function views.transitions(run, item, entry, most)
+  local list, entries = {}, {}
+  entry = entry or item.last_entry
+  while entry and #list < most do
+    local found = redis.call('XRANGE', run.keys.transitions, entry, entry)[1]
+    if not found then break end
+    local row = cmsgpack.unpack(found[2][2])
+    local id, from, to, trigger, _, _, summary, actor, verification, earlier = unpack(row, 1, 10)
+    if id ~= item.id then break end
+    list[#list + 1] = {from, to, trigger, tonumber(string.match(entry, '%d+')), summary, actor, verification}
+    entries[#list], entry = entry, earlier
   end
-  return list
+  return list, entries, entry
 end
 
 -- The attempts on an item, in the order of the reply struct (Record in store/attempts.py): {the most it may have, its
@@ -47,7 +50,7 @@ function views.full(run, item, no_texts)
     tonumber(item.pr) or false, classes.priority_of(score), classes.complexity_of(score), item.depth,
     long.m or false, item.g or false, item.y or false, long.o or false, item.q or false, created,
     item.modified_at or created, item.role_changed_at or created, item.rv ~= nil,
-    last_transitions(run, item, TRANSITIONS_SHOWN), views.attempts(item, long.a), item.rq or false,
+    (views.transitions(run, item, nil, TRANSITIONS_SHOWN)), views.attempts(item, long.a), item.rq or false,
   }
 end
 

@@ -1,0 +1,47 @@
+"""The history of an item: its transitions, as far as they are kept (``events_max``)."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from coordinator.errors import invalid
+from coordinator.store import Script, ScriptFailure, Store
+from coordinator.toolsets.items.rules.ids import no_such_item
+from coordinator.toolsets.items.store.base import LIBRARY, Changed
+
+HISTORY_ROWS = 50
+"""How many transitions a page has at most."""
+_ENTRY = re.compile(r"(\d{1,16}-\d{1,16})?")
+
+
+class History(NamedTuple):
+    """A page of an item's transitions, newest first."""
+
+    changes: list[Changed]
+    entries: list[str]
+    """The name of each."""
+    next: str
+    """The entry with which the next page begins; '' at the end."""
+    trimmed: bool
+    """Whether there were older ones that are not kept any more."""
+
+
+_HISTORY = Script(LIBRARY, "read_history", History)
+
+
+async def read_history(store: Store, project: str, item: str, start: str = "", limit: int = HISTORY_ROWS) -> History:
+    """The transitions of an item (inner form), from an entry on.
+
+    Args:
+        start: ``next`` of an earlier page; '': the last transition.
+
+    Raises:
+        ToolFailure: RESOURCE_NOT_FOUND; VALIDATION_ERROR for a malformed ``start``; and as ``Store.run`` says.
+    """
+    if not _ENTRY.fullmatch(start):
+        raise invalid("start", "must be the `next` of an earlier page")
+    try:
+        return await store.run(_HISTORY, project, item, start, min(limit, HISTORY_ROWS))
+    except ScriptFailure:
+        raise no_such_item("itemId") from None
