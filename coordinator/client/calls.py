@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import random
 import re
 import socket
 import time
@@ -13,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from coordinator.client.errors import error_of
+from coordinator.client.errors import Unavailable, error_of
 from coordinator.client.retries import Budget, Retryable, RetryPolicy
 from coordinator.client.tools import TOLD_BY_HEADER, signed, toolset_of
 from coordinator.client.wire import Wire
@@ -28,6 +30,9 @@ PATIENCE_SECONDS = 60.0
 LOOKING_SECONDS = 10.0
 """How long a claim is repeated before the loop over jobs pauses."""
 RETRIES_PER_CALL, RETRIES_PER_SECOND = 0.1, 0.5
+WAIT_MS = 49_000
+"""How long a call waits. The fleet answers then at the latest; the next call waits on."""
+_LONGEST_AWAY = 30.0
 _SHARED: WeakValueDictionary[str, Budget] = WeakValueDictionary()
 """By URL."""
 
@@ -106,6 +111,24 @@ class Calls:
         """Claims an item if there is one: the same, but for the budget."""
         return await self._call("claim_item", arguments, "items", agent, ANSWER_SECONDS, self._looking)
 
+    async def until_met(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer of a tool with ``waitFor``, when that is so. Goes on while the fleet cannot be reached.
+
+        Raises:
+            FleetError: it was refused.
+        """
+        failures = 0
+        while True:
+            try:
+                answer = await self.call(tool, {**arguments, "waitMs": WAIT_MS})
+            except Unavailable:
+                await asyncio.sleep(away_seconds(failures))
+                failures += 1
+                continue
+            failures = 0
+            if answer["waited"]["met"]:
+                return answer
+
     async def _call(
         self,
         tool: str,
@@ -154,6 +177,11 @@ class Calls:
             return answer
 
         return await self._repeated("the feed", attempt, self._retries)
+
+
+def away_seconds(failures: int) -> float:
+    """The pause after a call was repeated in vain, when so many were before."""
+    return min(2.0 ** min(failures, 10), _LONGEST_AWAY) * random.uniform(0.5, 1.0)
 
 
 def address(url: str) -> tuple[str, str]:

@@ -14,8 +14,8 @@ from typing import Any, Self, TypeVar
 from coordinator.client.calls import PATIENCE_SECONDS, Calls, Observer
 from coordinator.client.errors import FleetError
 from coordinator.client.flows import Run
-from coordinator.client.job import Job
-from coordinator.client.jobs import Jobs, Slot, Slots
+from coordinator.client.job import RELEASE_SECONDS, Job
+from coordinator.client.jobs import Jobs, Slot, Slots, at_once
 from coordinator.client.renewals import Keeper
 from coordinator.client.stopping import stopping
 from coordinator.client.trees import Tree, planted
@@ -111,7 +111,25 @@ class Fleet(Calls):
             await self._quiet.wait()
         while self._tasks:
             await asyncio.wait(self._tasks)
+        await asyncio.gather(*(self.recall(slot) for slot in self.slots_of.all))
         await asyncio.gather(*(self.let_go(slot) for slot in self.slots_of.all))
+
+    async def recall(self, slot: Slot) -> None:
+        """Gives back what a claim whose answer was not seen has got, if it has."""
+        if slot.unseen is None:
+            return
+        try:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                # The same request id brings the recorded answer, without waiting, or takes the call's place away.
+                answer = await self.call("claim_item", at_once(slot.unseen[0]), agent=slot.agent)
+                result = answer["claimResults"][0]
+                if result["outcome"] == "success":
+                    released = {"itemId": result["itemId"], "fenceToken": result["fenceToken"], "reason": "handed_back"}
+                    await self.call("claim_item", {"releases": [released]}, agent=slot.agent)
+        except (FleetError, TimeoutError) as error:
+            _log.warning("a claim of %s may be held until its time is over: %s", slot.agent, error)
+        finally:
+            slot.unseen = None
 
     async def let_go(self, slot: Slot) -> None:
         """Releases the finished item that the agent of a slot still holds."""
@@ -133,7 +151,7 @@ class Fleet(Calls):
         capabilities: Sequence[str] | None = None,
         ttl: int = 900,
         grace: float = 5.0,
-        until: asyncio.Event | Callable[[], Coroutine[Any, Any, object]] | None = None,
+        until: Tree | asyncio.Event | Callable[[], Coroutine[Any, Any, object]] | None = None,
         wait: bool = True,
         raises: bool = False,
     ) -> Jobs:
@@ -155,7 +173,7 @@ class Fleet(Calls):
             capabilities: what these agents can do, for items that require it.
             ttl: how long a claim lasts, in seconds, if it is not renewed: then others get the item.
             grace: how long the work may take to end when its claim is lost.
-            until: ends the iterator: an event, or what is awaited, such as ``tree.finished``.
+            until: ends the iterator: a tree that is finished, an event, or a function whose end is awaited.
             wait: whether to wait for items; otherwise the iterator ends when none is offered.
             raises: whether what ends a job, ``ClaimLost`` too, leaves its block as an exception.
         """
@@ -164,7 +182,7 @@ class Fleet(Calls):
         chosen |= {name: value for name, value in given.items() if value is not None}
         if tags is not None:
             chosen["tags"] = tags if isinstance(tags, str) else ",".join(tags)
-        over = until.wait if isinstance(until, asyncio.Event) else until
+        over = until.wait if isinstance(until, asyncio.Event) else until.finished if isinstance(until, Tree) else until
         jobs = Jobs(self, chosen, capabilities, ttl, grace, over, wait, raises)
         self._loops.add(jobs)
         if self._stopped:
@@ -193,14 +211,15 @@ class Fleet(Calls):
             self.slots_of.add(self._name(number))
         jobs = self.jobs(**selection)
         tasks: set[asyncio.Task[None]] = set()
+        failed: list[Exception] = []
 
         async def one(job: Job) -> None:
             try:
                 async with job:
                     await handler(job)
-            except Exception:
+            except Exception as error:
                 jobs.end()
-                raise
+                failed.append(error)
 
         def hurry() -> None:
             for task in tasks:
@@ -217,9 +236,9 @@ class Fleet(Calls):
             finally:
                 jobs.end()
                 hurry()
-                ended = await asyncio.gather(*tasks, return_exceptions=True)
-        if error := next((one for one in ended if isinstance(one, Exception)), None):
-            raise error
+                await asyncio.gather(*tasks, return_exceptions=True)
+        if failed:
+            raise failed[0]
 
     async def plan(self, plan: Mapping[str, Any] | str | Path, *, parent: str | None = None) -> Tree:
         """Creates a tree of work: all of it or nothing, and nobody is offered a part of it before.

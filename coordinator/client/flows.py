@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coordinator.client.errors import Refused, Unavailable
-from coordinator.client.trees import WAIT_MS
+from coordinator.client.errors import Refused
 
 if TYPE_CHECKING:
     from coordinator.client.fleet import Fleet
@@ -81,11 +79,5 @@ class Run:
         return bool((await self._fleet.call("workflow_cancel", {"id": self.id}))["cancelled"])
 
     async def _wait(self, for_what: str, after: str | None = None) -> dict[str, Any]:
-        waits = {"id": self.id, "waitFor": for_what, "waitMs": WAIT_MS}
-        if after is not None:
-            waits["after"] = after
-        while True:
-            with contextlib.suppress(Unavailable):
-                flow = await self._fleet.call("workflow_get", waits)
-                if flow["waited"]["met"]:
-                    return flow
+        waits = {"id": self.id, "waitFor": for_what} | ({} if after is None else {"after": after})
+        return await self._fleet.until_met("workflow_get", waits)

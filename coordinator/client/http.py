@@ -198,6 +198,6 @@ class Pool:
                 _, connection = await asyncio.get_running_loop().create_connection(
                     _Connection, where.host, where.port, ssl=where.tls
                 )
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, UnicodeError) as error:  # the last: no name of a host
             raise Broken(f"{where.host}:{where.port}: {str(error) or 'no answer'}", connected=False) from None
         return connection

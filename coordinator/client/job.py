@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -109,13 +110,19 @@ class Job:
 
     @property
     def lost(self) -> bool:
-        """Whether the claim is lost. For work that cannot be cancelled, such as that of a thread."""
-        return self.outcome == "lost" or self._interrupted == "lost"
+        """Whether the work has to end, because the claim is lost or is being given back. For work that cannot be
+        cancelled, such as that of a thread."""
+        return self.outcome == "lost" or self._interrupted is not None
 
     def check(self) -> None:
-        """Raises ``ClaimLost`` if the claim is lost."""
+        """Raises ``ClaimLost`` if the work has to end."""
         if self.lost:
             raise ClaimLost("stale_fence", self._why or "the claim is lost")
+
+    def _check_claim(self) -> None:
+        """The same if the claim is lost: what is being given back may still be finished."""
+        if "lost" in (self.outcome, self._interrupted):
+            self.check()
 
     async def call(self, tool: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Calls a tool as the agent of this job; see ``Fleet.call``."""
@@ -127,7 +134,7 @@ class Job:
         Args:
             role: the phase that it belongs to: queue, work or review. Default: that of the item.
         """
-        self.check()
+        self._check_claim()
         written = {"itemId": self.id, "key": key, "role": role or self.role, "body": body}
         answer = await self.call("manage_notes", {"operation": "upsert", "notes": [written]})
         if answer["failed"]:
@@ -200,7 +207,7 @@ class Job:
         self._task = task
         if task is not None:
             self._cancels = task.cancelling()
-            if self.lost or self._interrupted is not None:
+            if self.lost:
                 task.cancel()
 
     async def __aexit__(
@@ -214,7 +221,7 @@ class Job:
         await self.leave(self.error)
         if error is not None and not ours and not isinstance(error, Exception):
             return False
-        if self._raises and self.lost:
+        if self._raises and self.outcome == "lost":
             raise ClaimLost("stale_fence", self._why) from None
         return not self._raises or ours
 
@@ -224,14 +231,14 @@ class Job:
 
     async def leave(self, error: BaseException | None = None) -> None:
         """The last word on work that has ended, with this exception or without one, unless it has said one itself."""
-        if self._interrupted == "lost" or isinstance(error, ClaimLost):
+        if self._interrupted == "lost" or (isinstance(error, ClaimLost) and self._interrupted is None):
             self._why = self._why or str(error)
             self._end("lost")
             _log.warning("the claim on '%s' (%s) was lost: %s", self.title, self.id, self._why)
-        elif isinstance(error, Exception):
+        elif isinstance(error, Exception) and not isinstance(error, ClaimLost):
             told = "has failed" if self.outcome is None else f"has failed after it was {self.outcome}"
             _log.error("the work on '%s' (%s) %s", self.title, self.id, told, exc_info=error)
-            await self._give_back("failed", f"{type(error).__name__}: {error}")
+            await self._give_back("failed", "".join(traceback.format_exception_only(error)).strip())
         elif error is not None or self._interrupted is not None:
             await self._give_back("handed_back", self._why or "the worker was stopped")
         elif self.outcome is None:
@@ -313,16 +320,16 @@ class Job:
 
     async def _release(self, reason: str, detail: str, outcome: Outcome | None = None) -> None:
         self._check_open()
-        released = {"itemId": self.id, "fenceToken": self.fence, "reason": reason, "detail": detail[:_LONGEST_DETAIL]}
-        if not detail.strip():
-            del released["detail"]
+        released = {"itemId": self.id, "fenceToken": self.fence, "reason": reason}
+        if detail.strip():  # names of files in a message may be no text
+            released["detail"] = detail[:_LONGEST_DETAIL].encode(errors="replace").decode()
         answer = await self.call("claim_item", {"releases": [released]})
         self._end(outcome or reason)  # type: ignore[arg-type]  # the reasons are outcomes
         if answer["releaseResults"][0]["outcome"] != "success":
             _log.debug("'%s' was not ours any more: %s", self.id, answer["releaseResults"][0])
 
     def _check_open(self) -> None:
-        self.check()
+        self._check_claim()
         if self.outcome is not None:
             raise RuntimeError(f"the job has ended: {self.outcome}")
 

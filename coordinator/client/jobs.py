@@ -12,20 +12,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import uuid4
 
+from coordinator.client.calls import WAIT_MS, away_seconds
 from coordinator.client.errors import FleetError, Unavailable
-from coordinator.client.job import RELEASE_SECONDS, Job
+from coordinator.client.job import Job
 from coordinator.client.renewals import Claim, now
 
 if TYPE_CHECKING:
     from coordinator.client.fleet import Fleet
 
 T = TypeVar("T")
-WAIT_MS = 49_000
-"""How long a call waits for an item. The fleet answers then at the latest; the next call waits on."""
 UNENTERED_SECONDS = 15.0
 """A job whose work has not begun after that is given back: nobody is going to do it."""
 _PARTS = ("item", "notes", "results")
-_LONGEST_AWAY = 30.0
 _PATIENCE = 3
 """So many failures in a row are borne; each further one doubles the pause before the next claim."""
 _LONGEST_PAUSE = 60.0
@@ -50,27 +48,28 @@ class Slots:
     def __init__(self, agents: Sequence[str]) -> None:
         self.all = [Slot(agent) for agent in agents]
         self._free = deque(self.all)
-        self._waiting: deque[asyncio.Future[Slot]] = deque()
+        self._waiting: deque[asyncio.Future[Slot | None]] = deque()
 
     def add(self, agent: str) -> None:
         """One more."""
         self.all.append(Slot(agent))
         self.give(self.all[-1])
 
-    def take_now(self) -> Slot | None:
-        """A free one; None: there is none now."""
-        return self._free.popleft() if self._free else None
-
-    async def take(self) -> Slot:
-        """The next that is free."""
-        waiter: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
+    async def take(self, takers: set[asyncio.Future[Slot | None]]) -> Slot | None:
+        """The next that is free. Who waits for it is among ``takers`` meanwhile, and may be sent away with None."""
+        if self._free:
+            return self._free.popleft()
+        waiter: asyncio.Future[Slot | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
+        takers.add(waiter)
         try:
             return await waiter
         except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():
-                self.give(waiter.result())
+            if not waiter.cancelled() and (slot := waiter.result()) is not None:
+                self.give(slot)
             raise
+        finally:
+            takers.discard(waiter)
 
     def give(self, slot: Slot) -> None:
         """It is free again."""
@@ -109,6 +108,7 @@ class Jobs:
         self._until, self._wait, self._raises = until, wait, raises
         self._watch: asyncio.Task[object] | None = None
         self._over = asyncio.Event()
+        self._takers: set[asyncio.Future[Slot | None]] = set()
         self._failures = 0
         self._away = 0
         self._empty = False
@@ -120,12 +120,12 @@ class Jobs:
     async def __anext__(self) -> Job:
         if self._until is not None and self._watch is None:
             self._watch = self._fleet.background(self._until())
-            self._watch.add_done_callback(lambda _: self._over.set())
+            self._watch.add_done_callback(lambda _: self._end())
         while not self._over.is_set():
             if self._failures > _PATIENCE:
                 pause = min(2.0 ** (self._failures - _PATIENCE - 1), _LONGEST_PAUSE)
                 await self._before_end(asyncio.sleep(pause * random.uniform(0.8, 1.2)))
-            slot = self._slots.take_now() or await self._before_end(self._slots.take())
+            slot = await self._slots.take(self._takers)
             if slot is None:
                 break
             if self._over.is_set():
@@ -144,10 +144,16 @@ class Jobs:
 
     def end(self) -> None:
         """No further jobs; those that run go on."""
-        self._over.set()
+        self._end()
         if self._watch is not None:
             self._watch.cancel()
         self._fleet.forget(self)
+
+    def _end(self) -> None:
+        self._over.set()
+        for waiter in self._takers:
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def _claim(self, slot: Slot) -> Job | None:
         """A job for this slot, which the end of the job frees; None: there was none, or it could not be begun."""
@@ -161,9 +167,8 @@ class Jobs:
                 _log.warning("no jobs for now: %s", error)
             if slot.finished is not None:
                 self._fleet.background(self._fleet.let_go(slot))
-            pause = min(2.0**self._away, _LONGEST_AWAY)
             self._away += 1
-            await self._before_end(asyncio.sleep(pause * random.uniform(0.5, 1.0)))
+            await self._before_end(asyncio.sleep(away_seconds(self._away - 1)))
             return None
         except FleetError:  # it was refused, so it holds nothing
             slot.unseen = None
@@ -180,6 +185,10 @@ class Jobs:
             self._fleet, granted, lambda job: self._keep(job, sent), lambda job: self._freed(job, slot), self._raises
         )
         self._fleet.begun(job)
+        if self._over.is_set():
+            job.interrupt("no more jobs are wanted", "handed_back")
+            await job.leave()
+            return None
         try:
             await job.start()
             await job.read_whole()
@@ -201,7 +210,7 @@ class Jobs:
         sent = now()
         if slot.unseen is not None:
             # That call may have got an item: the same request brings the recorded answer.
-            arguments, sent = _at_once(slot.unseen[0]), slot.unseen[1]
+            arguments, sent = at_once(slot.unseen[0]), slot.unseen[1]
         slot.unseen = arguments, sent
         # Without a wait the call is much cheaper, and while there is work it gets some.
         answer = await self._fleet.look(arguments, slot.agent)
@@ -235,22 +244,7 @@ class Jobs:
         if slot.unseen is None:
             self._slots.give(slot)
         else:
-            self._fleet.background(self._settle(slot, slot.unseen[0]))
-
-    async def _settle(self, slot: Slot, unseen: dict[str, Any]) -> None:
-        # The same request id brings the recorded answer, without waiting, or takes the call's place away.
-        try:
-            async with asyncio.timeout(RELEASE_SECONDS):
-                answer = await self._fleet.call("claim_item", _at_once(unseen), agent=slot.agent)
-                result = answer["claimResults"][0]
-                if result["outcome"] == "success":
-                    released = {"itemId": result["itemId"], "fenceToken": result["fenceToken"], "reason": "handed_back"}
-                    await self._fleet.call("claim_item", {"releases": [released]}, agent=slot.agent)
-        except (FleetError, TimeoutError) as error:
-            _log.warning("a claim of %s may be held until its time is over: %s", slot.agent, error)
-        finally:
-            slot.unseen = None
-            self._slots.give(slot)
+            self._fleet.background(self._fleet.recall(slot)).add_done_callback(lambda _: self._slots.give(slot))
 
     def _keep(self, job: Job, sent: float) -> Claim:
         """Has the claim of a job renewed."""
@@ -301,7 +295,7 @@ class Jobs:
                 task.cancel()
 
 
-def _at_once(arguments: dict[str, Any]) -> dict[str, Any]:
+def at_once(arguments: dict[str, Any]) -> dict[str, Any]:
     """The same claim without a wait, which is no part of what a request id is bound to."""
     return {name: value for name, value in arguments.items() if name != "waitMs"}
 

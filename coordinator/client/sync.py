@@ -1,7 +1,8 @@
 """The same for programs without an event loop: ``SyncFleet``, with the names and arguments of ``Fleet``.
 
 A ``Fleet`` runs in a thread; every method waits for that of the same name there. Work cannot be cancelled from outside:
-look at ``job.lost``, or call ``job.check()``, in long work. Every method of a job raises ``ClaimLost`` by itself.
+look at ``job.lost``, or call ``job.check()``, in long work; both also tell that a worker is stopped and its drain is
+over. Every method of a job raises ``ClaimLost`` by itself.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -75,11 +76,11 @@ class SyncJob(_Thread):
 
     @property
     def lost(self) -> bool:
-        """Whether the claim is lost."""
+        """Whether the work has to end: its claim is lost, or is being given back."""
         return self._job.lost
 
     def check(self) -> None:
-        """Raises ``ClaimLost`` if the claim is lost."""
+        """Raises ``ClaimLost`` if the work has to end."""
         self._job.check()
 
     def call(self, tool: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -153,7 +154,7 @@ class SyncTree(_Thread):
         """As ``Tree.items``."""
         return self._each(self.tree.items())
 
-    def events(self, kinds: Sequence[str] = (), after: str = "") -> Iterator[dict[str, Any]]:
+    def events(self, kinds: str | Sequence[str] = (), after: str = "") -> Iterator[dict[str, Any]]:
         """As ``Tree.events``."""
         return self._each(self.tree.events(kinds, after))
 
@@ -229,8 +230,8 @@ class SyncFleet(_Thread):
         return self._do(self._fleet.call, tool, arguments, **more)
 
     def jobs(self, **selection: Any) -> Iterator[SyncJob]:
-        """As ``Fleet.jobs``; ``until`` may be ``tree.tree.finished``."""
-        jobs = self._portal.call(partial(self._fleet.jobs, **selection))
+        """As ``Fleet.jobs``."""
+        jobs = self._portal.call(partial(self._fleet.jobs, **_of_trees(selection)))
         return (SyncJob(job, self._portal) for job in self._each(jobs))
 
     def work(
@@ -244,18 +245,36 @@ class SyncFleet(_Thread):
     ) -> None:
         """As ``Fleet.work``, with a thread for each slot. Work that is to end early has to look at ``job.lost``."""
         with ThreadPoolExecutor(max(slots or 1, self._fleet.slots), "fleet-work") as pool:
+            at_work: set[Job] = set()
 
             async def in_thread(job: Job) -> None:
+                at_work.add(job)
                 task = asyncio.get_running_loop().run_in_executor(pool, handler, SyncJob(job, self._portal))
                 try:
                     await asyncio.shield(task)
                 except asyncio.CancelledError:
-                    await asyncio.wait((task,))  # it is at work until it looks
+                    job.interrupt("the worker was stopped", "handed_back")
+                    while not task.done():  # it is at work until it looks
+                        with suppress(asyncio.CancelledError):
+                            await asyncio.wait((task,))
+                    task.result()
                     raise
+                finally:
+                    at_work.discard(job)
 
-            work = partial(self._fleet.work, in_thread, slots=slots, drain=drain, signals=False, **selection)
+            def hurry() -> None:
+                self._fleet.stop()
+                for job in at_work:
+                    job.interrupt("the worker was stopped", "handed_back")
+
+            selection = {"slots": slots, "drain": drain, "signals": False, **_of_trees(selection)}
+            work = partial(self._fleet.work, in_thread, **selection)
             with stopping(self.stop, _interrupt) if signals else nullcontext():
-                self._portal.call(work)
+                try:
+                    self._portal.call(work)
+                except (KeyboardInterrupt, SystemExit):  # it came in this thread; the work goes on in the other
+                    self._portal.start_task_soon(hurry)
+                    raise
 
     def plan(self, plan: Mapping[str, Any] | str | Path, *, parent: str | None = None) -> SyncTree:
         """As ``Fleet.plan``."""
@@ -276,6 +295,11 @@ class SyncFleet(_Thread):
     def stop(self) -> None:
         """As ``Fleet.stop``, from any thread."""
         self._portal.start_task_soon(self._fleet.stop)
+
+
+def _of_trees(selection: dict[str, Any]) -> dict[str, Any]:
+    until = selection.get("until")
+    return {**selection, "until": until.tree} if isinstance(until, SyncTree) else selection
 
 
 def _interrupt() -> None:

@@ -20,6 +20,18 @@ _INTERNAL = -32603
 _encode = msgspec.json.Encoder().encode
 
 
+def encoded(arguments: Any) -> bytes:
+    """Arguments as JSON.
+
+    Raises:
+        Invalid: they have something that JSON has not.
+    """
+    try:
+        return _encode(arguments)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise error_of("VALIDATION_ERROR", f"the arguments cannot be written as JSON: {error}") from None
+
+
 class _Problem(msgspec.Struct):
     code: int
     message: str = ""
@@ -78,7 +90,7 @@ class Wire:
             FleetError: it was refused.
         """
         params = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%b,"arguments":%b}}'
-        body = params % (_encode(tool), _encode(arguments))
+        body = params % (encoded(tool), encoded(arguments))
         head = self._heads.get((toolset, agent)) or self._head(toolset, agent)
         response = await self._request(b"%b%d\r\n\r\n%b" % (head, len(body), body), seconds)
         if response.status != 200:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from coordinator.client import ClaimLost, Fleet, Invalid, Job, Refused, jobs
+from coordinator.client import ClaimLost, Fleet, Invalid, Job, Refused, SyncFleet, Unavailable, jobs
 from tests.client.backlog import add, chain, context, held, notes, seen
 from tests.support.fleets import RunningFleet
-from tests.support.wait import wait_until
+from tests.support.wait import wait_until, wait_until_sync
 
 pytestmark = pytest.mark.anyio
 
@@ -214,11 +213,97 @@ async def test_cancellation_from_outside_gives_the_item_back_and_passes_through(
 
 
 async def test_a_busy_event_loop_costs_no_claim(fleet: Fleet) -> None:
-    await add(fleet, "one")
-    async with await only(fleet, ttl=1) as job:
-        time.sleep(1.7)  # noqa: ASYNC251  # as work that computes does
-        await job.done()
+    (item,) = await add(fleet, "one")
+    with SyncFleet(fleet.url, project=fleet.project) as other:
+
+        def renewed() -> bool:
+            claim = other.call("get_context", {"itemId": item})["claimDetail"]
+            return bool(claim["claimedAt"] != claim["originalClaimedAt"])
+
+        async with await only(fleet, ttl=1) as job:
+            wait_until_sync(renewed, what="a renewal")  # blocks the loop, as work that computes does
+            await job.done()
     assert job.outcome == "done"
+
+
+class Untold(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize("error", [OSError("no file \udcff"), Untold()])
+async def test_an_exception_without_proper_text_is_a_failed_attempt_too(
+    fleet: Fleet, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "coordinator.client")  # a report of pytest cannot hold that text
+    (item,) = await add(fleet, "one")
+    async with await only(fleet) as job:
+        raise error
+    assert job.outcome == "failed"
+    assert type(error).__name__ in (await context(fleet, item))["attempts"]["last"][0]["detail"]
+
+
+async def test_what_is_no_json_is_refused(fleet: Fleet) -> None:
+    await add(fleet, "one")
+    async with await only(fleet) as job:
+        for wrong in (object(), "\udcff"):
+            with pytest.raises(Invalid, match="cannot be written as JSON"):
+                await job.done(wrong)
+        await job.done(None)
+
+
+async def test_a_slot_that_is_freed_before_it_is_waited_for_is_not_missed() -> None:
+    slots = jobs.Slots(["a"])
+    slot = await slots.take(set())
+    assert slot is not None
+    taking = asyncio.create_task(slots.take(set()))
+    slots.give(slot)
+    assert await asyncio.wait_for(taking, 5) is slot
+
+
+async def test_what_is_claimed_while_the_fleet_is_stopped_is_given_back(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (item,) = await add(fleet, "one")
+    look = fleet.look
+
+    async def late(*arguments: Any) -> dict[str, Any]:
+        answer = await look(*arguments)
+        fleet.stop()
+        return answer
+
+    monkeypatch.setattr(fleet, "look", late)
+    assert [job async for job in fleet.jobs()] == []
+    assert (await seen(fleet, item))["role"] == "queue"
+    assert await held(fleet) == 0
+
+
+async def test_a_claim_whose_answer_never_came_is_given_back_at_the_end(
+    running: RunningFleet, named: str, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add(fleet, "one")
+    async with Fleet(running.state.base_url, project=named) as worker:
+        look = worker.look
+
+        async def lost(*arguments: Any) -> dict[str, Any]:
+            await look(*arguments)
+            raise Unavailable("unavailable", "no answer")
+
+        monkeypatch.setattr(worker, "look", lost)
+        with pytest.raises(Unavailable):
+            await only(worker)
+        assert await held(fleet) == 1
+    assert await held(fleet) == 0
+
+
+async def test_what_a_handler_raises_leaves_work_if_asked_to(fleet: Fleet) -> None:
+    await add(fleet, "one")
+
+    async def handler(job: Job) -> None:
+        raise LookupError(job.title)
+
+    with pytest.raises(LookupError):
+        await fleet.work(handler, signals=False, raises=True)
 
 
 async def test_a_job_that_nobody_begins_is_given_back(
@@ -261,11 +346,13 @@ async def test_work_in_slots_is_done_side_by_side_in_a_task_group(running: Runni
 
 async def test_work_calls_a_handler_until_stopped_and_drains(fleet: Fleet) -> None:
     items = await add(fleet, *"abcd")
+    begun: list[str] = []
     finished: list[str] = []
     go_on = asyncio.Event()
 
     async def handler(job: Job) -> None:
-        if job.title in "ab":
+        begun.append(job.id)
+        if len(begun) == 2:
             fleet.stop()
             go_on.set()
         await go_on.wait()

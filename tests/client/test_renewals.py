@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.client import Fleet, Job, calls
+from coordinator.client import Fleet, Job, calls, jobs
 from coordinator.client.renewals import ENDS_BY, Claim, now
 from tests.client.scripted import Scripted, Step, answer, part, refusal, silence
 from tests.support.wait import wait_until
@@ -26,13 +26,14 @@ def renewed(**more: Any) -> Step:
     return answer({"claimResults": [{"outcome": "success", **more}], "releaseResults": [{"outcome": "success"}]})
 
 
-async def held(scripted: Scripted, *steps: Step, body: float = 30.0) -> tuple[Job, float]:
-    """Works on a job with these answers to its renewals; returns it, and how long its body took."""
+async def held(scripted: Scripted, *steps: Step, renewals: int = 0) -> tuple[Job, float]:
+    """Works on a job with these answers to its renewals, until there were so many of them; 0: until it is lost.
+    Returns it, and how long that took."""
     scripted.steps = [CLAIMED, MOVED, *steps]
     async with Fleet(scripted.url, agent="me") as fleet, await anext(fleet.jobs(ttl=TTL, grace=0.05)) as job:
         began = time.monotonic()
         try:
-            await asyncio.sleep(body)
+            await wait_until(lambda: 0 < renewals <= len(scripted.calls) - 2, what="renewals, or the loss of the claim")
         finally:
             took = time.monotonic() - began
             scripted.steps = [renewed()]
@@ -52,9 +53,9 @@ async def test_without_an_answer_the_work_ends_before_another_agent_may_begin(sc
 
 async def test_renewals_that_are_shed_are_repeated(scripted: Scripted) -> None:
     shed = refusal("over_capacity", "shedding", 10)
-    job, took = await held(scripted, shed, part(), shed, renewed(), shed, renewed(), body=1.5)
+    job, took = await held(scripted, shed, part(), shed, renewed(), shed, renewed(), renewals=6)
     assert (job.lost, job.outcome) == (False, "gave_up")
-    assert took >= 1.5
+    assert took > TTL * 0.5
     renewals = [one["arguments"] for one in scripted.calls if one["arguments"].get("claims", [{}])[0].get("itemId")]
     assert {one["claims"][0]["fenceToken"] for one in renewals} == {7}
     assert len({one["requestId"] for one in renewals}) == len(renewals)
@@ -75,13 +76,13 @@ async def test_any_other_answer_ends_the_work_at_once(scripted: Scripted, step: 
     assert took < TTL * 0.6
 
 
-async def test_a_drained_agent_finishes_and_gets_no_more(scripted: Scripted) -> None:
+async def test_a_drained_agent_finishes_and_gets_no_more(scripted: Scripted, caplog: pytest.LogCaptureFixture) -> None:
     scripted.steps = [CLAIMED, MOVED, renewed(stop=True, reason="moved elsewhere")]
     seen = []
     async with Fleet(scripted.url, agent="me") as fleet:
         async for job in fleet.jobs(ttl=TTL):
             async with job:
-                await asyncio.sleep(0.5)
+                await wait_until(lambda: "no more jobs: moved elsewhere" in caplog.text, what="the drain")
                 seen.append(job.lost)
     assert seen == [False]
 
@@ -101,11 +102,17 @@ async def test_a_claim_whose_answer_was_lost_is_repeated_under_its_id(
     scripted: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calls, "LOOKING_SECONDS", 0.05)
+    pauses: list[int] = []
+
+    def pause(failures: int) -> float:
+        pauses.append(failures)
+        return 0.0
+
+    monkeypatch.setattr(jobs, "away_seconds", pause)
     scripted.steps = [part()]
     async with Fleet(scripted.url, agent="me") as fleet:
         coming = asyncio.ensure_future(anext(fleet.jobs(ttl=900)))
-        began = time.monotonic()
-        await wait_until(lambda: len(scripted.calls) > 3 and time.monotonic() - began > 1.1, what="calls after a pause")
+        await wait_until(lambda: len(pauses) > 1, what="calls after a pause")
         scripted.steps = [CLAIMED, MOVED, renewed()]
         async with await coming as job:
             assert job.title == "one"

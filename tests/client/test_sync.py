@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -25,7 +26,8 @@ from tests.support.wait import wait_until_sync
         (
             sync.SyncFleet,
             Fleet,
-            {"actor", "background", "begun", "busy", "ended", "feed", "forget", "keeper", "let_go", "look", "settle"},
+            {"actor", "background", "begun", "busy", "ended", "feed", "forget", "keeper", "let_go", "look", "recall"}
+            | {"settle", "until_met"},
         ),
         (sync.SyncJob, Job, {"abandon", "enter", "interrupt", "leave", "read_whole", "start"}),
         (sync.SyncTree, Tree, set()),
@@ -42,7 +44,7 @@ def test_a_script_plans_works_and_reads(running: RunningFleet, named: str) -> No
     with SyncFleet(running.state.base_url, project=named) as opened:
         tree = opened.plan(RELEASE)
         done = []
-        for job in opened.jobs(until=tree.tree.finished):
+        for job in opened.jobs(until=tree):
             with job:
                 assert job.role == "work"
                 job.note("plan", "quick")
@@ -86,6 +88,25 @@ def test_failures_and_lost_claims_end_a_job_and_not_the_loop(
             assert job.outcome == outcomes[-1]
         assert outcomes == ["failed", "lost"]
     assert "LookupError" in caplog.text
+
+
+@pytest.mark.parametrize("signals", [1, 2], ids=["the drain is over", "a second signal"])
+def test_threads_are_told_when_they_have_to_end(running: RunningFleet, named: str, signals: int) -> None:
+    with SyncFleet(running.state.base_url, project=named) as opened:
+        opened.call("manage_items", {"operation": "create", "items": [{"title": "one"}]})
+
+        def handler(job: sync.SyncJob) -> None:
+            for number in (signal.SIGINT, signal.SIGTERM)[:signals]:  # two of a kind may arrive as one
+                os.kill(os.getpid(), number)
+            wait_until_sync(partial(getattr, job, "lost"), what="the end")
+            job.progress("half")
+            job.check()
+
+        with pytest.raises(KeyboardInterrupt) if signals == 2 else nullcontext():
+            opened.work(handler, drain=0.1 if signals == 1 else 60)
+        (item,) = opened.call("query_items", {"operation": "search"})["items"]
+        found = opened.call("get_context", {"itemId": item["id"]})
+        assert (found.get("claimDetail"), found.get("attempts")) == (None, None)
 
 
 def test_work_runs_in_threads_until_a_signal(running: RunningFleet, named: str) -> None:
