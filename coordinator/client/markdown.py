@@ -20,9 +20,9 @@ from typing import Any
 _TASK = re.compile(r"(?P<indent>\s*)(?:[-*+]|(?P<number>\d+)[.)])\s+(?:\[(?P<box>[ xX])\]\s+)?(?P<text>\S.*)")
 _HEADING = re.compile(r"#{1,6}\s+(?P<title>.*\S)")
 _SUFFIX = re.compile(
-    r"\s+(?:#(?P<tag>[a-z0-9][\w.:/-]*)|!(?P<priority>high|medium|low)|\((?P<name>after|ref):\s*(?P<value>[^()]+)\))\s*$"
+    r"#(?P<tag>[a-z0-9][\w.:/-]*)|!(?P<priority>high|medium|low)|\((?P<name>after|ref):\s*(?P<value>[^()]+)\)"
 )
-_FENCE = re.compile(r"\s*(```|~~~)")
+_FENCE = re.compile(r"\s*(`{3,}(?=[^`]*\Z)|~{3,})")
 
 
 def markdown(text: str, title: str) -> dict[str, Any]:
@@ -32,46 +32,61 @@ def markdown(text: str, title: str) -> dict[str, Any]:
         title: of the plan, if the text has no heading.
     """
     root: dict[str, Any] = {"title": "", "children": []}
-    items: list[dict[str, Any]] = []
-    steps: list[dict[str, Any]] = []
-    open_items: list[tuple[int, dict[str, Any]]] = [(-1, root)]
-    fenced = False
+    texts: list[tuple[dict[str, Any], list[str]]] = [(root, [])]
+    """Of all items: the lines of their descriptions."""
+    steps: set[int] = set()
+    """Places in ``texts`` of items of numbered lists."""
+    open_items: list[tuple[int, int]] = [(-1, 0)]
+    """Indents, and places in ``texts``."""
+    fence = ""
     for line in text.expandtabs(4).splitlines():
-        fenced ^= _FENCE.match(line) is not None
+        marked = _FENCE.match(line)
+        fenced = fence or marked
+        if marked is not None:
+            fence = "" if fence and marked[1].startswith(fence) else fence or marked[1]
         task = None if fenced else _TASK.fullmatch(line)
         if task is not None:
             depth = len(task["indent"])
+            last = -1
             while open_items[-1][0] >= depth:
-                open_items.pop()
-            siblings = open_items[-1][1].setdefault("children", [])
-            siblings.append(item := _task(task["text"], (task["box"] or " ") in "xX"))
-            items.append(item)
+                last = open_items.pop()[1]
+            above = texts[open_items[-1][1]][0]
+            item = _task(task["text"], (task["box"] or " ") in "xX")
+            above.setdefault("children", []).append(item)
             if task["number"] is not None:
-                steps.append(item)
-                if len(siblings) > 1 and siblings[-2] in steps:
-                    siblings[-2].setdefault("ref", f"step {len(steps) - 1}")
-                    item.setdefault("after", []).append(siblings[-2]["ref"])
-            open_items.append((depth, item))
+                if last in steps:
+                    before = texts[last][0]
+                    before.setdefault("ref", f"step {len(steps)}")
+                    item.setdefault("after", []).append(before["ref"])
+                steps.add(len(texts))
+            open_items.append((depth, len(texts)))
+            texts.append((item, []))
         elif (heading := _HEADING.fullmatch(line.strip())) and not fenced and not line.startswith(" "):
             if not root["title"]:
                 root["title"] = heading["title"]
         elif line.strip() or len(open_items) > 1:
             indent = len(line) - len(line.lstrip()) if line.strip() else open_items[-1][0] + 1
             depth, owner = next(one for one in reversed(open_items) if one[0] < indent)
-            if line.strip() or "description" in owner:
-                owner["description"] = f"{owner.get('description', '')}{line[min(indent, depth + 2) :].rstrip()}\n"
+            if line.strip() or texts[owner][1]:
+                texts[owner][1].append(line[min(indent, depth + 2) :].rstrip())
     root["title"] = root["title"] or title
-    for item in [root, *items]:
-        if "description" in item:
-            item["description"] = item["description"].rstrip()
+    for item, lines in texts:
+        if lines:
+            item["description"] = "\n".join(lines).rstrip()
     return root
 
 
 def _task(text: str, done: bool) -> dict[str, Any]:
     item: dict[str, Any] = {"done": done} if done else {}
     tags: list[str] = []
-    while found := _SUFFIX.search(text):
-        text = text[: found.start()]
+    while True:
+        text = text.rstrip()
+        begin = text.rfind("(") if text.endswith(")") else len(text) - len(text.rsplit(maxsplit=1)[-1])
+        # The last word only: a search would take the square of a long line's time.
+        found = _SUFFIX.fullmatch(text, begin) if begin > 0 and text[begin - 1].isspace() else None
+        if found is None:
+            break
+        text = text[:begin]
         if found["tag"]:
             tags.insert(0, found["tag"])
         elif found["priority"]:
@@ -82,4 +97,4 @@ def _task(text: str, done: bool) -> dict[str, Any]:
             item["after"] = [one.strip() for one in found["value"].split(",") if one.strip()]
     if tags:
         item["tags"] = tags
-    return {"title": text.strip(), **item}
+    return {"title": text, **item}

@@ -7,8 +7,8 @@
       - {title: Publish, after: [build, notes]}
 
 An item has ``title``, and may have ``ref``, ``after``, ``children``, ``notes`` (key: body) and ``done`` besides the
-fields that ``manage_items`` takes. ``after`` names refs, or titles that occur once, anywhere in the plan. ``markdown``
-has the other form.
+fields that ``manage_items`` takes. ``after`` names refs, or titles that occur once, anywhere in the plan; what is below
+an item waits with it. ``markdown`` has the other form.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from coordinator.client.markdown import markdown
 from coordinator.errors import that_exist
 
 DEEPEST = 3
+MOST_CHILDREN = 500
+"""An item can wait for a few more. One with more children is begun from the start, which hides it as well."""
 _LISTS = ("tags", "traits")
 _OWN = ("ref", "after", "children", "notes", "done")
 _FIELDS = (
@@ -44,6 +46,8 @@ class Node:
     children: list[Node] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
     done: bool = False
+    begun: bool = False
+    """Whether it has too many children to wait for them."""
 
     def all(self) -> Iterator[Node]:
         """It and all items below, parents first."""
@@ -65,7 +69,7 @@ def load(path: str | Path) -> Mapping[str, Any]:
     """The mapping that a file has. Raises as ``read``."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise _wrong(str(path), "is not text") from None
     if path.suffix in (".md", ".markdown"):
@@ -75,7 +79,7 @@ def load(path: str | Path) -> Mapping[str, Any]:
 
     try:
         found = YAML(typ="safe", pure=True).load(text)
-    except YAMLError as error:
+    except (YAMLError, ValueError, RecursionError) as error:  # also values of a wrong form, and a tower of brackets
         raise _wrong(str(path), f"is not YAML: {error}") from None
     if not isinstance(found, Mapping):
         raise _wrong(str(path), "must be a mapping with title and children")
@@ -101,30 +105,43 @@ def read(given: Mapping[str, Any] | str | Path) -> Plan:
     for node in nodes.values():
         titles.setdefault(str(node.fields["title"]).casefold(), []).append(node.ref)
     waits: dict[str, set[str]] = {ref: {child.ref for child in node.children} for ref, node in nodes.items()}
+    above = {child.ref: ref for ref, node in nodes.items() for child in node.children}
+    named = {node.ref: [_named(name, node, nodes, titles) for name in node.after] for node in nodes.values()}
     edges = []
     for node in nodes.values():
-        for name in node.after:
-            same = titles.get(name.casefold(), [])
-            ref = name if name in nodes else same[0] if len(same) == 1 else None
-            if ref is None:
-                told = (
-                    f"{len(same)} items have the title {name!r}: give them a ref" if same else f"there is no {name!r}"
-                )
-                raise _wrong(f"{node.path}.after", told + ("" if same else that_exist(name, [*nodes, *titles])))
-            if ref not in waits[node.ref]:
-                waits[node.ref].add(ref)
-                edges.append((ref, node.ref))
+        for ref in dict.fromkeys(named[node.ref]):
+            if ref in waits[node.ref]:
+                continue
+            waits[node.ref].add(ref)
+            edges.append((ref, node.ref))
+            if ref in {one.ref for one in node.all()}:
+                continue
+            for child in node.children:  # these come later: parents are first
+                # One that waits for an open sibling waits with it.
+                if all(above.get(one) != node.ref or nodes[one].done for one in named[child.ref]):
+                    named[child.ref].append(ref)
     try:
         TopologicalSorter(waits).prepare()
     except CycleError as cycle:
-        named = " -> ".join(str(nodes[ref].fields["title"]) for ref in reversed(cycle.args[1]))
-        raise _wrong("plan", f"these wait for each other, or for what they are part of: {named}") from None
-    above = {child.ref: ref for ref, node in nodes.items() for child in node.children}
+        told = " -> ".join(str(nodes[ref].fields["title"]) for ref in reversed(cycle.args[1]))
+        raise _wrong("plan", f"these wait for each other, or for what they are part of: {told}") from None
     # A parent waits for a child by waiting for a sibling that does.
     followed = {before for before, ref in edges if above.get(before) == above.get(ref)}
     for node in nodes.values():
-        edges += [(child.ref, node.ref) for child in node.children if child.ref not in followed]
+        last = [(child.ref, node.ref) for child in node.children if child.ref not in followed]
+        node.begun = len(last) > MOST_CHILDREN
+        edges += [] if node.begun else last
     return Plan(root, edges)
+
+
+def _named(name: str, node: Node, nodes: Mapping[str, Node], titles: Mapping[str, Sequence[str]]) -> str:
+    """The ref that ``after`` of a node means by a name."""
+    same = titles.get(name.casefold(), [])
+    if name in nodes or len(same) == 1:
+        return name if name in nodes else same[0]
+    if same:
+        raise _wrong(f"{node.path}.after", f"{len(same)} items have the title {name!r}: give them a ref")
+    raise _wrong(f"{node.path}.after", f"there is no {name!r}{that_exist(name, [*nodes, *titles])}")
 
 
 def _node(given: Any, path: str, ref: str, depth: int) -> Node:
@@ -148,6 +165,11 @@ def _node(given: Any, path: str, ref: str, depth: int) -> Node:
     if not isinstance(notes, Mapping) or not all(isinstance(body, str) for body in notes.values()):
         raise _wrong(f"{path}.notes", "must be a mapping of keys to texts")
     after = given.get("after") or []
+    done = given.get("done") or False
+    if not isinstance(done, bool):
+        raise _wrong(f"{path}.done", "must be true or false")
+    if not isinstance(given.get("ref") or "", str | int):
+        raise _wrong(f"{path}.ref", "must be a text")
     children = given.get("children") or []
     if not isinstance(children, Sequence) or isinstance(children, str):
         raise _wrong(f"{path}.children", "must be a list")
@@ -155,9 +177,9 @@ def _node(given: Any, path: str, ref: str, depth: int) -> Node:
         path,
         fields,
         str(given.get("ref") or ref),
-        _texts([after] if isinstance(after, str) else after, f"{path}.after"),
+        _texts([after] if isinstance(after, str | int) else after, f"{path}.after"),
         notes={str(key): body for key, body in notes.items()},
-        done=bool(given.get("done")),
+        done=done,
     )
     for number, child in enumerate(children):
         below = f"{number + 1}" if ref == "root" else f"{ref}.{number + 1}"

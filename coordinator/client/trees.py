@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlencode
 
 import msgspec
 
-from coordinator.client.errors import NotFound, Unavailable, error_of
+from coordinator.client.calls import WAIT_MS
+from coordinator.client.errors import NotFound, Refused, error_of
 from coordinator.client.plan import Node, Plan, read
+from coordinator.client.wire import encoded
 
 if TYPE_CHECKING:
     from coordinator.client.fleet import Fleet
 
 T = TypeVar("T")
-WAIT_MS = 49_000
 _AT_ONCE = 125, 600, 150_000
 """Items and edges, notes, and bytes that go into one call which makes the whole tree or nothing."""
 _ITEMS, _EDGES, _NOTES, _TRANSITIONS = 500, 150, 200, 100
@@ -43,12 +44,8 @@ class Tree:
     async def finished(self) -> dict[str, int]:
         """Waits until no item below is open, and returns how many there are in each role. Nobody polls: the fleet
         answers when it is so. Bound the time with ``asyncio.timeout``."""
-        while True:
-            waits = {"itemId": self.id, "waitFor": "tree_terminal", "waitMs": WAIT_MS}
-            with contextlib.suppress(Unavailable):
-                waited = (await self._fleet.call("get_context", waits))["waited"]
-                if waited["met"]:
-                    return dict(waited.get("counts", {}))
+        waits = {"itemId": self.id, "waitFor": "tree_terminal"}
+        return dict((await self._fleet.until_met("get_context", waits))["waited"].get("counts", {}))
 
     async def results(self) -> dict[str, Any]:
         """What came of the items that have a result: by ref for a planned tree, else by UUID."""
@@ -78,7 +75,7 @@ class Tree:
                     yield item
             parents = below
 
-    async def events(self, kinds: Sequence[str] = (), after: str = "") -> AsyncIterator[dict[str, Any]]:
+    async def events(self, kinds: str | Sequence[str] = (), after: str = "") -> AsyncIterator[dict[str, Any]]:
         """Events of the change feed about the tree, until it is finished.
 
         Each has ``name``, ``timestamp``, ``data`` and ``cursor``; a ``gap`` says that some are missing. A tree that is
@@ -90,13 +87,13 @@ class Tree:
         """
         top = await self._fleet.call("get_context", {"itemId": self.id, "includeAncestors": True})
         root = next((one["id"] for one in top["item"].get("ancestors", ())), self.id)
-        query = f"root={root}" + (f"&kinds={','.join(kinds)}" if kinds else "")
-        after = after or (await self._fleet.feed(f"{query}&waitMs=0"))["cursor"]
+        asked = {"root": root} | ({"kinds": kinds if isinstance(kinds, str) else ",".join(kinds)} if kinds else {})
+        after = after or (await self._fleet.feed(urlencode({**asked, "waitMs": 0})))["cursor"]
         over = False
         while True:
             # Read before the events: what it does not know yet is still to come.
             over = over or await self._over()
-            answer = await self._fleet.feed(f"{query}&after={after}&waitMs={0 if over else WAIT_MS}")
+            answer = await self._fleet.feed(urlencode({**asked, "after": after, "waitMs": 0 if over else WAIT_MS}))
             after = answer["cursor"]
             if "gap" in answer:
                 yield {"name": "gap", "data": answer["gap"]}
@@ -170,7 +167,7 @@ def _whole(plan: Plan, nodes: list[Node], parent: str | None) -> dict[str, Any] 
     }
     if parent is not None:
         made["parentId"] = parent
-    return made if len(msgspec.json.encode(made)) <= most_bytes else None
+    return made if len(encoded(made)) <= most_bytes else None
 
 
 async def _in_stages(fleet: Fleet, plan: Plan, nodes: list[Node], parent: str | None, ids: dict[str, str]) -> None:
@@ -196,15 +193,23 @@ async def _in_stages(fleet: Fleet, plan: Plan, nodes: list[Node], parent: str | 
     notes = [(ids[node.ref], key, body) for node in nodes for key, body in node.notes.items()]
     for some in _parts(notes, _NOTES):
         written = [{"itemId": item, "key": key, "role": "queue", "body": body} for item, key, body in some]
-        await fleet.call("manage_notes", {"operation": "upsert", "notes": written})
-    for part_of in _parts([ids[node.ref] for node in nodes if not node.done], _TRANSITIONS):
+        answer = await fleet.call("manage_notes", {"operation": "upsert", "notes": written})
+        if answer["failed"]:
+            raise error_of("VALIDATION_ERROR", f"notes: {answer['failures'][0]['error']}", answer)
+    for part_of in _parts([ids[node.ref] for node in nodes if _role(node) == "blocked"], _TRANSITIONS):
         moved = [{"itemId": item, "trigger": "resume"} for item in part_of]
-        await fleet.call("advance_item", {"transitions": moved})
+        answer = await fleet.call("advance_item", {"transitions": moved})
+        if refused := [one for one in answer["results"] if not one["applied"]]:
+            raise Refused("refused", refused[0]["error"], refused[0])
 
 
 def _item(node: Node, parent: str | None) -> dict[str, Any]:
-    item = {**node.fields, "role": "terminal" if node.done else "blocked"}
+    item = {**node.fields, "role": _role(node)}
     return item if parent is None else {**item, "parentId": parent}
+
+
+def _role(node: Node) -> str:
+    return "terminal" if node.done else "work" if node.begun else "blocked"
 
 
 def _parts(whole: Sequence[T], size: int) -> Iterator[Sequence[T]]:

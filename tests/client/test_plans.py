@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.client import Fleet, Invalid, NotFound, Refused, plan
+from coordinator.client import Fleet, Invalid, NotFound, Refused, calls, plan
+from coordinator.client.calls import away_seconds
 from coordinator.client.markdown import markdown
 from tests.client.backlog import add, notes, seen
+from tests.client.scripted import Scripted, answer, refusal
 
 pytestmark = pytest.mark.anyio
 RELEASE: dict[str, Any] = {
@@ -114,6 +116,41 @@ def test_a_parent_waits_for_each_child_itself_or_by_a_sibling() -> None:
     }  # fmt: skip
 
 
+def test_what_is_below_an_item_waits_with_it() -> None:
+    text = """
+1. Build
+   - Fetch
+2. Write
+   - Collect
+     - Ask
+   - [x] Choose
+   - Order (after: Choose)
+   - Polish (after: Collect)
+"""
+    found = plan.read(markdown(text, "list"))
+    named = {node.ref: node.fields["title"] for node in found.root.all()}
+    edges = {(named[one], named[other]) for one, other in found.edges}
+    assert {other for one, other in edges if one == "Build"} == {"Write", "Collect", "Ask", "Choose", "Order"}
+    assert ("Build", "Fetch") not in edges
+
+
+def test_a_task_is_a_step_by_its_number_only() -> None:
+    found = markdown("1. Build\n- Build\n1. Ship\n   1. a\n2. Tell", "list")["children"]
+    assert [one.get("after") for one in found] == [None, None, None, [found[2]["ref"]]]
+
+
+def test_fences_end_with_their_own_kind() -> None:
+    found = markdown("\ufeff- a\n  ````\n  ```\n  - no\n  ````\n- b\n  ```js``` said\n- c"[1:], "list")["children"]
+    assert [one["title"] for one in found] == ["a", "b", "c"]
+    assert found[0]["description"] == "````\n```\n- no\n````"
+
+
+def test_long_lines_and_lists_take_no_square_of_time() -> None:
+    text = f"- a{' ' * 200_000}x\n- b{' #t' * 20_000}\n" + "  text\n" * 50_000 + "1. step\n" * 5_000
+    found = markdown(text, "list")["children"]
+    assert (len(found[1]["tags"]), len(found)) == (20_000, 5_002)
+
+
 @pytest.mark.parametrize(
     ("children", "said"),
     [
@@ -127,6 +164,8 @@ def test_a_parent_waits_for_each_child_itself_or_by_a_sibling() -> None:
         ([{"title": "a", "after": "b"}, "b", "B"], "2 items have the title 'b'"),
         ([{"title": "a", "ref": "1"}, {"title": "b", "ref": "1"}], r"children\[1\]\.ref: '1' is used twice"),
         ([{"title": "a", "after": "b"}, {"title": "b", "after": "a"}], "wait for each other"),
+        ([{"title": "a", "ref": ["x"]}], r"ref: must be a text"),
+        ([{"title": "a", "done": "no"}], r"done: must be true or false"),
         ([{"title": "a", "after": "root"}], "what they are part of: root -> a -> root"),
         ([{"title": "a", "children": [{"title": "b", "children": [{"title": "c", "children": ["d"]}]}]}], "too deep"),
     ],
@@ -136,10 +175,16 @@ def test_a_wrong_plan_is_refused_with_its_place(children: Any, said: str) -> Non
         plan.read({"title": "root", "children": children})
 
 
-def test_a_wrong_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "plan.yaml").write_text("a: [")
+@pytest.mark.parametrize("text", ["a: [", "title: 2026-99-99", "title: !!int x", "[" * 600])
+def test_what_is_not_yaml_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "plan.yaml").write_text(text)
     with pytest.raises(Invalid, match="is not YAML"):
         plan.read(tmp_path / "plan.yaml")
+
+
+def test_a_wrong_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text("\ufefftitle: a\nchildren: [{title: b, ref: 1}, {title: c, after: 1}]")
+    assert ("1", "2") in plan.read(tmp_path / "plan.yaml").edges
     (tmp_path / "plan.yaml").write_text("- a")
     with pytest.raises(Invalid, match="must be a mapping"):
         plan.read(tmp_path / "plan.yaml")
@@ -175,8 +220,10 @@ async def test_events_of_a_tree_end_with_it(fleet: Fleet) -> None:
     begun = await asyncio.wait_for(first, 20)
     assert begun["data"]["trigger"] == "start"
     assert [event["data"]["to"] async for event in events] == ["work", "terminal", "terminal"]
-    later = [event["data"]["to"] async for event in tree.events(["item.transition"], after=begun["cursor"])]
+    later = [event["data"]["to"] async for event in tree.events("item.transition", after=begun["cursor"])]
     assert later == ["work", "terminal", "terminal"]
+    with pytest.raises(Invalid, match="no kind 'a b"):
+        await anext(tree.events("a b\r\nx: y"))
 
 
 async def test_a_deep_or_large_plan_is_made_in_stages(fleet: Fleet) -> None:
@@ -201,6 +248,32 @@ async def test_a_deep_or_large_plan_is_made_in_stages(fleet: Fleet) -> None:
     assert (await seen(fleet, above))["role"] == "terminal"
 
 
+async def test_an_item_with_more_children_than_it_can_wait_for_is_offered_to_nobody(fleet: Fleet) -> None:
+    tree = await fleet.plan({"title": "wide", "children": [f"c{n}" for n in range(601)]})
+    assert (await seen(fleet, tree.id))["role"] == "work"
+    looked = {"itemId": tree.id, "waitFor": "tree_terminal", "waitMs": 0}
+    assert (await fleet.call("get_context", looked))["waited"]["counts"]["queue"] == 601
+    async with await anext(fleet.jobs(wait=False)) as job:
+        assert job.title == "c0"
+        await job.done()
+
+
+async def test_waits_pause_when_the_fleet_has_no_room(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[int] = []
+
+    def pause(failures: int) -> float:
+        pauses.append(failures)
+        return 0.0
+
+    monkeypatch.setattr(calls, "away_seconds", pause)
+    scripted.steps = [refusal("draining", "shedding", 120_000)] * 3 + [answer({"waited": {"met": True}})]
+    async with Fleet(scripted.url, agent="me") as fleet:
+        await fleet.tree("00000000").finished()
+    assert pauses == [0, 1, 2]
+    assert 0.5 <= away_seconds(0) <= 1.0
+    assert away_seconds(2_000) <= 30
+
+
 async def test_all_items_of_a_large_tree_are_listed(fleet: Fleet) -> None:
     (root,) = await add(fleet, "root")
     items = await add(fleet, *(str(n) for n in range(205)), parentId=root)
@@ -211,6 +284,9 @@ async def test_all_items_of_a_large_tree_are_listed(fleet: Fleet) -> None:
 async def test_a_plan_that_the_fleet_refuses_leaves_nothing(fleet: Fleet) -> None:
     wrong = {"title": "x", "children": [{"title": "a", "children": [{"title": "b", "tags": "A B"}]}]}
     with pytest.raises(Invalid, match=r"plan\.children\[0\]\.children\[0\]: tags"):
+        await fleet.plan(wrong)
+    wrong = {"title": "x", "children": [{"title": "a", "children": [{"title": "b", "notes": {"": "x"}}]}]}
+    with pytest.raises(Invalid, match=r"notes: .*key"):
         await fleet.plan(wrong)
     with pytest.raises(Invalid, match="tags"):
         await fleet.plan({"title": "x", "children": [{"title": "a", "tags": "A B"}]})
@@ -225,7 +301,7 @@ async def test_a_tree_can_be_cancelled_and_must_exist(fleet: Fleet) -> None:
     with pytest.raises(NotFound):
         await fleet.tree("dead0000").finished()
     with pytest.raises(NotFound):
-        await anext(fleet.jobs(until=fleet.tree("dead0000").finished))
+        await anext(fleet.jobs(until=fleet.tree("dead0000")))
 
 
 async def test_jobs_end_with_the_tree_that_they_are_for(fleet: Fleet) -> None:
@@ -233,7 +309,7 @@ async def test_jobs_end_with_the_tree_that_they_are_for(fleet: Fleet) -> None:
 
     async def worker() -> int:
         done = 0
-        async for job in fleet.jobs(ancestor=tree.id, until=tree.finished):
+        async for job in fleet.jobs(ancestor=tree.id, until=tree):
             async with job:
                 await job.done()
                 done += 1
