@@ -1,0 +1,70 @@
+"""Claims, and items that are held back, as lists that people read."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from coordinator.store import Script, Store
+from coordinator.toolsets.items.rules.board import MAX_ROWS
+from coordinator.toolsets.items.store.base import LIBRARY
+from coordinator.toolsets.items.store.rows import Row
+
+ClaimList = Literal["ending", "held", "expiring", "stalled"]
+"""All claims, the one that ends soonest first, or the one held longest first; those that end within a minute; those
+without a sign of life for half their TTL."""
+HeldBackList = Literal["abandoned", "quarantined", "retries"]
+"""Abandoned items; those in quarantine; those in back-off."""
+
+
+class Claim(NamedTuple):
+    """A live claim."""
+
+    row: Row
+    known_as: str
+    """What its agent is, as ``Agent.known_as``."""
+    sign: int
+    """When the claim was placed or renewed, or the item changed last, in ms."""
+    stalled: bool
+
+
+class Claims(NamedTuple):
+    """A page of a list of claims."""
+
+    now: int
+    live: int
+    """All live claims of the project."""
+    expiring: int
+    """Those of them that end within a minute."""
+    looked: int
+    """How many were looked at: if fewer than ``live``, those that end soonest, and the list may lack others."""
+    total: int
+    """How many are in the list."""
+    claims: list[Claim]
+
+
+class HeldBack(NamedTuple):
+    """A page of a list of items that are held back."""
+
+    now: int
+    total: int
+    """How many are in the list."""
+    rows: list[Row]
+    times: list[int]
+    """Since when each is in the list; of those in back-off, when that ends. In ms."""
+
+
+_CLAIMS = Script(LIBRARY, "list_claims", Claims)
+_HELD_BACK = Script(LIBRARY, "list_held_back", HeldBack)
+
+
+async def read_claims(store: Store, project: str, which: ClaimList, offset: int = 0, limit: int = MAX_ROWS) -> Claims:
+    """A page of a list of live claims, in one read. Raises ToolFailure as ``Store.run`` says."""
+    return await store.run(_CLAIMS, project, which, offset, min(limit, MAX_ROWS))
+
+
+async def read_held_back(
+    store: Store, project: str, which: HeldBackList, offset: int = 0, limit: int = MAX_ROWS
+) -> HeldBack:
+    """A page of a list of items that are held back, those longest in it first. Raises ToolFailure as ``Store.run``
+    says."""
+    return await store.run(_HELD_BACK, project, which, offset, min(limit, MAX_ROWS))
