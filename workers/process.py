@@ -38,6 +38,7 @@ from coordinator.store import (
 from coordinator.store.address import parse
 from coordinator.store.drains import Drains
 from coordinator.store.identity import remembered
+from coordinator.store.processes import ProcessStatus, StatusReport
 from workers.attempts import Attempt
 from workers.engine import Engine
 from workers.heartbeat import Heartbeat, heartbeat_client
@@ -192,6 +193,10 @@ class WorkerProcess:
         async def drained(scope: str) -> None:
             engine.pause("drained", bool(scope))
 
+        def describe(status: ProcessStatus) -> None:
+            status.stopping, status.paused = self._stop.is_set(), engine.paused
+            status.slots, status.running = settings.steps.slots, engine.busy
+
         def lost(attempt: Attempt) -> None:
             loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
 
@@ -211,7 +216,7 @@ class WorkerProcess:
         parts = {
             "sweeper": sweeper.run(),
             "maintenance": self._tidy(worker),
-            "drains": Drains(store).follow(self._slot, drained),
+            "drains": Drains(store).follow(self._slot, drained, StatusReport("worker", recorder(), describe)),
         }
         if not handoff.direct:
             parts["relay"] = relay.run()

@@ -36,6 +36,7 @@ from coordinator.steps.queue_depth import QueueDepth
 from coordinator.steps.store import StepStore
 from coordinator.store import Script
 from coordinator.store.drains import Drains
+from coordinator.store.processes import ProcessStatus, StatusReport
 from coordinator.store.store import Observe
 from coordinator.toolsets.items.metrics import ItemMetrics
 from coordinator.toolsets.items.store.tokens import TokenStore
@@ -146,7 +147,8 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
 
         sock = listening(settings.host, settings.port)
         server = McpServer(app, settings, sock)
-        following = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work), name="drains")
+        status = StatusReport("frontend", recorder, partial(_describe, server, app, admission))
+        following = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work, status), name="drains")
         leading = (
             ItemMetrics(store, recorder, name),
             QueueDepth(store, StepStore(store, Handoff.of(settings)), recorder, name),
@@ -270,6 +272,16 @@ async def announce(app: FrontEnd, lifecycle: Lifecycle, port: int) -> None:
         await asyncio.sleep(PROBE_SECONDS)
     lifecycle.ready()
     _log.info("front-end ready", port=port)
+
+
+def _describe(server: McpServer, app: FrontEnd, admission: Admission, status: ProcessStatus) -> None:
+    """Adds to the status of this process what a front-end reports."""
+    status.stopping = app.draining
+    status.connections = len(server.server_state.connections)
+    status.requests = app.in_flight
+    status.in_flight, status.limit = admission.in_flight, admission.limit.value
+    status.waiting, status.parked = admission.waiting, admission.parked
+    status.breaker = admission.breaker.shown(time.monotonic())
 
 
 async def watch(server: McpServer, app: FrontEnd, recorder: Recorder, admission: Admission, metrics_dir: Path) -> None:

@@ -127,6 +127,8 @@ class Recorder:
         self._ran: dict[tuple[str, str], tuple[Buckets, tuple[Cell, ...]]] = {}
         self._judged: dict[tuple[str, str, str], tuple[Cell, Cell]] = {}
         self.hot = HotItems(time.monotonic)
+        self.version = self.config_version = ""
+        self._worst_lag = 0.0
         self._cpu_seen = 0.0
         self._config: Cell | None = None
 
@@ -451,6 +453,12 @@ class Recorder:
     def loop_lag(self, role: str, seconds: float) -> None:
         """A timer of the event loop ran this late."""
         self._loop_lag(role).observe(seconds)
+        self._worst_lag = max(self._worst_lag, seconds)
+
+    def take_worst_lag(self) -> float:
+        """The longest ``loop_lag`` since the last call of this method, in seconds."""
+        worst, self._worst_lag = self._worst_lag, 0.0
+        return worst
 
     def store_changed(self, changed: bool) -> None:
         """The store is not the one that the fleet had, or is that one again."""
@@ -482,10 +490,12 @@ class Recorder:
 
     def build(self, version: str) -> None:
         """Says which code is running."""
+        self.version = version
         Family(catalogue.BUILD_INFO, self._cells.number)(version, platform.python_version()).set(1)
 
     def config(self, digest: str, version: str) -> None:
         """Says which settings are in force, from now on."""
+        self.config_version = version
         if self._config is not None:
             self._config.set(0)
         self._config = self._config_info(digest, version)

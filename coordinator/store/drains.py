@@ -20,23 +20,21 @@ import structlog
 from coordinator.errors import ToolFailure, invalid
 from coordinator.store import keys
 from coordinator.store.errors import StoreError
+from coordinator.store.processes import GONE_SECONDS, STATUS_SECONDS, read_processes
 from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
 
 _log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 1.0
-NOTE_SECONDS = 10.0
-"""How often a process reports that it runs."""
-GONE_SECONDS = 30
-"""A process that has not reported for this long counts as gone."""
+NOTE_SECONDS = 5.0
+"""How often a process reports that it runs, with its status."""
 FLEET_SCOPE = "fleet"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 _SET = Script(STORE, "set_drain", list[tuple[str, int]], scope="fleet")
 _READ = Script(STORE, "read_drains", list[tuple[str, int]], scope="fleet")
 _NOTE: Script[Any] = Script(STORE, "note_process", scope="fleet")
-_NOTED = Script(STORE, "noted_processes", list[str], scope="fleet")
 
 
 def host_scope(host: str) -> str:
@@ -81,7 +79,9 @@ class Drains:
         rows = await self._store.run(_SET, keys.FLEET, scope, 0)
         return dict(rows)
 
-    async def follow(self, slot: str, apply: Callable[[str], Awaitable[None]]) -> None:
+    async def follow(
+        self, slot: str, apply: Callable[[str], Awaitable[None]], report: Callable[[str], bytes] = lambda drained: b""
+    ) -> None:
         """Watches, until it is cancelled, whether the process ``slot`` of this host is being drained.
 
         It also reports that the process runs, once a second while it writes (``identity.py``). While the store does not
@@ -89,21 +89,22 @@ class Drains:
 
         Args:
             apply: called at each change, with the scope that drains the process; '' when none does any more.
+            report: makes the status of the process (``processes.StatusReport``), given that scope.
         """
         host, known, noted_at = socket.gethostname(), "", -NOTE_SECONDS
         while True:
-            if (now := time.monotonic()) - noted_at >= NOTE_SECONDS or self._store.written:
+            if (due := (now := time.monotonic()) - noted_at >= NOTE_SECONDS) or self._store.written:
                 self._store.written = False
                 # A store that rejects writes can still be read.
                 with contextlib.suppress(ToolFailure, StoreError):
-                    noted = await self._store.run(_NOTE, keys.FLEET, f"{host}/{slot}", GONE_SECONDS)
-                    self._store.identity.saw(noted)
-                    noted_at = now
+                    said = (f"{host}/{slot}", GONE_SECONDS, report(known) if due else b"", STATUS_SECONDS)
+                    self._store.identity.saw(await self._store.run(_NOTE, keys.FLEET, *said))
+                    noted_at = now if due else noted_at
             with contextlib.suppress(ToolFailure, StoreError):
                 asked = scope_of(await self.read(), host, slot)
                 if asked != known:
                     _log.info("drained" if asked else "no longer drained", scope=asked or known)
-                    known = asked
+                    known, noted_at = asked, -NOTE_SECONDS
                     await apply(asked)
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -115,8 +116,6 @@ class Drains:
     async def processes(self) -> dict[str, list[str]]:
         """The processes that run, or did a moment ago, on every host: host -> slots."""
         found: dict[str, list[str]] = {}
-        names = await self._store.run(_NOTED, keys.FLEET, GONE_SECONDS)
-        for name in sorted(names):
-            host, _, slot = name.partition("/")
-            found.setdefault(host, []).append(slot)
+        for one in (await read_processes(self._store, GONE_SECONDS)).running:
+            found.setdefault(one.host, []).append(one.slot)
         return found

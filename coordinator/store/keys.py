@@ -237,6 +237,9 @@ drains = Family("dr", "hash", single=True, scope="fleet", reason="until an opera
                 doc="what is being drained, and since when")  # fmt: skip
 processes = Family("pr", "zset", single=True, scope="fleet", reason="stale entries are dropped",
                    doc="processes, as host/slot, by when they last reported, in s")  # fmt: skip
+process_status = Family(
+    "ps", "string", scope="fleet", ttl="15 s, renewed", doc="what a process reports of itself, as JSON"
+)
 identity = Family("id", "hash", single=True, scope="fleet", reason="one record",
                   doc="the store's identity, and those that it replaces")  # fmt: skip
 moment = Family("mo", "string", single=True, scope="fleet", reason="one number",

@@ -20,10 +20,13 @@ import pytest
 import redis.asyncio
 import redis.exceptions
 
+from coordinator import __version__
 from coordinator.cli import drain as module
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.store import ServerError, Store, drains, keys
 from coordinator.store.drains import FLEET_SCOPE, Drains, host_scope, process_scope
+from coordinator.store.embedded import find_running
+from coordinator.store.processes import Process, ProcessStatus, read_processes
 from tests.items.moments import server_time
 from tests.support.downstream import PROGRAM
 from tests.support.fleets import (
@@ -210,6 +213,46 @@ async def test_a_process_is_registered_while_it_runs(store: Store, monkeypatch: 
         following.cancel()
     monkeypatch.setattr(drains, "GONE_SECONDS", 0)
     assert not await known()
+
+
+def statuses(fleet: RunningFleet) -> dict[str, ProcessStatus]:
+    """What the processes of the fleet report of themselves, by slot."""
+
+    async def read() -> list[Process]:
+        url = find_running(fleet.data_dir)
+        assert url is not None
+        store = Store(url, 5000)
+        await store.open()
+        try:
+            return (await read_processes(store)).running
+        finally:
+            await store.close()
+
+    return {one.slot: one.status for one in asyncio.run(read()) if one.status is not None}
+
+
+def test_processes_report_what_they_do(fleet: RunningFleet) -> None:
+    def reported(slot: str, drained: str) -> bool:
+        status = statuses(fleet).get(slot)
+        return status is not None and status.drained == drained
+
+    wait_until_sync(lambda: reported("fe-0", "") and reported("w-0", ""), what="both to report")
+    found = statuses(fleet)
+    front_end, worker = found["fe-0"], found["w-0"]
+    assert (front_end.role, front_end.pid, worker.role, worker.pid) == (
+        "frontend",
+        fleet.pid("fe-0"),
+        "worker",
+        fleet.pid("w-0"),
+    )
+    assert (front_end.limit > 0, front_end.breaker, front_end.stopping) == (True, "closed", False)
+    assert (worker.slots > 0, worker.stopping) == (True, False)
+    assert front_end.version == worker.version == __version__
+    assert front_end.config_version == worker.config_version != ""
+    assert drain(fleet, "--process", "w-0").returncode == Exit.OK
+    drained = process_scope(socket.gethostname(), "w-0")
+    wait_until_sync(lambda: reported("w-0", drained), what="the drain to be reported")
+    assert drain(fleet, "--process", "w-0", "--end").returncode == Exit.OK
 
 
 def test_a_worker_is_drained_when_its_steps_are_done(fleet: RunningFleet, tmp_path: Path) -> None:

@@ -1,0 +1,168 @@
+"""What each process of the fleet reports of itself, for operators: a short status in Redis, renewed every few seconds.
+
+It is written by the call in which the process says that it runs (``drains.py``).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from coordinator.metrics import Recorder
+from coordinator.metrics.catalogue import SHED, STEPS
+from coordinator.metrics.hot import Hot
+from coordinator.metrics.metric import Metric
+from coordinator.store import keys
+from coordinator.store.scripts import STORE, Script
+from coordinator.store.store import Store
+
+GONE_SECONDS = 30
+"""A process that has not reported for this long counts as gone."""
+STATUS_SECONDS = 15
+"""How long a status is kept."""
+HOT_ITEMS = 5
+
+Role = Literal["frontend", "worker"]
+
+
+class ProcessStatus(msgspec.Struct, omit_defaults=True, rename="camel"):
+    """What a process reports of itself. Rates and the lag are those since the report before."""
+
+    role: Role
+    version: str = ""
+    pid: int = 0
+    started_at: int = 0
+    """In ms, by the clock of its host."""
+    config_version: str = ""
+    drained: str = ""
+    """The scope of the drain that covers it; '' for none."""
+    stopping: bool = False
+    """Whether it was told to end, and only finishes what it has begun."""
+    lag_ms: float = 0.0
+    """The longest lag of its event loop."""
+    connections: int = 0
+    """From here on, of front-ends: clients connected."""
+    requests: int = 0
+    """HTTP requests being answered."""
+    in_flight: int = 0
+    """Calls at work in the store."""
+    limit: int = 0
+    """How many may be."""
+    waiting: int = 0
+    """Calls in the queue for admission."""
+    parked: int = 0
+    """Calls that wait for an event."""
+    breaker: str = ""
+    """closed, open or half-open."""
+    shed_per_second: dict[str, float] = {}
+    """By criticality, those above 0."""
+    hot: list[Hot] = []
+    """The most contended items, the hottest first."""
+    slots: int = 0
+    """From here on, of workers: steps that it can run at a time."""
+    running: int = 0
+    """Steps that run."""
+    paused: bool = False
+    """Whether it takes no steps: drained, or all workers are suspended."""
+    done_per_minute: float = 0.0
+    """Attempts of steps that succeeded."""
+    failed_per_minute: float = 0.0
+    """Attempts that failed, for good or not."""
+
+
+class Process(NamedTuple):
+    """A process that runs, or did a moment ago."""
+
+    host: str
+    slot: str
+    noted_at: int
+    """When it last said so: the store's time in s."""
+    status: ProcessStatus | None
+    """None: it has not reported for ``STATUS_SECONDS``, or is of a release that reports otherwise."""
+
+
+class Processes(NamedTuple):
+    """The processes of the fleet."""
+
+    now: int
+    """The store's time, in ms."""
+    running: list[Process]
+    """By host and slot; at most 1,000."""
+
+
+_READ = Script(STORE, "read_processes", tuple[int, list[tuple[str, int, str]]], scope="fleet")
+_status = msgspec.json.Decoder(ProcessStatus).decode
+
+
+async def read_processes(store: Store, within_seconds: int = GONE_SECONDS) -> Processes:
+    """The processes that have said within this time that they run. One round trip; raises ToolFailure as ``Store.run``
+    says."""
+    now, rows = await store.run(_READ, keys.FLEET, within_seconds)
+    return Processes(now, [_process(*row) for row in sorted(rows)])
+
+
+def _process(name: str, noted_at: int, text: str) -> Process:
+    host, _, slot = name.partition("/")
+    try:
+        status = _status(text) if text else None
+    except msgspec.MsgspecError:
+        status = None
+    return Process(host, slot, noted_at, status)
+
+
+class StatusReport:
+    """Makes the status of this process, for ``Drains.follow``.
+
+    Args:
+        recorder: what this process counts.
+        fill: adds what only the process in its role knows.
+    """
+
+    def __init__(self, role: Role, recorder: Recorder, fill: Callable[[ProcessStatus], None]) -> None:
+        self._role: Role = role
+        self._recorder = recorder
+        self._fill = fill
+        self._started_at = round(time.time() * 1000)
+        self._at = time.monotonic()
+        self._counted = {metric.name: self._totals(metric, label) for metric, label in _RATES}
+
+    def __call__(self, drained: str) -> bytes:
+        """The status as JSON. ``drained``: the scope of the drain that covers this process; '' for none."""
+        now = time.monotonic()
+        seconds, self._at = max(now - self._at, 1e-3), now
+        shed, steps = (self._grown(metric, label, seconds) for metric, label in _RATES)
+        status = ProcessStatus(
+            self._role,
+            self._recorder.version,
+            os.getpid(),
+            self._started_at,
+            self._recorder.config_version,
+            drained,
+            lag_ms=round(self._recorder.take_worst_lag() * 1000, 1),
+            shed_per_second={name: round(rate, 1) for name, rate in shed.items() if rate > 0},
+            hot=self._recorder.hot.top(HOT_ITEMS),
+            done_per_minute=round(60 * steps.get("ok", 0.0), 1),
+            failed_per_minute=round(60 * (steps.get("failed", 0.0) + steps.get("retry", 0.0)), 1),
+        )
+        self._fill(status)
+        return msgspec.json.encode(status)
+
+    def _grown(self, metric: Metric, label: str, seconds: float) -> dict[str, float]:
+        """By how much a counter has grown per second since the last call, by the label."""
+        before, now = self._counted[metric.name], self._totals(metric, label)
+        self._counted[metric.name] = now
+        return {name: (count - before.get(name, 0.0)) / seconds for name, count in now.items()}
+
+    def _totals(self, metric: Metric, label: str) -> dict[str, float]:
+        at = [one.name for one in metric.labels].index(label)
+        found: dict[str, float] = {}
+        for values, cell in self._recorder.families()[metric.name].items():
+            found[values[at]] = found.get(values[at], 0.0) + cell.value
+        return found
+
+
+_RATES = ((SHED, "class"), (STEPS, "outcome"))
