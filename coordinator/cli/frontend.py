@@ -116,7 +116,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             lambda fresh: app.configure(fresh),
         ]
         in_force = SettingsInForce(settings, toolsets.values(), recorder, lifecycle.refused_reload, others)
-        store.observe = tracing.observing(_observer(recorder, admission))
+        store.observe, store.recovered = tracing.observing(_observer(recorder, admission)), admission.breaker.probe
         recorder.start_frontend(
             (*TASK_METHODS, *(tool.name for toolset in toolsets.values() for tool in toolset.tools)),
             (script.name for script in Script.registered()),

@@ -12,7 +12,7 @@ A call that finds no room waits briefly in a bounded queue, the most critical ca
 than can be answered in time, they are shed at once instead (``admission``). That has to be cheap: a
 front-end at twice its capacity sheds more calls than it answers. While others wait, an agent or project
 with more than its share in progress is shed (``fairness``). Calls to a failing store are paused, and tried
-again later (``breaker``).
+again later, or when it answers on a new connection (``breaker``).
 
 The callers' side is ``coordinator.client.retries``: when and how often to retry a call that was shed.
 

@@ -56,6 +56,10 @@ class Breaker:
         self._probed = now
         return None
 
+    def probe(self) -> None:
+        """Ends the pause, because the store answers again: the next calls are probes."""
+        self._until = 0.0
+
     def open_for(self, now: float) -> float | None:
         """For how many seconds it stays open; None: it is not open. Unlike ``refuses``, this lets no probe through."""
         return self._until - now if self.state == "open" and now < self._until else None

@@ -106,6 +106,8 @@ class Store:
 
     observe: Observe | None = None
     """Set by the process's metrics."""
+    recovered: Callable[[], None] | None = None
+    """Called when the store answers on a new connection, after the one before was lost."""
 
     def __init__(
         self, url: str, timeout_ms: int = 500, protocol: int = 3, identity: StoreIdentity | None = None
@@ -489,6 +491,9 @@ class Store:
             _log.debug("scripts could not be loaded", reason=failure.message)
         except StoreError as error:
             _log.error("the store refuses a script", reason=str(error))
+        else:
+            if self.recovered is not None:
+                self.recovered()
 
     async def _load_scripts(self) -> None:
         """Loads the functions that the server lacks, and deletes other versions of them."""

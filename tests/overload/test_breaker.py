@@ -122,6 +122,24 @@ def test_a_probe_with_two_store_calls_frees_one_place() -> None:
     assert free_places(breaker, 1.1) == 3
 
 
+def test_it_admits_probes_at_once_when_the_store_is_known_to_answer_again() -> None:
+    breaker = opened()
+    for now in (1.1, 2.2):
+        assert breaker.refuses(now) is None
+        breaker.ended(False, now)
+    breaker.probe()
+    assert breaker.shown(2.3) == "half-open"
+    assert free_places(breaker, 2.3) == 3
+    breaker.ended(False, 2.3)
+    assert breaker.open_for(2.3) == 8 * OPEN_MS / 1000, "the longer pause of a store that has failed again"
+    breaker.probe()
+    assert free_places(breaker, 2.4) == 3
+    for _ in range(3):
+        breaker.ended(True, 2.4)
+    breaker.probe()
+    assert str(breaker.state) == "closed"
+
+
 def test_probes_that_never_asked_the_store_do_not_keep_it_half_open() -> None:
     breaker = opened()
     for n in range(20):

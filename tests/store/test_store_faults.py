@@ -70,7 +70,13 @@ async def test_a_killed_server_loses_no_acknowledged_write(fragile: Store, serve
     answered = [0] * 32
     unknown = [0] * 32
     codes: set[str] = set()
-    done = False
+    done, recoveries = False, 0
+
+    def recovered() -> None:
+        nonlocal recoveries
+        recoveries += 1
+
+    fragile.recovered = recovered
 
     async def caller(number: int) -> None:
         while not done:
@@ -89,13 +95,14 @@ async def test_a_killed_server_loses_no_acknowledged_write(fragile: Store, serve
         await wait_until(lambda: sum(answered) > before + 200, what="traffic")
 
     callers = [asyncio.ensure_future(caller(number)) for number in range(32)]
-    for _ in range(2):
+    for kills in range(2):
         await traffic()
+        assert recoveries == kills
         kill(server)
         await wait_until(lambda: server.poll() is not None and not fragile.connected, what="the loss")
         await asyncio.to_thread(server.start)
+        await wait_until(lambda: fragile.scripts_loaded and recoveries > kills, what="the recovery")  # noqa: B023
     await traffic()
-    await wait_until(lambda: fragile.scripts_loaded, what="the scripts")
     done = True
     await asyncio.gather(*callers)
     assert codes == {"store_unavailable"}
