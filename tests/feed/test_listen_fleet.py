@@ -122,18 +122,21 @@ def test_who_listens_and_reads_again_knows_the_present_state_whatever_dies(fleet
         for one in watchers:
             one.stop()
     assert max(one.connects for one in watchers) > 1
+    # The system spreads connections over the processes, and each of them works again.
+    wait_until_sync(lambda: all(_updated(fleet, item, "the end") for _ in range(8)), what="every process")
 
 
 def _update(fleet: RunningFleet, item: str, summary: str) -> None:
-    def updated() -> bool:
-        try:
-            with Http(fleet.port) as client:
-                client.call("manage_items", operation="update", items=[{"id": item, "summary": summary}])
-        except (OSError, http.client.HTTPException, AssertionError, ValueError, KeyError):
-            return False
-        return True
+    wait_until_sync(lambda: _updated(fleet, item, summary), what="an update")
 
-    wait_until_sync(updated, what="an update")
+
+def _updated(fleet: RunningFleet, item: str, summary: str) -> bool:
+    try:
+        with Http(fleet.port) as client:
+            client.call("manage_items", operation="update", items=[{"id": item, "summary": summary}])
+    except (OSError, http.client.HTTPException, AssertionError, ValueError, KeyError):
+        return False
+    return True
 
 
 def test_a_reload_is_told_by_every_process(fleet: RunningFleet, config: Path) -> None:
