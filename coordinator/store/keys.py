@@ -169,6 +169,8 @@ session = Family("sn", "hash", ttl="workflows.session_days", doc="a workflow ses
 session_trace = Family("snt", "list", ttl="workflows.session_days", doc="a session's trace events in order")
 session_answers = Family("sna", "hash", ttl="workflows.session_days", doc="a session's answered checkpoints")
 session_item = Family("sni", "hash", ttl="workflows.session_days", doc="the sessions bound to a work item, by workflow")
+session_index = Family("snx", "zset", single=True, reason="an entry goes with its session",
+                       doc="sessions by when they last changed; apart, those with an open checkpoint")  # fmt: skip
 run = Family("sr", "hash", reason="goes when its retention is over", doc="a run of steps: name, status, counters")
 run_spec = Family("sp", "string", reason="goes with its run", doc="what a run was created with; never changes")
 history = Family("sh", "list", reason="goes with its run", doc="the finished steps of a run, in order of their end")

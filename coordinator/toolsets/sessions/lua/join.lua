@@ -12,7 +12,7 @@ reply:     {ok | which | none | other | superseded | no_item | unclaimed | held 
            item or '', fence, lease expires or 0} | workflow | when the claim of another expires | who holds the item
            now}
 errors:    UNKNOWN_SESSION
-writes:    events session session_trace session_answers session_item
+writes:    events session session_trace session_answers session_item session_index
 --]]
 local bindings = require 'bindings'
 local events = require 'events'
@@ -49,7 +49,8 @@ return function(run, workflow, agent, problem, item, actor, fence)
   -- An agent that a holder lets in loses the session together with the holder.
   if bindings.has_held(s, run.aid) then bindings.add_holder(run, s, agent) end
   sessions.note(run, s, problem ~= '' and problem)
-  sessions.advance(run, s)
+  sessions.advance(run, s, 'la', agent)
+  sessions.list(run, s)
   if lease then bindings.bind(run, s, item, lease, agent) end
   events.emit(run, 'session_join', run.sid, 'w', s.w, 'by', agent)
   return sessions.reply(run, s, 'ok', {

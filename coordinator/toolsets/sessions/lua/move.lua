@@ -11,7 +11,7 @@ args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max t
 reply:     {ok | blocked | superseded | unclaimed | exists | failed, now, q, activity, condition, pending, completed,
            {first, past the last, events, the session's position if the token is behind} | who holds the item now}
 errors:    UNKNOWN_SESSION
-writes:    events session session_trace session_answers session_item
+writes:    events session session_trace session_answers session_item session_index
 --]]
 local bindings = require 'bindings'
 local clock = require 'clock'
@@ -88,5 +88,6 @@ return function(run, target, condition, report, ends, problem)
     if again then bindings.point(run, s) end
     events.emit(run, 'session_move', run.sid, 'w', s.w, 'from', run.act, 'to', target, 'by', run.aid)
   end
+  sessions.list(run, s)
   return sessions.reply(run, s, 'ok', segment)
 end

@@ -10,7 +10,7 @@ reply:     {ok | none | pending | closed | superseded | early | failed, now, q, 
            completed, ms since it was yielded | `q` of the handle | the last answer of this checkpoint in JSON or ''}
            if superseded, q is that of the token shown, so that it stays superseded
 errors:    UNKNOWN_SESSION
-writes:    events session session_trace session_answers session_item
+writes:    events session session_trace session_answers session_item session_index
 --]]
 local asked = require 'asked'
 local bindings = require 'bindings'
@@ -41,6 +41,7 @@ return function(run, checkpoint, instance, least_ms, text, option, mode, problem
   events.emit(run, 'session_answer', run.sid, 'w', s.w, 'at', s.a, 'cp', checkpoint, 'how', mode, 'option', option,
     'by', run.aid)
   sessions.advance(run, s, 'r', place, 'l', place)
+  sessions.list(run, s)
   if bindings.superseded(run, s) then s.q = run.seq end
   return sessions.reply(run, s, 'ok', waited)
 end

@@ -5,7 +5,7 @@ args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max
 reply:     {ok | blocked | nothing | superseded | unclaimed, now, q, activity, condition, pending, completed,
            the answer in JSON | who holds the item now}
 errors:    UNKNOWN_SESSION
-writes:    events session session_trace session_answers session_item
+writes:    events session session_trace session_answers session_item session_index
 --]]
 local bindings = require 'bindings'
 local events = require 'events'
@@ -32,5 +32,6 @@ return function(run)
   sessions.unset(run, s, 'r')
   events.emit(run, 'session_resume', run.sid, 'w', s.w, 'at', s.a, 'by', run.aid)
   sessions.advance(run, s, 'rl', answer, 'rt', call)
+  sessions.list(run, s)
   return sessions.reply(run, s, 'ok', answer)
 end

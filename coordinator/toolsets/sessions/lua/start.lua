@@ -12,7 +12,7 @@ reply:     {ok | exists | known | no_item | unclaimed | held | stale_fence, now,
            completed, {whether the parent is known, lease fence or 0, lease expires or 0} | when the claim of another
            expires}
 errors:    none
-writes:    events session session_trace session_item
+writes:    events session session_trace session_item session_index
 --]]
 local bindings = require 'bindings'
 local clock = require 'clock'
@@ -35,7 +35,7 @@ return function(run, workflow, version, problem, parent, parent_workflow, parent
   end
   local visits = run.act == '' and '0' or '1'
   sessions.set(run, s, 'w', workflow, 'v', version, 'a', run.act, 'c', condition, 'q', run.seq, 'n', visits, 'tc', '0',
-    'x', clock.whole(run.now))
+    'x', clock.whole(run.now), 'la', run.aid)
   if checkpoint ~= '' then sessions.set(run, s, 'b', checkpoint, 'by', clock.whole(run.now), 'bq', run.seq) end
   redis.call('PEXPIRE', run.keys.session .. run.sid, run.ttl_ms)
   local above = parent ~= '' and (adopted == '1' or sessions.find(run, parent))
@@ -46,6 +46,8 @@ return function(run, workflow, version, problem, parent, parent_workflow, parent
   events.emit(run, 'session_start', run.sid, 'w', workflow, 'by', run.aid, 'parent', above and parent or '')
   sessions.note(run, s, problem ~= '' and problem)
   if lease then bindings.bind(run, s, item, lease, run.aid) end
+  sessions.list(run, s)
+  sessions.trim_list(run)
   local fence_now, expires = lease and lease.fence or 0, lease and lease.expires or 0
   return sessions.reply(run, s, 'ok', {above and true or false, fence_now, expires})
 end

@@ -8,7 +8,7 @@ reply:     {ok | answered | active | superseded | unclaimed | moved | failed, no
            completed, {yielded at, q of the handle, 1: by this call, 0: before} | the earlier answer in JSON | who holds
            the item now}
 errors:    UNKNOWN_SESSION
-writes:    events session session_trace session_answers session_item
+writes:    events session session_trace session_answers session_item session_index
 --]]
 local bindings = require 'bindings'
 local clock = require 'clock'
@@ -43,6 +43,7 @@ return function(run, checkpoint, again, problem)
   sessions.note(run, s)
   if s.r then sessions.unset(run, s, 'r') end
   sessions.advance(run, s, 'b', checkpoint, 'by', clock.whole(run.now), 'bq', clock.whole(s.q + 1), 'bt', call)
+  sessions.list(run, s)
   events.emit(run, 'session_yield', run.sid, 'w', s.w, 'at', run.act, 'cp', checkpoint, 'by', run.aid)
   return sessions.reply(run, s, 'ok', {run.now, tonumber(s.q), 1})
 end

@@ -1,5 +1,6 @@
 -- A session: one hash, the list of its trace, and the hash of its answered checkpoints; all three live
 -- `ttl_ms` longer with each call. Fields of the first (all times in ms):
+--   la agent of the last call
 --   w workflow  v its version  a activity  c condition of the last transition  x when its time to live was renewed
 --   q rises with each call that returns a new token: the order of a session's tokens
 --   n activities entered  d activities left, packed  z '1' completed
@@ -11,15 +12,18 @@
 --   ps pw pa pv parent: session, workflow, activity, version
 --   i work item  f fence and h holder of the claim shown  hs agents that have shown one, packed  hq `q` when the
 --   session was taken over under a new claim, if it was
+-- session_index has all sessions, scored by when they last changed; those with an open checkpoint are marked (recent.lua).
 -- Answers are kept by activity/checkpoint, each as JSON: [when, n and q then, answer].
 -- Every operation gets run.sid, the session; run.aid, run.act and run.seq, agent, activity and sequence of the token
 -- shown; run.entry, the trace entry of the call in JSON; and run.ttl_ms. A session is a table `s` of these fields and
 -- its id.
 local clock = require 'clock'
+local recent = require 'recent'
 
 local sessions = {}
 
 local TRACE_MAX = 5000 -- events; the oldest are cut off
+local TRIM_EVERY = 16
 
 -- The session, or nil.
 function sessions.find(run, id)
@@ -44,6 +48,19 @@ function sessions.unset(run, s, ...)
   for _, field in ipairs({...}) do s[field] = nil end
 end
 
+-- Lists the session as changed now.
+function sessions.list(run, s)
+  redis.call('ZADD', run.keys.session_index, run.now + (s.b and recent.MARK or 0), s.id)
+end
+
+-- Takes sessions that have expired off the list; one call in 16 does it, by the clock.
+function sessions.trim_list(run)
+  if run.now % TRIM_EVERY ~= 0 then return end
+  for _, mark in ipairs({0, recent.MARK}) do
+    redis.call('ZREMRANGEBYSCORE', run.keys.session_index, mark, '(' .. clock.whole(mark + run.now - run.ttl_ms))
+  end
+end
+
 -- Renews the time to live, at most once per fiftieth of it, because each renewal is an extra write.
 function sessions.keep(run, s)
   if run.now - s.x < run.ttl_ms / 50 then return end
@@ -52,6 +69,7 @@ function sessions.keep(run, s)
   redis.call('PEXPIRE', run.keys.session_trace .. s.id, run.ttl_ms)
   redis.call('PEXPIRE', run.keys.session_answers .. s.id, run.ttl_ms)
   if s.i then redis.call('PEXPIRE', run.keys.session_item .. s.i, run.ttl_ms) end
+  sessions.list(run, s)
 end
 
 -- Appends the call to the trace as JSON: [when, error or '', where the session really is or '', entry].
@@ -69,7 +87,7 @@ end
 
 -- The call gets a new token; further fields are set in the same command.
 function sessions.advance(run, s, ...)
-  sessions.set(run, s, 'q', clock.whole(s.q + 1), ...)
+  sessions.set(run, s, 'q', clock.whole(s.q + 1), 'la', run.aid, ...)
   sessions.keep(run, s)
 end
 
