@@ -9,7 +9,7 @@ import select
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import IO, Protocol
@@ -43,6 +43,28 @@ class Process(Protocol):
         """Sends a signal, unless the process has ended."""
 
 
+class Template(Protocol):
+    """The process that others are forked from."""
+
+    def kill(self) -> None:
+        """Kills it, unless it has ended."""
+
+    def wait(self) -> int:
+        """The exit code, once it has ended."""
+
+
+def start_template(requests: int, roles: Sequence[str]) -> Template:
+    """Starts a template that serves requests on this descriptor of a socket."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", _TEMPLATE, str(requests), *roles],
+        stdin=subprocess.DEVNULL,
+        stdout=2,
+        pass_fds=(requests,),
+        env=package_environment(),
+        start_new_session=True,
+    )
+
+
 class ForkedProcess:
     """A process forked by the template and adopted by this process."""
 
@@ -73,7 +95,7 @@ class Spawner:
 
     def __init__(self, roles: Iterable[str]) -> None:
         self._roles = sorted(set(roles))
-        self._template: subprocess.Popen[bytes] | None = None
+        self._template: Template | None = None
         self._requests: socket.socket | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._started: dict[int, Process] = {}
@@ -92,21 +114,7 @@ class Spawner:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             ours.setblocking(False)
             with theirs:
-                self._template = subprocess.Popen(  # noqa: ASYNC220 (asyncio's own would wait for it)
-                    [
-                        sys.executable,
-                        "-P",
-                        "-m",
-                        _TEMPLATE,
-                        str(theirs.fileno()),
-                        *self._roles,
-                    ],
-                    stdin=subprocess.DEVNULL,
-                    stdout=2,
-                    pass_fds=(theirs.fileno(),),
-                    env=package_environment(),
-                    start_new_session=True,
-                )
+                self._template = start_template(theirs.fileno(), self._roles)
             async with asyncio.timeout(_IMPORT_SECONDS):
                 if not await asyncio.get_running_loop().sock_recv(ours, 64):
                     raise ConnectionError("it has ended")
