@@ -92,9 +92,10 @@ def test_metrics_tell_of_listeners(fleet: RunningFleet) -> None:
     assert sum(value for name, value in found.items() if name.startswith("coordinator_feed_deliveries_total")) > 0
 
 
-def test_one_call_waits_for_the_end_of_a_tree(fleet: RunningFleet) -> None:
-    work_off(fleet)
-    work_off(fleet, "fe-0", "store", "fe-1", "fe-2")
+@pytest.mark.anyio
+async def test_one_call_waits_for_the_end_of_a_tree(fleet: RunningFleet) -> None:
+    await work_off(fleet)
+    await work_off(fleet, "fe-0", "store", "fe-1", "fe-2")
 
 
 def test_processes_that_stop_end_their_streams(fleet: RunningFleet) -> None:
