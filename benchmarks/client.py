@@ -18,11 +18,10 @@ from uuid import uuid4
 import uvloop
 
 from benchmarks.loop import TAG, HandWritten
-from benchmarks.support import Failed, ToolCalls, console, embedded, front_end, table
+from benchmarks.support import Failed, add_items, console, embedded, front_end, table, url_of
 from coordinator.client import Fleet
 
 GOAL = 1.3
-_BATCH = 100
 _ASKED = {"include": ["item", "notes", "results"]}
 
 
@@ -31,14 +30,6 @@ class Cost(NamedTuple):
 
     elapsed: float
     own_cpu: float
-
-
-def _fill(port: int, items: int) -> None:
-    calls = ToolCalls(port)
-    for first in range(0, items, _BATCH):
-        batch = [{"title": f"item {n}", "tags": TAG} for n in range(first, min(first + _BATCH, items))]
-        calls.call("items", "manage_items", operation="create", items=batch, requestId=str(uuid4()))
-    calls.close()
 
 
 async def _by_hand(port: int) -> int:
@@ -50,7 +41,7 @@ async def _by_hand(port: int) -> int:
 
 async def _by_library(port: int) -> int:
     done = 0
-    async with Fleet(f"http://127.0.0.1:{port}", token="", project="default") as fleet:
+    async with Fleet(url_of(port), token="", project="default") as fleet:
         async for job in fleet.jobs(tags=TAG, wait=False):
             async with job:
                 await job.done()
@@ -66,7 +57,7 @@ def main(rounds: str = "5", items: str = "600") -> None:
         for number in range(-1, int(rounds)):
             for name, drain in sides.items():
                 count = int(items)
-                _fill(front.port, count)
+                add_items(front.port, count, tags=TAG)
                 began, cpu = time.perf_counter(), time.process_time()
                 done = uvloop.run(drain(front.port))
                 cost = Cost((time.perf_counter() - began) * 1e6 / count, (time.process_time() - cpu) * 1e6 / count)

@@ -4,7 +4,8 @@ Connects the listeners to one front-end (a core of its own) as event streams of 
 events/s, and prints the front-end's CPU time per delivery (without that of the changes themselves), its memory per
 listener, and the time from commit to listener, by the one clock of this machine. Then it calls ``claim_item`` over 32
 connections with and without 1,000 listeners to another tree, in turn, for a second each, and prints the ratio. Needs
-wrk for that. In between it measures waiting reads (``benchmarks.waits``).
+wrk for that. In between it measures waiting reads (``benchmarks.waits``). Listeners are bare connections: a thousand
+clients would take the cores that deliveries need.
 
     python -m benchmarks feed [LISTENERS] [SECONDS] [ROUNDS]
     python -m benchmarks feed 1000 20 15
@@ -24,7 +25,6 @@ from benchmarks.support import (
     Failed,
     FrontEnd,
     Missing,
-    ToolCalls,
     console,
     core_kept_free,
     cpu_us,
@@ -34,8 +34,10 @@ from benchmarks.support import (
     percentile,
     private_bytes,
     table,
+    url_of,
 )
 from benchmarks.waits import ends, idle
+from coordinator.client import SyncFleet
 
 PER_SECOND = 10
 """Events."""
@@ -98,14 +100,14 @@ class Listeners:
 
 def _change(port: int, items: list[str], seconds: float) -> int:
     """Makes changes at a steady rate; returns how many."""
-    calls, count = ToolCalls(port), int(seconds * PER_SECOND)
-    began = time.monotonic()
-    for number in range(count):
-        time.sleep(max(0.0, began + number / PER_SECOND - time.monotonic()))
-        item = {"id": items[number % len(items)], "title": f"title {number}"}
-        calls.ask("items", "manage_items", operation="update", items=[item])
-    time.sleep(max(0.0, began + seconds - time.monotonic()))
-    calls.close()
+    count = int(seconds * PER_SECOND)
+    with SyncFleet(url_of(port), token="", project="default") as fleet:
+        began = time.monotonic()
+        for number in range(count):
+            time.sleep(max(0.0, began + number / PER_SECOND - time.monotonic()))
+            item = {"id": items[number % len(items)], "title": f"title {number}"}
+            fleet.call("manage_items", {"operation": "update", "items": [item]})
+        time.sleep(max(0.0, began + seconds - time.monotonic()))
     return count
 
 
@@ -170,7 +172,7 @@ def main(listeners: str = "1000", seconds: str = "10", rounds: str = "15") -> No
         _change(front.port, items[:CONNECTIONS], 1)
         _deliveries(front, items[:CONNECTIONS], int(listeners), float(seconds))
         idle(front, asyncio.run(create_items(store.url, int(listeners))), max(20.0, float(seconds)))
-        ends(front, 100)
+        asyncio.run(ends(front, 100))
         try:
             _claims(front, items[:CONNECTIONS], items[-1], int(listeners), int(rounds))
         except Missing as missing:

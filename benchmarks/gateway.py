@@ -4,7 +4,8 @@ One front-end and one worker on a separate server. Clients with a connection eac
 calls in turn in the same run: a plain call that writes (claim_item, a heartbeat), a submit without an
 executor, a submit through a no-op executor, and, without HTTP, a flow of one no-op step from its
 creation to its recorded end, which is the raw step path below the third. Prints p50 and p99 as the
-client sees them, calls per second, and CPU time of both processes.
+client sees them, calls per second, and CPU time of both processes. Their calls are bare, so that as little of a client
+as possible is in the times.
 
 Then builds the index over a catalogue of 10,000 generated entries and times queries of one to four
 terms (whole words, prefixes, typos, single letters), in process.

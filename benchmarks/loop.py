@@ -7,6 +7,9 @@ claim the next, start it (``take_next.lua``). On the same server, a minimal pair
 (``lua/plain_claim.lua``, ``plain_complete.lua``) shows the lower bound; not on those of the trees that are compared,
 because its items would make one of them larger than the other.
 
+The agents are written by hand, not with the client library: their CPU time is missing to store and front-end on the
+same cores, and they make the same calls on every revision. ``benchmarks.client`` compares them with the library.
+
 ``--against REV`` drives the same load in turn on a checkout of that revision, with a separate store. Each round starts
 new fleets; ratios are medians of the rounds' ratios.
 
@@ -38,7 +41,7 @@ import uvloop
 
 from benchmarks.rivals.cycles import Cycles, PlainCalls
 from benchmarks.server import Server
-from benchmarks.support import HEADERS, ToolCalls, console, cpu_us, embedded, front_end, table
+from benchmarks.support import HEADERS, add_items, console, cpu_us, embedded, front_end, table
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.idempotency import IdempotencyKey
@@ -49,8 +52,6 @@ from coordinator.toolsets.items.store.take import TakeStore
 
 TAG = "loop"
 _TAGGED = Selector(tags=[TAG])
-_BATCH = 100
-"""Items that one call creates."""
 HERE, TOGETHER, BARE = "this tree", "one call per item", "bare scripts"
 _STORE_ONLY = (TOGETHER, BARE)
 NOTHING, EVERYTHING = "none of it", "all of it"
@@ -149,21 +150,6 @@ class HandWritten:
 _LINES = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items()).encode()
 
 
-def _fill(side: Side, items: int, pairs: bool = False) -> None:
-    calls = ToolCalls(side.port)
-    fields = {"title": "item", "tags": TAG, **(_FIELDS if side.name == EVERYTHING else {})}
-    for first in range(0, items, _BATCH):
-        batch = [fields | {"title": f"item {n}"} for n in range(first, min(first + _BATCH, items))]
-        made = calls.ask("items", "manage_items", operation="create", items=batch, requestId=str(uuid4()))["items"]
-        edges = [
-            {"fromItemId": one["id"], "toItemId": other["id"]}
-            for one, other in zip(made[::2], made[1::2], strict=False)
-        ]
-        if pairs:
-            calls.call("items", "manage_dependencies", operation="create", dependencies=edges, requestId=str(uuid4()))
-    calls.close()
-
-
 async def _drain(port: int, agents: int, fails: bool = False, all_of_it: bool = False) -> int:
     connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(agents)]
     workers = [HandWritten(f"agent-{n}", *one, fails, all_of_it) for n, one in enumerate(connections)]
@@ -176,7 +162,7 @@ async def _drain(port: int, agents: int, fails: bool = False, all_of_it: bool = 
 def measure(side: Side, items: int, agents: int, pairs: bool = False) -> Cost:
     """Creates items and lets agents complete them; with ``pairs`` every second one depends on another, and agents
     release some."""
-    _fill(side, items, pairs)
+    add_items(side.port, items, pairs, tags=TAG, **(_FIELDS if side.name == EVERYTHING else {}))
     before = cpu_us(side.store), cpu_us(side.front_end)
     done = uvloop.run(_drain(side.port, agents, pairs, side.name == EVERYTHING))
     if done != items:
@@ -275,9 +261,9 @@ def _measure_sides(
 def _measure_store(found: dict[str, list[Cost]], items: int, agents: int) -> None:
     """The same items with one call of the store for each, and with bare scripts."""
     with _side(TOGETHER, None) as (side, url):
-        _fill(side, items // 4)
+        add_items(side.port, items // 4, tags=TAG)
         uvloop.run(_take_together(url, agents))  # warms up
-        _fill(side, items)
+        add_items(side.port, items, tags=TAG)
         before = cpu_us(side.store)
         if uvloop.run(_take_together(url, agents)) != items:
             raise RuntimeError(f"{TOGETHER}: not all of {items} items were completed")

@@ -3,7 +3,8 @@
 Loads every set of workflows several times, and checks it for changes. Then starts a front-end on them
 and makes calls over one connection, one at a time, each kind in turn, so that other load on the machine
 affects all alike: the navigation tools on states from a full walk, and the tools that show definitions.
-Prints p50 and p99 of the time from request to answer, against health_check, the cheapest tool.
+Prints p50 and p99 of the time from request to answer, against health_check, the cheapest tool. Calls are bare: what a
+client library takes for each would bring the ratios closer to 1.
 
     python -m benchmarks navigation [DIRECTORIES] [CALLS]
     python -m benchmarks navigation /a/set,/another/set 2000     # comma-separated; the examples by default

@@ -16,9 +16,10 @@ classes. One after the other:
   the last call was shed.
 
 All figures are the clients', from the scheduled time of a call, so they include the generator's lateness. The generator
-shares the machine's cores with front-end and store, and on two cores its CPU time is missing to these: goodput and
-tail latencies look worse than with a generator elsewhere. So does other load on the machine; the load average (of one
-minute) is printed beside each figure.
+does not call by the client library, which would repeat calls that were shed and so hide what is measured. It shares the
+machine's cores with front-end and store, and on two cores its CPU time is missing to these: goodput and tail latencies
+look worse than with a generator elsewhere. So does other load on the machine; the load average (of one minute) is
+printed beside each figure.
 
     python -m benchmarks overload [SECONDS] [FSYNC] [AGENTS]
     python -m benchmarks overload 60 always 1000

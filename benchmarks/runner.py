@@ -19,22 +19,15 @@ from pathlib import Path
 from statistics import median
 from uuid import uuid4
 
-from benchmarks.support import Failed, Missing, ToolCalls, console, embedded, front_end, table
+from benchmarks.support import Failed, Missing, add_items, console, embedded, front_end, table, url_of
 
 GOAL_MS, GOAL_MB = 60.0, 25.0
 _SOME = 20
 """Items by which the time of a start is told from that of items."""
 
 
-def _fill(port: int, tag: str, items: int) -> None:
-    calls = ToolCalls(port)
-    batch = [{"title": f"item {n}", "tags": tag} for n in range(items)]
-    calls.call("items", "manage_items", operation="create", items=batch, requestId=str(uuid4()))
-    calls.close()
-
-
 def _runner(port: int, tag: str, state: str, slots: int, items: int, *command: str) -> subprocess.Popen[bytes]:
-    words = ["run", "--url", f"http://127.0.0.1:{port}", "--tags", tag, "--state-dir", state, "--min-free", "0"]
+    words = ["run", "--url", url_of(port), "--tags", tag, "--state-dir", state, "--min-free", "0"]
     words += ["--workspace", state, "--slots", str(slots), "--max-items", str(items), "--", *command]
     return subprocess.Popen([sys.executable, "-m", "coordinator", *words], stdout=subprocess.PIPE)
 
@@ -42,7 +35,7 @@ def _runner(port: int, tag: str, state: str, slots: int, items: int, *command: s
 def _seconds(port: int, items: int) -> float:
     """How long a runner takes for so many items, its start included."""
     tag = f"bench-{uuid4().hex[:8]}"
-    _fill(port, tag, items)
+    add_items(port, items, tags=tag)
     with tempfile.TemporaryDirectory() as state:
         began = time.perf_counter()
         done, _ = _runner(port, tag, state, 1, items, "true").communicate(timeout=300)
@@ -62,7 +55,7 @@ def _bare(count: int = 50) -> float:
 def _memory(port: int, slots: int) -> tuple[float, float]:
     """MB of a runner, and of all its supervisors, while all its slots work."""
     tag = f"bench-{uuid4().hex[:8]}"
-    _fill(port, tag, slots)
+    add_items(port, slots, tags=tag)
     with tempfile.TemporaryDirectory() as state:
         runner = _runner(port, tag, state, slots, slots, "sleep", "300")
         try:

@@ -3,7 +3,8 @@
 Starts one front-end on a separate store and walks sessions over one connection, workflow after
 workflow: each next_activity (with the manifest of the finished activity) and each get_activity is
 followed by a health_check, so that all three run under the same load. Prints p50 and p99 as the client
-sees them, and the ratios. Then starts sessions by the thousand and prints the memory of each in the
+sees them, and the ratios: on a bare socket, because what a client library takes for each call would bring them closer
+to 1. Then starts sessions by the thousand and prints the memory of each in the
 server, fresh and after a dozen calls with a checkpoint answered.
 
 The definitions are the examples of the product, or those in the folder that TEST_WORKFLOWS names.

@@ -25,6 +25,7 @@ from anyio.from_thread import start_blocking_portal
 from rich.console import Console
 from rich.table import Table
 
+from coordinator.client import SyncFleet
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.server_binary import Binary
 
@@ -180,8 +181,32 @@ def core_kept_free() -> Iterator[Callable[[int], None]]:
         os.sched_setaffinity(0, cores)
 
 
+_BATCH = 100
+"""Items that one call creates."""
+
+
+def url_of(port: int) -> str:
+    """The URL of a front-end."""
+    return f"http://127.0.0.1:{port}"
+
+
+def add_items(port: int, count: int, pairs: bool = False, **fields: Any) -> None:
+    """Creates so many items with these fields; with ``pairs`` every second one depends on the one before it."""
+    with SyncFleet(url_of(port), token="", project="default") as fleet:
+        for first in range(0, count, _BATCH):
+            batch = [{"title": f"item {n}", **fields} for n in range(first, min(first + _BATCH, count))]
+            made = fleet.call("manage_items", {"operation": "create", "items": batch})["items"]
+            edges = [
+                {"fromItemId": one["id"], "toItemId": other["id"]}
+                for one, other in zip(made[::2], made[1::2], strict=False)
+            ]
+            if pairs:
+                fleet.call("manage_dependencies", {"operation": "create", "dependencies": edges})
+
+
 class ToolCalls:
-    """Calls of a front-end's tools over one keep-alive connection, one at a time."""
+    """Calls of a front-end's tools over one keep-alive connection, one at a time, for measurements that must have as
+    little of a client as possible; everything else calls by ``coordinator.client``."""
 
     def __init__(self, port: int) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)

@@ -1,7 +1,8 @@
 """What do 1,000 waiting reads cost while nothing happens, and how soon does one that waits for a tree hear of its end?
 
 Part of ``benchmarks.feed``. Each of the calls waits for an item of its own, the dearest case: calls that wait for the
-same share its reads.
+same share its reads. They are bare connections, because what they cost the front-end is measured, and each is to have
+one of its own; the client library would share some.
 """
 
 from __future__ import annotations
@@ -9,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import http.client
 import re
-import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from statistics import median
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
-from benchmarks.support import Failed, FrontEnd, ToolCalls, cpu_us, in_thread, percentile, private_bytes, table
+from benchmarks.support import Failed, FrontEnd, cpu_us, in_thread, percentile, private_bytes, table, url_of
+from coordinator.client import Fleet
 
 _CONNECT_AT_ONCE = 100
 _WAIT_MS = 50_000
@@ -114,31 +115,30 @@ def idle(front: FrontEnd, items: list[str], seconds: float) -> None:
     )
 
 
-def ends(front: FrontEnd, rounds: int) -> None:
-    """Measures how soon a call that waits for a tree is answered after its last item has ended."""
-    changes, waiter, delays = ToolCalls(front.port), ToolCalls(front.port), list[float]()
-    for number in range(rounds):
-        root = changes.ask("items", "manage_items", operation="create", items=[{"title": f"tree {number}"}])
-        parent = root["items"][0]["id"]
-        specs = [{"title": "task", "parentId": parent} for _ in range(_CHILDREN)]
-        made = changes.ask("items", "manage_items", operation="create", items=specs)
-        moves = [{"itemId": one["id"], "trigger": "complete"} for one in made["items"]]
-        heard: list[float] = []
+async def ends(front: FrontEnd, rounds: int) -> None:
+    """Measures how soon an orchestrator that waits for a tree hears that its last item has ended."""
+    delays: list[float] = []
+    async with Fleet(url_of(front.port), token="", project="default") as fleet:
 
-        def wait(parent: str = parent, heard: list[float] = heard) -> None:
-            arguments = {"itemId": parent, "waitFor": "tree_terminal", "waitMs": _WAIT_MS}
-            answer = waiter.ask("items", "get_context", **arguments)
-            heard.append(time.monotonic() if answer["waited"]["met"] else 0.0)
+        async def create(*items: dict[str, Any]) -> list[str]:
+            made = await fleet.call("manage_items", {"operation": "create", "items": items})
+            return [one["id"] for one in made["items"]]
 
-        thread = threading.Thread(target=wait)
-        thread.start()
-        _settle(front.port, 1)
-        changes.ask("items", "advance_item", transitions=moves[:-1])
-        time.sleep(0.05 * (number % 7))  # so that reads of the feed and ends are not in step
-        changes.ask("items", "advance_item", transitions=moves[-1:])
-        committed = time.monotonic()
-        thread.join()
-        delays.append(1000 * (heard[0] - committed))
+        async def heard(root: str) -> float:
+            await fleet.tree(root).finished()
+            return time.monotonic()
+
+        for number in range(rounds):
+            (root,) = await create({"title": f"tree {number}"})
+            tasks = await create(*({"title": "task", "parentId": root} for _ in range(_CHILDREN)))
+            *most, last = ({"itemId": item, "trigger": "complete"} for item in tasks)
+            waiting = asyncio.create_task(heard(root))
+            await asyncio.to_thread(_settle, front.port, 1)
+            await fleet.call("advance_item", {"transitions": most})
+            await asyncio.sleep(0.05 * (number % 7))  # so that reads of the feed and ends are not in step
+            await fleet.call("advance_item", {"transitions": [last]})
+            committed = time.monotonic()
+            delays.append(1000 * (await waiting - committed))
     table(
         f"the end of a tree, {rounds} times",
         ("figure", "measured", "goal"),
