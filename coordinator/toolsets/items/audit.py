@@ -9,6 +9,7 @@ project, so they are checked only if nothing has changed meanwhile.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -103,13 +104,16 @@ class _Audit:
         self._claimed: dict[str, list[str]] = {}
         self._requiring: dict[str, str] = {}
         self._now = 0
-        self._walkers: dict[str, Callable[[str, str], AsyncIterator[_Subject]]] = {
+        self._subjects: dict[str, Callable[[str, str], _Subject]] = {
             _ITEM: self._item,
-            _EDGES: self._edges,
             keys.text.suffix: self._owned,
-            _NOTES: self._notes,
             _NOTE: self._note,
             keys.dependency.suffix: self._dependency,
+            keys.queue.suffix: self._queue,
+        }
+        self._walkers: dict[str, Callable[[str, str], AsyncIterator[_Subject]]] = {
+            _EDGES: self._edges,
+            _NOTES: self._notes,
             keys.ranked.suffix: self._ranked,
             keys.beneath.suffix: self._beneath,
             keys.prefixes.suffix: self._bucket,
@@ -119,21 +123,17 @@ class _Audit:
             keys.quarantined.suffix: self._listed,
             keys.agents.suffix: self._agents,
             keys.agent_seen.suffix: self._seen,
-            keys.queue.suffix: self._queue,
         }
 
     async def run(self) -> Report:
         before = await self._last_event()
         pending: list[_Subject] = []
-        async for key in self._scan("SCAN", "MATCH", self._prefix + b"*"):
-            name = key.removeprefix(self._prefix).decode()
-            suffix, _, rest = name.partition(":")
-            if suffix in self._walkers:
-                async for subject in self._walkers[suffix](name, rest):
-                    pending.append(subject)
-                    if len(pending) == SLICE:
-                        await self._judge(pending)
-                        pending = []
+        async for page in self._pages("SCAN", "MATCH", self._prefix + b"*"):
+            async for subject in self._subjects_of(page):
+                pending.append(subject)
+                if len(pending) == SLICE:
+                    await self._judge(pending)
+                    pending = []
         await self._judge(pending)
         counters = [*await self._lapsed_counters(), *await self._requiring_counters()]
         if await self._last_event() == before:
@@ -153,22 +153,44 @@ class _Audit:
         while not await self._store.run(SETTLE, self._project):
             pass
 
-    async def _scan(self, command: str, *words: str | bytes, key: bytes | None = None) -> AsyncIterator[bytes]:
-        """The elements of SCAN, HSCAN or ZSCAN; for the latter two, fields and values in turn."""
-        head = () if key is None else (key,)
+    async def _subjects_of(self, page: list[bytes]) -> AsyncIterator[_Subject]:
+        """The subjects of some keys."""
+        walks = []
+        for key in page:
+            name = key.removeprefix(self._prefix).decode()
+            suffix, _, rest = name.partition(":")
+            if suffix in self._subjects:
+                yield self._subjects[suffix](name, rest)
+            elif suffix in self._walkers:
+                walks.append(self._walkers[suffix](name, rest))
+        # Most keys are small and come whole with their first read, so these reads are sent together.
+        firsts = await asyncio.gather(*(anext(walk, None) for walk in walks))
+        for first, walk in zip(firsts, walks, strict=True):
+            if first is not None:
+                yield first
+                async for subject in walk:
+                    yield subject
+
+    async def _pages(self, command: str, *words: str | bytes) -> AsyncIterator[list[bytes]]:
+        """The replies of SCAN; with a key, of HSCAN or ZSCAN: fields and values in turn."""
+        head, options = (words[:1], words[1:]) if command != "SCAN" else ((), words)
         cursor: bytes | str = "0"
         while True:
-            cursor, elements = await self._store.command(command, *head, cursor, *words, "COUNT", SLICE)
-            for element in elements:
-                yield element
+            cursor, elements = await self._store.command(command, *head, cursor, *options, "COUNT", SLICE)
+            yield elements
             if cursor == b"0":
                 return
 
-    async def _members(self, command: str, name: str) -> AsyncIterator[tuple[str, str]]:
+    async def _entries(self, command: str, name: str) -> AsyncIterator[tuple[bytes, bytes]]:
         """Fields and values of a hash (HSCAN), members and scores of a sorted set (ZSCAN)."""
-        elements = self._scan(command, key=self._prefix + name.encode())
-        async for field in elements:
-            yield field.decode(), (await anext(elements)).decode()
+        async for page in self._pages(command, self._prefix + name.encode()):
+            for pair in zip(page[::2], page[1::2], strict=True):
+                yield pair
+
+    async def _members(self, command: str, name: str) -> AsyncIterator[tuple[str, str]]:
+        """The same as text."""
+        async for field, value in self._entries(command, name):
+            yield field.decode(), value.decode()
 
     async def _last_event(self) -> Any:
         return await self._store.command("XREVRANGE", keys.events.key(self._project), "+", "-", "COUNT", 1)
@@ -176,13 +198,15 @@ class _Audit:
     async def _judge(self, subjects: list[_Subject]) -> None:
         """Checks each subject on a consistent snapshot.
 
-        Only the first reads show what else to read. After them, everything is read together; a subject that has changed
-        in between is retried.
+        Where only the first reads show what else to read, everything is read together after them; a subject that has
+        changed in between is retried.
         """
         pending = subjects
         for _ in range(_TRIES):
-            looks = _split(await self._moment(_joined(pending)), [len(one.first) for one in pending])
-            wanted = [one.first + _extra_reads(one, look) for one, look in zip(pending, looks, strict=True)]
+            deep = [one for one in pending if one.extra_reads is not _nothing]
+            replies = await self._moment([read for one in deep for read in one.first])
+            looks = dict(zip(map(id, deep), _split(replies, [len(one.first) for one in deep]), strict=True))
+            wanted = [one.first + _extra_reads(one, looks.get(id(one))) for one in pending]
             owed: Read = ("EXISTS", keys.owed.suffix)
             time, owing, *flat = await self._moment([("TIME",), owed, *(read for reads in wanted for read in reads)])
             if owing:
@@ -190,9 +214,9 @@ class _Audit:
                 continue
             self._now = int(time[0]) * 1000 + int(time[1]) // 1000
             moved: list[_Subject] = []
-            for one, look, replies in zip(pending, looks, _split(flat, [len(reads) for reads in wanted]), strict=True):
-                first, extra = replies[: len(look)], replies[len(look) :]
-                if first == look:
+            for one, replies in zip(pending, _split(flat, [len(reads) for reads in wanted]), strict=True):
+                first, extra = replies[: len(one.first)], replies[len(one.first) :]
+                if first == looks.get(id(one), first):
                     self._found.update(Difference(one.key, problem) for problem in _problems(one, first, extra))
                 else:
                     moved.append(one)
@@ -203,7 +227,7 @@ class _Audit:
 
     # --- the subjects of each key family
 
-    async def _item(self, name: str, item: str) -> AsyncIterator[_Subject]:
+    def _item(self, name: str, item: str) -> _Subject:
         def extra_reads(first: list[Any]) -> list[Read]:
             fields, edges = _pairs(first[0]), _edges_of(first[1])
             agent = recount.state_of(fields["w"]).holder
@@ -251,7 +275,7 @@ class _Audit:
             yield from recount.blocker_problems(fields, zip(waits, more[len(scopes) :], strict=True))
 
         edges, texts = f"{_EDGES}:{item}", f"{keys.text.suffix}:{item}"
-        yield _Subject(name, [("HGETALL", name), ("HGETALL", edges), ("HKEYS", texts)], extra_reads, judge)
+        return _Subject(name, [("HGETALL", name), ("HGETALL", edges), ("HKEYS", texts)], extra_reads, judge)
 
     async def _edges(self, name: str, item: str) -> AsyncIterator[_Subject]:
         async for field, _ in self._members("HSCAN", name):
@@ -277,16 +301,15 @@ class _Audit:
 
         return _Subject(name, [("HGET", name, field)], extra_reads, judge)
 
-    async def _owned(self, name: str, item: str) -> AsyncIterator[_Subject]:
+    def _owned(self, name: str, item: str) -> _Subject:
         def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
             if first[0] and not first[1]:
                 yield "belongs to an item that does not exist"
 
-        yield _Subject(name, [("EXISTS", name), ("EXISTS", f"{_ITEM}:{item}")], _nothing, judge)
+        return _Subject(name, [("EXISTS", name), ("EXISTS", f"{_ITEM}:{item}")], _nothing, judge)
 
     async def _notes(self, name: str, item: str) -> AsyncIterator[_Subject]:
-        async for subject in self._owned(name, item):
-            yield subject
+        yield self._owned(name, item)
         async for key, _ in self._members("HSCAN", name):
             yield self._mark(name, item, key)
 
@@ -301,7 +324,7 @@ class _Audit:
 
         return _Subject(name, [("HGET", name, key)], extra_reads, judge)
 
-    async def _note(self, name: str, note: str) -> AsyncIterator[_Subject]:
+    def _note(self, name: str, note: str) -> _Subject:
         def extra_reads(first: list[Any]) -> list[Read]:
             item, key = first[0]
             return [("HGET", f"{_NOTES}:{item}", key or "")] if item else []
@@ -310,9 +333,9 @@ class _Audit:
             if first[0][0] and not (extra[0] or "").startswith(note):
                 yield f"is not among the notes of {first[0][0]}"
 
-        yield _Subject(name, [("HMGET", name, "i", "k")], extra_reads, judge)
+        return _Subject(name, [("HMGET", name, "i", "k")], extra_reads, judge)
 
-    async def _dependency(self, name: str, dependency: str) -> AsyncIterator[_Subject]:
+    def _dependency(self, name: str, dependency: str) -> _Subject:
         def extra_reads(first: list[Any]) -> list[Read]:
             ends = first[0] or ""
             return [("HGET", f"{_EDGES}:{ends[1:33]}", ends[:1] + ends[33:])] if ends else []
@@ -321,16 +344,18 @@ class _Audit:
             if first[0] and not (extra[0] or "").startswith(dependency):
                 yield f"names an edge {first[0]} that is not there"
 
-        yield _Subject(name, [("GET", name)], extra_reads, judge)
+        return _Subject(name, [("GET", name)], extra_reads, judge)
 
     async def _ranked(self, name: str, scope: str) -> AsyncIterator[_Subject]:
         def entry(item: str) -> _Subject:
             def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
-                score, fields = first[0], _pairs(first[1])
+                score, values = first
+                fields = {key: value for key, value in zip(recount.PLACED, values, strict=True) if value is not False}
                 if score is not False and not (fields and scope in recount.scopes(fields)):
                     yield f"lists {item}, which is not there or does not belong there"
 
-            return _Subject(name, [("ZSCORE", name, item), ("HGETALL", f"{_ITEM}:{item}")], _nothing, judge)
+            reads: list[Read] = [("ZSCORE", name, item), ("HMGET", f"{_ITEM}:{item}", *recount.PLACED)]
+            return _Subject(name, reads, _nothing, judge)
 
         if scope.startswith("p") and scope != "p":
             for role in recount.OPEN_ROLES:
@@ -388,9 +413,7 @@ class _Audit:
             yield self._member(name, ("ZSCORE", name, item), item)
 
     async def _agents(self, name: str, _: str) -> AsyncIterator[_Subject]:
-        elements = self._scan("HSCAN", key=self._prefix + name.encode())
-        async for field in elements:
-            value = await anext(elements)
+        async for field, value in self._entries("HSCAN", name):
             if field.startswith(RECORD):
                 yield self._known(field[len(RECORD) :].decode())
             else:
@@ -419,7 +442,7 @@ class _Audit:
 
         return _Subject(name, [kept, ("HGET", f"{_ITEM}:{item}", "w")], _nothing, judge)
 
-    async def _queue(self, name: str, queue: str) -> AsyncIterator[_Subject]:
+    def _queue(self, name: str, queue: str) -> _Subject:
         """The queue of one selector's parked claims must be listed in ``waiting``. (It may be there for longer.)"""
 
         def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
@@ -427,7 +450,7 @@ class _Audit:
                 yield "is not among those that wait"
 
         reads: list[Read] = [("EXISTS", name), ("ZSCORE", keys.waiting.suffix, queue)]
-        yield _Subject(name, reads, _nothing, judge)
+        return _Subject(name, reads, _nothing, judge)
 
     async def _lapsed_counters(self) -> list[Difference]:
         counted = Counter(scope for scopes in self._claimed.values() for scope in scopes)
@@ -447,9 +470,9 @@ class _Audit:
         ]
 
 
-def _extra_reads(one: _Subject, look: list[Any]) -> list[Read]:
+def _extra_reads(one: _Subject, look: list[Any] | None) -> list[Read]:
     try:
-        return one.extra_reads(look)
+        return one.extra_reads(look) if look is not None else []
     except (KeyError, ValueError):
         return []  # the check reports the same problem
 
@@ -472,10 +495,6 @@ def _leased(agent: str) -> Callable[[list[Any], list[Any]], Iterator[str]]:
 
 def _nothing(first: list[Any]) -> list[Read]:
     return []
-
-
-def _joined(subjects: list[_Subject]) -> list[Read]:
-    return [read for one in subjects for read in one.first]
 
 
 def _split(replies: list[Any], lengths: Iterable[int]) -> list[list[Any]]:

@@ -17,8 +17,13 @@ local READS = {
   TIME = 1, ZMSCORE = 1, ZRANGEBYSCORE = 1, ZSCORE = 1,
 }
 
+local digits = {}
+
 local function hex(s)
-  return (string.gsub(s, '.', function(c) return string.format('%02x', string.byte(c)) end))
+  if not digits['\0'] then -- not when the library is loaded, because string is not there yet
+    for byte = 0, 255 do digits[string.char(byte)] = string.format('%02x', byte) end
+  end
+  return (string.gsub(s, '.', digits))
 end
 
 -- The reply with the record of an item in hex digits.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -40,6 +41,8 @@ Fields = Mapping[str, str]
 
 _KNOWN = frozenset(("pr", "pa", "rv", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", "rq", *"wtsdgyqku"))
 _TEXTS = frozenset("tsxmoa")
+_CACHED = 1_024
+"""How many records and scores are kept: the checks of one item read its own many times."""
 _RECORD = re.compile(r"\d{13}[osue][v-][a-z0-9_.:/,-]* (\S+ \d{13}| )")
 _RANGES = {
     "d": (1, MAX_DEPTH),
@@ -97,6 +100,7 @@ class State(NamedTuple):
         return score + times + len(label).to_bytes(2) + len(entry).to_bytes(1) + label + entry + self.holder.encode()
 
 
+@lru_cache(_CACHED)
 def state_of(record: str) -> State:
     """The state of an item, from its record in hex digits.
 
@@ -122,6 +126,7 @@ def parsed(record: str) -> Score:
     return parts_of(state_of(record).score)
 
 
+@lru_cache(_CACHED)
 def parts_of(score: int) -> Score:
     """The parts of a score.
 
@@ -181,6 +186,10 @@ def edge(field: str, value: str) -> Edge:
 def satisfied(role: int, threshold: int) -> bool:
     """Whether a blocker in this role no longer blocks; one in role blocked always does."""
     return role != BLOCKED and role >= threshold
+
+
+PLACED = ("w", "pa", "g", "y", "rq")
+"""The fields that say to which scopes an item belongs."""
 
 
 def scopes(fields: Fields) -> list[str]:
