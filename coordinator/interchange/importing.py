@@ -178,7 +178,8 @@ class Import:
                     self.report.created += 1
 
         await side_by_side(create, _batches(specs, _ITEMS, lambda pair: _size(pair[1])))
-        self._say(f"{self.report.created} items created")
+        made = self.report.created
+        self._say(f"{made} {'item' if made == 1 else 'items'} created")
 
     def _spec(self, one: Record) -> dict[str, Any]:
         state = one.state or "queue"
@@ -213,7 +214,8 @@ class Import:
         edges = [{"fromItemId": a, "toItemId": b, "type": kind} for a, b, kind in unique.values()]
         await side_by_side(self._create_edges, _batches(edges, _EDGES, lambda edge: 0))
         if edges:
-            self._say(f"{self.report.dependencies} dependencies created")
+            made = self.report.dependencies
+            self._say(f"{made} {'dependency' if made == 1 else 'dependencies'} created")
 
     def _wanted(self, one: Record) -> list[dict[str, Any]]:
         mine = self._ids.get(one.id)

@@ -52,6 +52,11 @@ def test_a_list_of_tasks_there_and_back(run: Run, tmp_path: Path) -> None:
     assert "Download \u200d retries #net !high" in text
     file.write_text(text)
     assert run("import", "--format", "markdown", str(file))[1].startswith("0 items created")
+    with file.open("a") as more:
+        more.write("- [ ] One more\n")
+    code, out, err = run("import", "--format", "markdown", str(file))
+    assert (code, out.split(",")[0]) == (Exit.OK, "1 item created"), err
+    assert "fleet: 1 item created\n" in err
 
 
 def test_everything_comes_below_an_item(run: Run, tmp_path: Path) -> None:

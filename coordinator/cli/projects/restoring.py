@@ -14,6 +14,7 @@ from typing import BinaryIO, TypeVar
 import msgspec
 from msgspec import UNSET
 
+from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure
 from coordinator.interchange import native
 from coordinator.interchange.model import ImportProblem
@@ -72,12 +73,12 @@ async def restore(
         done.items += await writer.items(project, items)
         seen += len(items)
         if seen % _TOLD == 0:
-            say(f"{seen} items")
+            say(counted(seen, "item"))
     for notes in _batches(file, native.Note, _note, lambda one: len(one.body)):
         done.notes += await writer.notes(project, notes)
     for edges in _batches(file, native.Dependency, _edge, lambda one: 0, _EDGES):
         done.dependencies += await _link(linker, project, edges)
-    say(f"{done.notes} notes, {done.dependencies} dependencies")
+    say(f"{counted(done.notes, 'note')}, {counted(done.dependencies, 'dependency', 'dependencies')}")
     for rows in _batches(file, native.Transition, _row, lambda one: 0):
         done.transitions += await writer.transitions(project, rows)
     for ends in _batches(file, native.Item, _end, lambda one: 0):
