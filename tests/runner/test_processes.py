@@ -30,7 +30,7 @@ if kind == "stubborn":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 child = subprocess.Popen(
-    ["sh", "-c", "trap '' TERM INT HUP; echo child $$; while :; do sleep 60; done"], start_new_session=True)
+    ["sh", "-c", "trap '' TERM INT HUP; echo child $$; exec sleep infinity"], start_new_session=True)
 print("ready", flush=True)
 if kind == "leaves":
     sys.exit(3)
@@ -199,12 +199,12 @@ FROZEN = """
 import asyncio, os, sys
 from pathlib import Path
 from coordinator.runner import processes
+from tests.support.wait import wait_until
 
 async def main():
     run = await processes.start(["sleep", "600"], run_id="f" * 32, environment={"PATH": os.environ["PATH"]},
         directory=Path("."), sink=lambda *_: None, silence=0.5)
-    while not run.pid:
-        await asyncio.sleep(0.01)
+    await wait_until(lambda: run.pid)
     print(run.pid, flush=True)
     ended = await run.wait()
     print(ended.unsupervised, flush=True)
