@@ -13,6 +13,7 @@ from typing import Annotated, TypeVar
 from cyclopts import Group, Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.refusals import as_typed
 from coordinator.cli.terminal import operator
 from coordinator.client import Fleet, FleetError, Invalid, Unavailable
 from coordinator.settings import AGENT_VARIABLE, PROJECT_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
@@ -128,11 +129,11 @@ class Connection:
         try:
             return asyncio.run(main())
         except Invalid as error:
-            raise CommandFailed(error.message, Exit.USAGE) from None
+            raise CommandFailed(as_typed(error.message), Exit.USAGE) from None
         except Unavailable as error:
             raise CommandFailed(error.message, Exit.STORE_UNREACHABLE) from None
         except FleetError as error:
-            raise CommandFailed(error.message) from None
+            raise CommandFailed(as_typed(error.message)) from None
 
 
 HERE = Connection()

@@ -17,6 +17,7 @@ from cyclopts import App, Parameter
 from coordinator.cli.commands import COMMANDS
 from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.refusals import as_typed
 from coordinator.cli.run_flags import How, Items, Limits, Where, given, options_of, workspaces_of
 from coordinator.cli.run_metrics import measured
 from coordinator.cli.terminal import printable
@@ -95,7 +96,7 @@ async def _run(at: Connection, options: Options, workspaces: Workspaces) -> int:
         except (NoRoom, WorkspaceFailed) as error:
             raise CommandFailed(f"{error}") from None
         except (Denied, Invalid, NotFound) as error:
-            raise CommandFailed(error.message, Exit.USAGE) from None
+            raise CommandFailed(as_typed(error.message), Exit.USAGE) from None
         except Unavailable as error:
             raise CommandFailed(error.message, Exit.STORE_UNREACHABLE) from None
         except FleetError as error:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,6 +19,7 @@ Role = Literal["queue", "work", "review", "blocked", "terminal"]
 Phase = Literal["queue", "work", "review"]
 Priority = Literal["high", "medium", "low"]
 
+_DIGITS = re.compile(r"[0-9a-fA-F]{4,32}")
 _ID = "UUID or 4 to 32 hex digits of its beginning; '.': the item of FLEET_ITEM_ID."
 AsJson = Annotated[bool, Parameter(negative="", help="Print the tool's answer as JSON.")]
 Id = Annotated[str, Parameter(help=f"The item: {_ID}", completer=ids)]
@@ -29,21 +32,60 @@ Ids = Annotated[
         completer=ids,
     ),
 ]
-Tags = Annotated[str | None, Parameter(help="Tags after commas; items with any of them.")]
-Of = Annotated[str | None, Parameter(help="Only direct children of this item.", completer=ids)]
-OnlyType = Annotated[str | None, Parameter(help="Only of this type.")]
-OnlyPriority = Annotated[Priority | None, Parameter(help="Only of this priority.")]
 Summary = Annotated[
     str | None, Parameter(name=("--summary", "--reason"), help="Why, or what was done: kept in the item's history.")
 ]
 Fence = Annotated[int | None, Parameter(help="The fence of your claim: refused if the claim was lost.")]
 
 
-def item(text: str) -> str:
+@Parameter(name="*", negative="")
+@dataclass(frozen=True)
+class Filters:
+    """The flags that choose items."""
+
+    tags: Annotated[str | None, Parameter(help="Tags after commas; items with any of them.")] = None
+    parent: Annotated[str | None, Parameter(help="Only direct children of this item.", completer=ids)] = None
+    type: Annotated[str | None, Parameter(help="Only of this type.")] = None
+    priority: Annotated[Priority | None, Parameter(help="Only of this priority.")] = None
+
+    def given(self) -> dict[str, Any]:
+        """Those that are given, as the tools take them.
+
+        Raises:
+            CommandFailed: an id is malformed.
+        """
+        found = given(tags=self.tags, type=self.type, priority=self.priority)
+        return found if self.parent is None else {**found, "parentId": item(self.parent, "--parent")}
+
+
+@Parameter(name="*", negative="")
+@dataclass(frozen=True)
+class Selector(Filters):
+    """The flags that choose items to work on."""
+
+    ancestor: Annotated[str | None, Parameter(help="Only below this item, at any depth.", completer=ids)] = None
+
+    def given(self) -> dict[str, Any]:
+        """Those that are given, as the tools take them.
+
+        Raises:
+            CommandFailed: an id is malformed.
+        """
+        found = super().given()
+        return found if self.ancestor is None else {**found, "ancestorId": item(self.ancestor, "--ancestor")}
+
+
+EVERYTHING, ANY = Filters(), Selector()
+
+
+def item(text: str, name: str = "ID") -> str:
     """An id as the tools take it.
 
+    Args:
+        name: of the argument, as the help page has it.
+
     Raises:
-        CommandFailed: it is the item of FLEET_ITEM_ID, which is not set; or it is a misspelt flag.
+        CommandFailed: it is malformed, or the item of FLEET_ITEM_ID, which is not set; or it is a misspelt flag.
     """
     if text == ".":
         text = os.environ.get(ITEM_VARIABLE, "")
@@ -52,10 +94,13 @@ def item(text: str) -> str:
     if text.startswith("-"):
         raise CommandFailed(f"unknown option {text!r}", Exit.USAGE)
     # A UUID that is cut off behind a dash is a prefix, too.
-    return text if len(text) == 36 else text.replace("-", "")
+    digits = text.replace("-", "")
+    if not _DIGITS.fullmatch(digits):
+        raise CommandFailed(f"{name} must be a UUID or 4 to 32 hex digits of its beginning, not {text!r}", Exit.USAGE)
+    return text if len(text) == 36 else digits
 
 
-def items(texts: tuple[str, ...]) -> list[str]:
+def items(texts: tuple[str, ...], name: str = "ID") -> list[str]:
     """Ids as the tools take them, each once; ``-`` reads stdin, and none at all is ``.``.
 
     Raises:
@@ -67,9 +112,9 @@ def items(texts: tuple[str, ...]) -> list[str]:
             lines = [line.split()[0] for line in _stdin().splitlines() if line.strip()]
             if not lines:
                 raise CommandFailed("stdin names no items", Exit.USAGE)
-            found += map(item, lines)
+            found += [item(line, "stdin") for line in lines]
         else:
-            found.append(item(text))
+            found.append(item(text, name))
     return list(dict.fromkeys(found))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.items.tables import short
+from coordinator.cli.refusals import as_typed
 from coordinator.cli.terminal import print_json, printable
 from coordinator.client import Fleet
 
@@ -68,7 +69,7 @@ def _follow(one: dict[str, Any]) -> None:
 
 def complain(id: str, error: str) -> None:
     """Says on stderr why an item of several was refused."""
-    print(f"fleet: {printable(id)}: {printable(error)}", file=sys.stderr)
+    print(f"fleet: {printable(id)}: {printable(as_typed(error))}", file=sys.stderr)
 
 
 async def pages(fleet: Fleet, search: dict[str, Any], most: int) -> AsyncIterator[dict[str, Any]]:

@@ -14,14 +14,13 @@ from coordinator.cli.checks import check_range
 from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.items.arguments import (
+    ANY,
     AsJson,
     Fence,
     Id,
     Ids,
-    OnlyPriority,
-    OnlyType,
+    Selector,
     Summary,
-    Tags,
     given,
     item,
     items,
@@ -178,11 +177,7 @@ def retry(*ids: Ids, summary: Summary = None, json: AsJson = False, at: Connecti
 def claim(
     id: Annotated[str | None, Parameter(help="The item; without it, the best one that is offered.")] = None,
     *,
-    tags: Tags = None,
-    type: OnlyType = None,
-    priority: OnlyPriority = None,
-    parent: Annotated[str | None, Parameter(help="Only direct children of this item.")] = None,
-    ancestor: Annotated[str | None, Parameter(help="Only below this item, at any depth.")] = None,
+    selector: Selector = ANY,
     ttl: Annotated[int, Parameter(help="Seconds until the claim ends; claim again to renew it. [1 to 86400]")] = 900,
     wait: Annotated[int, Parameter(help="Without id: seconds to wait for an item. [0 to 50]")] = 0,
     fence: Fence = None,
@@ -198,13 +193,11 @@ def claim(
     check_range("--ttl", ttl, 1, 86_400)
     entry: dict[str, Any] = given(ttlSeconds=ttl, fenceToken=fence)
     if id is not None:
-        if tags or type or priority or parent or ancestor or wait:
+        if selector != ANY or wait:
             raise CommandFailed("an id goes without what selects an item", Exit.USAGE)
         entry["itemId"] = item(id)
     else:
-        entry["selector"] = given(tags=tags, type=type, priority=priority)
-        for name, one in (("parentId", parent), ("ancestorId", ancestor)):
-            entry["selector"] |= {name: item(one)} if one is not None else {}
+        entry["selector"] = selector.given()
     answer = at.run(lambda fleet: fleet.call("claim_item", {"claims": [entry], "waitMs": wait * 1000}))
     (one,) = answer["claimResults"]
     if json:

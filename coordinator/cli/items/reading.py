@@ -13,19 +13,19 @@ from coordinator.cli.checks import check_range
 from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import Exit
 from coordinator.cli.items.arguments import (
+    ANY,
+    EVERYTHING,
     AsJson,
+    Filters,
     Id,
-    Of,
-    OnlyPriority,
-    OnlyType,
     Role,
-    Tags,
+    Selector,
     given,
     item,
 )
 from coordinator.cli.items.calls import PAGE, full_id, pages
 from coordinator.cli.items.tables import item_line, item_page
-from coordinator.cli.terminal import print_json, printable
+from coordinator.cli.terminal import counted, print_json, printable
 from coordinator.client import Fleet
 
 _MOST = 100_000
@@ -39,10 +39,7 @@ def show_list(
     *,
     role: Annotated[Role | None, Parameter(help="Only in this role; by default all but terminal.")] = None,
     all: Annotated[bool, Parameter(negative="", help="Terminal ones, too.")] = False,
-    tags: Tags = None,
-    parent: Of = None,
-    type: OnlyType = None,
-    priority: OnlyPriority = None,
+    filters: Filters = EVERYTHING,
     claims: Annotated[
         Literal["claimed", "unclaimed", "expired"] | None, Parameter(help="Only with, without or past a claim.")
     ] = None,
@@ -57,20 +54,15 @@ def show_list(
         CommandFailed: the fleet cannot be reached, or an argument is malformed.
     """
     order = {"sortBy": sort, "sortOrder": "asc" if sort == "title" else None} if sort else {}
-    filters = given(role=role, tags=tags, type=type, priority=priority, claimStatus=claims, **order)
-    if parent is not None:
-        filters["parentId"] = item(parent)
-    return _found(at, filters, limit, json, terminal=all or role is not None)
+    search = {**filters.given(), **given(role=role, claimStatus=claims, **order)}
+    return _found(at, search, limit, json, terminal=all or role is not None)
 
 
 def search(
     text: Annotated[str, Parameter(help="What title or summary contains, in any case.")],
     *,
     role: Annotated[Role | None, Parameter(help="Only in this role.")] = None,
-    tags: Tags = None,
-    parent: Of = None,
-    type: OnlyType = None,
-    priority: OnlyPriority = None,
+    filters: Filters = EVERYTHING,
     limit: Limit = 50,
     json: AsJson = False,
     at: Connection = HERE,
@@ -80,19 +72,12 @@ def search(
     Raises:
         CommandFailed: the fleet cannot be reached, or an argument is malformed.
     """
-    filters = given(query=text, role=role, tags=tags, type=type, priority=priority)
-    if parent is not None:
-        filters["parentId"] = item(parent)
-    return _found(at, filters, limit, json, terminal=True)
+    return _found(at, {**filters.given(), **given(query=text, role=role)}, limit, json, terminal=True)
 
 
 def ready(
     *,
-    tags: Tags = None,
-    parent: Of = None,
-    ancestor: Annotated[str | None, Parameter(help="Only below this item, at any depth.")] = None,
-    type: OnlyType = None,
-    priority: OnlyPriority = None,
+    selector: Selector = ANY,
     capabilities: Annotated[
         str | None, Parameter(name=("--capabilities", "--capability"), help="What the agent can do, after commas.")
     ] = None,
@@ -106,9 +91,7 @@ def ready(
         CommandFailed: the fleet cannot be reached, or an argument is malformed.
     """
     check_range("--limit", limit, 1, 20)
-    arguments = given(tags=tags, type=type, priority=priority, limit=limit, includeDetails=True)
-    for name, one in (("parentId", parent), ("ancestorId", ancestor)):
-        arguments |= {name: item(one)} if one is not None else {}
+    arguments = {**selector.given(), "limit": limit, "includeDetails": True}
     if capabilities is not None:
         arguments["capabilities"] = [one.strip() for one in capabilities.split(",")]
     answer = at.run(lambda fleet: fleet.call("get_next_item", arguments))
@@ -185,7 +168,7 @@ def tree(
     else:
         _print_tree(roots, 0)
     if cut:
-        print(f"fleet: more than {limit} items; --limit shows more", file=sys.stderr)
+        print(f"fleet: more than {counted(limit, 'item')}; --limit shows more", file=sys.stderr)
     return Exit.OK
 
 

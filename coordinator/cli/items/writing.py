@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -12,45 +13,67 @@ from coordinator.cli.items.arguments import AsJson, Id, Phase, Priority, Role, g
 from coordinator.cli.items.calls import full_id
 from coordinator.cli.items.completing import ids
 from coordinator.cli.items.tables import item_line, note_page, short
+from coordinator.cli.refusals import as_typed
 from coordinator.cli.terminal import counted, print_json, printable
 from coordinator.client import Fleet
 
 _EDGES = 150
 _TEXT = "'-': from stdin, '@FILE': from a file."
 
-Title = Annotated[str | None, Parameter(help="Up to 500 characters.")]
-Summary = Annotated[str | None, Parameter(help="What it is about, up to 2,000 characters.")]
-Description = Annotated[
-    str | None, Parameter(name=("--description", "-d"), help=f"Long text. {_TEXT}", allow_leading_hyphen=True)
-]
-NewPriority = Annotated[Priority | None, Parameter(help="high, medium (default) or low.")]
-Complexity = Annotated[int | None, Parameter(help="1 (quick) to 10.")]
-NewTags = Annotated[str | None, Parameter(help="Tags after commas: a-z, 0-9 and - _ . : /")]
-Type = Annotated[str | None, Parameter(help="Its type, which chooses its note schema.")]
-Requires = Annotated[str | None, Parameter(help="Capabilities after commas: only agents with all of them get it.")]
-Parent = Annotated[str | None, Parameter(help="The item to put it below.", completer=ids)]
-Attempts = Annotated[int | None, Parameter(help="Failed attempts until quarantine; 0: no limit.")]
 Unblock = Annotated[
     Literal["queue", "work", "review", "terminal"] | None, Parameter(help="The role that the blocker must reach.")
 ]
-FIELDS = ("description", "complexity", "tags", "type", "requires", "parent", "max-attempts")
+CLEARABLE = ("description", "complexity", "tags", "type", "requires", "parent", "max-attempts")
+
+
+@Parameter(name="*", negative="")
+@dataclass(frozen=True)
+class Fields:
+    """The flags for the fields of an item."""
+
+    parent: Annotated[str | None, Parameter(help="The item to put it below.", completer=ids)] = None
+    priority: Annotated[Priority | None, Parameter(help="high, medium (default) or low.")] = None
+    tags: Annotated[str | None, Parameter(help="Tags after commas: a-z, 0-9 and - _ . : /")] = None
+    type: Annotated[str | None, Parameter(help="Its type, which chooses its note schema.")] = None
+    summary: Annotated[str | None, Parameter(help="What it is about, up to 2,000 characters.")] = None
+    description: Annotated[
+        str | None, Parameter(name=("--description", "-d"), help=f"Long text. {_TEXT}", allow_leading_hyphen=True)
+    ] = None
+    complexity: Annotated[int | None, Parameter(help="1 (quick) to 10.")] = None
+    requires: Annotated[
+        str | None, Parameter(help="Capabilities after commas: only agents with all of them get it.")
+    ] = None
+    max_attempts: Annotated[int | None, Parameter(help="Failed attempts until quarantine; 0: no limit.")] = None
+
+    def given(self) -> dict[str, Any]:
+        """Those that are given, as the tools take them.
+
+        Raises:
+            CommandFailed: the parent's id is malformed, or a text cannot be read.
+        """
+        return given(
+            parentId=item(self.parent, "--parent") if self.parent is not None else None,
+            priority=self.priority,
+            tags=self.tags,
+            type=self.type,
+            summary=self.summary,
+            description=words(self.description) if self.description is not None else None,
+            complexity=self.complexity,
+            requires=[one.strip() for one in self.requires.split(",")] if self.requires is not None else None,
+            maxAttempts=self.max_attempts,
+        )
+
+
+NO_FIELDS = Fields()
 
 
 def add(
     title: Annotated[str, Parameter(help="Up to 500 characters.")],
     *,
-    parent: Parent = None,
     after: Annotated[
         tuple[str, ...], Parameter(help="Wait for this item; may be given more than once.", negative="")
     ] = (),
-    priority: NewPriority = None,
-    tags: NewTags = None,
-    type: Type = None,
-    summary: Summary = None,
-    description: Description = None,
-    complexity: Complexity = None,
-    requires: Requires = None,
-    max_attempts: Attempts = None,
+    fields: Fields = NO_FIELDS,
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
@@ -59,13 +82,11 @@ def add(
     Raises:
         CommandFailed: a field is refused, or the fleet cannot be reached.
     """
-    fields = _fields(priority, tags, type, summary, description, complexity, requires, max_attempts)
+    spec, named = {"title": title, **fields.given()}, [item(one, "--after") for one in after]
 
     async def act(fleet: Fleet) -> dict[str, Any]:
-        blockers = [await full_id(fleet, item(one)) for one in after]
-        if parent is not None:
-            fields["parentId"] = item(parent)
-        answer = await fleet.call("manage_items", {"operation": "create", "items": [{"title": title, **fields}]})
+        blockers = [await full_id(fleet, one) for one in named]
+        answer = await fleet.call("manage_items", {"operation": "create", "items": [spec]})
         _refused(answer)
         (made,) = answer["items"]
         await _connect(fleet, [{"fromItemId": one, "toItemId": made["id"]} for one in blockers], made["id"])
@@ -82,19 +103,11 @@ def add(
 def edit(
     id: Id,
     *,
-    title: Title = None,
-    parent: Annotated[str | None, Parameter(help="Move it below this item.")] = None,
-    priority: NewPriority = None,
-    tags: NewTags = None,
-    type: Type = None,
-    summary: Summary = None,
-    description: Description = None,
-    complexity: Complexity = None,
-    requires: Requires = None,
-    max_attempts: Attempts = None,
+    title: Annotated[str | None, Parameter(help="Up to 500 characters.")] = None,
+    fields: Fields = NO_FIELDS,
     clear: Annotated[
         tuple[str, ...],
-        Parameter(help=f"Empty this field; may be given more than once: {', '.join(FIELDS)}.", negative=""),
+        Parameter(help=f"Empty this field; may be given more than once: {', '.join(CLEARABLE)}.", negative=""),
     ] = (),
     json: AsJson = False,
     at: Connection = HERE,
@@ -104,22 +117,19 @@ def edit(
     Raises:
         CommandFailed: a field is refused, there is no such item, or nothing is given.
     """
-    fields = _fields(priority, tags, type, summary, description, complexity, requires, max_attempts)
-    fields |= given(title=title)
-    if parent is not None:
-        fields["parentId"] = item(parent)
+    change = {**given(title=title), **fields.given()}
     for name in clear:
-        if name not in FIELDS:
-            raise CommandFailed(f"--clear must be one of {', '.join(FIELDS)}, not {name!r}", Exit.USAGE)
+        if name not in CLEARABLE:
+            raise CommandFailed(f"--clear must be one of {', '.join(CLEARABLE)}, not {name!r}", Exit.USAGE)
         key = {"parent": "parentId", "max-attempts": "maxAttempts"}.get(name, name)
-        if key in fields:
+        if key in change:
             raise CommandFailed(f"--clear {name}: a value is given, too", Exit.USAGE)
-        fields[key] = None
-    if not fields:
+        change[key] = None
+    if not change:
         raise CommandFailed("nothing to change: give at least one field", Exit.USAGE)
 
     async def act(fleet: Fleet) -> dict[str, Any]:
-        answer = await fleet.call("manage_items", {"operation": "update", "items": [{"id": item(id), **fields}]})
+        answer = await fleet.call("manage_items", {"operation": "update", "items": [{"id": item(id), **change}]})
         _refused(answer)
         return dict(answer["items"][0])
 
@@ -226,12 +236,13 @@ def dep_add(
     """
     if relates and unblock_at:
         raise CommandFailed("--unblock-at: nothing waits with --relates", Exit.USAGE)
+    one, others = item(id), items((blocker, *more), "BLOCKER")
 
     async def act(fleet: Fleet) -> dict[str, Any]:
-        waiting = await full_id(fleet, item(id))
+        waiting = await full_id(fleet, one)
         kind = {"type": "RELATES_TO"} if relates else given(unblockAt=unblock_at)
-        blockers = [await full_id(fleet, one) for one in items((blocker, *more))]
-        return await _connect(fleet, [{"fromItemId": one, "toItemId": waiting, **kind} for one in blockers])
+        blockers = [await full_id(fleet, other) for other in others]
+        return await _connect(fleet, [{"fromItemId": each, "toItemId": waiting, **kind} for each in blockers])
 
     answer = at.run(act)
     if json:
@@ -254,9 +265,10 @@ def dep_rm(
     Raises:
         CommandFailed: there is no such item, or no dependency between them.
     """
+    named = (item(id), item(blocker, "BLOCKER"))
 
     async def act(fleet: Fleet) -> int:
-        one, other = await full_id(fleet, item(id)), await full_id(fleet, item(blocker))
+        one, other = [await full_id(fleet, each) for each in named]
         ends = ({"fromItemId": other, "toItemId": one}, {"fromItemId": one, "toItemId": other})
         answers = [await fleet.call("manage_dependencies", {"operation": "delete", **each}) for each in ends]
         return sum(one["deleted"] for one in answers)
@@ -290,30 +302,7 @@ async def _connect(fleet: Fleet, edges: list[dict[str, Any]], made: str = "") ->
     return answer
 
 
-def _fields(
-    priority: str | None,
-    tags: str | None,
-    type: str | None,
-    summary: str | None,
-    description: str | None,
-    complexity: int | None,
-    requires: str | None,
-    max_attempts: int | None,
-) -> dict[str, Any]:
-    text = words(description) if description is not None else None
-    return given(
-        priority=priority,
-        tags=tags,
-        type=type,
-        summary=summary,
-        description=text,
-        complexity=complexity,
-        requires=[one.strip() for one in requires.split(",")] if requires is not None else None,
-        maxAttempts=max_attempts,
-    )
-
-
 def _refused(answer: dict[str, Any], before: str = "") -> None:
     """Raises CommandFailed with the first refusal of a batch."""
     for failure in answer.get("failures", ()):
-        raise CommandFailed(before + failure["error"])
+        raise CommandFailed(before + as_typed(failure["error"]))
