@@ -172,6 +172,7 @@ ITEMS_BEFORE = {
     "items reopen": "done",
     "items watch": "done",
     "items release": "claim",
+    "items end-claim": "claim",
     "items edit": "start",
 }
 

@@ -124,6 +124,18 @@ ITEM_COMMANDS: dict[str, Command] = {
         "Release items that the agent holds.",
         ("fleet items release 550e8400", 'fleet items release 550e8400 --reason failed --detail "no network"'),
     ),
+    "items end-claim": Command(
+        "coordinator.cli.items.ending:end_claim",
+        """End the claim on an item in place of its agent, whose later writes are refused.
+
+        The item is offered to others at once. The history says who ended the claim and why. For operators: like drains
+        it works on the fleet's store. If the agent is not to come back, drain it first (`fleet agents drain`).
+        """,
+        (
+            'fleet items end-claim 550e8400 --reason "its host is gone"',
+            'fleet items end-claim 550e8400 --reason "runs in circles" --failed',
+        ),
+    ),
     "items watch": Command(
         "coordinator.cli.items.watching:watch",
         """Print an item whenever it changes, until it is terminal; or wait for something about it.

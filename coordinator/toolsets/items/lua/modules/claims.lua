@@ -2,7 +2,8 @@
 -- expiry lies ahead. A held class means a claim that was live when last checked; items whose claims have expired are
 -- moved out of it in bounded batches (modules/expiry.lua), or when a call looks at them. The record of an expired claim
 -- stays on the item ("lapsed") until that is claimed, released or deleted, and is counted. Times are in ms.
--- Events: release and expire show a agent, f fence, a release with a reason also r; claim and renew x expires; a claim
+-- Events: release and expire show a agent, f fence, a release with a reason also r, one by somebody else than the holder
+-- b what that is; claim and renew x expires; a claim
 -- that lets go of an earlier one o that item, p that fence, instead of a release.
 --   leases  agents by the expiry of their claims, those of held items only
 --   lapsed  scope ('*' or 'p' .. parent) -> lapsed claims in it
@@ -104,11 +105,12 @@ function claims.finish(run, item)
   if clear(run, item) then index.add(run, item) end
 end
 
--- The same with its event, and as an attempt if the reason makes it one; reason and detail '' for none.
-function claims.release(run, item, reason, detail)
+-- The same with its event, and as an attempt if the reason makes it one; reason and detail '' for none. `by` = what
+-- releases it in place of the holder, nil: the holder does.
+function claims.release(run, item, reason, detail, by)
   claims.notice_expiry(run, item)
   local attempt = classes.is_held(item) and attempts.is_counted(reason) and attempts.is_one(item)
-  local told = reason ~= '' and {'r', reason} or {}
+  local told = reason ~= '' and {'r', reason, by and 'b', by} or {}
   item_events.emit(run, 'release', item, 'a', item.holder, 'f', clock.whole(item.fence), unpack(told))
   if attempt then attempts.count(run, item, 'released', run.now, reason, detail) end
   claims.finish(run, item)

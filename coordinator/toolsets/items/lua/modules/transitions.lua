@@ -65,13 +65,18 @@ local function append(run, row)
   return redis.call('XADD', run.keys.transitions, 'MAXLEN', '~', run.events_max, '*', 'r', row)
 end
 
--- Records that the item went from a role to its current one; `items.save` must follow.
-function transitions.record(run, item, before, trigger, from_label, author)
+-- Adds an entry to the item's history; `items.save` must follow.
+function transitions.write(run, item, before, trigger, from_label, author)
   local row = {
     item.id, before, item.role, trigger, from_label or '', item.lb or '', author.summary, author.actor,
     author.verification, item.last_entry,
   }
   items.set(item, 'last_entry', append(run, cmsgpack.pack(row)))
+end
+
+-- Records that the item went from a role to its current one; `items.save` must follow.
+function transitions.record(run, item, before, trigger, from_label, author)
+  transitions.write(run, item, before, trigger, from_label, author)
   local a, f, t = author.id, before, item.role
   if author.note then
     item_events.emit(run, 'transition', item, 'g', trigger, 'f', f, 't', t, 'a', a, 'n', author.note)
