@@ -23,6 +23,10 @@ from coordinator.cli.reload import SettingsInForce
 from coordinator.cli.stores import open_for_serving
 from coordinator.cli.supervision.lifecycle import ORPHAN_SECONDS, Lifecycle
 from coordinator.cli.supervision.sockets import BACKLOG, listening
+from coordinator.console import Console
+from coordinator.console.app import ROOT
+from coordinator.console.reads import Reads
+from coordinator.console.sessions import Sessions
 from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
 from coordinator.identity.actors import Actors
@@ -137,6 +141,10 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             seals=seals,
             delegations=delegations,
         )
+        if settings.console.enabled:
+            sessions = Sessions(app.authorization)
+            console = Console(Reads(store, toolsets, admission, recorder.console.shed), feed, sessions, app.endpoints)
+            app.mount(ROOT, console, admin=settings.console.listener == "admin")
         await actors.start()
         await authenticator.start()
         lifecycle.on_reload(in_force.take)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.metrics import agents, attempts, catalogue, feed, protocol, runs, webhooks
+from coordinator.metrics import agents, attempts, catalogue, console, feed, protocol, runs, webhooks
 from coordinator.metrics.cells import Buckets, Cell, Cells, MemoryCells
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
@@ -76,6 +76,7 @@ class Recorder:
         self._reads_waiting = Family(feed.READS_WAITING, cells.number)
         self._wait_reads = Family(feed.WAIT_READS, cells.number)
         self._waits_ended = Family(feed.WAITS_ENDED, cells.number)
+        self.console = console.Recorder(cells, slot)
         self._webhook_attempts = Family(webhooks.ATTEMPTS, cells.number)
         self._webhook_durations = Family(webhooks.DURATION, cells.histogram)
         self._webhook_states = Family(webhooks.STATES, cells.number)
@@ -134,7 +135,8 @@ class Recorder:
 
     def families(self) -> dict[str, Family[Any]]:
         """The cells by the name of their metric: what this process alone has recorded."""
-        return {one.metric.name: one for one in vars(self).values() if isinstance(one, Family)}
+        held = (*vars(self).values(), *vars(self.console).values())
+        return {one.metric.name: one for one in held if isinstance(one, Family)}
 
     def start_frontend(self, tools: Iterable[str], scripts: Iterable[str]) -> None:
         """Starts the counters of a front-end at zero. From now on, other tools and scripts count as ``other``."""

@@ -52,6 +52,8 @@ def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator
             yield ("overload", name), f"overload.{name} {problem}"
     if not {"admin_port", "port"} & set(broken) and settings.admin_port and settings.admin_port == settings.port:
         yield ("admin_port",), f"admin_port ({settings.admin_port}) must differ from port"
+    if not {"admin_port", "console"} & set(broken) and settings.console.listener == "admin" and not settings.admin_port:
+        yield ("console", "listener"), "console.listener: 'admin' needs admin_port"
 
 
 def toolset_problems(names: Sequence[str]) -> Iterator[str]:

@@ -28,6 +28,7 @@ from coordinator.settings import example_sections as examples
 from coordinator.settings.attempts import Attempts
 from coordinator.settings.auth import Auth
 from coordinator.settings.connections import Connections
+from coordinator.settings.console import Console
 from coordinator.settings.feed import Feed
 from coordinator.settings.flows import Flows
 from coordinator.settings.gateway.model import Gateway
@@ -459,6 +460,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     overload: Overload = Overload()
     feed: Feed = Feed()
+    console: Console = Console()
     webhooks: Annotated[
         Webhooks | None,
         Meta(

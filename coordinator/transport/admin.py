@@ -1,4 +1,4 @@
-"""/metrics, /readyz and /healthz on a separate port, away from clients.
+"""/metrics, /readyz and /healthz on a separate port, away from clients; and the console, if it is to be there.
 
 Prometheus and Kubernetes send an IP address as ``Host``. DNS rebinding never does, so this port accepts every IP
 address; names are checked as on the clients' port.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from coordinator.transport.guards import Gate, head_of, is_address, without_padding
 from coordinator.transport.health import PROBES, Health
+from coordinator.transport.mounted import Mounts
 from coordinator.transport.replies import Receive, Refused, Scope, Send, refuse
 
 
@@ -21,22 +22,27 @@ class AdminApp:
     def __init__(self, health: Health, gate: Gate) -> None:
         self._health = health
         self._gate = gate
+        self.mounts = Mounts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1000})
             return
         try:
-            self._check(scope)
+            head = self._checked_head(scope)
+            if (mounted := self.mounts.at(scope["path"])) is not None:
+                await mounted.serve(scope, receive, send, head)
+                return
+            if scope["path"] not in PROBES:
+                raise Refused(404, f"this port serves only {', '.join(sorted((*PROBES, *self.mounts)))}")
             await self._health.answer(scope["path"], scope["method"], send)
         except Refused as refused:
             await refuse(send, refused)
 
-    def _check(self, scope: Scope) -> None:
+    def _checked_head(self, scope: Scope) -> dict[bytes, bytes]:
         head = head_of(without_padding(scope["headers"]), (b"host", b"origin"))
         host = head.get(b"host")
         refusal = self._gate.refusal(host, head.get(b"origin"))
         if refusal is not None and not (refusal.status == 421 and b"origin" not in head and is_address(host)):
             raise Refused(*refusal)
-        if scope["path"] not in PROBES:
-            raise Refused(404, f"this port serves only {', '.join(sorted(PROBES))}")
+        return head

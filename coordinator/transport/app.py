@@ -46,6 +46,7 @@ from coordinator.transport.feed import DRAIN_SECONDS, Feed
 from coordinator.transport.guards import Gate, sane_request_id
 from coordinator.transport.health import PROBES, PROBES_OF_CLIENTS, Health, Pingable
 from coordinator.transport.listening import Listening
+from coordinator.transport.mounted import Mounted
 from coordinator.transport.replies import (
     INTERNAL_ERROR,
     JSON,
@@ -195,12 +196,15 @@ class FrontEnd:
                 sorted(probes),
             ),
         )
+        self.endpoints = endpoints
+        """Knows which projects there are."""
         self.fast = fast
         """Whether the fast path is in use."""
         self._drain_seconds = settings.drain_seconds
         self._tracing = tracing.active()
         self._drains = [toolset.drain for toolset in toolsets.values() if toolset.drain is not None]
         self._holds = [toolset.hold for toolset in toolsets.values() if toolset.hold is not None]
+        self._mounted: list[Mounted] = []
         self._ending: list[asyncio.Future[None]] = []
         self._numbers = count(1)
         self._refusals: dict[tuple[str, bool, int], tuple[bytes, int | None]] = {}
@@ -213,6 +217,16 @@ class FrontEnd:
     def draining(self) -> bool:
         """Whether ``begin_drain`` was called."""
         return self._health.draining
+
+    def mount(self, path: str, page: Mounted, admin: bool = False) -> None:
+        """Serves ``path`` and everything below it by another application, after the checks of the head. Browsers that
+        ask for ``/`` are led there.
+
+        Args:
+            admin: on the operators' port, and not on that of clients.
+        """
+        self._mounted.append(page)
+        (self.admin if admin else self._slow_path).mounts[path] = page
 
     def configure(self, settings: Settings) -> None:
         """Takes over reloaded settings, for every later request."""
@@ -248,7 +262,7 @@ class FrontEnd:
 
     def _hold(self, held: bool, seconds: float) -> None:
         """Ends what listens, spread over some seconds, and accepts no more of it; or accepts it again."""
-        for one in (self.feed, self.listening):
+        for one in (self.feed, self.listening, *self._mounted):
             if one is not None:
                 one.hold(held, seconds)
 
@@ -260,6 +274,8 @@ class FrontEnd:
         """Stops the protocol servers and the feed, as the end of the ASGI lifespan does."""
         if self.listening is not None:
             await self.listening.aclose()
+        for page in self._mounted:
+            await page.aclose()
         if self.feed is not None:
             await self.feed.aclose()
         await self._sdk.stop()

@@ -42,6 +42,7 @@ from coordinator.transport.guards import (
 from coordinator.transport.health import Health
 from coordinator.transport.malformed import message_problem
 from coordinator.transport.media import HTML, JSON, STREAM, Accepted, accepted, is_json
+from coordinator.transport.mounted import Mounts
 from coordinator.transport.replies import (
     CONNECTION,
     GONE,
@@ -142,6 +143,8 @@ class SlowPath:
         self._feed = feed
         self._probes = probes
         self._welcome = welcome
+        self.mounts = Mounts()
+        """Browsers that ask for ``/`` are led to the first one."""
 
     async def serve(
         self, scope: Scope, receive: Receive, send: Send, request_id: str, body: bytes | None, reason: str
@@ -160,6 +163,9 @@ class SlowPath:
         head = self._checked_head(headers)
         path: str = scope["path"]
         if await self._answer_other(path, scope["method"], head, send):
+            return
+        if (mounted := self.mounts.at(path)) is not None:
+            await mounted.serve(scope, receive, send, head)
             return
         if self._feed is not None and is_feed(path):
             await self._feed.serve(scope, send, head)
@@ -241,6 +247,10 @@ class SlowPath:
         elif path == "/":
             check_get(path, method, _ENDPOINTS)
             html = accepted(head.get(b"accept")).html
+            if html and self.mounts:
+                headers = [(b"location", next(iter(self.mounts)).encode()), (b"vary", b"accept")]
+                await reply(send, 303, headers=[*headers, (b"cache-control", b"no-store")])
+                return True
             page = self._welcome.page(head[b"host"].decode("latin-1"), html)
             await reply(send, 200, page, (HTML if html else b"text/plain") + b"; charset=utf-8", HEADERS)
         else:

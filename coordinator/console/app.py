@@ -1,0 +1,197 @@
+"""Routes the requests below ``/console``."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+import structlog
+
+from coordinator.console.answers import HEADERS, Answer, data, page, redirect, send_answer
+from coordinator.console.assets import Assets
+from coordinator.console.frame import frame, problem
+from coordinator.console.live import Live
+from coordinator.console.reads import Reads
+from coordinator.console.sessions import Sessions
+from coordinator.console.view import Asked, Rendered, path_of
+from coordinator.console.viewer import Viewer
+from coordinator.console.views import HOME, VIEWS
+from coordinator.errors import ToolFailure
+from coordinator.feed import FeedReader
+from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.transport.endpoints import Endpoints
+from coordinator.transport.replies import Header, Receive, Scope, Send
+
+_log = structlog.get_logger(__name__)
+
+ROOT = "/console"
+_PATH = re.compile(
+    r"/console(?:/p/(?P<project>[^/]+))?/(?P<view>[a-z]+)(?:/(?P<id>[^~].*?))?(?:/~(?P<region>[a-z_]+))?\Z", re.S
+)
+_LONGEST_QUERY = 500
+"""Characters of a parameter."""
+_IMMUTABLE: Header = (b"cache-control", b"public, max-age=31536000, immutable")
+_STATUS = {"permission_denied": 403, "unauthenticated": 401, "RESOURCE_NOT_FOUND": 404, "NOT_FOUND": 404}
+
+
+class Console:
+    """The console of one front-end process.
+
+    Args:
+        sessions: says who a visitor is.
+        endpoints: knows which projects there are.
+    """
+
+    def __init__(self, reads: Reads, feed: FeedReader, sessions: Sessions, endpoints: Endpoints) -> None:
+        self._reads = reads
+        self._live = Live(feed)
+        self._sessions = sessions
+        self._endpoints = endpoints
+        self._assets = Assets()
+
+    def hold(self, held: bool, seconds: float) -> None:
+        """Ends all streams, spread over some seconds, because this process takes no new work; or serves them again."""
+        self._live.hold(held, seconds)
+
+    async def aclose(self) -> None:
+        """Ends what runs in the background."""
+        await self._live.aclose()
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send, head: Mapping[bytes, bytes]) -> None:
+        """Answers a request whose head was checked."""
+        asset = self._assets.find(scope["path"])
+        if asset is not None:
+            answer = Answer(200, asset.type, asset.body, (_IMMUTABLE,), asset.compressed)
+            await send_answer(send, answer, scope["headers"])
+            return
+        viewer: Viewer | None = None
+        try:
+            viewer = await self._sessions.viewer(head)
+            answer_or_none = await self._answer(scope, receive, send, head, viewer)
+        except ToolFailure as failure:
+            answer_or_none = self._failed(scope, head, failure, viewer)
+        if answer_or_none is not None:
+            await send_answer(send, answer_or_none, scope["headers"])
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, head: Mapping[bytes, bytes], viewer: Viewer | None
+    ) -> Answer | None:
+        """The answer; None: it was sent already."""
+        path, method = scope["path"], scope["method"]
+        _check_origin(method, head)
+        if path.rstrip("/") == ROOT:
+            return redirect(path_of(HOME, self._first_project(viewer)))
+        if viewer is None:
+            raise ToolFailure("unauthenticated", "sign in to see the fleet")
+        match = _PATH.match(path)
+        if match is None:
+            raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such page")
+        project = match["project"] or ""
+        if project:
+            self._check_project(project, viewer)
+        if method not in ("GET", "HEAD"):
+            return data(b"", 405, (b"allow", b"GET, HEAD"))
+        query = _query(scope["query_string"])
+        if project and match["view"] == "live":
+            after = head.get(b"last-event-id", b"").decode("latin-1") or query.get("after", "")
+            live_send = _with_headers(send)
+            await self._live.serve(scope, live_send, project, after, viewer, lambda: self._sessions.viewer(head))
+            return None
+        view = VIEWS.get(match["view"])
+        if view is None or view.of_project != bool(project) or bool(match["id"]) != view.takes_id:
+            raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such page")
+        if view.needs and not any(map(viewer.reads, view.needs)):
+            raise ToolFailure("permission_denied", f"this page needs the permission '{view.needs[0]}.read'")
+        known = {key: query[key] for key in (*view.query, "offset") if key in query}
+        asked = Asked(viewer, view, project, match["id"] or "", known, self._reads)
+        if match["region"] is not None:
+            if match["region"] not in view.regions:
+                raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such part of a page")
+            return await self._region(asked, match["region"], head)
+        return await self._page(asked)
+
+    async def _page(self, asked: Asked) -> Answer:
+        # The position is read first, so that what happens while the page is made is told to it.
+        position = await self._live.position(asked.project) if asked.project else ""
+        names = list(asked.view.regions)
+        found = await asyncio.gather(*(self._rendered(asked, name, position) for name in names))
+        body = await asked.view.body(asked, dict(zip(names, found, strict=True)))
+        return page(frame(asked, body, self._assets, position))
+
+    async def _rendered(self, asked: Asked, name: str, at: str) -> Rendered:
+        """A region, read after a position of the feed; tabs that are at the same position share it."""
+        region = asked.view.regions[name]
+        who: Any = asked.viewer.caller if region.personal else asked.viewer.readable()
+        key = asked.view.name, name, asked.project, asked.id, tuple(sorted(asked.query.items())), who, at
+
+        async def make() -> Rendered:
+            return region.render(await region.load(asked))
+
+        return await self._reads.shared(key, make)
+
+    async def _region(self, asked: Asked, name: str, head: Mapping[bytes, bytes]) -> Answer:
+        found = await self._rendered(asked, name, head.get(b"fleet-at", b"")[:80].decode("latin-1"))
+        have = set(head.get(b"fleet-have", b"").decode("latin-1").split(","))
+        rows = [row[:2] if row.digest in have else row for row in found.rows]
+        told = {"rows": rows, "total": found.total, "offset": found.offset, "more": found.more}
+        # msgspec encodes no subclass of str (Markup).
+        return data(msgspec.json.encode({**told, "now": int(time.time() * 1000)}, enc_hook=str.__str__))
+
+    def _failed(self, scope: Scope, head: Mapping[bytes, bytes], failure: ToolFailure, viewer: Viewer | None) -> Answer:
+        """The answer to a request that failed: a page for people, JSON for scripts."""
+        status = _STATUS.get(failure.code, 503 if failure.kind in ("shedding", "transient") else 400)
+        more: list[Header] = []
+        if status == 503:
+            more.append((b"retry-after", b"%d" % max(1, -(-(failure.retry_after_ms or 1000) // 1000))))
+        if head.get(b"sec-fetch-mode") not in (None, b"navigate"):
+            return data(msgspec.json.encode(failure.body()), status, *more)
+        if status == 401:
+            return self._sessions.ask(scope["path"], scope["query_string"])
+        text = problem(viewer, self._assets, HTTPStatus(status).phrase, failure.message)
+        return page(text, status, *more)
+
+    def _check_project(self, project: str, viewer: Viewer) -> None:
+        refusal = self._endpoints.project(project)
+        if refusal is not None:
+            raise ToolFailure("RESOURCE_NOT_FOUND", refusal.message)
+        if not viewer.sees(project):
+            raise ToolFailure("permission_denied", f"you may not see the project '{project}'")
+
+    def _first_project(self, viewer: Viewer | None) -> str:
+        if viewer is None or viewer.projects is None or DEFAULT_PROJECT in viewer.projects:
+            return DEFAULT_PROJECT
+        return min(viewer.projects, default=DEFAULT_PROJECT)
+
+
+def _query(text: bytes) -> dict[str, str]:
+    pairs = parse_qsl(text.decode("latin-1"), max_num_fields=32) if len(text) <= 8_192 else []
+    return {key: value[:_LONGEST_QUERY] for key, value in pairs}
+
+
+def _check_origin(method: str, head: Mapping[bytes, bytes]) -> None:
+    """Refuses what a page of another site asks for in a visitor's name; it may only lead here (a navigation).
+
+    Raises:
+        ToolFailure: permission_denied.
+    """
+    site = head.get(b"sec-fetch-site", b"none")
+    leads = (
+        method == "GET" and head.get(b"sec-fetch-mode") == b"navigate" and head.get(b"sec-fetch-dest") == b"document"
+    )
+    if site not in (b"same-origin", b"none") and not leads:
+        raise ToolFailure("permission_denied", "pages of other sites cannot use the console")
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], *HEADERS]}
+        await send(message)
+
+    return sending

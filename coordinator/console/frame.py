@@ -1,0 +1,101 @@
+"""What all pages have in common: head, navigation, header and the state of the connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import htpy
+from htpy import Node, a, body, button, div, h1, header, html, li, link, main, meta, nav, script, span, title, ul
+
+from coordinator.console.assets import Assets
+from coordinator.console.parts import SPRITE, icon
+from coordinator.console.view import Asked, View, path_of
+from coordinator.console.viewer import Viewer
+from coordinator.console.views import NAVIGATION
+from coordinator.store.keys import DEFAULT_PROJECT
+
+MODULES = ("main.js", "live.js")
+
+
+def frame(asked: Asked, content: Node, assets: Assets, position: str) -> str:
+    """A whole page.
+
+    Args:
+        position: of the project's feed, before anything of the page was read; empty: the page is about no project.
+    """
+    view, project = asked.view, asked.project
+    live = {"data_live": path_of("live", project), "data_position": position} if position else {}
+    return _document(
+        f"{view.title} - {project or 'fleet'}",
+        assets,
+        [
+            _header(asked.viewer, project, bool(live)),
+            _navigation(asked.viewer, view, project),
+            main(id="main", tabindex="-1", data_view=view.name, **live)[h1(".title")[view.title], content],
+        ],
+        view.modules,
+    )
+
+
+def problem(viewer: Viewer | None, assets: Assets, name: str, message: str) -> str:
+    """A page that says what went wrong."""
+    content = [h1(".title")[name], htpy.p[message], htpy.p[a(href="/console")["Go to the overview"]]]
+    head = [] if viewer is None else [_header(viewer, "", False)]
+    return _document(name, assets, [*head, main(".problem", id="main", tabindex="-1")[content]], ())
+
+
+def _document(name: str, assets: Assets, content: Iterable[Node], modules: Iterable[str]) -> str:
+    return str(
+        html(lang="en")[
+            htpy.head[
+                meta(charset="utf-8"),
+                title[f"{name} - fleet console"],
+                meta(name="viewport", content="width=device-width, initial-scale=1"),
+                meta(name="color-scheme", content="light dark"),
+                link(rel="icon", href=assets.url("icon.svg"), type="image/svg+xml"),
+                link(rel="stylesheet", href=assets.url("console.css")),
+                (script(type="module", src=assets.url(one)) for one in (*MODULES, *modules)),
+            ],
+            body[a(".skip", href="#main")["Skip to the content"], SPRITE, content, _status()],
+        ]
+    )
+
+
+def _header(viewer: Viewer, project: str, live: bool) -> Node:
+    return header(".top")[
+        a(".brand", href="/console")[icon("fleet"), "fleet"],
+        a(".project", href=path_of("projects"), data_project=project, title="Choose a project")[
+            span(".swatch"), project or "choose a project"
+        ],
+        span(".live", id="live", data_state="live" if live else "still")[
+            span(".dot"), span(id="live-text")["live" if live else ""]
+        ],
+        button(".quiet", id="pause", type="button", aria_pressed="false", title="Pause updates (r)")["pause"]
+        if live
+        else None,
+        span(".grow"),
+        button(".quiet", id="theme", type="button", title="Light or dark")[icon("theme"), span(".wide")["theme"]],
+        button(".quiet", id="help", type="button", title="Keys (?)")["?"],
+        span(".who", title="You")[
+            viewer.name, span(".kind")[viewer.caller.kind if viewer.caller is not None else "read only"]
+        ],
+    ]
+
+
+def _navigation(viewer: Viewer, present: View, project: str) -> Node:
+    def entry(view: View, key: str) -> Node:
+        if view.needs and not any(map(viewer.reads, view.needs)):
+            return None
+        path = path_of(view.name, (project or DEFAULT_PROJECT) if view.of_project else "")
+        current = "page" if view is present else None
+        return li[a(href=path, aria_current=current, data_go=key)[icon(view.name), span[view.title]]]
+
+    return nav(".views", aria_label="Views")[ul[(entry(view, key) for view, key in NAVIGATION)]]
+
+
+def _status() -> Node:
+    return [
+        div(".banner", id="banner", role="status", hidden=True),
+        div(".polite", id="polite", role="status", aria_live="polite"),
+        div(".toasts", id="toasts"),
+    ]

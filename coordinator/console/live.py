@@ -1,0 +1,323 @@
+"""Tells tabs what has changed: one event stream (SSE) per visible tab.
+
+Each process follows the change feed once per project and rights, and sends all tabs there the same frames: the ids that
+have changed since the last frame, by toolset. Tabs ask again for the regions that show them. A frame's id is a position
+in the feed, so a tab that connects again, to any process, hears at once what it has missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from coordinator.console.viewer import Viewer
+from coordinator.errors import ToolFailure
+from coordinator.feed import Cursor, FeedReader, Filter, Gap, Listener
+from coordinator.feed.cursor import parse
+from coordinator.feed.events import Event
+from coordinator.feed.kinds import NAMES, uuid
+from coordinator.metrics import recorder
+from coordinator.transport.feed_ids import limited
+from coordinator.transport.media import STREAM
+from coordinator.transport.replies import CONNECTION, Connection, Header, Scope, Send
+
+_log = structlog.get_logger(__name__)
+
+PACE_SECONDS = 0.5
+PACE_SECONDS_PER_TAB = 0.0012
+"""Frames follow each other in ``PACE_SECONDS`` at least, and more with many tabs."""
+GATHER_SECONDS = 0.05
+"""What happens so soon after the first change is in the same frame."""
+LOOK_SECONDS_PER_TAB = 0.02
+"""For each tab of the process, a tab waits this much longer before it looks at changes that it does not show."""
+MOST_IDS = 200
+"""Ids of a frame; if there are more, tabs ask for all that they show."""
+MOST_REPLAYED = 2_000
+"""Events that a tab which connects again is told of one by one."""
+MOST_TABS = 2_000
+HEARTBEAT_SECONDS = 15.0
+RECHECK_SECONDS = 20.0
+"""How often the rights of a tab are checked again."""
+STUCK_SECONDS = 30.0
+"""A tab that has taken nothing for so long is cut off."""
+RETRY_MS = 2_000
+AWAY_SECONDS = 1.0
+HEADERS: list[Header] = [
+    (b"content-type", STREAM),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+_encode = msgspec.json.Encoder().encode
+_Recheck = Callable[[], Awaitable[Viewer | None]]
+
+
+class Rights(NamedTuple):
+    """Tabs with the same rights in a project share frames."""
+
+    project: str
+    filter: Filter
+
+
+class _Tab:
+    """A stream."""
+
+    def __init__(self, connection: Connection | None) -> None:
+        self.connection = connection
+        self.over = asyncio.Event()
+        """Set when the stream is to end."""
+        self.missed = 0.0
+        """Since when its client has not taken frames; 0: it takes them."""
+        self.waiting: list[bytes] = []
+        """Frames for a server other than ours, which cannot be written to directly."""
+        self.woken = asyncio.Event()
+
+    def write(self, frame: _Frame) -> bool:
+        """Writes a frame if the client takes it; it is told later to look at everything if it does not."""
+        now = time.monotonic()
+        if self.connection is None:
+            self.waiting.append(frame.text)
+            self.woken.set()
+            return True
+        if not self.connection.write_chunk(frame.chunk):
+            self.missed = self.missed or now
+            if now - self.missed > STUCK_SECONDS:
+                self.over.set()
+                self.connection.abort()
+            return False
+        return True
+
+    def end(self) -> None:
+        self.over.set()
+        self.woken.set()
+
+
+class _Frame:
+    """A frame, and how it is sent as a chunk of an answer over HTTP."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self.chunk = b"%x\r\n%b\r\n" % (len(text), text)
+
+
+class _Changes:
+    """The ids that have changed since the last frame, by toolset."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, set[str]] = {}
+        self.count = 0
+        self.reset = False
+
+    def add(self, item: Event | Gap) -> None:
+        if isinstance(item, Gap):
+            self.reset = True
+            return
+        ids = self.ids.setdefault(item.toolset, set())
+        self.count -= len(ids)
+        ids.update(map(uuid, item.ids) if item.kind.of_items else item.ids)
+        self.count += len(ids)
+        if self.count > MOST_IDS:
+            self.reset = True
+
+    def frame(self, cursor: str, tabs: int) -> _Frame:
+        """The frame that tells of them."""
+        changed = {} if self.reset else {toolset: sorted(ids) for toolset, ids in self.ids.items()}
+        said = {
+            "now": int(time.time() * 1000),
+            "changed": changed,
+            "reset": self.reset,
+            "look": round(max(1.0, tabs * LOOK_SECONDS_PER_TAB), 2),
+        }
+        return _Frame(b"id: %b\ndata: %b\n\n" % (cursor.encode(), _encode(said)))
+
+    @property
+    def any(self) -> bool:
+        return bool(self.count) or self.reset
+
+
+class Live:
+    """The streams of one process."""
+
+    def __init__(self, reader: FeedReader) -> None:
+        self._reader = reader
+        self._groups: dict[Rights, set[_Tab]] = {}
+        self._following: dict[Rights, asyncio.Task[None]] = {}
+        self._draining = False
+        self._metrics = recorder().console
+
+    @property
+    def tabs(self) -> int:
+        """Streams that are open."""
+        return sum(map(len, self._groups.values()))
+
+    def hold(self, held: bool, seconds: float) -> None:
+        """Ends all streams, spread over some seconds, because this process takes no new work; or serves them again."""
+        self._draining = held
+        if held:
+            loop = asyncio.get_running_loop()
+            for tab in [tab for tabs in self._groups.values() for tab in tabs]:
+                loop.call_later(random.uniform(0, seconds), tab.end)
+
+    async def aclose(self) -> None:
+        """Ends what runs in the background."""
+        for task in self._following.values():
+            task.cancel()
+        await asyncio.gather(*self._following.values(), return_exceptions=True)
+
+    async def position(self, project: str) -> str:
+        """The present position in a project's feed. Raises ToolFailure."""
+        reached = self._reader.reached(project)
+        if reached is not None:
+            return str(reached)
+        found = await self._reader.position(project, None)
+        return str(Cursor(project, found.epoch, found.position))
+
+    async def serve(
+        self, scope: Scope, send: Send, project: str, after: str, viewer: Viewer, recheck: _Recheck
+    ) -> None:
+        """Answers a request for a stream.
+
+        Args:
+            after: the position that the tab has reached.
+            recheck: the viewer as they are now; None: they are signed out.
+
+        Raises:
+            ToolFailure: there is no room, the position is malformed, or the store does not answer.
+        """
+        at = parse(after, project)
+        retry = b"retry: %d\n\n" % int(RETRY_MS * random.uniform(0.5, 1.5))
+        if self._draining:
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            await send({"type": "http.response.body", "body": retry})
+            return
+        if self.tabs >= MOST_TABS:
+            raise ToolFailure("over_capacity", f"{self.tabs} tabs are open here already", retry_after_ms=5_000)
+        everything = Filter(kinds=frozenset(NAMES))
+        wanted = limited(everything, viewer.caller, None if viewer.caller is None else viewer.readable())
+        rights = Rights(project, wanted)
+        connection: Connection | None = scope.get(CONNECTION)
+        tab = _Tab(connection)
+        tabs = self._groups.setdefault(rights, set())
+        tabs.add(tab)  # before it catches up, so that it misses nothing
+        if connection is not None:
+            connection.on_lost = tab.end
+        self._metrics.tabs(self.tabs)
+        try:
+            missed = await self._missed(at, wanted)
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            await send({"type": "http.response.body", "body": retry + missed.text, "more_body": True})
+            self._follow(rights)
+            await self._until_over(tab, send, viewer, recheck)
+            await send({"type": "http.response.body", "body": retry})
+        finally:
+            if connection is not None:
+                connection.on_lost = None
+            tabs.discard(tab)
+            self._metrics.tabs(self.tabs)
+
+    async def _missed(self, at: Cursor, wanted: Filter) -> _Frame:
+        """A frame with what has changed since a position."""
+        changes = _Changes()
+        listener = self._reader.listen(at, wanted)
+        events = 0
+        try:
+            while listener.behind and events <= MOST_REPLAYED:
+                found = await listener.take()
+                events += len(found)
+                for item in found:
+                    changes.add(item)
+            if listener.behind:
+                changes.reset = True
+                position = await self._reader.position(at.project, None)
+                cursor = str(Cursor(at.project, position.epoch, position.position))
+            else:
+                cursor = self._reader.cursor_of(listener)
+        finally:
+            self._reader.close(listener)
+        return changes.frame(cursor, self.tabs)
+
+    async def _until_over(self, tab: _Tab, send: Send, viewer: Viewer, recheck: _Recheck) -> None:
+        checked = spoken = time.monotonic()
+        while not tab.over.is_set():
+            try:
+                async with asyncio.timeout(HEARTBEAT_SECONDS * random.uniform(0.8, 1.0)):
+                    await tab.woken.wait()
+            except TimeoutError:
+                pass
+            tab.woken.clear()
+            now = time.monotonic()
+            for text in tab.waiting:
+                await send({"type": "http.response.body", "body": text, "more_body": True})
+                spoken = now
+            tab.waiting.clear()
+            if now - checked >= RECHECK_SECONDS:
+                checked = now
+                if await recheck() != viewer:
+                    return
+            if now - spoken >= HEARTBEAT_SECONDS / 2 and not tab.over.is_set():
+                tab.write(_Frame(b": \n\n"))
+                spoken = now
+
+    def _follow(self, rights: Rights) -> None:
+        task = self._following.get(rights)
+        if task is None or task.done():
+            self._following[rights] = asyncio.create_task(self._frames(rights), name="console frames")
+
+    async def _frames(self, rights: Rights) -> None:
+        """Sends the tabs of a group their frames, until it has none."""
+        tabs = self._groups[rights]
+        found = await self._reader.position(rights.project, None)
+        listener = self._reader.listen(Cursor(rights.project, found.epoch, found.position), rights.filter)
+        try:
+            while tabs:
+                try:
+                    changes = await self._gathered(listener)
+                except ToolFailure:
+                    await asyncio.sleep(AWAY_SECONDS)
+                    continue
+                if changes.any:
+                    self._send(tabs, changes.frame(self._reader.cursor_of(listener), self.tabs))
+                    if changes.reset:
+                        self._metrics.gap()
+                    await asyncio.sleep(max(PACE_SECONDS, self.tabs * PACE_SECONDS_PER_TAB) - GATHER_SECONDS)
+                elif listener.ended is not None:  # it was too slow
+                    self._reader.close(listener)
+                    listener = self._reader.listen(Cursor(rights.project, found.epoch, listener.entry), rights.filter)
+        finally:
+            self._reader.close(listener)
+            self._following.pop(rights, None)
+            if not tabs:
+                self._groups.pop(rights, None)
+
+    async def _gathered(self, listener: Listener) -> _Changes:
+        """What has changed, as soon as something has, or nothing after a while."""
+        changes = _Changes()
+        try:
+            async with asyncio.timeout(HEARTBEAT_SECONDS):
+                items = await listener.take()
+        except TimeoutError:
+            return changes
+        if items:
+            await asyncio.sleep(GATHER_SECONDS)
+            items += listener.taken()
+        for item in items:
+            changes.add(item)
+        return changes
+
+    def _send(self, tabs: set[_Tab], frame: _Frame) -> None:
+        sent = 0
+        late: _Frame | None = None
+        for tab in tuple(tabs):
+            told = frame
+            if tab.missed:
+                late = late or _Frame(frame.text.replace(b'"reset":false', b'"reset":true'))
+                told = late
+            if tab.write(told):
+                tab.missed = 0.0
+                sent += 1
+        self._metrics.frames(sent, sent * len(frame.chunk))

@@ -1,0 +1,99 @@
+"""Small pieces that several pages show: icons, roles, times, links to items."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+import htpy
+from htpy import Node, a, code, span, time
+
+from coordinator.console.view import path_of
+
+_PATHS = {
+    # Each on a grid of 16, drawn with lines of 1.5.
+    "fleet": "M8 1.5v4M2 14l6-4 6 4M2 9l6-4 6 4",
+    "theme": "M8 2a6 6 0 1 0 0 12zM8 2a6 6 0 0 1 0 12",
+    "overview": "M2 13V8M6 13V3M10 13V6M14 13v-3",
+    "board": "M2 3h3v10H2zM6.5 3h3v6h-3zM11 3h3v8h-3z",
+    "approvals": "M2 8l4 4 8-9",
+    "agents": "M8 7a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5zM3 14c0-3 2-5 5-5s5 2 5 5",
+    "flows": "M3 3h3v3H3zM10 10h3v3h-3zM6 4.5h4.5a1 1 0 0 1 1 1V10",
+    "gateway": "M2 14V5l6-3 6 3v9M6 14V9h4v5",
+    "sessions": "M3 3h10v7H7l-3 3v-3H3z",
+    "system": "M2 3h12v4H2zM2 9h12v4H2zM5 5h.1M5 11h.1",
+    "projects": "M2 4h4l1.5 2H14v7H2z",
+    "queue": "M8 3a5 5 0 1 0 0 10A5 5 0 0 0 8 3z",
+    "work": "M5 3l7 5-7 5z",
+    "review": "M3 3h10v10H3z",
+    "blocked": "M8 2v7M8 12.5v.5",
+    "done": "M3 8.5l3.5 3.5L13 4.5",
+}
+SPRITE: Node = htpy.svg(".sprite", aria_hidden="true", width="0", height="0")[
+    [htpy.symbol(id=f"i-{name}", viewBox="0 0 16 16")[htpy.path(d=path)] for name, path in _PATHS.items()]
+]
+"""All icons, once per page."""
+ROLES = {"queue": "queue", "work": "work", "review": "review", "blocked": "blocked", "terminal": "done"}
+"""How pages call the roles of items."""
+
+
+def icon(name: str) -> Node:
+    """An icon; it needs a text beside it."""
+    shown = name if name in _PATHS else "queue"
+    return htpy.svg(".icon", aria_hidden="true", viewBox="0 0 16 16")[htpy.use(href=f"#i-{shown}")]
+
+
+def role(name: str, text: str | None = None) -> Node:
+    """A role, as shape, word and colour."""
+    shown = ROLES.get(name, name)
+    return span(f".role.{shown}")[icon(shown), shown if text is None else text]
+
+
+def ago(ms: int) -> Node:
+    """A moment in the past, kept up to date by the page."""
+    return time(datetime=_iso(ms), data_ago=str(ms))[_exact(ms)]
+
+
+def left(ms: int) -> Node:
+    """A countdown to a moment, kept up to date by the page."""
+    return time(".left", datetime=_iso(ms), data_left=str(ms))[_exact(ms)]
+
+
+def item_link(project: str, id: str, title: str) -> Node:
+    """A link to an item."""
+    return a(".item", href=path_of("item", project, id))[title or short(id)]
+
+
+def agent_link(project: str, agent: str) -> Node:
+    """A link to an agent among the others."""
+    return a(".agent", href=path_of("agents", project) + f"?agent={quote(agent, safe='')}")[plain(agent)]
+
+
+def item_id(id: str) -> Node:
+    """An item's id: its first digits, all of them when copied."""
+    return code(".id", data_copy=id, title=id, tabindex="0")[short(id)]
+
+
+def short(id: str) -> str:
+    """The first eight digits of an id."""
+    return id[:8]
+
+
+def plain(text: str) -> str:
+    """Text of others with its control and direction characters made visible."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char == "\n" else f"\\u{ord(char):04x}" for char in text)
+
+
+def number(count: int, more: bool = False) -> str:
+    """A count with thousands separated; with a plus sign if there are more."""
+    return f"{count:,}" + ("+" if more else "")
+
+
+def _iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _exact(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

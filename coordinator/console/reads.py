@@ -1,0 +1,115 @@
+"""What pages read, for all tabs of the process together.
+
+All of it is sheddable, and counts as one agent's share: whatever happens, the console costs no agent its claim. What
+tabs ask for after the same frame of the stream is read and rendered once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from coordinator.console.viewer import Viewer
+from coordinator.errors import ToolFailure
+from coordinator.overload import Admission
+from coordinator.store import Store
+from coordinator.toolsets.tool import Call, Criticality, Tool, Toolset
+
+T = TypeVar("T")
+
+SHARE = "!console"
+"""Whose fair share all reads count against; no agent can have this name."""
+FRESH_SECONDS = 1.0
+"""How long an answer is given to further tabs."""
+_KEPT = 512
+
+
+class Reads:
+    """The reads of one process.
+
+    Args:
+        toolsets: by name; pages read through their tools, and so under their rules.
+        admission: sheds reads; None: all are admitted.
+        shed: called for each read that was shed.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        toolsets: Mapping[str, Toolset],
+        admission: Admission | None,
+        shed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.store = store
+        self._tools: dict[tuple[str, str], Tool] = {
+            (toolset.name, tool.name): tool for toolset in toolsets.values() for tool in toolset.tools
+        }
+        self._admission = admission
+        self._shed = shed
+        self._shared: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
+
+    async def tool(self, viewer: Viewer, project: str, toolset: str, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Calls a tool that reads, and returns its result struct.
+
+        Raises:
+            ToolFailure: what the tool raises; ``permission_denied``: the viewer may not read this toolset; or the read
+                was shed.
+        """
+        if not viewer.reads(toolset):
+            raise ToolFailure("permission_denied", f"this page needs the permission '{toolset}.read'")
+        tool = self._tools[toolset, name]
+        if not tool.read_only:
+            raise ValueError(f"{name} changes something")
+        decoded = msgspec.convert(arguments, tool.arguments)
+        return await self.admitted(project, lambda: tool.handler(Call(project, caller=viewer.caller), decoded))
+
+    async def admitted(self, project: str, read: Callable[[], Awaitable[T]]) -> T:
+        """Reads the store, if there is room for it.
+
+        Raises:
+            ToolFailure: there is none, or what ``read`` raises.
+        """
+        if self._admission is None:
+            return await read()
+        try:
+            entered = self._admission.enter(Criticality.SHEDDABLE, SHARE, project)
+            ticket = entered or await self._admission.wait(Criticality.SHEDDABLE, SHARE, project)
+        except ToolFailure:
+            self._shed()
+            raise
+        try:
+            return await read()
+        finally:
+            self._admission.leave(ticket)
+
+    async def shared(self, key: Hashable, make: Callable[[], Awaitable[T]]) -> T:
+        """What ``make`` returns, made once for all who ask for the same at about the same time.
+
+        Raises:
+            ToolFailure: what ``make`` raises.
+        """
+        now = time.monotonic()
+        until, making = self._shared.get(key, (0.0, None))
+        if making is None or now >= until:
+            self._drop(now)
+            making = asyncio.ensure_future(make())
+            self._shared[key] = now + FRESH_SECONDS, making
+            making.add_done_callback(lambda done: self._ended(key, done))
+        # One tab that leaves must not end the read of the others.
+        return cast(T, await asyncio.shield(making))
+
+    def _ended(self, key: Hashable, done: asyncio.Future[Any]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            if self._shared.get(key, (0, None))[1] is done:
+                del self._shared[key]
+        elif self._shared.get(key, (0, None))[1] is done:
+            self._shared[key] = time.monotonic() + FRESH_SECONDS, done
+
+    def _drop(self, now: float) -> None:
+        if len(self._shared) >= _KEPT:
+            for key in [key for key, (until, made) in self._shared.items() if until <= now and made.done()]:
+                del self._shared[key]

@@ -1,0 +1,196 @@
+// Keeps the regions of a page current: one event stream while the page is visible, and reads of what has changed.
+
+import { byId, nodes, say, serverTime, tickTimes } from './main.js';
+
+const page = /** @type {HTMLElement | null} */ (document.querySelector('[data-live]'));
+const HIDDEN_MS = 30_000; // a hidden page keeps its stream for so long
+const AWAY_MS = 3_000; // then the page says how old it is
+const FLASH_MS = 600;
+
+let paused = false;
+let heardAt = Date.now();
+let look = 1; // seconds between looks at changes that a region does not show
+/** @type {EventSource | null} */
+let stream = null;
+let position = page?.dataset.position ?? '';
+
+/** One region, read again when it may have changed: one request at a time. */
+export class Region {
+  /** @param {HTMLElement} element */
+  constructor(element) {
+    this.element = element;
+    this.watch = (element.dataset.watch ?? '').split(' ').filter(Boolean);
+    this.running = false;
+    this.again = false;
+    this.readAt = Date.now();
+    /** @type {number | undefined} */
+    this.timer = undefined;
+    const seconds = Number(element.dataset.seconds ?? 0);
+    if (seconds) setInterval(() => { if (stream && !paused) this.read(); }, seconds * 1000);
+  }
+
+  /** @param {Record<string, string[]>} changed ids by toolset */
+  concerns(changed) {
+    const toolsets = this.watch.filter((toolset) => changed[toolset]);
+    if (!toolsets.length) return false;
+    const shown = new Set(this.rows().map((row) => (row.dataset.key ?? '').replace(/^[a-z]+:/, '')));
+    return toolsets.some((toolset) => changed[toolset].some((id) => shown.has(id))) ? 'shown' : 'perhaps';
+  }
+
+  /** @returns {HTMLElement[]} */
+  rows() {
+    return [.../** @type {HTMLCollectionOf<HTMLElement>} */ (this.element.children)].filter((row) => row.dataset.key);
+  }
+
+  /** Reads it, at once or when the time between two looks is over. @param {number} [inMs] */
+  soon(inMs = 0) {
+    if (this.timer !== undefined && inMs) return;
+    clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => { this.timer = undefined; this.read(); }, inMs);
+  }
+
+  async read() {
+    if (this.running) {
+      this.again = true;
+      return;
+    }
+    this.running = true;
+    this.again = false;
+    this.readAt = Date.now();
+    try {
+      const have = this.rows().map((row) => row.dataset.digest).join(',');
+      const answer = await fetch(this.element.dataset.src ?? '', { headers: { 'fleet-have': have, 'fleet-at': position } });
+      if (answer.status === 401) location.reload();
+      if (!answer.ok) throw new Error(String(answer.status));
+      this.show(await answer.json());
+      heardAt = Date.now();
+    } catch {
+      this.soon(5_000); // the store or this process is away, or busy with more important calls
+    } finally {
+      this.running = false;
+      if (this.again) this.soon();
+    }
+  }
+
+  /** @param {{rows: [string, string, string?][], total: number, offset: number, now: number}} found */
+  show(found) {
+    serverTime(found.now);
+    const known = new Map(this.rows().map((row) => [row.dataset.key, row]));
+    /** @type {Element | null} */
+    let after = null;
+    for (const [key, , html] of found.rows) {
+      let row = known.get(key);
+      known.delete(key);
+      if (html !== undefined) {
+        const fresh = /** @type {HTMLElement} */ (nodes(html).firstElementChild);
+        tickTimes(fresh);
+        fresh.classList.add('changed');
+        setTimeout(() => fresh.classList.remove('changed'), FLASH_MS);
+        if (row) replace(row, fresh);
+        row = fresh;
+      }
+      if (!row) continue; // it was removed meanwhile; the next read brings it
+      const place = after ? after.nextElementSibling : this.element.firstElementChild;
+      if (place !== row) this.element.insertBefore(row, place);
+      after = row;
+    }
+    for (const row of known.values()) row.remove();
+    this.element.dataset.total = String(found.total);
+    this.element.dataset.offset = String(found.offset);
+    const empty = document.querySelector(`[data-empty-of="${this.element.dataset.region}"]`);
+    if (empty) /** @type {HTMLElement} */ (empty).hidden = found.rows.length > 0;
+    this.element.dispatchEvent(new CustomEvent('region', { bubbles: true, detail: found }));
+  }
+}
+
+/** Replaces a row; what has the focus inside keeps it. @param {HTMLElement} row @param {HTMLElement} fresh */
+function replace(row, fresh) {
+  const focused = row.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement) : null;
+  const place = focused ? [...row.querySelectorAll('*')].indexOf(focused) : -1;
+  row.replaceWith(fresh);
+  if (focused) /** @type {HTMLElement} */ (place < 0 ? fresh : fresh.querySelectorAll('*')[place])?.focus();
+}
+
+export const regions = [.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('[data-region]'))].map(
+  (element) => new Region(element),
+);
+
+/** @param {{changed: Record<string, string[]>, reset: boolean, look: number, now: number}} frame */
+function heard(frame) {
+  heardAt = Date.now();
+  serverTime(frame.now);
+  look = frame.look;
+  for (const region of regions) {
+    const concerned = frame.reset ? 'perhaps' : region.concerns(frame.changed);
+    if (!concerned) continue;
+    const wait = concerned === 'shown' ? 0 : Math.max(0, region.readAt + look * 1000 - Date.now());
+    region.soon(frame.reset ? Math.random() * look * 1000 : wait);
+  }
+}
+
+function connect() {
+  if (stream || paused || !page || document.hidden) return;
+  stream = new EventSource(`${page.dataset.live}?after=${encodeURIComponent(position)}`);
+  stream.onopen = () => state('live');
+  stream.onmessage = (event) => {
+    position = event.lastEventId;
+    page.dataset.position = position;
+    heard(JSON.parse(event.data));
+  };
+  stream.onerror = () => {
+    state('away');
+    if (stream?.readyState === EventSource.CLOSED) {
+      disconnect();
+      setTimeout(connect, 2_000 + Math.random() * 2_000);
+    }
+  };
+}
+
+function disconnect() {
+  stream?.close();
+  stream = null;
+}
+
+/** @param {'live' | 'away' | 'paused'} name */
+function state(name) {
+  const shown = byId('live');
+  if (!shown || shown.dataset.state === name) return;
+  shown.dataset.state = name;
+  byId('live-text').textContent = name === 'away' ? 'connecting' : name;
+  if (name === 'live') byId('banner').hidden = true;
+  else if (name === 'away') heardAt = Date.now();
+}
+
+setInterval(() => {
+  const banner = byId('banner');
+  const away = byId('live')?.dataset.state === 'away' && !document.hidden && Date.now() - heardAt > AWAY_MS;
+  if (!away) return;
+  const text = `What you see is ${Math.round((Date.now() - heardAt) / 1000)} s old: the fleet does not answer.`;
+  if (banner.hidden) say(text);
+  banner.textContent = text;
+  banner.hidden = false;
+}, 1000);
+
+/** @type {number | undefined} */
+let hiding;
+document.addEventListener('visibilitychange', () => {
+  clearTimeout(hiding);
+  if (document.hidden) hiding = window.setTimeout(disconnect, HIDDEN_MS);
+  else connect();
+});
+
+export function pause() {
+  paused = !paused;
+  const button = byId('pause');
+  button?.setAttribute('aria-pressed', String(paused));
+  if (button) button.textContent = paused ? 'resume' : 'pause';
+  if (paused) {
+    disconnect();
+    state('paused');
+  } else {
+    state('live');
+    connect();
+  }
+}
+byId('pause')?.addEventListener('click', pause);
+connect();

@@ -1,0 +1,124 @@
+// What every page has: theme, times, copies, the pause and keys. Page text comes from the server as HTML; the only place
+// where text becomes HTML is `nodes`.
+
+const policy = window.trustedTypes?.createPolicy('fleet', { createHTML: (/** @type {string} */ text) => text });
+
+/** @param {string} id @returns {HTMLElement} */
+export const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
+
+/**
+ * The elements of HTML that our server has rendered.
+ * @param {string} html
+ * @returns {DocumentFragment}
+ */
+export function nodes(html) {
+  const template = document.createElement('template');
+  template.innerHTML = /** @type {string} */ (/** @type {unknown} */ (policy ? policy.createHTML(html) : html));
+  return template.content;
+}
+
+/** Says something to people who cannot see the page change. @param {string} text */
+export function say(text) {
+  byId('polite').textContent = text;
+}
+
+/** Shows a message for a while. @param {string} text @param {{label: string, act: () => void}} [undo] */
+export function toast(text, undo) {
+  const shown = document.createElement('div');
+  shown.className = 'toast';
+  shown.append(text);
+  if (undo) {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.textContent = undo.label;
+    button.addEventListener('click', () => { shown.remove(); undo.act(); });
+    shown.append(' ', button);
+  }
+  byId('toasts').append(shown);
+  setTimeout(() => shown.remove(), 8000);
+  say(text);
+}
+
+// --- times: one timer for all of them, by the server's clock ---
+
+let ahead = 0;
+
+/** Takes over the server's time. @param {number} now in ms */
+export function serverTime(now) {
+  ahead = now - Date.now();
+}
+
+/** @param {number} seconds */
+function span(seconds) {
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  return `${Math.floor(seconds / 86400)} d`;
+}
+
+/** @param {number} seconds */
+function clock(seconds) {
+  const [h, m, s] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), seconds % 60];
+  const two = (/** @type {number} */ n) => String(n).padStart(2, '0');
+  return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+}
+
+/** Brings the times below an element up to date. @param {ParentNode} [root] */
+export function tickTimes(root = document) {
+  const now = Date.now() + ahead;
+  for (const element of root.querySelectorAll('time[data-ago], time[data-left]')) {
+    const one = /** @type {HTMLTimeElement} */ (element);
+    one.title ||= one.textContent ?? '';
+    const { ago, left } = one.dataset;
+    const rest = left === undefined ? 0 : Math.ceil((Number(left) - now) / 1000);
+    const text = ago !== undefined
+      ? `${span(Math.max(0, Math.floor((now - Number(ago)) / 1000)))} ago`
+      : rest > 0 ? `${clock(rest)} left` : 'expired';
+    if (one.textContent !== text) one.textContent = text;
+    if (left !== undefined) one.classList.toggle('soon', rest < 60);
+  }
+}
+setInterval(tickTimes, 1000);
+tickTimes();
+
+// --- theme ---
+
+const themes = ['auto', 'light', 'dark'];
+function showTheme() {
+  const chosen = localStorage.getItem('theme') ?? 'auto';
+  document.documentElement.dataset.theme = chosen;
+}
+byId('theme')?.addEventListener('click', () => {
+  const next = themes[(themes.indexOf(localStorage.getItem('theme') ?? 'auto') + 1) % themes.length];
+  localStorage.setItem('theme', next);
+  showTheme();
+  say(`theme: ${next}`);
+});
+showTheme();
+
+// --- copies: without HTTPS there is no clipboard, so the text is selected instead ---
+
+/** @param {HTMLElement} element */
+async function copy(element) {
+  const text = element.dataset.copy ?? '';
+  try {
+    await navigator.clipboard.writeText(text);
+    toast(`copied ${text}`);
+  } catch {
+    element.textContent = text;
+    getSelection()?.selectAllChildren(element);
+    toast('press Ctrl+C to copy');
+  }
+}
+document.addEventListener('click', (event) => {
+  const element = /** @type {HTMLElement} */ (event.target).closest?.('[data-copy]');
+  if (element) copy(/** @type {HTMLElement} */ (element));
+});
+
+// A project has a colour of its own, so that nobody acts in the wrong window.
+const project = /** @type {HTMLElement | null} */ (document.querySelector('[data-project]'));
+if (project?.dataset.project) {
+  let hue = 0;
+  for (const char of project.dataset.project) hue = (hue * 31 + char.charCodeAt(0)) % 360;
+  project.style.setProperty('--hue', String(hue));
+}

@@ -1,0 +1,193 @@
+"""What a page of the console is: a body, and regions that stay current.
+
+A region is an ordered list of rows with keys. It is rendered into its page, and answered again, as JSON, whenever a
+tab asks for it: then only with the rows whose digests the tab does not have. Tabs that look at the same get the same
+rendered rows (``reads.Reads.shared``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2s
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlencode
+
+import htpy
+from htpy import Element, Node
+from markupsafe import Markup
+
+from coordinator.console.viewer import Viewer
+
+if TYPE_CHECKING:
+    from coordinator.console.reads import Reads
+
+MOST_ROWS = 100
+"""Rows of a window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request for a page or a region of it."""
+
+    viewer: Viewer
+    view: View
+    project: str
+    """Empty: the view is not about a project."""
+    id: str
+    """What follows the view's name in the path: an id, not checked; empty: nothing."""
+    query: Mapping[str, str]
+    """Only what the view declares, not checked further."""
+    reads: Reads
+
+    @property
+    def offset(self) -> int:
+        """Where the window begins, in rows."""
+        given = self.query.get("offset", "")
+        return int(given) if given.isdecimal() and len(given) < 9 else 0
+
+    @property
+    def path(self) -> str:
+        """The page's path."""
+        return path_of(self.view.name, self.project, self.id)
+
+    def url(self, **changes: str | None) -> str:
+        """The page with some of its query changed; None and '' leave a parameter out."""
+        query = {key: value for key, value in {**self.query, **changes}.items() if value}
+        return self.path + (f"?{urlencode(query)}" if query else "")
+
+
+def path_of(view: str, project: str = "", id: str = "") -> str:
+    """The path of a page."""
+    return "/console" + (f"/p/{project}" if project else "") + f"/{view}" + (f"/{id}" if id else "")
+
+
+class Row(NamedTuple):
+    """A row of a region."""
+
+    key: str
+    """Unique in its region, such as ``item:<id>``; events about this id refresh the region at once."""
+    content: Node
+    classes: str = ""
+    attributes: Mapping[str, str] = {}
+    """Of its element, such as ``tabindex``."""
+
+
+class Rows(NamedTuple):
+    """What a region shows now."""
+
+    rows: Sequence[Row]
+    total: int | None = None
+    """How many rows there are in all; None: these are all."""
+    offset: int = 0
+    """The place of the first row among all of them."""
+    more: bool = False
+    """Whether there are more than ``total``, which are not counted."""
+
+
+class RenderedRow(NamedTuple):
+    """A row as tabs get it."""
+
+    key: str
+    digest: str
+    html: Markup
+
+
+class Rendered(NamedTuple):
+    """A region as tabs get it."""
+
+    rows: tuple[RenderedRow, ...]
+    total: int
+    offset: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A part of a page that stays current.
+
+    Args:
+        load: reads its rows. Raises ToolFailure.
+        watch: toolsets whose events may change it.
+        row: the element of each row.
+        seconds: it is also read again so often, for what changes without events; 0: it is not.
+        height: of a row, in px, if the region is a window over a long list that scrolls; 0: it is none.
+        personal: whether what it shows depends on the viewer, and not only on the toolsets that they may read.
+    """
+
+    load: Callable[[Asked], Awaitable[Rows]]
+    watch: tuple[str, ...] = ()
+    row: Element = htpy.li
+    seconds: int = 0
+    height: int = 0
+    personal: bool = False
+
+    def render(self, found: Rows) -> Rendered:
+        """The rows as HTML."""
+        total = len(found.rows) if found.total is None else found.total
+        return Rendered(tuple(map(self._rendered, found.rows)), total, found.offset, found.more)
+
+    def _rendered(self, row: Row) -> RenderedRow:
+        content = htpy.fragment[row.content].__html__()
+        told = f"{row.classes} {sorted(row.attributes.items())} {content}"
+        digest = blake2s(told.encode(), digest_size=6).hexdigest()
+        element = self.row(row.attributes, class_=row.classes or None, data_key=row.key, data_digest=digest)
+        return RenderedRow(row.key, digest, element[content].__html__())
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A page.
+
+    Args:
+        name: in paths.
+        title: in the navigation and as the page's heading.
+        body: what the page shows, given its rendered regions as elements (``region_element``).
+        of_project: whether it is about one project.
+        needs: toolsets of which the viewer must be able to read one; none: everybody may see it.
+        takes_id: whether its path ends in an id.
+        query: the parameters of the query that it knows.
+        modules: further ES modules that it needs.
+    """
+
+    name: str
+    title: str
+    body: Callable[[Asked, Mapping[str, Rendered]], Awaitable[Node]]
+    regions: Mapping[str, Region] = field(default_factory=dict)
+    of_project: bool = True
+    needs: tuple[str, ...] = ()
+    takes_id: bool = False
+    query: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+
+def region_element(
+    asked: Asked,
+    name: str,
+    rendered: Mapping[str, Rendered],
+    container: Element,
+    empty: Node = None,
+    **attributes: str,
+) -> Node:
+    """A region in its page.
+
+    Args:
+        container: its element.
+        empty: shown while it has no rows.
+        attributes: further attributes of the element, as htpy spells them (``class_``, ``aria_label``).
+    """
+    region, found = asked.view.regions[name], rendered[name]
+    query = urlencode({key: value for key, value in asked.query.items() if value})
+    return [
+        container(
+            **attributes,
+            data_region=name,
+            data_src=f"{asked.path}/~{name}" + (f"?{query}" if query else ""),
+            data_watch=" ".join(region.watch) or None,
+            data_seconds=str(region.seconds) if region.seconds else None,
+            data_height=str(region.height) if region.height else None,
+            data_total=str(found.total),
+            data_offset=str(found.offset),
+        )[(row.html for row in found.rows)],
+        htpy.div(".empty", data_empty_of=name, hidden=bool(found.rows))[empty] if empty is not None else None,
+    ]

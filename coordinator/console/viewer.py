@@ -1,0 +1,59 @@
+"""Who looks at the console, and what they may see and change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from coordinator.identity.permissions import sufficient
+from coordinator.settings.model import TOOLSETS
+from coordinator.toolsets.caller import Caller
+
+OPERATE = "operate"
+"""The permission to drain the fleet and to end claims. No other permission implies it."""
+PERSON = "user"
+"""The kind of actor that may change something here: agents have other kinds."""
+ANONYMOUS = "anonymous"
+
+
+class Viewer(msgspec.Struct, frozen=True):
+    """A visitor."""
+
+    caller: Caller | None = None
+    """None: nobody in particular; they may read everything and change nothing."""
+    projects: frozenset[str] | None = None
+    """The projects that they may open; None: all."""
+
+    @property
+    def name(self) -> str:
+        """Their name, as records show it."""
+        return ANONYMOUS if self.caller is None else self.caller.id
+
+    @property
+    def is_person(self) -> bool:
+        """Whether they may change anything at all."""
+        return self.caller is not None and self.caller.kind == PERSON
+
+    @property
+    def operates(self) -> bool:
+        """Whether they may end claims, and drain processes and agents."""
+        return self.is_person and self.caller is not None and OPERATE in self.caller.permissions
+
+    def reads(self, toolset: str) -> bool:
+        """Whether they may see what a toolset holds."""
+        return self.caller is None or not sufficient(toolset, True).isdisjoint(self.caller.permissions)
+
+    def changes(self, toolset: str) -> bool:
+        """Whether they may call the tools of a toolset that change something."""
+        if self.caller is None or not self.is_person:
+            return False
+        return not sufficient(toolset, False).isdisjoint(self.caller.permissions)
+
+    def sees(self, project: str) -> bool:
+        """Whether they may open a project."""
+        return self.projects is None or project in self.projects
+
+    def readable(self, toolsets: Collection[str] = TOOLSETS) -> frozenset[str]:
+        """The toolsets that they may read."""
+        return frozenset(toolset for toolset in toolsets if self.reads(toolset))

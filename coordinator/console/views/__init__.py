@@ -1,0 +1,12 @@
+"""The pages of the console, a module each."""
+
+from __future__ import annotations
+
+from coordinator.console.view import View
+from coordinator.console.views import agents
+
+HOME = "agents"
+NAVIGATION: tuple[tuple[View, str], ...] = ((agents.VIEW, "a"),)
+"""The pages that the navigation lists, each with the key that leads there after ``g``."""
+VIEWS: dict[str, View] = {view.name: view for view in (*(view for view, _ in NAVIGATION),)}
+"""By name."""

@@ -1,0 +1,85 @@
+"""A fleet with two front-ends and a browser for all tests of this folder, and a project of its own for each.
+
+Any message in the browser's console, failed request, or answer with an error fails the test, unless it says that it
+expects some (``mishaps``).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from coordinator.client import SyncFleet
+from tests.support.browser import WAIT_MS
+from tests.support.fleets import RunningFleet
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    folder = tmp_path_factory.mktemp("fleet")
+    with RunningFleet(folder / "data", "--port", "0", "--frontends", "2", "--workers", "1") as fleet:
+        fleet.wait_ready()
+        yield fleet
+
+
+@pytest.fixture
+def named() -> str:
+    """The name of a project that is the test's own."""
+    return f"console-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def fleet(running: RunningFleet, named: str) -> Iterator[SyncFleet]:
+    """A client of that project."""
+    with SyncFleet(running.state.base_url, project=named, agent="orchestrator") as opened:
+        yield opened
+
+
+@pytest.fixture
+def mishaps() -> list[str]:
+    """What has gone wrong in pages; a test that expects some clears it."""
+    return []
+
+
+@pytest.fixture
+def watch(mishaps: list[str]) -> Callable[[Page], Page]:
+    """Notes what goes wrong in a page."""
+
+    def watched(page: Page) -> Page:
+        page.set_default_timeout(WAIT_MS)
+        page.on("console", lambda message: mishaps.append(f"console {message.type}: {message.text}"))
+        page.on("pageerror", lambda error: mishaps.append(f"error: {error}"))
+        page.on(
+            "response", lambda answer: mishaps.append(f"{answer.status} {answer.url}") if answer.status >= 400 else 0
+        )
+        # A page that is left ends its stream and its reads.
+        page.on(
+            "requestfailed",
+            lambda request: mishaps.append(f"failed: {request.url}") if request.failure != "net::ERR_ABORTED" else 0,
+        )
+        return page
+
+    return watched
+
+
+@pytest.fixture
+def console(
+    running: RunningFleet, named: str, browser: Browser, watch: Callable[[Page], Page], mishaps: list[str]
+) -> Iterator[Callable[..., Page]]:
+    """Opens a page of the project: ``console("board")``, ``console("item/<id>")``, with options of a new context."""
+    contexts = []
+
+    def opened(path: str, **options: object) -> Page:
+        context = browser.new_context(**options)  # type: ignore[arg-type]
+        contexts.append(context)
+        page = watch(context.new_page())
+        page.goto(f"{running.state.base_url}/console/p/{named}/{path}")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not mishaps
