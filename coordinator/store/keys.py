@@ -207,6 +207,10 @@ gate_expiry = Family("gx", "zset", single=True, reason="empties as they are forg
 gate_approval = Family("ga", "hash", reason="goes with its instance", doc="an approval that people are asked for")
 gate_asked = Family("gq", "zset", single=True, reason="empties as they are answered",
                     doc="approvals that are not answered yet, by when they were asked for")  # fmt: skip
+gate_answered = Family("gr", "zset", single=True, reason="an entry goes with its instance",
+                       doc="approvals that were answered or withdrawn, by when")  # fmt: skip
+gate_index = Family("gz", "zset", single=True, reason="an entry goes with its instance",
+                    doc="gateway instances by when they last changed")  # fmt: skip
 gate_audit = Family("gl", "stream", single=True, reason="capped at events_max", doc="the gateway's audit")
 gate_copied = Family("gp", "string", single=True, reason="one position", doc="how far the audit was copied to a file")
 step_projects = Family("sp", "zset", single=True, scope="fleet", reason="idle ones are dropped",

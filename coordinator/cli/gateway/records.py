@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal, TypeVar
@@ -16,22 +15,18 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
 from coordinator.cli.terminal import operator, print_json, printable
-from coordinator.settings import LoadedSettings, Settings
+from coordinator.settings import LoadedSettings
 from coordinator.store import Store
-from coordinator.store.idempotency import NO_KEY
 from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.toolsets.gateway.decisions import Decisions, OpenApproval
 from coordinator.toolsets.gateway.listener import Listener
-from coordinator.toolsets.gateway.operations import Operations, SubmitRequest, new_operation
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
-from coordinator.toolsets.gateway.snapshot import Snapshot
 from coordinator.toolsets.gateway.store.audit import Answered, Asked, AuditStore, Entry
-from coordinator.toolsets.gateway.store.instances import InstanceStore
 from coordinator.toolsets.timestamp import iso
 
 R = TypeVar("R")
 
-_APPROVAL = re.compile(r"hr_[0-9a-f]{8,64}")
 _FOLLOW_SECONDS = 0.5
 _MAX_PAGES = 200
 
@@ -129,12 +124,14 @@ def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_
         CommandFailed: there is none, or the store cannot be used.
     """
 
+    people = Principal(roles=(HUMAN,))
+
     async def show(store: Store) -> None:
-        found, snapshot = await _asked(store, loaded.settings, project, id)
+        found, asked = await _asked(Decisions.of(store, loaded.settings, Listener(store)), project, id, people)
         shown: dict[str, Any] = {"id": id, **msgspec.structs.asdict(found), "asked_at": iso(found.asked_at)}
         shown["answered_at"] = iso(found.answered_at) if found.answered_at else None
-        if snapshot is not None:
-            shown["possible"] = _possible(snapshot)
+        if asked is not None:
+            shown["possible"] = [one.transition for one in asked.answers]
         print_json(shown)
 
     _with_store(loaded, show)
@@ -166,18 +163,15 @@ def resolve(
     who = Principal(id=by or operator(), roles=(HUMAN, *role), kind="user")
 
     async def answer(store: Store) -> None:
-        found, snapshot = await _asked(store, loaded.settings, project, id)
-        if snapshot is None:
-            raise CommandFailed(f"{id} is already {found.status}: {found.answer or 'without an answer'}")
         listener = Listener(store)
-        operations = _operations(store, loaded.settings, listener)
+        decisions = Decisions.of(store, loaded.settings, listener)
         try:
-            if transition not in _possible(snapshot):
-                possible = ", ".join(_possible(snapshot)) or "none"
-                raise CommandFailed(f"{transition!r} is not a possible answer; people may take: {possible}", Exit.USAGE)
-            version = snapshot.instance.version
-            asked = SubmitRequest(project, who, found.workflow, version, transition, given, NO_KEY, new_operation())
-            after = await operations.submit(asked)
+            found, asked = await _asked(decisions, project, id, who)
+            if asked is None:
+                raise CommandFailed(f"{id} is already {found.status}: {found.answer or 'without an answer'}")
+            if problem := asked.problem(transition):
+                raise CommandFailed(problem, Exit.USAGE)
+            after = await decisions.answer(project, who, asked, transition, given)
         finally:
             await listener.close()
         failed = after.ending.error if after.ending is not None else None
@@ -196,33 +190,11 @@ async def _hint(store: Store, project: str) -> None:
         print(f"fleet: {why}", file=sys.stderr)
 
 
-def _operations(store: Store, settings: Settings, listener: Listener | None = None) -> Operations:
-    return Operations(store, InstanceStore(store, settings), AuditStore(store, settings), listener or Listener(store))
-
-
-def _possible(snapshot: Snapshot) -> list[str]:
-    """Transitions that people may take."""
-    transitions = snapshot.workflow.states[snapshot.instance.state].transitions
-    return [name for name, one in transitions.items() if one.actor == "human"]
-
-
-async def _approval(store: Store, settings: Settings, project: str, id: str) -> Answered:
-    found = await AuditStore(store, settings).approval(project, id) if _APPROVAL.fullmatch(id) else None
+async def _asked(decisions: Decisions, project: str, id: str, who: Principal) -> tuple[Answered, OpenApproval | None]:
+    found = await decisions.approval(project, id, who)
     if found is None:
         raise CommandFailed(f"there is no approval {id!r} in the project {project!r}")
     return found
-
-
-async def _asked(store: Store, settings: Settings, project: str, id: str) -> tuple[Answered, Snapshot | None]:
-    """An approval, and the instance that it blocks; None: the approval is answered or withdrawn."""
-    found = await _approval(store, settings, project, id)
-    if found.status == "pending":
-        snapshot = await _operations(store, settings).get(project, found.workflow)
-        # The instance may have moved on meanwhile, to another approval.
-        if any(one.id == id for one in snapshot.instance.approvals):
-            return found, snapshot
-        found = await _approval(store, settings, project, id)
-    return found, None
 
 
 async def _last(records: AuditStore, project: str, count: int, filtered: bool) -> list[Entry]:

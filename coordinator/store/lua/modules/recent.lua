@@ -32,6 +32,11 @@ local function entries(key, base, past, after, limit)
   return rows
 end
 
+-- The position after an entry.
+function recent.position(entry)
+  return clock.whole(entry.at) .. '/' .. entry.id
+end
+
 -- A page of entries {id, at} of the set, and the position after it; '' if it is the last one. `marks` = for each part of
 -- the set what is added to the times of its entries: multiples of recent.MARK.
 function recent.page(key, marks, after, limit)
@@ -41,8 +46,7 @@ function recent.page(key, marks, after, limit)
   end
   table.sort(all, is_later)
   while #all > limit do all[#all] = nil end
-  local last = all[limit]
-  return all, last and string.format('%d/%s', last.at, last.id) or ''
+  return all, all[limit] and recent.position(all[limit]) or ''
 end
 
 recent.MARK = 2 ^ 50

@@ -6,7 +6,7 @@ args:      run.engine batch
 reply:     {how many were deleted, whether any remain, due now or later}
 errors:    none
 writes:    run run_spec gate_data gate_evidence gate_waiters gate_bundle gate_bundles gate_expiry gate_approval
-           gate_asked
+           gate_asked gate_answered gate_index
 full:      deleting frees memory
 --]]
 local clock = require 'clock'
@@ -19,6 +19,7 @@ local function forget(run, id, inst)
   for approval in string.gmatch(redis.call('HGET', run.keys.gate_data .. id, 'g') or '', '%S+') do
     redis.call('DEL', run.keys.gate_approval .. approval)
     redis.call('ZREM', run.keys.gate_asked, approval)
+    redis.call('ZREM', run.keys.gate_answered, approval)
   end
   if inst and redis.call('HINCRBY', run.keys.gate_bundles, inst.bundle, -1) <= 0 then
     redis.call('HDEL', run.keys.gate_bundles, inst.bundle)
@@ -27,6 +28,7 @@ local function forget(run, id, inst)
   redis.call('UNLINK', run.keys.run .. id, run.keys.run_spec .. id, run.keys.gate_data .. id,
     run.keys.gate_evidence .. id, run.keys.gate_waiters .. id)
   redis.call('ZREM', run.keys.gate_expiry, id)
+  redis.call('ZREM', run.keys.gate_index, id)
 end
 
 return function(run, batch)

@@ -11,7 +11,7 @@ reply:     {id, operation, whether the relay has work}; id = '': the bundle has 
 errors:    REQUEST_ID_REUSED
 writes:    request events run run_spec step step_leases step_queue step_timers step_backlog outbox gate_data
            gate_evidence gate_ending gate_waiters gate_bundle gate_bundles gate_expiry gate_approval gate_asked
-           gate_audit rq messages
+           gate_answered gate_index gate_audit rq messages
 --]]
 local advances = require 'advances'
 local change = require 'change'
@@ -70,6 +70,7 @@ return function(run, request, waiter, instance, bundle_text, input, advance)
     instances.set_operation(run, inst, adv.op, new.transition, new.trace)
     if adv.next then waiters.add(run, inst.id, waiter) end
     advances.apply(run, inst, adv, request.keep_ms, new.retention_ms)
+    if adv.next then instances.list(run, inst) end
     return {inst.id, adv.op, handoff.hand_over(run)}
   end)
 end

@@ -9,11 +9,11 @@ import msgspec
 
 from coordinator.errors import that_exist
 from coordinator.settings.gateway.executor import Guard
-from coordinator.settings.gateway.model import Workflow
+from coordinator.settings.gateway.model import Transition, Workflow
 from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue
 from coordinator.toolsets.gateway.rules.graph import ends
-from coordinator.toolsets.gateway.rules.guards import Circumstances, failing
+from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal, failing
 from coordinator.toolsets.gateway.rules.redact import redacted
 from coordinator.toolsets.gateway.rules.resolve import Resolved
 from coordinator.toolsets.gateway.rules.schemas import Violation, sentence, violations, with_defaults
@@ -139,12 +139,23 @@ def fired(
         names = ", ".join(found.transitions) if found is not None else ""
         possible = f"possible there: {names}" if names else "nothing is possible there any more"
         raise Rejected(INVALID, f"The transition {_quoted(name)} is not possible in state {state!r}; {possible}.")
-    if problem := machine.actor_problem(transition, at.principal.roles):
-        raise Rejected(ACTOR, problem, {"actor": transition.actor})
-    if transition.actor == "human" and at.principal.id in requesters:
-        raise Rejected(ACTOR, "The requester must not decide this.", {"distinctFrom": "requester"})
+    if rejected := actor_refusal(transition, at.principal, requesters):
+        raise rejected
     filled = checked(transition.input_schema, arguments, _ARGUMENTS)
     return Fired(filled, passed(transition.guards, at._replace(scope=at.scope._replace(arguments=filled))))
+
+
+def actor_refusal(transition: Transition, principal: Principal, requesters: Sequence[str]) -> Rejected | None:
+    """Why a principal may not take a transition, whatever guards say; None: it may.
+
+    Args:
+        requesters: principals who must not answer their own requests.
+    """
+    if problem := machine.actor_problem(transition, principal.roles):
+        return Rejected(ACTOR, problem, {"actor": transition.actor})
+    if transition.actor == "human" and principal.id in requesters:
+        return Rejected(ACTOR, "The requester must not decide this.", {"distinctFrom": "requester"})
+    return None
 
 
 def passed(guards: Sequence[Guard], at: Circumstances) -> tuple[tuple[str, bool], ...]:

@@ -97,6 +97,18 @@ def refused(guards: Sequence[Guard], at: Circumstances) -> bool:
     return any(_verdict(guard, at) is False for guard in guards)
 
 
+def sentence(guard: Guard) -> str:
+    """That a guard does not hold, for people."""
+    if guard.kind == "role":
+        return f"The role {guard.role!r} is required."
+    if guard.kind == "permission":
+        return f"The permission {guard.permission!r} is required."
+    if guard.kind == "evidence":
+        wanted = ", ".join(f"{count} of {kind!r}" for kind, count in map(_required, guard.requires))
+        return f"Evidence is required: {wanted}."
+    return "A condition of the transition does not hold."
+
+
 def _verdict(guard: Guard, at: Circumstances) -> bool | None:
     """Whether one guard holds; None if that depends on the arguments."""
     if guard.kind in ("expr", "jsonpath"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +15,8 @@ from coordinator.toolsets.gateway.store.instances import LIBRARY
 from coordinator.toolsets.timestamp import iso
 
 PAGE = 500
+MOST_LISTED = 200
+"""How many approvals a page has at most."""
 OWN_PROJECT = keys.DEFAULT_PROJECT
 """The project whose audit takes the entries that belong to no project."""
 
@@ -67,8 +69,37 @@ class Answered(Struct, array_like=True, frozen=True):
     """``client``: an agent's client was asked, and gave the answer; empty: by a call of its own."""
 
 
+class ListedApproval(Struct, array_like=True, frozen=True):
+    """An approval in a list: as ``Answered``, with its id."""
+
+    id: str
+    workflow: str
+    definition: str
+    queue: str
+    distinct: bool
+    requester: str
+    asked_at: int
+    transition: str
+    status: str
+    by: str
+    answered_at: int
+    answer: str
+    via: str
+
+
+class ApprovalPage(NamedTuple):
+    """A page of approvals."""
+
+    now: int
+    """The store's time in ms."""
+    next: str
+    """Where the next page begins; empty: this is the last one."""
+    rows: list[ListedApproval]
+
+
 _WRITE: Script[Any] = Script(LIBRARY, "write_audit")
 _OPEN = Script(LIBRARY, "open_approvals", list[Asked])
+_LIST = Script(LIBRARY, "list_approvals", ApprovalPage)
 _NOTE_COPIED: Script[Any] = Script(LIBRARY, "note_copied")
 _ONE: Script[Any] = Script(LIBRARY, "read_approval")
 
@@ -123,6 +154,16 @@ class AuditStore:
             # The next page begins with the last timestamp of this one. A page that has only one timestamp grows.
             size = PAGE if page[-1].asked_at > since else size * 2
             since = max(since, page[-1].asked_at)
+
+    async def approvals(self, project: str, closed: bool, after: str = "", limit: int = 50) -> ApprovalPage:
+        """A page of approvals, the last one first: open ones by when they were asked for, or those that were answered
+        or withdrawn, by when they were.
+
+        Args:
+            after: ``ApprovalPage.next`` of the page before.
+            limit: at most so many, and ``MOST_LISTED``.
+        """
+        return await self._store.run(_LIST, project, int(closed), after, max(1, min(limit, MOST_LISTED)))
 
     async def approval(self, project: str, approval: str) -> Answered | None:
         """One approval; None if there is none, or if its instance was deleted."""

@@ -3,11 +3,20 @@
 --   t asked at  k transition that asks  s status: pending, resolved or withdrawn
 --   b who closed it  e closed at  a transition that closed it  v how the answer came, if not by a call of its own
 --   m those who were asked and gave no answer, as a JSON list
--- gate_asked has the pending ones, scored by the time they were asked for.
+-- gate_asked has the pending ones, scored by the time they were asked for; gate_answered the others, by that of closing.
 local audit = require 'audit'
 local events = require 'events'
 
 local approvals = {}
+
+-- An approval, answered or not, as a row; nil: there is none. See read_approval.lua.
+function approvals.row(run, id)
+  local instance, definition, queue, distinct, requester, asked_at, transition, status, by, answered_at, answer, via =
+    unpack(redis.call('HMGET', run.keys.gate_approval .. id, 'w', 'n', 'q', 'd', 'r', 't', 'k', 's', 'b', 'e', 'a', 'v'))
+  if not instance then return nil end
+  return {instance, definition, queue, distinct == '1', requester, tonumber(asked_at), transition, status, by or '',
+    tonumber(answered_at or 0), answer or '', via or ''}
+end
 
 -- Asks for an approval.
 function approvals.ask(run, inst, id, queue, distinct, requester, transition)
@@ -26,6 +35,7 @@ function approvals.close(run, inst, status, by, transition, via)
     redis.call('HSET', run.keys.gate_approval .. id, 's', status, 'b', by, 'e', run.at, 'a', transition,
       'v', via or '')
     redis.call('ZREM', run.keys.gate_asked, id)
+    redis.call('ZADD', run.keys.gate_answered, run.at, id)
     events.emit(run, 'gateway_answered', inst.id, 'h', id, 's', status, 'g', transition)
   end
   redis.call('HDEL', run.keys.gate_data .. inst.id, 'o')

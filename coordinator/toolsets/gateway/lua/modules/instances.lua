@@ -4,6 +4,7 @@
 --   b the sub-workflow that it waits for;  x outcome  e ended at.  Its status is r running or e ended.
 -- gate_data .. id: c context  n input  v evidence by kind  f last failure (all JSON)  fa its time
 --   o open approvals  g all approvals (ids, each followed by a blank)
+-- gate_index has all instances, scored by when their state, approvals or last operation ended or changed.
 -- The correlation id names an operation and fences the instance: whoever continues the operation presents it.
 -- An `inst` is a table with the names that `instances.load` gives to these fields; missing
 -- fields are nil. A `step` has the stored fields of steps.lua of steps.
@@ -22,6 +23,11 @@ function instances.load(run, id)
   return {id = id, status = status, version = tonumber(version), state = state, operation = operation or nil,
     step = step or nil, child = child or nil, parent = parent or nil, pool = pool or nil, bundle = bundle,
     deadline = deadline and tonumber(deadline) or nil, definition = definition}
+end
+
+-- Lists the instance as changed now.
+function instances.list(run, inst)
+  redis.call('ZADD', run.keys.gate_index, run.now, inst.id)
 end
 
 -- Records an operation as in progress, with its trace if there is one.
