@@ -33,6 +33,7 @@ in ``lua/modules``, by subject:
   with a waiter), ``serve`` and ``handover`` (hand it out)
 - searches: ``ranges``, ``conditions``, ``sorting``, ``merges``, ``offsets`` (pages by index), ``walks`` (reads
   items)
-- boards and lists that people read: ``rows``, ``windows`` (pages in order of rank), ``subtrees``
+- boards and lists that people read: ``rows``, ``windows`` (pages in order of rank), ``subtrees``, ``nodes`` (of
+  graphs)
 - replies: ``views``, ``tallies`` (counts of children), ``included`` (what claims and contexts include about an item)
 """

@@ -42,8 +42,8 @@ local function few(run, asked)
   if asked.holder ~= '' then
     found = subtrees.just(run, agents.item_of(run, asked.holder))
   elseif asked.ancestor ~= '' then
-    found = subtrees.below(run, asked.ancestor, TREE_MAX)
-    if found then asked.conditions.an = nil end
+    local below, whole = subtrees.below(run, asked.ancestor, TREE_MAX)
+    if whole then found, asked.conditions.an = below, nil end
   end
   if not found then return nil end
   local meets, list, class_set = matcher(run, asked.conditions), {}, {}

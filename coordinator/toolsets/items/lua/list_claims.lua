@@ -13,60 +13,53 @@ errors:    none
 writes:    none
 --]]
 local agents = require 'agents'
-local items = require 'items'
+local item_record = require 'item_record'
 local read = require 'read'
 local rows = require 'rows'
 
 local EXPIRING_MS = 60000
-local LOOKED_MAX = 2000
+local LOOKED_MAX = 1000
 
--- The live claims of some positions in leases after those that have expired, as a list of items.
+-- The live claims of some positions in leases after those that have expired, as {id, first claimed at, last sign of life,
+-- whether it is stalled, agent}.
 local function claimed(run, first, last)
   local expired = redis.call('ZCOUNT', run.keys.leases, '-inf', run.now)
   local names, list = redis.call('ZRANGE', run.keys.leases, expired + first, expired + last), {}
   if not names[1] then return list end
-  for _, id in ipairs(redis.call('HMGET', run.keys.agents, unpack(names))) do
+  for n, id in ipairs(redis.call('HMGET', run.keys.agents, unpack(names))) do
     local record = id and redis.call('HGET', run.keys.item .. id, 'w')
     if record then
-      local item = {id = id}
-      items.unpack_record(item, record)
-      list[#list + 1] = item
+      local role_changed, modified, _, expires, renewed, placed = item_record.claim_times(record)
+      local sign = math.max(renewed, modified, role_changed)
+      list[#list + 1] = {id, placed, sign, 2 * (run.now - sign) > expires - renewed, names[n]}
     end
   end
   return list
 end
 
-local function last_sign(item)
-  return math.max(item.claimed_at, item.modified_at or 0, item.role_changed_at or 0)
-end
-
-local function is_stalled(run, item)
-  return 2 * (run.now - last_sign(item)) > item.expires - item.claimed_at
-end
-
-local function only_stalled(run, list)
+local function only_stalled(list)
   local found = {}
-  for _, item in ipairs(list) do
-    if is_stalled(run, item) then found[#found + 1] = item end
+  for _, claim in ipairs(list) do
+    if claim[4] then found[#found + 1] = claim end
   end
   return found
 end
 
-local KEYS = {held = function(item) return item.first_claimed_at end, stalled = last_sign}
+local KEYS = {held = 2, stalled = 3} -- by which a list is sorted
 
--- The first of `limit` from `offset` on, how many there are, and how many were looked at.
-local function page_of(run, list, live, offset, limit)
+-- The claims of a page of the list, how many are in it, and how many were looked at.
+local function page_of(run, list, size, offset, limit)
   local key = KEYS[list]
-  if not key then return claimed(run, offset, math.min(offset + limit, live) - 1), live, live end
+  if not key then return claimed(run, offset, math.min(offset + limit, size) - 1), size, size end
   local found = claimed(run, 0, LOOKED_MAX - 1)
   local looked, page = #found, {}
-  if list == 'stalled' then found = only_stalled(run, found) end
+  if list == 'stalled' then found = only_stalled(found) end
   table.sort(found, function(one, other)
-    if key(one) ~= key(other) then return key(one) < key(other) end
-    return one.id < other.id
+    if one[key] ~= other[key] then return one[key] < other[key] end
+    return one[1] < other[1]
   end)
   for n = offset + 1, math.min(offset + limit, #found) do page[#page + 1] = found[n] end
-  return page, list == 'held' and live or #found, looked
+  return page, list == 'held' and size or #found, looked
 end
 
 return function(run, list, offset, limit)
@@ -76,9 +69,8 @@ return function(run, list, offset, limit)
     local size = list == 'expiring' and expiring or live
     local page, total, looked = page_of(run, list, size, tonumber(offset), tonumber(limit))
     local shown = {}
-    for n, item in ipairs(page) do
-      local known_as = agents.load(run, item.holder).known_as
-      shown[n] = {rows.of(run, item.id), known_as, last_sign(item), is_stalled(run, item)}
+    for n, claim in ipairs(page) do
+      shown[n] = {rows.of(run, claim[1]), agents.load(run, claim[5]).known_as, claim[3], claim[4]}
     end
     return {run.now, live, expiring, looked, total, shown}
   end)

@@ -1,4 +1,4 @@
--- Items and their scores in the scopes that items of all kinds share, as {id, score}, read outside of these.
+-- Items with their scores in the scopes that items of all kinds share, as {id, score}.
 local classes = require 'classes'
 local items = require 'items'
 local watched = require 'watched'
@@ -11,7 +11,7 @@ function subtrees.just(run, id)
   return item and {{id, classes.shared_score(item)}} or {}
 end
 
--- The items below one, level by level; nil if there are more than `most`.
+-- The items below one, level by level, as {id, score, parent}; and whether these are all: it ends soon after `most`.
 function subtrees.below(run, root, most)
   local found, parents = {}, {root}
   while parents[1] do
@@ -20,13 +20,13 @@ function subtrees.below(run, root, most)
       local flat = redis.call('ZRANGE', run.keys.ranked .. 'p' .. parent, 0, most, 'WITHSCORES')
       for n = 1, #flat, 2 do
         ids[#ids + 1] = flat[n]
-        found[#found + 1] = {flat[n], tonumber(flat[n + 1])}
+        found[#found + 1] = {flat[n], tonumber(flat[n + 1]), parent}
       end
-      if #found > most then return nil end
+      if #found > most then return found, false end
     end
     parents = watched.with_children(run, ids)
   end
-  return found
+  return found, true
 end
 
 return subtrees
