@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -128,6 +129,39 @@ async def test_only_the_claim_that_was_meant(tools: Client) -> None:
     await lapse(tools, item)
     assert (await end(tools, item)).outcome == "not_claimed"
     assert [change["trigger"] for change in (await tools.get(item))["transitions"]] == ["start"]
+
+
+@pytest.mark.parametrize("role", ["queue", "work", "review", "terminal", "blocked"])
+@pytest.mark.parametrize("failed", [False, True])
+async def test_in_any_role(tools: Client, role: str, failed: bool) -> None:
+    """Also of an item that waits for another one, that was taken over, and with claims on items below it."""
+    strict = Client(tools.store, tools.project, settings=STRICT)
+    blocker, parent = await strict.add(), await strict.add()
+    item = await strict.add(role=role, parentId=parent, tags="t")
+    await strict.add(parentId=item)
+    if role != "terminal":
+        await strict.link(blocker, item)
+        assert (await claimed(strict, "a", item))["outcome"] == "success"
+        await lapse(strict, item)
+        fence = (await claimed(strict, "b", item))["fenceToken"]
+    else:
+        await strict.advance(item, "reopen")
+        fence = (await claimed(strict, "b", item))["fenceToken"]
+        await strict.advance(item, "cancel", actor=actor("b"))
+    ended = await end(strict, item, failed=failed)
+    assert (ended.outcome, ended.agent, ended.fence) == ("ended", "b", fence)
+    assert (await end(strict, item)).outcome == "not_claimed"
+    context = await strict("get_context", itemId=item)
+    assert "claimedBy" not in context
+    assert (await audit(tools.store, tools.project)).differences == []
+
+
+async def test_one_of_two_operators_ends_it(clients: list[Client]) -> None:
+    tools, elsewhere, _ = clients
+    item, _ = await in_work(tools)
+    both = await asyncio.gather(end(tools, item), end(elsewhere, item))
+    assert sorted(one.outcome for one in both) == ["ended", "not_claimed"]
+    assert [change["trigger"] for change in (await tools.get(item))["transitions"]] == ["end_claim", "start"]
 
 
 async def test_a_repeated_request_has_no_second_effect(tools: Client) -> None:

@@ -60,6 +60,11 @@ class Wanted(NamedTuple):
         return found
 
 
+def window(offset: int, limit: int) -> tuple[int, int]:
+    """Where a page begins and how many rows it has, brought into their bounds."""
+    return max(offset, 0), min(max(limit, 1), MAX_ROWS)
+
+
 def position(after: str) -> str:
     """A position that an earlier page ended with, checked.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from coordinator.store import Script, Store
-from coordinator.toolsets.items.rules.board import MAX_ROWS, Wanted, position
+from coordinator.toolsets.items.rules.board import MAX_ROWS, Wanted, position, window
 from coordinator.toolsets.items.store.base import LIBRARY, pack
 from coordinator.toolsets.items.store.rows import Row
 
@@ -47,7 +47,7 @@ async def board_page(
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field; and as ``Store.run`` says.
     """
-    packed, limit = pack(wanted.packable()), min(limit, MAX_ROWS)
+    packed, (offset, limit) = pack(wanted.packable()), window(offset, limit)
     rows: list[Row] = []
     after, runs = position(after), 0
     while True:

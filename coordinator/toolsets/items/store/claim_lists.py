@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from coordinator.store import Script, Store
-from coordinator.toolsets.items.rules.board import MAX_ROWS
+from coordinator.toolsets.items.rules.board import MAX_ROWS, window
 from coordinator.toolsets.items.store.base import LIBRARY
 from coordinator.toolsets.items.store.rows import Row
 
@@ -59,7 +59,7 @@ _HELD_BACK = Script(LIBRARY, "list_held_back", HeldBack)
 
 async def read_claims(store: Store, project: str, which: ClaimList, offset: int = 0, limit: int = MAX_ROWS) -> Claims:
     """A page of a list of live claims, in one read. Raises ToolFailure as ``Store.run`` says."""
-    return await store.run(_CLAIMS, project, which, offset, min(limit, MAX_ROWS))
+    return await store.run(_CLAIMS, project, which, *window(offset, limit))
 
 
 async def read_held_back(
@@ -67,4 +67,4 @@ async def read_held_back(
 ) -> HeldBack:
     """A page of a list of items that are held back, those longest in it first. Raises ToolFailure as ``Store.run``
     says."""
-    return await store.run(_HELD_BACK, project, which, offset, min(limit, MAX_ROWS))
+    return await store.run(_HELD_BACK, project, which, *window(offset, limit))

@@ -42,6 +42,6 @@ async def read_history(store: Store, project: str, item: str, start: str = "", l
     if not _ENTRY.fullmatch(start):
         raise invalid("start", "must be the `next` of an earlier page")
     try:
-        return await store.run(_HISTORY, project, item, start, min(limit, HISTORY_ROWS))
+        return await store.run(_HISTORY, project, item, start, min(max(limit, 1), HISTORY_ROWS))
     except ScriptFailure:
         raise no_such_item("itemId") from None

@@ -120,7 +120,7 @@ async def read_tree(store: Store, project: str, root: str, most: int = MAX_NODES
         ToolFailure: RESOURCE_NOT_FOUND; and as ``Store.run`` says.
     """
     try:
-        total, ids, below, cut = await store.run(_ITEMS, project, root, min(most, MAX_NODES))
+        total, ids, below, cut = await store.run(_ITEMS, project, root, min(max(most, 1), MAX_NODES))
     except ScriptFailure:
         raise no_such_item("itemId") from None
     now, nodes, edges, all_edges = await store.run(_NODES, project, pack(ids))
