@@ -18,13 +18,14 @@ Property tests use the same examples in every run, without deadlines, so that fa
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
 import sys
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -62,6 +63,17 @@ def pytest_configure(config: pytest.Config) -> None:
     structlog.configure = lambda **given: configure(**(given | {"cache_logger_on_first_use": False}))
     # Background jobs of a shell ignore interrupts, and so would the commands that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collects tests without collecting garbage: there is little, and thousands of tests are looked through for it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

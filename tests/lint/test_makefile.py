@@ -79,7 +79,10 @@ def test_a_read_only_folder_is_reported(checkout: Path) -> None:
 
 
 def test_unavailable_packages_are_reported(checkout: Path) -> None:
-    told = make(checkout, ".venv/.locked", VENV=".venv", PYTHON=sys.executable)
+    (checkout / ".venv" / "bin").mkdir(parents=True)
+    (checkout / ".venv" / "bin" / "python").symlink_to(python(checkout, f'exec "{sys.executable}" "$@"'))
+    (checkout / ".venv" / ".created").touch()
+    told = make(checkout, ".venv/.locked", VENV=".venv")
     assert "No matching distribution found for no-such-package==1" in told
     assert "make: pip could not install what requirements.lock lists, for the reason above. Without a network" in told
 
