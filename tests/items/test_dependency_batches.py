@@ -91,7 +91,7 @@ async def a_project(redis_url: str) -> AsyncIterator[Client]:
             leaks.delete_keys(client, tools.project)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(steps, min_size=3, max_size=8))
 async def test_batches_equal_their_edges_one_by_one(
     redis_url: str, history: list[tuple[str, list[Link] | int]]
