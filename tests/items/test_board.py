@@ -21,7 +21,7 @@ from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store import board
 from coordinator.toolsets.items.store.base import BaseStore
-from coordinator.toolsets.items.store.board import board_page
+from coordinator.toolsets.items.store.board import board_page, recent_page
 from coordinator.toolsets.items.store.rows import STATES, Row, rows_by_ids
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.moments import lapse, ms, server_time
@@ -216,6 +216,36 @@ async def test_a_row_through_a_claim_and_its_end(store: Store, project: str) -> 
     now, (row,) = await rows_by_ids(store, project, [inner(item)])
     assert (row.holder, row.expires < now) == ("a", True)
     await BaseStore(store, Settings(), SchemaSource()).expire(project)
+
+
+async def test_what_ended_last_comes_first(tools: Client, store: Store, project: str) -> None:
+    root = await tools.add("root")
+    ids = await tools.add_many(130, tags="x", parentId=root)
+    other = await tools.add("other", priority="high")
+    order = [*ids[::2], other, *ids[1::2]]
+    for item in order:
+        await tools.move(item, "start", "complete")
+    again, reopened = order[3], order[5]
+    await tools.move(again, "reopen", "cancel")
+    await tools.move(reopened, "reopen")  # and so the root is open, too
+    ended = [again, *(item for item in reversed(order) if item not in (again, reopened))]
+    shown, after = list[str](), ""
+    while True:
+        page = await recent_page(store, project, Wanted(role="terminal"), after=after, limit=40)
+        shown += [dashed(row.id) for row in page.rows]
+        if not (after := page.next):
+            break
+        assert len(page.rows) == 40
+    assert shown == ended
+    tagged = await recent_page(store, project, Wanted(role="terminal", tags="x"), limit=100)
+    assert [dashed(row.id) for row in tagged.rows] == [item for item in ended if item != other][:100]
+    high = await recent_page(store, project, Wanted(role="terminal", priority="high"))
+    assert ([dashed(row.id) for row in high.rows], high.next) == ([other], "")
+    below = await recent_page(store, project, Wanted(role="terminal", ancestor=inner(root)), limit=1)
+    assert [dashed(row.id) for row in below.rows] == [again]
+    assert (await recent_page(store, project, Wanted(role="terminal", holder="a"))).rows == []
+    with pytest.raises(ToolFailure, match="after"):
+        await recent_page(store, project, Wanted(), after="x")
 
 
 @pytest.mark.parametrize(

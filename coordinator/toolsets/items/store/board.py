@@ -1,17 +1,19 @@
-"""Windows of items in order of rank, for boards and lists that people read."""
+"""Windows of items in order of rank, or by their last change of role, for boards and lists that people read."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from coordinator.store import Script, Store
-from coordinator.toolsets.items.rules.board import MAX_ROWS, Wanted, position, window
+from coordinator.toolsets.items.rules.board import MAX_ROWS, Wanted, entry, position, window
 from coordinator.toolsets.items.store.base import LIBRARY, pack
 from coordinator.toolsets.items.store.rows import Row
 
 BUDGET = 150
 """How many items one run looks at, if no index answers."""
 _RUNS = 20
+_ENTRIES = 300
+"""How many entries of the history one run looks at."""
 
 
 class BoardPage(NamedTuple):
@@ -28,6 +30,17 @@ class BoardPage(NamedTuple):
     """Where the next page begins; '' at the end."""
 
 
+class RecentPage(NamedTuple):
+    """A page of items by their last change of role, the last one first."""
+
+    now: int
+    """The store's time in ms."""
+    rows: list[Row]
+    next: str
+    """Where the next page begins; '' at the end."""
+
+
+_RECENT = Script(LIBRARY, "recent_page", RecentPage)
 _PAGE = Script(LIBRARY, "board_page", tuple[int, tuple[int, int, int, int, int], int, list[Row], str])
 
 
@@ -58,3 +71,30 @@ async def board_page(
         runs += 1
         if len(rows) >= limit or not after or runs == _RUNS:
             return BoardPage(now, roles, total if total >= 0 else None, rows, after)
+
+
+async def recent_page(
+    store: Store, project: str, wanted: Wanted, *, after: str = "", limit: int = MAX_ROWS
+) -> RecentPage:
+    """The items asked for, by the last entry of their history: of terminal ones, those first that ended last.
+
+    It looks at some thousand entries of the project's history at most: then the page may have fewer rows, none even,
+    though ``next`` is not ''. Items that never changed their role, and those whose history is not kept any more, are
+    not found; ``board_page`` has all.
+
+    Args:
+        after: ``next`` of an earlier page.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field; and as ``Store.run`` says.
+    """
+    packed, (_, limit) = pack(wanted.packable()), window(0, limit)
+    rows: list[Row] = []
+    after, runs = entry(after, "after"), 0
+    while True:
+        part = await store.run(_RECENT, project, packed, after, limit - len(rows), _ENTRIES)
+        rows += [row for row in part.rows if wanted.holder in ("", row.holder)]
+        after = part.next
+        runs += 1
+        if len(rows) >= limit or not after or runs == _RUNS:
+            return RecentPage(part.now, rows, after)

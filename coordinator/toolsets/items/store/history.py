@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
-from coordinator.errors import invalid
 from coordinator.store import Script, ScriptFailure, Store
+from coordinator.toolsets.items.rules.board import entry
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.store.base import LIBRARY, Changed
 
 HISTORY_ROWS = 50
 """How many transitions a page has at most."""
-_ENTRY = re.compile(r"(\d{1,16}-\d{1,16})?")
 
 
 class History(NamedTuple):
@@ -39,8 +37,7 @@ async def read_history(store: Store, project: str, item: str, start: str = "", l
     Raises:
         ToolFailure: RESOURCE_NOT_FOUND; VALIDATION_ERROR for a malformed ``start``; and as ``Store.run`` says.
     """
-    if not _ENTRY.fullmatch(start):
-        raise invalid("start", "must be the `next` of an earlier page")
+    entry(start, "start")
     try:
         return await store.run(_HISTORY, project, item, start, min(max(limit, 1), HISTORY_ROWS))
     except ScriptFailure:
