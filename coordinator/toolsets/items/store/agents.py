@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from coordinator.store import Script, Store
 from coordinator.toolsets.actor import KINDS, Trusted
+from coordinator.toolsets.items.rules.board import MAX_ROWS
 from coordinator.toolsets.items.store.base import LIBRARY, pack
+from coordinator.toolsets.items.store.rows import Row
 
 _LETTERS = {kind: kind[0] for kind in KINDS}
 _KINDS = {letter: kind for kind, letter in _LETTERS.items()}
@@ -86,7 +88,29 @@ class Agents(NamedTuple):
     agents: list[Agent]
 
 
+AgentList = Literal["seen", "holding", "waiting"]
+"""All agents, last seen first; those with a live claim, or with a parked one, the longest first."""
+
+
+class AgentPage(NamedTuple):
+    """A page of a list of agents, for people."""
+
+    now: int
+    known: int
+    """As ``Agents``."""
+    holding: int
+    waiting: int
+    total: int
+    """How many are in the list."""
+    more: bool
+    """Whether there may be more, which were not looked at."""
+    agents: list[Agent]
+    items: list[Row | Literal[False]]
+    """Of each of these, the item that it holds."""
+
+
 _READ = Script(LIBRARY, "read_agents", Agents)
+_LIST = Script(LIBRARY, "list_agents", AgentPage)
 _EVERYBODY = ""
 
 
@@ -98,3 +122,14 @@ async def read_agents(store: Store, project: str, offset: int, limit: int) -> Ag
 async def read_agents_named(store: Store, project: str, names: Sequence[str]) -> list[Agent]:
     """These agents; one that is not known was seen at 0. Raises ToolFailure as ``Store.run`` says."""
     return (await store.run(_READ, project, pack(names), 0, 0)).agents if names else []
+
+
+async def list_agents(
+    store: Store, project: str, which: AgentList, part: str = "", offset: int = 0, limit: int = MAX_ROWS
+) -> AgentPage:
+    """A page of a list of agents with what they hold, in one read. Raises ToolFailure as ``Store.run`` says.
+
+    Args:
+        part: only those whose names contain this, in any case.
+    """
+    return await store.run(_LIST, project, which, part, offset, min(limit, MAX_ROWS))

@@ -1,0 +1,59 @@
+--[[
+purpose:   Counts what a project has, and says when it last changed, for people who watch it.
+guarantee: A consistent snapshot, from indexes: O(log n) at any number of items.
+args:      none
+reply:     {now, counts by role code, how many are ready in the queue, the oldest of these or '', its creation (ms), how
+           many wait for a dependency or the end of a back-off, live claims, those of them that end within a minute,
+           abandoned items that are available, quarantined ones, those in back-off, agents, parked calls, when an agent
+           was last seen (ms), drained names, when the project last changed (ms)}; times are 0 if there is none
+errors:    none
+writes:    none
+--]]
+local agent_drains = require 'agent_drains'
+local classes = require 'classes'
+local index = require 'index'
+local oldest_ready = require 'oldest_ready'
+local read = require 'read'
+local tallies = require 'tallies'
+local waiters = require 'waiters'
+
+local APART, CLASS_SIZE, STATES = classes.APART, classes.CLASS_SIZE, classes.STATES
+local QUEUE, READY, REVIEW, WAITING = classes.QUEUE, classes.READY, classes.REVIEW, classes.WAITING
+
+local EXPIRING_MS = 60000
+
+-- How many items are in a class.
+local function count(run, class)
+  local first, found = class * CLASS_SIZE, 0
+  for _, scope in ipairs(index.EVERYTHING) do
+    found = found + redis.call('ZCOUNT', run.keys.ranked .. scope, first, first + CLASS_SIZE - 1)
+  end
+  return found
+end
+
+local function count_waiting(run)
+  local found = 0
+  for role = QUEUE, REVIEW do found = found + count(run, role * STATES + WAITING) end
+  return found
+end
+
+local function last_change(run)
+  local entry = redis.call('XREVRANGE', run.keys.events, '+', '-', 'COUNT', 1)[1]
+  return entry and tonumber(string.match(entry[1], '^%d+')) or 0
+end
+
+return function(run)
+  return read(run, function()
+    local keys, now = run.keys, run.now
+    local oldest, id = oldest_ready(run)
+    return {
+      now, tallies.of_project(run), count(run, QUEUE * STATES + READY) + count(run, APART + QUEUE), id, oldest,
+      count_waiting(run), redis.call('ZCOUNT', keys.leases, now + 1, '+inf'),
+      redis.call('ZCOUNT', keys.leases, now + 1, now + EXPIRING_MS),
+      redis.call('ZCOUNT', keys.abandoned, 0, index.WAITING_OFFSET - 1), redis.call('ZCARD', keys.quarantined),
+      redis.call('ZCARD', keys.retries), redis.call('ZCARD', keys.agent_seen), waiters.count(run),
+      tonumber(redis.call('ZREVRANGE', keys.agent_seen, 0, 0, 'WITHSCORES')[2] or 0), agent_drains.count(run),
+      last_change(run),
+    }
+  end)
+end
