@@ -41,7 +41,18 @@ class QuestionPage(NamedTuple):
     rows: list[OpenQuestion]
 
 
-_LIST = Script(LIBRARY, "list_questions", tuple[int, str, list[tuple[str, str, int, str, int, str, str, int]]])
+class _Row(NamedTuple):
+    item: str
+    title: str
+    number: int
+    text: str
+    bytes: int
+    actor: str
+    verification: str
+    asked_at: int
+
+
+_LIST = Script(LIBRARY, "list_questions", tuple[int, str, list[_Row]])
 
 
 async def open_questions(store: Store, project: str, *, after: str = "", limit: int = 50) -> QuestionPage:
@@ -54,11 +65,9 @@ async def open_questions(store: Store, project: str, *, after: str = "", limit: 
     Raises ToolFailure as ``Store.run`` says.
     """
     now, position, rows = await store.run(_LIST, project, after, max(1, min(limit, MOST)), _TEXT_BYTES)
-    return QuestionPage(
-        now,
-        position,
-        [
-            OpenQuestion(*first, stored_actor(actor), stored_verification(verification), asked_at)
-            for *first, actor, verification, asked_at in rows
-        ],
-    )
+    return QuestionPage(now, position, [_question(row) for row in rows])
+
+
+def _question(row: _Row) -> OpenQuestion:
+    actor, verification = stored_actor(row.actor), stored_verification(row.verification)
+    return OpenQuestion(*row[:5], actor, verification, row.asked_at)
