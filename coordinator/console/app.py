@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
@@ -13,7 +14,6 @@ from urllib.parse import parse_qsl
 import msgspec
 import structlog
 
-from coordinator.console.actions import API, MAX_BODY, Actions, check_write
 from coordinator.console.answers import HEADERS, Answer, data, page, redirect, send_answer
 from coordinator.console.assets import Assets
 from coordinator.console.frame import frame, problem
@@ -26,7 +26,6 @@ from coordinator.console.views import HOME, VIEWS
 from coordinator.errors import ToolFailure
 from coordinator.feed import FeedReader
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.transport.bodies import Bodies
 from coordinator.transport.endpoints import Endpoints
 from coordinator.transport.replies import Header, Receive, Scope, Send
 
@@ -48,18 +47,13 @@ class Console:
     Args:
         sessions: says who a visitor is.
         endpoints: knows which projects there are.
-        actions: makes changes.
     """
 
-    def __init__(
-        self, reads: Reads, feed: FeedReader, sessions: Sessions, endpoints: Endpoints, actions: Actions
-    ) -> None:
+    def __init__(self, reads: Reads, feed: FeedReader, sessions: Sessions, endpoints: Endpoints) -> None:
         self._reads = reads
         self._live = Live(feed)
         self._sessions = sessions
         self._endpoints = endpoints
-        self._actions = actions
-        self._bodies = Bodies(MAX_BODY)
         self._assets = Assets()
 
     def hold(self, held: bool, seconds: float) -> None:
@@ -102,11 +96,6 @@ class Console:
         project = match["project"] or ""
         if project:
             self._check_project(project, viewer)
-        if match["view"] == API:
-            if method != "POST":
-                return data(b"", 405, (b"allow", b"POST"))
-            check_write(head)
-            return await self._actions.answer(viewer, project, match["id"] or "", await self._bodies.read(receive))
         if method not in ("GET", "HEAD"):
             return data(b"", 405, (b"allow", b"GET, HEAD"))
         query = _query(scope["query_string"])
@@ -140,6 +129,7 @@ class Console:
         """A region, read after a position of the feed; tabs that are at the same position share it."""
         region = asked.view.regions[name]
         who: Any = asked.viewer.caller if region.personal else asked.viewer.readable()
+        asked = replace(asked, at=at)
         key = asked.view.name, name, asked.project, asked.id, tuple(sorted(asked.query.items())), who, at
 
         async def make() -> Rendered:
@@ -152,6 +142,7 @@ class Console:
         have = set(head.get(b"fleet-have", b"").decode("latin-1").split(","))
         rows = [row[:2] if row.digest in have else row for row in found.rows]
         told = {"rows": rows, "total": found.total, "offset": found.offset, "more": found.more}
+        told |= {"head": found.head, "again": found.again}
         # msgspec encodes no subclass of str (Markup).
         return data(msgspec.json.encode({**told, "now": int(time.time() * 1000)}, enc_hook=str.__str__))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -29,6 +30,11 @@ _PATHS = {
     "blocked": "M8 2v7M8 12.5v.5",
     "done": "M3 8.5l3.5 3.5L13 4.5",
 }
+_UNSEEN = re.compile(
+    # Not the joiners of emoji and scripts.
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    r"\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
 SPRITE: Node = htpy.svg(".sprite", aria_hidden="true", width="0", height="0")[
     [htpy.symbol(id=f"i-{name}", viewBox="0 0 16 16")[htpy.path(d=path)] for name, path in _PATHS.items()]
 ]
@@ -80,10 +86,13 @@ def short(id: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Text of others with its control and direction characters made visible."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char == "\n" else f"\\u{ord(char):04x}" for char in text)
+    """Text of others with its control characters, and those that hide or turn text around, made visible."""
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def chip(text: str, kind: str = "", title: str = "") -> Node:
+    """A short remark. ``kind``: ``warning`` or ``trouble``; none: it is only a remark."""
+    return span(class_=f"chip {kind}".rstrip(), title=title or None)[plain(text)]
 
 
 def number(count: int, more: bool = False) -> str:

@@ -45,6 +45,8 @@ class Reads:
         shed: Callable[[], None] = lambda: None,
     ) -> None:
         self.store = store
+        self.scanning = asyncio.Lock()
+        """Held by a read that scans a project."""
         self._tools: dict[tuple[str, str], Tool] = {
             (toolset.name, tool.name): tool for toolset in toolsets.values() for tool in toolset.tools
         }
@@ -86,28 +88,31 @@ class Reads:
         finally:
             self._admission.leave(ticket)
 
-    async def shared(self, key: Hashable, make: Callable[[], Awaitable[T]]) -> T:
+    async def shared(self, key: Hashable, make: Callable[[], Awaitable[T]], seconds: float = FRESH_SECONDS) -> T:
         """What ``make`` returns, made once for all who ask for the same at about the same time.
+
+        Args:
+            seconds: how long it is given to further ones.
 
         Raises:
             ToolFailure: what ``make`` raises.
         """
         now = time.monotonic()
         until, making = self._shared.get(key, (0.0, None))
-        if making is None or now >= until:
+        if making is None or (making.done() and now >= until):
             self._drop(now)
             making = asyncio.ensure_future(make())
-            self._shared[key] = now + FRESH_SECONDS, making
-            making.add_done_callback(lambda done: self._ended(key, done))
+            self._shared[key] = now + seconds, making
+            making.add_done_callback(lambda done: self._ended(key, done, seconds))
         # One tab that leaves must not end the read of the others.
         return cast(T, await asyncio.shield(making))
 
-    def _ended(self, key: Hashable, done: asyncio.Future[Any]) -> None:
+    def _ended(self, key: Hashable, done: asyncio.Future[Any], seconds: float) -> None:
         if done.cancelled() or done.exception() is not None:
             if self._shared.get(key, (0, None))[1] is done:
                 del self._shared[key]
         elif self._shared.get(key, (0, None))[1] is done:
-            self._shared[key] = time.monotonic() + FRESH_SECONDS, done
+            self._shared[key] = time.monotonic() + seconds, done
 
     def _drop(self, now: float) -> None:
         if len(self._shared) >= _KEPT:

@@ -39,6 +39,8 @@ class Asked:
     query: Mapping[str, str]
     """Only what the view declares, not checked further."""
     reads: Reads
+    at: str = ""
+    """The position of the feed that everything read must be newer than; '' for none."""
 
     @property
     def offset(self) -> int:
@@ -83,6 +85,10 @@ class Rows(NamedTuple):
     """The place of the first row among all of them."""
     more: bool = False
     """Whether there are more than ``total``, which are not counted."""
+    head: Node = None
+    """What the page says about the list outside of it (``region_head``), such as how many there are."""
+    again: int = 0
+    """The region is asked for again after so many seconds, even if nothing has happened; 0: it is not."""
 
 
 class RenderedRow(NamedTuple):
@@ -100,6 +106,8 @@ class Rendered(NamedTuple):
     total: int
     offset: int
     more: bool
+    head: Markup
+    again: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +133,8 @@ class Region:
     def render(self, found: Rows) -> Rendered:
         """The rows as HTML."""
         total = len(found.rows) if found.total is None else found.total
-        return Rendered(tuple(map(self._rendered, found.rows)), total, found.offset, found.more)
+        rows, head = tuple(map(self._rendered, found.rows)), htpy.fragment[found.head].__html__()
+        return Rendered(rows, total, found.offset, found.more, head, found.again)
 
     def _rendered(self, row: Row) -> RenderedRow:
         content = htpy.fragment[row.content].__html__()
@@ -191,3 +200,8 @@ def region_element(
         )[(row.html for row in found.rows)],
         htpy.div(".empty", data_empty_of=name, hidden=bool(found.rows))[empty] if empty is not None else None,
     ]
+
+
+def region_head(name: str, rendered: Mapping[str, Rendered], container: Element = htpy.span) -> Node:
+    """What a page says about a region outside of it (``Rows.head``); it stays current with the region."""
+    return container(data_head_of=name)[rendered[name].head]

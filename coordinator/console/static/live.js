@@ -14,13 +14,20 @@ let look = 1; // seconds between looks at changes that a region does not show
 let stream = null;
 let position = page?.dataset.position ?? '';
 
+/**
+ * What a region shows now; rows as [key, digest, HTML if it is not here yet].
+ * @typedef {{rows: [string, string, string?][], total: number, offset: number, more: boolean, head: string, again: number,
+ *   now: number}} Found
+ */
+
 /** One region, read again when it may have changed: one request at a time. */
 export class Region {
   /** @param {HTMLElement} element */
   constructor(element) {
     this.element = element;
     this.watch = (element.dataset.watch ?? '').split(' ').filter(Boolean);
-    this.running = false;
+    /** @type {AbortController | null} */
+    this.running = null;
     this.again = false;
     this.readAt = Date.now();
     /** @type {number | undefined} */
@@ -54,38 +61,63 @@ export class Region {
       this.again = true;
       return;
     }
-    this.running = true;
+    const running = (this.running = new AbortController());
     this.again = false;
     this.readAt = Date.now();
     try {
       const have = this.rows().map((row) => row.dataset.digest).join(',');
-      const answer = await fetch(this.element.dataset.src ?? '', { headers: { 'fleet-have': have, 'fleet-at': position } });
+      const headers = { 'fleet-have': have, 'fleet-at': position };
+      const answer = await fetch(this.element.dataset.src ?? '', { headers, signal: running.signal });
       if (answer.status === 401) location.reload();
       if (!answer.ok) throw new Error(String(answer.status));
-      this.show(await answer.json());
+      const found = await answer.json();
+      if (this.running === running) this.show(found);
       heardAt = Date.now();
     } catch {
-      this.soon(5_000); // the store or this process is away, or busy with more important calls
+      if (this.running === running) this.soon(5_000); // the store or this process is away, or busy with more important calls
     } finally {
-      this.running = false;
-      if (this.again) this.soon();
+      if (this.running === running) {
+        this.running = null;
+        if (this.again) this.soon();
+      }
     }
   }
 
-  /** @param {{rows: [string, string, string?][], total: number, offset: number, now: number}} found */
+  /** Reads another URL instead; an answer to the present request is dropped. @param {string} url */
+  go(url) {
+    this.element.dataset.src = url;
+    this.running?.abort();
+    this.running = null;
+    this.read();
+  }
+
+  /** @param {Found} found */
   show(found) {
     serverTime(found.now);
+    const { region } = this.element.dataset;
+    for (const head of document.querySelectorAll(`[data-head-of="${region}"]`)) head.replaceChildren(nodes(found.head));
+    const empty = document.querySelector(`[data-empty-of="${region}"]`);
+    if (empty) /** @type {HTMLElement} */ (empty).hidden = found.rows.length > 0;
+    this.fill(found);
+    this.element.dispatchEvent(new CustomEvent('region', { bubbles: true, detail: found }));
+    if (found.again && stream) this.soon(found.again * 1000);
+  }
+
+  /** Shows the rows of an answer, in its order. @param {Found} found */
+  fill(found) {
+    const moved = this.element.dataset.offset !== String(found.offset); // then rows are other ones, not changed ones
     const known = new Map(this.rows().map((row) => [row.dataset.key, row]));
+    const kept = new Set(found.rows.map(([key]) => key));
+    // Before others move, because an element that moves loses the focus.
+    for (const [key, row] of known) if (!kept.has(key ?? '')) row.remove();
     /** @type {Element | null} */
     let after = null;
     for (const [key, , html] of found.rows) {
       let row = known.get(key);
-      known.delete(key);
       if (html !== undefined) {
         const fresh = /** @type {HTMLElement} */ (nodes(html).firstElementChild);
         tickTimes(fresh);
-        fresh.classList.add('changed');
-        setTimeout(() => fresh.classList.remove('changed'), FLASH_MS);
+        if (!moved) flash(fresh);
         if (row) replace(row, fresh);
         row = fresh;
       }
@@ -94,17 +126,19 @@ export class Region {
       if (place !== row) this.element.insertBefore(row, place);
       after = row;
     }
-    for (const row of known.values()) row.remove();
     this.element.dataset.total = String(found.total);
     this.element.dataset.offset = String(found.offset);
-    const empty = document.querySelector(`[data-empty-of="${this.element.dataset.region}"]`);
-    if (empty) /** @type {HTMLElement} */ (empty).hidden = found.rows.length > 0;
-    this.element.dispatchEvent(new CustomEvent('region', { bubbles: true, detail: found }));
   }
 }
 
+/** @param {HTMLElement} row */
+function flash(row) {
+  row.classList.add('changed');
+  setTimeout(() => row.classList.remove('changed'), FLASH_MS);
+}
+
 /** Replaces a row; what has the focus inside keeps it. @param {HTMLElement} row @param {HTMLElement} fresh */
-function replace(row, fresh) {
+export function replace(row, fresh) {
   const focused = row.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement) : null;
   const place = focused ? [...row.querySelectorAll('*')].indexOf(focused) : -1;
   row.replaceWith(fresh);

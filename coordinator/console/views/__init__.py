@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from coordinator.console.view import View
-from coordinator.console.views import agents
+from coordinator.console.views import agents, board
 
 HOME = "agents"
-NAVIGATION: tuple[tuple[View, str], ...] = ((agents.VIEW, "a"),)
+NAVIGATION: tuple[tuple[View, str], ...] = ((board.VIEW, "b"), (agents.VIEW, "a"))
 """The pages that the navigation lists, each with the key that leads there after ``g``."""
 VIEWS: dict[str, View] = {view.name: view for view in (*(view for view, _ in NAVIGATION),)}
 """By name."""

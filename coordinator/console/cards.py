@@ -1,0 +1,89 @@
+"""Items in lists: cards that say what an item is, who has it, and what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import htpy
+from htpy import Node, div, span
+
+from coordinator.console.parts import agent_link, ago, chip, item_link, left, number, plain, role
+from coordinator.console.view import Row
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
+from coordinator.toolsets.items.store import rows
+
+HEIGHT = 100
+"""Of a card with the gap below it, in px."""
+_MOST_TAGS = 4
+
+
+def again(now: int, items: Iterable[rows.Row]) -> int:
+    """When to look at items again, in seconds, because the end of a back-off is no event; 0: need not be."""
+    ends = min((item.held_until for item in items if item.held_until), default=0)
+    return max(1, (ends - now) // 1000 + 1) if ends else 0
+
+
+def card(project: str, item: rows.Row, with_role: bool = False) -> Row:
+    """A card as a row of a region.
+
+    Args:
+        with_role: whether it shows the item's role; columns of a board say it.
+    """
+    content = [
+        div(".entry-title")[item_link(project, dashed(item.id), plain(item.title))],
+        div(".entry-line")[
+            role(ROLE_NAMES[item.role]) if with_role else None,
+            priority(item.priority),
+            *standing(project, item),
+            span(".dim.push", title="in this role")[ago(item.role_changed)],
+        ],
+        div(".entry-line")[
+            *troubles(item),
+            span(title="children that have ended")[f"{item.ended_children}/{number(item.children)} children"]
+            if item.children
+            else None,
+            *tags(item.tags),
+        ],
+    ]
+    return Row(f"item:{dashed(item.id)}", content, "entry")
+
+
+def priority(code: int) -> Node:
+    """A priority as a word."""
+    name = PRIORITY_NAMES[code]
+    return span(f".priority.{name}", title="priority")[name]
+
+
+def standing(project: str, item: rows.Row) -> list[Node]:
+    """Who has it, and for how long."""
+    state = rows.STATES[item.state]
+    if state == "held" and ROLE_NAMES[item.role] != "terminal":
+        return [span(".entry-holder")[agent_link(project, item.holder)], left(item.expires)]
+    if state == "abandoned":
+        return [chip("abandoned", "warning", f"{item.holder} has left it in the middle")]
+    if isinstance(item.label, str) and ROLE_NAMES[item.role] in ("terminal", "blocked"):
+        return [chip(item.label)]
+    return []
+
+
+def troubles(item: rows.Row) -> list[Node]:
+    """What holds it back, and how often agents have failed with it."""
+    found: list[Node] = []
+    if item.quarantined:
+        found.append(chip("quarantined", "trouble", "too many attempts have failed"))
+    elif item.held_until and rows.STATES[item.state] == "waiting" and not item.blockers:
+        found.append(span(".chip.warning", title="its back-off")["offered again: ", left(item.held_until)])
+    if item.blockers:
+        found.append(chip(f"waits for {item.blockers}", "warning", "items that block it"))
+    if item.attempts:
+        most = f" of {item.most_attempts}" if item.most_attempts else ""
+        found.append(chip(f"{item.attempts}{most} failed", "warning", "attempts of agents"))
+    return found
+
+
+def tags(listed: str | bool | None, most: int = _MOST_TAGS) -> list[Node]:
+    """Some tags as chips, and how many there are besides."""
+    names = listed.split(",") if isinstance(listed, str) and listed else []
+    shown: list[Node] = [span(".chip.tag")[plain(name)] for name in names[:most]]
+    return [*shown, htpy.span(".dim")[f"+{len(names) - most}"] if len(names) > most else None]

@@ -1,0 +1,63 @@
+"""Items that a person searches for, where no index counts them.
+
+Such a search scans the project's items in slices. It stops at 200 hits or after a few seconds; one runs at a time in
+each process. What it has found is kept for some seconds: until then changes of the hits are read, not searched for.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import NamedTuple
+
+from coordinator.console.view import Asked
+from coordinator.toolsets.items.rules.board import MAX_ROWS, Wanted
+from coordinator.toolsets.items.store.board import BoardPage, board_page
+from coordinator.toolsets.items.store.rows import Row, rows_by_ids
+
+MOST = 200
+"""Hits."""
+SECONDS = 3.0
+"""How long a search looks at most."""
+KEPT_SECONDS = 10
+
+
+class Hits(NamedTuple):
+    """What a search has found."""
+
+    rows: list[Row]
+    roles: tuple[int, ...]
+    """All items of the project by role code, when it was searched."""
+    more: bool
+    """Whether there may be more."""
+
+
+async def search(asked: Asked, wanted: Wanted) -> Hits:
+    """The first items that meet all that is wanted, best first, as they are now.
+
+    Raises:
+        ToolFailure: as ``board_page``.
+    """
+
+    reads, project = asked.reads, asked.project
+
+    async def find() -> tuple[list[str], BoardPage]:
+        async with reads.scanning:
+            ids, after, until = list[str](), "", time.monotonic() + SECONDS
+            while True:
+                part = partial(board_page, reads.store, project, wanted, after=after, limit=MOST - len(ids))
+                page = await reads.admitted(project, part)
+                ids += (row.id for row in page.rows)
+                after = page.next
+                if not after or len(ids) >= MOST or time.monotonic() > until:
+                    return ids, page
+
+    async def read() -> Hits:
+        ids, page = await reads.shared(("search", project, wanted), find, KEPT_SECONDS)
+        rows: list[Row] = []
+        for start in range(0, len(ids), MAX_ROWS):
+            part = partial(rows_by_ids, reads.store, project, ids[start : start + MAX_ROWS])
+            rows += (await reads.admitted(project, part))[1]
+        return Hits(rows, page.roles, bool(page.next))
+
+    return await asked.reads.shared(("hits", asked.project, wanted, asked.at), read)

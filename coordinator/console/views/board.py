@@ -1,0 +1,178 @@
+"""The board: all items of a project in five columns, a window of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import htpy
+from htpy import Node, a, button, div, form, h2, label, nav, noscript, ol, option, p, section, select, span
+
+from coordinator.console.cards import HEIGHT, again, card
+from coordinator.console.parts import number, role
+from coordinator.console.searches import KEPT_SECONDS, search
+from coordinator.console.view import Asked, Region, Rendered, Rows, View, region_element, region_head
+from coordinator.toolsets.items.contract.base import PRIORITIES, ROLES
+from coordinator.toolsets.items.rules.board import Wanted
+from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
+from coordinator.toolsets.items.store.board import BoardPage, board_page, recent_page
+
+WINDOW = 30
+"""Cards of a column that a page has at a time."""
+LEAST_LETTERS = 3
+"""Of a text that is searched for."""
+STATES = ("claimed", "unclaimed", "available", "waiting")
+_EMPTY = {
+    "queue": "Nothing waits to be done.",
+    "work": "Nobody works on anything.",
+    "review": "Nothing waits for a review.",
+    "blocked": "Nothing is on hold.",
+    "terminal": "Nothing has ended yet.",
+}
+_FILTERS = ("text", "tags", "priority", "type", "holder", "state", "below")
+
+
+async def _wanted(asked: Asked) -> Wanted:
+    """What the filters of a board ask for, but the role. Raises ToolFailure."""
+    given = {name: asked.query.get(name, "").strip() for name in _FILTERS}
+    below = given["below"]
+    if below:
+        got = {"operation": "get", "id": below}
+        below = (await asked.reads.tool(asked.viewer, asked.project, "items", "query_items", got)).id.replace("-", "")
+    text = given["text"] if len(given["text"]) >= LEAST_LETTERS else ""
+    return Wanted(
+        tags=given["tags"], type=given["type"], priority=given["priority"], state=given["state"],
+        holder=given["holder"], ancestor=below, text=text,
+    )  # fmt: skip
+
+
+def _scans(wanted: Wanted) -> bool:
+    """Whether no index can answer."""
+    return bool(wanted.text) or "," in wanted.tags or bool(wanted.tags and wanted.type)
+
+
+async def _column(name: str, asked: Asked) -> Rows:
+    if asked.query.get("role", name) not in ("", name):
+        return Rows([])
+    wanted = await _wanted(asked)
+    counted = wanted._replace(role=name)
+    page, offset = None, asked.offset
+    if not _scans(wanted):
+        page = await _window(asked, counted, offset)
+        if not page.rows and page.total and offset:  # the list has become shorter
+            offset = max(0, page.total - WINDOW)
+            page = await _window(asked, counted, offset)
+    if page is None or page.total is None:
+        return await _found(asked, wanted, name)
+    total, rows, of = page.total, page.rows, page.roles[ROLE_CODES[name]]
+    if name == "terminal" and total > WINDOW and not asked.query.get("role"):
+        last = await asked.reads.admitted(
+            asked.project, lambda: recent_page(asked.reads.store, asked.project, counted, limit=WINDOW)
+        )
+        if len(last.rows) == WINDOW:
+            head = f"last {WINDOW} of {number(total)}"
+            return Rows([card(asked.project, row) for row in last.rows], head=head)
+    head = number(total) if total == of else f"{number(total)} of {number(of)}"
+    cards = [card(asked.project, row) for row in rows]
+    return Rows(cards, total, offset, head=head, again=again(page.now, rows))
+
+
+async def _window(asked: Asked, wanted: Wanted, offset: int) -> BoardPage:
+    reads = asked.reads
+    return await reads.admitted(
+        asked.project, lambda: board_page(reads.store, asked.project, wanted, offset=offset, limit=WINDOW)
+    )
+
+
+async def _found(asked: Asked, wanted: Wanted, name: str) -> Rows:
+    """A column of what a search has found."""
+    only = asked.query.get("role", "")
+    hits = await search(asked, wanted._replace(role=only))
+    found = [row for row in hits.rows if ROLE_NAMES[row.role] == name]
+    of = hits.roles[ROLE_CODES[name]]
+    head = f"{len(found)} of the first {len(hits.rows)} found" if hits.more else f"{len(found)} of {number(of)}"
+    offset = min(asked.offset, max(0, len(found) - WINDOW))
+    cards = [card(asked.project, row) for row in found[offset : offset + WINDOW]]
+    return Rows(cards, len(found), offset, hits.more, head, KEPT_SECONDS)
+
+
+async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+    only = asked.query.get("role", "")
+    filtered = any(asked.query.get(name) for name in _FILTERS)
+    columns = [name for name in ROLES if only in ("", name)]
+    return [
+        _filters(asked, filtered),
+        nav(".tabs", aria_label="Roles")[(_tab(asked, found, name, only) for name in ROLES)],
+        div(class_="columns one" if only else "columns")[(_section(asked, found, name, filtered) for name in columns)],
+    ]
+
+
+def _tab(asked: Asked, found: Mapping[str, Rendered], name: str, only: str) -> Node:
+    current = "page" if name == (only or ROLES[0]) else None
+    return a(href=asked.url(role=name, offset=None), aria_current=current, data_same=True)[role(name)]
+
+
+def _section(asked: Asked, found: Mapping[str, Rendered], name: str, filtered: bool) -> Node:
+    region = found[name]
+    empty = "No item here meets the filters." if filtered else _EMPTY[name]
+    end = region.offset + len(region.rows)
+    return section(".column", aria_label=name)[
+        h2[
+            a(href=asked.url(role=None if asked.query.get("role") else name, offset=None), data_same=True)[role(name)],
+            region_head(name, found, span(".dim")),
+        ],
+        region_element(asked, name, found, ol, empty, class_="window", aria_label=f"items in {name}"),
+        noscript[a(href=asked.url(offset=str(end)))[f"from {number(end + 1)} on"]] if end < region.total else None,
+    ]
+
+
+def _filters(asked: Asked, filtered: bool) -> Node:
+    given = asked.query.get
+    return [
+        form(".filters", method="get", action=asked.path, data_search="text", role="search")[
+            _field(
+                asked,
+                "text",
+                "search",
+                minlength=str(LEAST_LETTERS),
+                placeholder="text in title or summary",
+                data_filter=True,
+            ),
+            _choice(asked, "role", "role", ROLES),
+            _choice(asked, "priority", "priority", PRIORITIES),
+            _choice(asked, "state", "state", STATES),
+            _field(asked, "tags", "tags", placeholder="any of these, with commas"),
+            _field(asked, "type", "type"),
+            _field(asked, "holder", "held by", placeholder="agent"),
+            _field(asked, "below", "below", placeholder="id of an item"),
+            button(type="submit")["Filter"],
+            a(".button", href=asked.path)["Show all"] if filtered or given("role") else None,
+        ],
+        p(".hint")[f"A text has at least {LEAST_LETTERS} letters; this one is left out."]
+        if 0 < len(given("text", "").strip()) < LEAST_LETTERS
+        else None,
+    ]
+
+
+def _field(asked: Asked, name: str, title: str, **attributes: str | bool) -> Node:
+    kind = "search" if name == "text" else "text"
+    value = asked.query.get(name) or None
+    return label[span[title], htpy.input(type=kind, name=name, value=value, autocomplete="off", **attributes)]
+
+
+def _choice(asked: Asked, name: str, title: str, values: tuple[str, ...]) -> Node:
+    chosen = asked.query.get(name)
+    names = {"terminal": "done"}
+    options = [option(value=one, selected=one == chosen)[names.get(one, one)] for one in values]
+    return label[span[title], select(name=name)[option(value="")["any"], options]]
+
+
+VIEW = View(
+    "board",
+    "Board",
+    _body,
+    {name: Region(partial(_column, name), ("items",), htpy.li, height=HEIGHT) for name in ROLES},
+    needs=("items",),
+    query=("role", *_FILTERS),
+    modules=("list.js", "search.js"),
+)
