@@ -7,8 +7,9 @@ import random
 import pytest
 
 from coordinator.store import Store, keys
-from coordinator.toolsets.sessions.store.listing import MOST, SessionRow, list_sessions
+from coordinator.toolsets.sessions.store.listing import MOST, SessionRow, list_sessions, look, sessions_of_item
 from tests.items.client import Client as Items
+from tests.items.client import fresh_id
 from tests.items.moments import server_time
 from tests.sessions.client import Sessions
 from tests.sessions.shown import payload
@@ -137,3 +138,82 @@ async def test_sessions_leave_the_list_as_they_expire(sessions: Sessions) -> Non
         await sessions.start("lab")
     assert await store.command("ZSCORE", index, "other") is None
     assert await store.command("ZCARD", index) > 0
+
+
+# --- one session, and those of an item ----------------------------------------------------------------
+
+
+async def test_the_sessions_of_an_item_are_listed(sessions: Sessions, store: Store, project: str) -> None:
+    items = Items(store, project)
+    item = await items.add("to be done", role="work")
+    await items.claim("worker-1", item)
+    start = {"agent_id": "worker-1", "workflow_id": "lab", "item_id": item}
+    token = (await sessions("start_session", **start)).token
+    await sessions.start("lab")
+    (row,) = await sessions_of_item(store, project, item.replace("-", ""))
+    assert row == await shown(sessions, token)
+    for other in ("0" * 32, "", "*"):
+        assert await sessions_of_item(store, project, other) == []
+
+
+@pytest.mark.every_store
+async def test_a_session_is_looked_at_without_a_token(sessions: Sessions) -> None:
+    pending = await Pending.at(sessions)
+    sid = payload(pending.handle)["sid"]
+    store, project = sessions.store, sessions.project
+    view = await look(store, project, sid)
+    assert view is not None
+    assert view.row == await shown(sessions, pending.handle)
+    assert (view.row.checkpoint, view.answers, view.left) == ("go", [], [])
+    names = ["start_session", "next_activity", "get_activity", "yield_checkpoint"]
+    assert [event.name for event in view.events] == names
+    assert (view.oldest, view.first, view.past) == (0, 0, 4)
+    assert {(event.trace_id, event.s) for event in view.events} == {(sid, "ok")}
+    # Nothing has changed: the handle is good, and the look is not in the trace.
+    again = await look(store, project, sid)
+    assert again is not None
+    assert again._replace(now=view.now) == view
+    assert not (await pending.respond()).error
+    answered = await look(store, project, sid)
+    assert answered is not None
+    (answer,) = answered.answers
+    assert (answer.given.checkpoint, answer.given.activity, answer.given.option) == ("go", "prepare", "proceed")
+    assert answered.row.checkpoint == ""
+
+
+async def test_a_trace_is_read_in_pages_from_its_end(sessions: Sessions) -> None:
+    token = await sessions.start("lab")
+    for _ in range(6):
+        token = (await sessions("get_workflow", session_token=token)).token
+    sid = payload(token)["sid"]
+    store, project = sessions.store, sessions.project
+    key = keys.session_trace.key(project, sid)
+    every = await look(store, project, sid)
+    assert every is not None
+    assert len(every.events) == 7
+    pages: list[str] = []
+    before = -1
+    while True:
+        view = await look(store, project, sid, before=before, limit=3)
+        assert view is not None
+        assert view.past == 7
+        pages = [event.span_id for event in view.events] + pages
+        before = view.first
+        if before == view.oldest:
+            break
+    assert pages == [event.span_id for event in every.events]
+    # The oldest ones are cut off.
+    await store.command("LPOP", key, 2)
+    await store.command("HSET", keys.session.key(project, sid), "tb", 2)
+    view = await look(store, project, sid)
+    assert view is not None
+    assert (view.oldest, view.first, view.past) == (2, 2, 7)
+    assert [event.span_id for event in view.events] == pages[2:]
+    early = await look(store, project, sid, before=1)
+    assert early is not None
+    assert early.events == []
+
+
+async def test_a_session_that_is_none_is_not_found(sessions: Sessions) -> None:
+    for odd in (fresh_id(), "", "*", "x:y", "a" * 65):
+        assert await look(sessions.store, sessions.project, odd) is None

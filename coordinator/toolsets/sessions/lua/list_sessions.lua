@@ -9,25 +9,16 @@ reply:     {now, position of the next page or '', rows {id, workflow, activity, 
 errors:    none
 writes:    none
 --]]
+local listing = require 'listing'
 local read = require 'read'
 local recent = require 'recent'
-
--- See modules/sessions.lua.
-local FIELDS = {'w', 'a', 'b', 'by', 'i', 'h', 'la', 'z', 'ps'}
 
 return function(run, only_open, after, limit)
   return read(run, function()
     local marks = only_open == '1' and {recent.MARK} or {0, recent.MARK}
     local entries, position = recent.page(run.keys.session_index, marks, after, tonumber(limit))
     local rows = {}
-    for _, entry in ipairs(entries) do
-      local workflow, activity, checkpoint, yielded, item, holder, agent, completed, parent =
-        unpack(redis.call('HMGET', run.keys.session .. entry.id, unpack(FIELDS)))
-      if workflow then
-        rows[#rows + 1] = {entry.id, workflow, activity, checkpoint or '', checkpoint and tonumber(yielded) or 0,
-          item or '', holder or '', agent or '', completed == '1', parent or '', entry.at}
-      end
-    end
+    for _, entry in ipairs(entries) do rows[#rows + 1] = listing.row(run, entry.id, entry.at) end
     return {run.now, position, rows}
   end)
 end

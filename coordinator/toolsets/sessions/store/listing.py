@@ -1,16 +1,21 @@
-"""Lists of sessions, for operators."""
+"""Sessions as people see them: lists, and one with its answers and its trace. Nothing here changes a session."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import Any, NamedTuple
 
 import msgspec
 
 from coordinator.store import Script, Store
+from coordinator.toolsets.sessions.contract.results import TraceEvent
+from coordinator.toolsets.sessions.rules import answers, trace
+from coordinator.toolsets.sessions.rules.answers import Kept
 from coordinator.toolsets.sessions.store.sessions import LIBRARY
 
 MOST = 200
-"""How many sessions a page has at most."""
+"""How many sessions a page has at most, and how many events."""
+_ID = re.compile(r"[0-9a-f-]{1,64}")
 
 
 class SessionRow(msgspec.Struct, array_like=True, frozen=True):
@@ -46,7 +51,43 @@ class SessionPage(NamedTuple):
     rows: list[SessionRow]
 
 
+class SessionView(NamedTuple):
+    """A session with its answers, and a page of its trace."""
+
+    now: int
+    row: SessionRow
+    version: str
+    """Of the workflow's definition."""
+    left: list[str]
+    """The activities that it has left, in order."""
+    answers: list[Kept]
+    """Answered checkpoints, in order of their answers; of a checkpoint that was asked again, the last answer."""
+    oldest: int
+    """The index of the first event that is kept; older ones were cut off."""
+    first: int
+    """The index of the first event of the page. The page before this one ends there (``before``)."""
+    past: int
+    """The index past the last event of the session."""
+    events: list[TraceEvent]
+    """The calls of the page, oldest first."""
+
+
+class _View(msgspec.Struct, array_like=True, frozen=True):
+    now: int
+    row: SessionRow
+    version: str
+    left: list[str]
+    answers: list[str]
+    oldest: int
+    first: int
+    past: int
+    events: list[str]
+
+
 _LIST = Script(LIBRARY, "list_sessions", SessionPage)
+_OF_ITEM = Script(LIBRARY, "sessions_of_item", SessionPage)
+_LOOK: Script[Any] = Script(LIBRARY, "look_session")
+_view = msgspec.msgpack.Decoder(_View).decode
 
 
 async def list_sessions(
@@ -62,3 +103,30 @@ async def list_sessions(
     Raises ToolFailure as ``Store.run`` says.
     """
     return await store.run(_LIST, project, int(only_open), after, max(1, min(limit, MOST)))
+
+
+async def sessions_of_item(store: Store, project: str, item: str) -> list[SessionRow]:
+    """The sessions that are bound to a work item (32 hex digits), one per workflow, the last changed one first. One
+    round trip; raises as ``list_sessions``."""
+    return (await store.run(_OF_ITEM, project, item)).rows if _ID.fullmatch(item) else []
+
+
+async def look(store: Store, project: str, session: str, *, before: int = -1, limit: int = 50) -> SessionView | None:
+    """A session with its answers and a page of its trace; None: there is none, or it has expired. One round trip.
+
+    Args:
+        before: the index of the event after the page (``SessionView.first`` of the page after); -1: the last page.
+        limit: at most so many events, and ``MOST``.
+
+    Raises ToolFailure as ``Store.run`` says.
+    """
+    if not _ID.fullmatch(session):
+        return None  # an id becomes part of a key, so its form is checked
+    reply = await store.run(_LOOK, project, session, before, max(1, min(limit, MOST)))
+    if len(reply) < 2:
+        return None
+    view = _view(reply)
+    row = view.row
+    kept = sorted(map(answers.decode, view.answers), key=lambda answer: answer.order)
+    events = trace.events(row.id, row.workflow, row.parent, view.first, view.events)
+    return SessionView(view.now, row, view.version, view.left, kept, view.oldest, view.first, view.past, events)
