@@ -24,7 +24,9 @@ from coordinator.cli.stores import open_for_serving
 from coordinator.cli.supervision.lifecycle import ORPHAN_SECONDS, Lifecycle
 from coordinator.cli.supervision.sockets import BACKLOG, listening
 from coordinator.console import Console
+from coordinator.console.actions import Actions
 from coordinator.console.app import ROOT
+from coordinator.console.operations import Operator
 from coordinator.console.reads import Reads
 from coordinator.console.sessions import Sessions
 from coordinator.feed import FeedReader
@@ -111,8 +113,10 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         projects = Projects(store, settings.projects)
         name = f"{socket.gethostname()}/{recorder.slot}"
         webhooks = Webhooks(settings, store, feed, recorder, name)
+        operator = Operator(settings, store, services.resolve_actor)
         others = [
             actors.configure,
+            operator.configure,
             authenticator.configure,
             projects.configure,
             webhooks.configure,
@@ -143,7 +147,8 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         )
         if settings.console.enabled:
             sessions = Sessions(app.authorization)
-            console = Console(Reads(store, toolsets, admission, recorder.console.shed), feed, sessions, app.endpoints)
+            reads = Reads(store, toolsets, admission, recorder.console.shed)
+            console = Console(reads, feed, sessions, app.endpoints, Actions(toolsets, app.calls, operator))
             app.mount(ROOT, console, admin=settings.console.listener == "admin")
         await actors.start()
         await authenticator.start()

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 import msgspec
 import structlog
 
+from coordinator.console.actions import API, MAX_BODY, Actions, check_write
 from coordinator.console.answers import HEADERS, Answer, data, page, redirect, send_answer
 from coordinator.console.assets import Assets
 from coordinator.console.frame import frame, problem
@@ -26,6 +27,7 @@ from coordinator.console.views import HOME, VIEWS
 from coordinator.errors import ToolFailure
 from coordinator.feed import FeedReader
 from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.transport.bodies import Bodies
 from coordinator.transport.endpoints import Endpoints
 from coordinator.transport.replies import Header, Receive, Scope, Send
 
@@ -47,13 +49,18 @@ class Console:
     Args:
         sessions: says who a visitor is.
         endpoints: knows which projects there are.
+        actions: makes changes.
     """
 
-    def __init__(self, reads: Reads, feed: FeedReader, sessions: Sessions, endpoints: Endpoints) -> None:
+    def __init__(
+        self, reads: Reads, feed: FeedReader, sessions: Sessions, endpoints: Endpoints, actions: Actions
+    ) -> None:
         self._reads = reads
         self._live = Live(feed)
         self._sessions = sessions
         self._endpoints = endpoints
+        self._actions = actions
+        self._bodies = Bodies(MAX_BODY)
         self._assets = Assets()
 
     def hold(self, held: bool, seconds: float) -> None:
@@ -96,6 +103,11 @@ class Console:
         project = match["project"] or ""
         if project:
             self._check_project(project, viewer)
+        if match["view"] == API:
+            if method != "POST":
+                return data(b"", 405, (b"allow", b"POST"))
+            check_write(head)
+            return await self._actions.answer(viewer, project, match["id"] or "", await self._bodies.read(receive))
         if method not in ("GET", "HEAD"):
             return data(b"", 405, (b"allow", b"GET, HEAD"))
         query = _query(scope["query_string"])

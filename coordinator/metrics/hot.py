@@ -74,14 +74,20 @@ def publish(directory: Path, slot: str, found: Iterable[Hot]) -> None:
 
 def published(directory: Path, count: int) -> list[Hot]:
     """The hottest items of all processes that share the directory."""
-    losers: dict[tuple[str, str], float] = {}
+    every: list[Hot] = []
     for path in directory.glob("*" + SUFFIX):
         try:
-            found = msgspec.json.decode(path.read_bytes(), type=list[Hot])
+            every += msgspec.json.decode(path.read_bytes(), type=list[Hot])
         except (OSError, msgspec.MsgspecError):
             continue  # it has just been deleted, or another version wrote it
-        for hot in found:
-            losers[hot.project, hot.item] = losers.get((hot.project, hot.item), 0.0) + hot.losers
+    return merged(every, count)
+
+
+def merged(found: Iterable[Hot], count: int) -> list[Hot]:
+    """The hottest of these items, with the losers that several processes have counted for the same one added up."""
+    losers: dict[tuple[str, str], float] = {}
+    for hot in found:
+        losers[hot.project, hot.item] = losers.get((hot.project, hot.item), 0.0) + hot.losers
     return _hottest(losers, count)
 
 

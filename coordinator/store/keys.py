@@ -152,6 +152,8 @@ retries = Family("rt", "zset", single=True, reason="empties as back-offs end",
                  doc="items in back-off after a failed attempt, by when it ends")  # fmt: skip
 quarantined = Family("qz", "zset", single=True, reason="an entry goes when its item is resumed, ended or deleted",
                      doc="quarantined items by since when")  # fmt: skip
+questions = Family("qs", "zset", single=True, reason="at most 10000; an entry goes some time after its question",
+                   doc="items that agents have blocked with a question, by when")  # fmt: skip
 notes = Family("n", "hash", reason="goes with its item", doc="an item's notes by key: id, role, whether filled")
 note = Family("o", "hash", reason="lives until it is deleted", doc="one note")
 schemas = Family("cf", "hash", ttl="config_days", doc="a version of the note schemas, by its hash")
@@ -187,6 +189,8 @@ step_backlog = Family("sw", "zset", single=True, reason="empties as steps finish
                       doc="steps over the project's limit, by priority and age")  # fmt: skip
 step_suspects = Family("su", "hash", single=True, ttl="a day after the last of them began",
                        doc="by worker, the suspect that it runs: a step one crash short of poisoned")  # fmt: skip
+step_gates = Family("sg", "zset", single=True, reason="empties as they are released, expire or are cancelled",
+                    doc="gates of flows that wait for their release, by since when")  # fmt: skip
 outbox = Family("ob", "list", single=True, reason="emptied by the relay", doc="jobs for a queue in another Redis")
 flows = Family("fx", "zset", reason="empties with its flows", doc="flows of one status by id")
 owned = Family("fo", "zset", reason="empties with its flows", doc="flows of one creator by id")

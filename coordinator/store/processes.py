@@ -14,7 +14,7 @@ import msgspec
 
 from coordinator.metrics import Recorder
 from coordinator.metrics.catalogue import SHED, STEPS
-from coordinator.metrics.hot import Hot
+from coordinator.metrics.hot import Hot, merged
 from coordinator.metrics.metric import Metric
 from coordinator.store import keys
 from coordinator.store.scripts import STORE, Script
@@ -92,6 +92,11 @@ class Processes(NamedTuple):
     """The store's time, in ms."""
     running: list[Process]
     """By host and slot; at most 1,000."""
+
+    def hot(self, count: int = HOT_ITEMS, project: str = "") -> list[Hot]:
+        """The most contended items of the fleet, or of a project, the hottest first, of the five of each process."""
+        every = (hot for one in self.running if one.status is not None for hot in one.status.hot)
+        return merged((hot for hot in every if project in ("", hot.project)), count)
 
 
 _READ = Script(STORE, "read_processes", tuple[int, list[tuple[str, int, str]]], scope="fleet")

@@ -141,11 +141,12 @@ class FrontEnd:
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)
         self._hooks = hooks
         rounds = Rounds(seals) if seals is not None else None
-        self._calls = Calls(settings.request_deadline_ms, hooks, admission, settings.longest_wait_ms, hints, rounds)
+        self.calls = Calls(settings.request_deadline_ms, hooks, admission, settings.longest_wait_ms, hints, rounds)
+        """Runs the calls of tools."""
         self._bodies = Bodies(settings.max_body_bytes)
         self.listening = None if feed is None else Listening(feed, settings.feed)
         """Serves subscriptions."""
-        self._sdk = SdkApps(self._calls, settings.max_body_bytes, server_factory, self.listening)
+        self._sdk = SdkApps(self.calls, settings.max_body_bytes, server_factory, self.listening)
         self._health = Health(
             store,
             render_metrics,
@@ -185,7 +186,7 @@ class FrontEnd:
             health=self._health,
             missed=self._missed,
             authorization=self.authorization,
-            calls=self._calls,
+            calls=self.calls,
             fast_path=self.fast_path,
             feed=self.feed,
             probes=probes,
@@ -351,7 +352,7 @@ class FrontEnd:
         self.fast_path.hits += 1
         self._hooks.fast_path("hit")
         criticality = parsed.tool.weigh(parsed.arguments)
-        later = 0 if parsed.waits else self._calls.shed_at_once(parsed.tool, criticality, "fast")
+        later = 0 if parsed.waits else self.calls.shed_at_once(parsed.tool, criticality, "fast")
         if later:
             body, retry_after = self._turned_away(parsed, later)
             return Answer(body, self._request_id(plan.given_id), retry_after)
@@ -362,7 +363,7 @@ class FrontEnd:
             published = next(key for key, one in target.endpoint.tools.items() if one is parsed.tool)
             recheck = partial(self.authorization.recheck, authorization, plan.path, target, published)
             call = msgspec.structs.replace(call, recheck=recheck)
-        entered = self._calls.enter(parsed.tool, criticality, call, parsed.arguments, "fast")
+        entered = self.calls.enter(parsed.tool, criticality, call, parsed.arguments, "fast")
         if isinstance(entered, Done):
             return Answer(self.fast_path.response(parsed, entered), call.request_id, entered.retry_after)
         return call, entered
@@ -372,7 +373,7 @@ class FrontEnd:
         key = parsed.tool.name if parsed.tool.refusal else "", parsed.modern, later
         found = self._refusals.get(key)
         if found is None:
-            done = self._calls.shed_answer(parsed.tool, later)
+            done = self.calls.shed_answer(parsed.tool, later)
             whole = self.fast_path.response(parsed, done)
             if len(self._refusals) >= _MOST_REFUSALS:
                 self._refusals.clear()
@@ -386,7 +387,7 @@ class FrontEnd:
             ticket: from ``enter``; None: the call waits for admission first.
         """
         _LOGGED_ID.set(call.request_id)
-        done = await self._calls.run(parsed.tool, call, parsed.arguments, "fast", None, ticket)
+        done = await self.calls.run(parsed.tool, call, parsed.arguments, "fast", None, ticket)
         return Answer(self.fast_path.response(parsed, done), call.request_id, done.retry_after)
 
     def _trace(self, parsed: ParsedCall) -> str:

@@ -16,6 +16,7 @@ from coordinator.toolsets.gateway.rules.task import Advance, NextStep
 from coordinator.toolsets.gateway.run_kind import Commit, Spec
 from coordinator.toolsets.gateway.snapshot import Snapshot, timed_out
 from coordinator.toolsets.gateway.store.instances import REPORT, Instance, InstanceStore, NewInstance
+from coordinator.toolsets.gateway.store.listing import list_instances
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, Worker, states
 from tests.gateway.test_time import timed
@@ -353,6 +354,9 @@ async def test_an_ended_instance_is_deleted_completely_after_its_retention(bench
     assert await bench.keys_of(at) == []
     for one in asked:
         assert await bench.store.command("EXISTS", keys.gate_approval.key(bench.project, one)) == 0
+    assert await bench.store.command("EXISTS", keys.gate_answered.key(bench.project)) == 0
+    listed = (await list_instances(bench.store, bench.project)).rows
+    assert [row.id for row in listed] == [other["workflowId"]]
     # The definitions stay for the other one, whichever process reads them.
     stays = await bench.instance(other)
     assert await InstanceStore(bench.store, bench.lab.settings).bundle(bench.project, stays.bundle) is not None

@@ -19,6 +19,7 @@ from coordinator.definitions import Definitions
 from coordinator.store import Store
 from coordinator.store.address import parse
 from coordinator.toolsets.sessions.rules import tokens
+from coordinator.toolsets.sessions.store.listing import list_sessions
 from tests.sessions.client import Answer, Sessions
 from tests.sessions.model import ACTIVITIES, CHECKPOINTS, ENDS, Model, Shown, shown
 from tests.sessions.shown import unsigned
@@ -130,9 +131,21 @@ async def carry_out(world: World, given: list[Step | str]) -> None:
     last = held[-1][0]
     status = await world.fronts[1]("get_workflow_status", session_token=last)
     check_status(model, status)
+    await check_lists(world, model, tokens.decode_unsigned(last).sid)
     if not model.pending:
         seen = await world.fronts[0]("get_trace", session_token=last)
         assert [(event["name"], event["s"] == "ok") for event in seen["events"]] == model.trace
+
+
+async def check_lists(world: World, model: Model, session: str) -> None:
+    """It changed last, so it is on the first page."""
+    every, with_checkpoint = [
+        {row.id: row for row in (await list_sessions(world.store, PROJECT, only_open=only)).rows}
+        for only in (False, True)
+    ]
+    row = every[session]
+    assert (row.activity, row.checkpoint, row.completed) == (model.act, model.pending, model.completed)
+    assert (session in with_checkpoint) == bool(model.pending)
 
 
 def check_status(model: Model, answer: Answer) -> None:

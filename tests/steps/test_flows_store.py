@@ -63,6 +63,7 @@ async def test_a_gate_may_expire(rig: Rig) -> None:
     await rig.ring(flow + 1)
     assert (await rig.worker.steps.sweep("default")).fired == 1
     assert (await rig.worker.steps.sweep("default")).fired == 0
+    assert await rig.store.command("EXISTS", keys.step_gates.key("default")) == 0
     (step,) = await rig.worker.take()
     assert step.verdict == "expired"
     await rig.worker.failed(step)
@@ -121,7 +122,7 @@ async def test_cancelling_ends_everything_that_is_open(rig: Rig) -> None:
     assert await rig.worker.take(5) == []
     assert (await rig.worker.steps.sweep("default")).idle
     assert await rig.flows.release("default", NO_KEY, flow + 3, "bob") == (False, "cancelled")
-    left = [key.decode() for key in await rig.store.command("KEYS", "fc:{default}:st:*")]
+    left = [key.decode() for key in await rig.store.command("KEYS", "fc:{default}:s[tg]*")]
     assert left == []
 
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from coordinator.metrics import MemoryCells, Recorder
+from coordinator.metrics.hot import Hot
 from coordinator.store import Script, Store, drains, keys
 from coordinator.store.drains import Drains, host_scope
 from coordinator.store.facts import read_facts
@@ -130,6 +131,17 @@ async def test_a_process_that_is_late_or_of_another_release_has_no_status(alone:
     assert statuses == {"fe-72": None, "fe-73": None, "fe-74": None, "fe-75": ProcessStatus("worker")}
     await alone.command("ZINCRBY", keys.processes.key(keys.FLEET), -40, "h/fe-75")
     assert await found(alone, "fe-75") is None
+
+
+async def test_the_most_contended_items_of_all_processes_are_added_up(alone: Store) -> None:
+    for slot, losers in {"fe-76": (5, 2), "fe-77": (4, 9)}.items():
+        hot = [Hot("p", "i", losers[0]), Hot("q", "j", losers[1])]
+        await note(alone, f"h/{slot}", msgspec.json.encode(ProcessStatus("frontend", hot=hot)).decode())
+    await note(alone, "h/fe-78", "")
+    found = await read_processes(alone)
+    assert found.hot() == [Hot("q", "j", 11.0), Hot("p", "i", 9.0)]
+    assert found.hot(1) == [Hot("q", "j", 11.0)]
+    assert found.hot(project="p") == [Hot("p", "i", 9.0)]
 
 
 async def test_at_most_a_thousand_processes_are_read_in_one_round_trip(alone: Store) -> None:

@@ -9,7 +9,7 @@ args:      run.engine batch crashes job_check_ms
 reply:     {lost, fired, suspects {job id, list}, whether there is something for the relay, steps that run,
            steps that wait in queues, whether nothing here needs a sweep, whether there is more to do now}
 errors:    none
-writes:    events history results step step_leases step_queue step_timers step_backlog outbox rq
+writes:    events history results step step_leases step_queue step_timers step_gates step_backlog outbox rq
 --]]
 local attempts = require 'attempts'
 local clock = require 'clock'
@@ -56,7 +56,10 @@ end
 local function fire_timer(run, id)
   local st = steps.load(run, id)
   redis.call('ZREM', run.keys.step_timers, id)
-  if st and st.s == 'g' then st.v = 'expired' end
+  if st and st.s == 'g' then
+    redis.call('ZREM', run.keys.step_gates, id)
+    st.v = 'expired'
+  end
   if st and (st.s == 'g' or st.s == 'd') then handoff.make_ready(run, st) end
 end
 

@@ -98,6 +98,12 @@ class OpenApproval(NamedTuple):
     """The transition in progress, after which one can answer; empty: none."""
     answers: list[Answer]
 
+    @property
+    def refusal(self) -> str:
+        """Why the principal may give none of the answers; empty: they may give one."""
+        refusals = [one.refusal for one in self.answers]
+        return "" if "" in refusals else next(iter(refusals), "There is no answer that people may give.")
+
     def problem(self, transition: str) -> str:
         """Why a transition is none of the answers; empty: it is one."""
         possible = [one.transition for one in self.answers]

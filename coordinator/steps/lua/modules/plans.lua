@@ -18,6 +18,7 @@ end
 function plans.open_gate(run, st)
   st.s, st.b, st.t = 'g', run.at, 'g'
   steps.save(run, st)
+  redis.call('ZADD', run.keys.step_gates, run.at, st.id)
   if st.y then redis.call('ZADD', run.keys.step_timers, clock.whole(run.now + st.y), st.id) end
   step_events.emit(run, 'step_gate', st)
 end

@@ -5,6 +5,7 @@
 --     expires  p protocol that a worker needs
 -- Status: q queued  r running  d waits for its time  h held back by the project's limit  g gate
 --   p its flow is paused
+-- step_gates has the gates of flows that wait, scored by since when.
 -- The owner of a step is the flow or instance that it belongs to (elsewhere: its run; keys.run), a hash with
 --   n name  u creator  o kind ('flows' where it is missing)  s status, 'r' while it goes on, 'p' while it is paused
 --     (flows only: none of its steps begins)  p priority  q pool
@@ -93,6 +94,7 @@ function steps.detach(run, st)
     redis.call('ZREM', run.keys.step_backlog, st.id)
   else
     redis.call('ZREM', run.keys.step_timers, st.id)
+    if st.s == 'g' then redis.call('ZREM', run.keys.step_gates, st.id) end
   end
 end
 

@@ -8,7 +8,8 @@ args:      request run.engine header spec plan
            engine, plan = see modules/handoff.lua and modules/plans.lua of steps
 reply:     {id, whether the relay has work}
 errors:    REQUEST_ID_REUSED
-writes:    request events run run_spec history step step_ids step_queue step_timers step_backlog outbox flows owned rq
+writes:    request events run run_spec history step step_ids step_queue step_timers step_gates step_backlog outbox
+           flows owned rq
 --]]
 local change = require 'change'
 local clock = require 'clock'

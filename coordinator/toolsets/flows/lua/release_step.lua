@@ -6,7 +6,7 @@ args:      request run.engine step actor via
 reply:     {whether this call did it, the step's status before, whether the relay has work}
            or {}: no such open step
 errors:    REQUEST_ID_REUSED
-writes:    request events step step_leases step_queue step_timers step_backlog outbox rq
+writes:    request events step step_leases step_queue step_timers step_gates step_backlog outbox rq
 --]]
 local change = require 'change'
 local handoff = require 'handoff'

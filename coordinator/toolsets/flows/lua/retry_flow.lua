@@ -6,7 +6,8 @@ args:      request run.engine id actor
 reply:     {how many steps were reopened, the flow's status before, whether the relay has work}
            or {}: unknown
 errors:    REQUEST_ID_REUSED
-writes:    request events run history results step step_queue step_timers step_backlog outbox flows ended rq
+writes:    request events run history results step step_queue step_timers step_gates step_backlog outbox flows ended
+           rq
 --]]
 local change = require 'change'
 local clock = require 'clock'

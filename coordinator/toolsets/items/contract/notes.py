@@ -49,6 +49,9 @@ class NoteInput(Arguments, kw_only=True):
         str | None, Meta(description="Content, at most 500,000 bytes; default empty. A blank note fills no gate.")
     ] = None
     actor: Annotated[Actor | None, Meta(description="Who writes it.")] = None
+    expected_modified_at: (
+        Annotated[str, Meta(description="Refused unless modifiedAt is this ('': no note yet).")] | UnsetType
+    ) = UNSET
 
 
 class ManageNotes(Arguments, kw_only=True):

@@ -15,7 +15,7 @@ reply:     {outcome, id, role, entry of a refused transition or false, schema in
            it), none (the agent has no item, or no claim on this one), or as for an item that does not exist
 errors:    CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts holds lapsed abandoned retries quarantined notes
-           note request events transitions waiting wanted queue waiter messages
+           note questions request events transitions waiting wanted queue waiter messages
 --]]
 local agents = require 'agents'
 local change = require 'change'
@@ -23,6 +23,7 @@ local claims = require 'claims'
 local classes = require 'classes'
 local items = require 'items'
 local notes = require 'notes'
+local questions = require 'questions'
 local schemas = require 'schemas'
 local triggers = require 'triggers'
 local work = require 'work'
@@ -68,7 +69,9 @@ function reports.ask(run, item, agent, author, said)
   local key, problem = nil, nil
   if open then key, problem = write(run, item, author, 'question-' .. number, said) end
   if problem then return nil, problem end
-  return key, nil, triggers.advance(run, item.id, 'block', agent, author[1], author[2], said[3], 0)
+  local entry = triggers.advance(run, item.id, 'block', agent, author[1], author[2], said[3], 0)
+  if key and item.role == BLOCKED then questions.add(run, item) end
+  return key, nil, entry
 end
 
 -- The answer to a worker without a claim on the item: how it has ended its work, if it has lately.

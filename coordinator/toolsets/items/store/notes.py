@@ -24,6 +24,8 @@ class StoredNote(NamedTuple):
     verification: str
     id: str
     """The id of a new note; an existing note keeps its id."""
+    expected: int | bool = False
+    """It is written only if it was last modified at this time (ms); 0: if there is none; False: in any case."""
 
 
 class Written(NamedTuple):

@@ -35,6 +35,7 @@ from coordinator.toolsets.items.rules.items import MAX_NOTE_KEY, long_text, not_
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of, phase_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, phase
+from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.items.store.notes import NoteRow, NoteStore, StoredNote, Written
 from coordinator.toolsets.items.tools.shared import batch, check_signed, keyed, names
 from coordinator.toolsets.timestamp import iso
@@ -43,9 +44,8 @@ from coordinator.toolsets.tool import RESULT_CHARS, Call, Services, Tool
 MAX_NOTES = 500
 
 _MANAGE = (
-    "Write notes by (itemId, key), or delete them. Writing an existing key replaces the note and keeps its id. Notes "
-    "are handled one by one; refused ones are listed under failures. itemContext shows which notes the item's present "
-    "phase still needs. Delete by ids, by itemId (all notes of the item, or with key only that one), or by both."
+    "Write notes by (itemId, key), or delete them. Writing an existing key replaces the note and keeps its id. Each is "
+    "handled alone; failures lists those refused. itemContext shows which notes the item's present phase still needs."
 )
 _QUERY = "Read a note by id (get), or the notes of an item (list), oldest first."
 
@@ -59,6 +59,8 @@ class Prepared(NamedTuple):
     body: str
     filled: bool
     who: Trusted | None
+    expected: int | bool
+    """As ``StoredNote.expected``."""
 
 
 class Notes:
@@ -95,7 +97,7 @@ class Notes:
     async def _upsert(self, call: Call, args: ManageNotes) -> UpsertNotesResult:
         inputs = batch(args.notes, "notes", MAX_NOTES)
         check_signed(self._notes.schemas.current, inputs, "notes")
-        asked = [(*map(item_rules.given, (n.item_id, n.key, n.role)), n.body, signature(n.actor)) for n in inputs]
+        asked = [_asked(note) for note in inputs]
         record = await keyed(self._services, args.actor, args.request_id, "manage_notes", args.operation, asked)
         failures: dict[int, str] = {}
         ready: list[tuple[int, Prepared]] = []
@@ -153,7 +155,9 @@ class Notes:
         role = one_of(_given(note.role, "role"), NOTE_ROLES, "role")
         body = long_text(note.body, "body")
         who = await attributed(self._services.resolve_actor, checked(note.actor)) if note.actor else None
-        return Prepared(item, key, role, body, bool(body), who)
+        seen = note.expected_modified_at
+        expected = False if seen is UNSET else instant(seen, "expectedModifiedAt") if seen.strip() else 0
+        return Prepared(item, key, role, body, bool(body), who, expected)
 
 
 def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
@@ -190,7 +194,14 @@ def _given(value: str | UnsetType, field: str) -> str:
 
 def _stored(item: str, note: Prepared) -> StoredNote:
     by = attribution(note.who)
-    return StoredNote(item, note.key, note.role[0], note.body, note.filled, by.actor, by.verification, new_id())
+    written = item, note.key, note.role[0], note.body, note.filled, by.actor, by.verification
+    return StoredNote(*written, new_id(), note.expected)
+
+
+def _asked(note: NoteInput) -> tuple[Any, ...]:
+    """The parts of a note that a retry must repeat."""
+    said = (*map(item_rules.given, (note.item_id, note.key, note.role)), note.body, signature(note.actor))
+    return said if note.expected_modified_at is UNSET else (*said, note.expected_modified_at)
 
 
 def _written(note: Prepared, reply: Written) -> WrittenNote:

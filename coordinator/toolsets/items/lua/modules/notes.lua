@@ -14,7 +14,8 @@ local notes = {}
 local RESULT = 'result'
 local NOTES_MAX = 500 -- per item: they are deleted and listed with it
 
--- Stores a note {item, key, role letter, body, filled, actor, verification, id for a new one}; returns its id.
+-- Stores a note {item, key, role letter, body, filled, actor, verification, id for a new one, when it must have been
+-- modified (ms; 0: there must be none; false: whenever)}; returns its id.
 local function store(run, note)
   local item_id, key, role, body, filled, actor, verification, fresh = unpack(note)
   local entry = redis.call('HGET', run.keys.notes .. item_id, key)
@@ -30,18 +31,26 @@ local function store(run, note)
   return id
 end
 
+-- When the note was last modified, by its entry at the item.
+local function modified(run, entry)
+  return tonumber(redis.call('HGET', run.keys.note .. string.sub(entry, 1, 32), 'm'))
+end
+
 -- Why a note cannot be written, or nil.
-local function problem(run, item_id, key)
+local function problem(run, item_id, key, expected)
   if not items.load(run, item_id) then return items.absence_reason(item_id) end
   local notes_key = run.keys.notes .. item_id
   local full = redis.call('HLEN', notes_key) >= NOTES_MAX
   if full and redis.call('HEXISTS', notes_key, key) == 0 then return 'too_many_notes' end
+  if not expected then return nil end
+  local entry = redis.call('HGET', notes_key, key)
+  if (entry and modified(run, entry) or 0) ~= expected then return 'note_changed' end
 end
 
 -- Stores a note, with its event. Returns its id; or nil, and why it cannot be written.
 function notes.write(run, note)
   local item_id, key = note[1], note[2]
-  local reason = problem(run, item_id, key)
+  local reason = problem(run, item_id, key, note[9])
   if reason then return nil, reason end
   local id = store(run, note)
   item_events.emit_of(run, 'note', item_id, 'n', key)

@@ -1,0 +1,213 @@
+"""What people change: calls of the agents' tools, and what operators do that is no tool.
+
+A call of a tool goes the way of all calls, with the signed-in person as its actor: the same rules, gates, fences,
+idempotency and records. The page gives each click a ``requestId``, and repeats it when an answer is lost.
+
+The answer is JSON: ``problem``, a sentence if nothing or not all was done, and ``result``, that of the tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import structlog
+
+from coordinator.console.answers import Answer, data
+from coordinator.console.operations import OPERATIONS, Operator
+from coordinator.console.rate import Rate
+from coordinator.console.viewer import OPERATE, Viewer
+from coordinator.errors import ToolFailure, invalid
+from coordinator.metrics import recorder
+from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.store.operator_actions import note_action
+from coordinator.toolsets.arguments import decoded
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.gateway.rules.guards import HUMAN
+from coordinator.toolsets.schema import identified_schema
+from coordinator.toolsets.tool import Call, Tool, Toolset
+from coordinator.transport.calls import Calls, Done
+from coordinator.transport.media import is_json
+
+_log = structlog.get_logger(__name__)
+
+CALLS: Mapping[str, tuple[str, ...]] = {
+    "items": ("manage_items", "manage_notes", "manage_dependencies", "advance_item", "complete_tree"),
+    "flows": ("workflow_cancel", "workflow_step_ready"),
+    "gateway": ("workflow.submit",),
+    "sessions": ("respond_checkpoint",),
+}
+"""The tools that people call here, by toolset. Claiming is for agents, deleting for the command line."""
+_KEEP = ("manage_items", "manage_notes")
+"""Tools that can delete what nobody brings back, which they do not here."""
+MAX_REASON = 500
+MAX_BODY = 2 * 1024 * 1024
+"""Bytes. A note has at most 500,000, each of which JSON may write as several."""
+API = "api"
+"""Where changes are asked for, below the console or one of its projects."""
+
+
+class Actions:
+    """The changes that people make through one process.
+
+    Args:
+        toolsets: those that are served.
+        calls: runs calls.
+        operator: does what is no tool.
+    """
+
+    def __init__(self, toolsets: Mapping[str, Toolset], calls: Calls, operator: Operator) -> None:
+        self._tools: dict[tuple[str, str], Tool] = {
+            (toolset, tool.name): tool
+            for toolset, names in CALLS.items()
+            if toolset in toolsets
+            for tool in toolsets[toolset].tools
+            if tool.name in names
+        }
+        self._calls = calls
+        self._operator = operator
+        self._rate = Rate()
+        self._metrics = recorder().console
+
+    async def answer(self, viewer: Viewer, project: str, path: str, body: bytes) -> Answer:
+        """Does what a request asks for that was checked to come from a page of ours.
+
+        Args:
+            path: ``call/<toolset>/<tool>`` or ``operate/<operation>``.
+
+        Raises:
+            ToolFailure: it is malformed, not permitted, or was shed.
+        """
+        what, _, name = path.partition("/")
+        toolset, _, tool = name.partition("/") if what == "call" else ("", "", name)
+        found = self._tools.get((toolset, tool))
+        if found is None and (what != "operate" or name not in OPERATIONS):
+            raise ToolFailure("RESOURCE_NOT_FOUND", "people cannot do this here")
+        outcome = "failed"
+        try:
+            caller = self._may(viewer, what, toolset)
+            self._rate.check(caller.id)
+            if found is not None:
+                answer = await self._call(caller, project or DEFAULT_PROJECT, found, _arguments(body))
+            else:
+                answer = await self._operate(caller, project, name, _arguments(body))
+            outcome = "refused" if answer.body.startswith(_PROBLEM) else "ok"
+        except ToolFailure as failure:
+            outcome = "refused" if failure.kind == "permanent" else "failed"
+            raise
+        finally:
+            self._metrics.action(tool, outcome)
+        return answer
+
+    def _may(self, viewer: Viewer, what: str, toolset: str) -> Caller:
+        """The person, if they may do this.
+
+        Raises:
+            ToolFailure: permission_denied.
+        """
+        if viewer.caller is None or not viewer.is_person:
+            raise ToolFailure("permission_denied", "only people may change anything here: sign in as one")
+        if what == "operate":
+            if not viewer.operates:
+                raise ToolFailure("permission_denied", f"this needs the permission '{OPERATE}'")
+        elif not viewer.changes(toolset):
+            raise ToolFailure("permission_denied", f"this needs the permission '{toolset}'")
+        elif toolset == "gateway" and HUMAN not in viewer.caller.roles:
+            raise ToolFailure("permission_denied", f"this needs the role '{HUMAN}'")
+        return viewer.caller
+
+    async def _call(self, caller: Caller, project: str, tool: Tool, arguments: Mapping[str, Any]) -> Answer:
+        if tool.name in _KEEP and arguments.get("operation") == "delete":
+            raise ToolFailure("permission_denied", "nothing is deleted here")
+        meant = decoded(tool, identified_schema(tool.arguments), arguments)
+        request = structlog.contextvars.get_contextvars().get("request_id", "")
+        done = await self._calls.run(tool, Call(project, request, caller), meant, "console")
+        return _told(done)
+
+    async def _operate(self, caller: Caller, project: str, name: str, arguments: Mapping[str, Any]) -> Answer:
+        given = dict(arguments)
+        reason, request = given.pop("reason", None), given.pop("requestId", "")
+        if not isinstance(reason, str) or not 1 <= len(reason.strip()) <= MAX_REASON:
+            raise invalid("reason", f"must be 1 to {MAX_REASON} characters, not blank")
+        if not isinstance(request, str):
+            raise invalid("requestId", "must be a text")
+        reason = reason.strip()
+        done = await self._operator.act(name, caller, project, given, reason, request)
+        _log.warning(
+            "an operator has acted", action=name, actor=caller.id, project=project, target=done.target,
+            reason=reason, done=not done.problem,
+        )  # fmt: skip
+        if not done.problem:
+            await note_action(self._operator.store, caller.id, name, project, done.target, reason)
+        return _answer(done.problem, msgspec.json.encode(done.result))
+
+
+def check_write(head: Mapping[bytes, bytes]) -> None:
+    """Refuses what does not come from a script of the console. Raises ToolFailure: permission_denied."""
+    if head.get(b"fleet-console") != b"1" or not is_json(head.get(b"content-type")):
+        raise ToolFailure("permission_denied", "changes need the header Fleet-Console: 1, and JSON")
+
+
+def _arguments(body: bytes) -> Mapping[str, Any]:
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise invalid("body", "must be an object, in JSON")
+    return found
+
+
+_PROBLEM = b'{"problem":'
+
+
+def _told(done: Done) -> Answer:
+    """The answer to a call of a tool.
+
+    Raises:
+        ToolFailure: it was shed.
+    """
+    result = msgspec.json.decode(done.body) if done.body else {}
+    error = result.get("error") if isinstance(result, dict) else None
+    if done.failed and done.code and isinstance(error, dict):
+        failure = ToolFailure(done.code, error["message"], retry_after_ms=error.get("retryAfterMs"))
+        if failure.kind == "shedding" or failure.code == "permission_denied":
+            raise failure
+        problem = failure.message
+    elif isinstance(error, dict):
+        problem = str(error.get("message", ""))
+    else:
+        problem = " ".join(done.text) if done.failed else _problem(result)
+    return _answer(problem, done.body or b"{}")
+
+
+def _answer(problem: str, result: bytes) -> Answer:
+    told = _PROBLEM + msgspec.json.encode(problem) + b"," if problem else b"{"
+    return data(told + b'"result":' + result + b"}")
+
+
+def _problem(result: Any) -> str:
+    """What a result says was not done; empty: nothing."""
+    if not isinstance(result, dict):
+        return ""
+    found = list(_refused(result))
+    many = len(result.get("results") or ()) or len(result.get("failures") or ()) + len(result.get("items") or ())
+    if len(found) > 1 or (found and many > 1):
+        return f"{len(found)} of {max(many, len(found))} refused. {found[0]}"
+    return found[0] if found else ""
+
+
+def _refused(result: Mapping[str, Any]) -> Iterator[str]:
+    for one in result.get("results") or ():
+        if not one.get("applied", True):
+            said = one.get("error") or one.get("skippedReason") or ", ".join(one.get("gateErrors") or ())
+            yield str(said or "it was refused")
+    for one in result.get("failures") or ():
+        yield str(one["error"])
+    if result.get("cancelled") is False:
+        yield f"it had ended already: it is {result.get('status')}"
+    if result.get("queued") is False:
+        yield str(result.get("error") or "it was released already")
+    if result.get("deleted") == 0:
+        yield str(result.get("message") or "there was nothing to remove: somebody else was faster")

@@ -1,0 +1,149 @@
+"""The inbox: all that waits for a person in a project, in one list.
+
+Four toolsets have such things: approvals of the gateway, gates of flows, open checkpoints of sessions, and questions of
+agents about items. Each is read a page at a time, by when it began to wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Literal, NamedTuple, get_args
+
+from msgspec import UNSET
+
+from coordinator.store import Store
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.flows.store.gates import WaitingGate, waiting_gates
+from coordinator.toolsets.gateway.decisions import Decisions, OpenApproval
+from coordinator.toolsets.gateway.rules.guards import Principal
+from coordinator.toolsets.items.store.questions import OpenQuestion, open_questions
+from coordinator.toolsets.sessions.store.listing import SessionRow, list_sessions
+
+Kind = Literal["approval", "gate", "checkpoint", "question"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+TOOLSET: Mapping[Kind, str] = {"approval": "gateway", "gate": "flows", "checkpoint": "sessions", "question": "items"}
+"""Whose rights decide who may see each kind."""
+MOST = 50
+
+
+class Waiting(NamedTuple):
+    """Something that waits for a person."""
+
+    kind: Kind
+    id: str
+    """Of the approval, the gate's step, the session, or the item (32 hex digits)."""
+    title: str
+    """The workflow, the gate's name, the checkpoint, or the item's title."""
+    asked_by: str
+    """Who asks; empty: not known."""
+    whom: str
+    """The queue of an approval, or the role that a gate requires; empty: anybody."""
+    since: int
+    """Since when it waits, in ms of the store's clock."""
+    refusal: str
+    """Why this caller may not answer; empty: they may, as far as that can be known before."""
+    detail: OpenApproval | WaitingGate | SessionRow | OpenQuestion
+
+
+class Inbox(NamedTuple):
+    """A page of each kind."""
+
+    now: int
+    """The store's time in ms; 0: nothing was read."""
+    rows: list[Waiting]
+    """Of all kinds that were read, the last one first."""
+    next: dict[Kind, str]
+    """Where the next page begins, of the kinds that have one."""
+
+
+async def read_inbox(
+    store: Store,
+    decisions: Decisions,
+    project: str,
+    caller: Caller | None,
+    *,
+    kinds: Collection[Kind] = KINDS,
+    after: Mapping[Kind, str] = {},
+    limit: int = MOST,
+) -> Inbox:
+    """What waits for a person in a project. All kinds are read at the same time, in two round trips.
+
+    Args:
+        caller: whose right to answer is shown; gates of flows that they may not see are left out.
+        kinds: which are read.
+        after: ``Inbox.next`` of the page before, by kind; then only kinds that are in it are to be read.
+        limit: at most so many of each kind.
+
+    Raises ToolFailure as ``Store.run`` says.
+    """
+    wanted = [kind for kind in KINDS if kind in kinds]
+    limit = max(1, min(limit, MOST))
+    source = _Source(store, decisions, project, caller)
+    pages = await asyncio.gather(*(_READ[kind](source, after.get(kind, ""), limit) for kind in wanted))
+    rows = [row for page in pages for row in page.rows]
+    rows.sort(key=lambda row: (-row.since, row.kind, row.id))
+    more = {kind: page.next for kind, page in zip(wanted, pages, strict=True) if page.next}
+    return Inbox(max((page.now for page in pages), default=0), rows, more)
+
+
+class _Source(NamedTuple):
+    """Where a kind is read."""
+
+    store: Store
+    decisions: Decisions
+    project: str
+    caller: Caller | None
+
+
+class _Page(NamedTuple):
+    now: int
+    next: str
+    rows: list[Waiting]
+
+
+async def _approvals(source: _Source, after: str, limit: int) -> _Page:
+    page = await source.decisions.open(source.project, Principal.of(source.caller), after=after, limit=limit)
+    return _Page(page.now, page.next, [_of_approval(one) for one in page.rows])
+
+
+def _of_approval(one: OpenApproval) -> Waiting:
+    title = one.title or one.definition
+    return Waiting("approval", one.id, title, one.requester, one.queue, one.asked_at, one.refusal, one)
+
+
+async def _gates(source: _Source, after: str, limit: int) -> _Page:
+    page = await waiting_gates(source.store, source.project, source.caller, after=after, limit=limit)
+    return _Page(page.now, page.next, [_of_gate(one) for one in page.rows])
+
+
+def _of_gate(one: WaitingGate) -> Waiting:
+    refusal = "" if one.may_release else f"The role {one.role!r} is required."
+    return Waiting("gate", str(one.step), one.name, one.creator, one.role, one.since, refusal, one)
+
+
+async def _checkpoints(source: _Source, after: str, limit: int) -> _Page:
+    page = await list_sessions(source.store, source.project, only_open=True, after=after, limit=limit)
+    return _Page(page.now, page.next, [_of_session(one) for one in page.rows])
+
+
+def _of_session(one: SessionRow) -> Waiting:
+    return Waiting("checkpoint", one.id, one.checkpoint, one.agent, "", one.yielded_at, "", one)
+
+
+async def _questions(source: _Source, after: str, limit: int) -> _Page:
+    page = await open_questions(source.store, source.project, after=after, limit=limit)
+    return _Page(page.now, page.next, [_of_question(one) for one in page.rows])
+
+
+def _of_question(one: OpenQuestion) -> Waiting:
+    asked_by = "" if one.actor is UNSET else one.actor.id
+    return Waiting("question", one.item, one.title, asked_by, "", one.asked_at, "", one)
+
+
+_READ: Mapping[Kind, Callable[[_Source, str, int], Awaitable[_Page]]] = {
+    "approval": _approvals,
+    "gate": _gates,
+    "checkpoint": _checkpoints,
+    "question": _questions,
+}

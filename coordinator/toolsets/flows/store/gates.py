@@ -1,0 +1,115 @@
+"""Gates that wait for somebody, for operators: which, since when, and who may release them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+import msgspec
+
+from coordinator.store import Script, Store, keys
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.flows.rules.permissions import may_approve, may_read
+from coordinator.toolsets.flows.rules.spec import Spec, unpack
+from coordinator.toolsets.flows.store.flows import LIBRARY
+
+MOST = 100
+"""How many gates a page has at most."""
+
+
+class WaitingGate(NamedTuple):
+    """A gate that waits for its release. Times are ms of the store's clock."""
+
+    step: int
+    """The id of the step, for ``workflow_step_ready``."""
+    key: str
+    name: str
+    flow: int
+    flow_name: str
+    creator: str
+    paused: bool
+    """Whether the flow is paused: what follows the gate waits until it is resumed."""
+    role: str
+    """The role that may release it; empty: everybody who may see the flow."""
+    since: int
+    expires_at: int
+    """0: never."""
+    declined: list[str]
+    """Those who were asked through their clients, and have not."""
+    may_release: bool
+    """Whether the caller has the role."""
+
+
+class GatePage(NamedTuple):
+    """A page of gates."""
+
+    now: int
+    next: str
+    """Where the next page begins; empty: this is the last one."""
+    rows: list[WaitingGate]
+
+
+class _Row(msgspec.Struct, array_like=True, frozen=True):
+    step: int
+    key: str
+    flow: int
+    flow_name: str
+    status: str
+    creator: str
+    roles: str
+    since: int
+    expires_at: int
+    declined: list[str]
+
+
+_LIST = Script(LIBRARY, "list_gates", tuple[int, str, list[_Row]])
+
+
+async def waiting_gates(
+    store: Store, project: str, caller: Caller | None, *, after: str = "", limit: int = 50
+) -> GatePage:
+    """Gates of flows that the caller may see, the last one first. Two round trips.
+
+    Args:
+        caller: None: sees all, and may release all.
+        after: ``GatePage.next`` of the page before.
+        limit: at most so many, and ``MOST``. A page may be shorter although it is not the last one.
+
+    Raises ToolFailure as ``Store.run`` says.
+    """
+    now, position, found = await store.run(_LIST, project, after, max(1, min(limit, MOST)))
+    seen = [row for row in found if may_read(caller, row.creator, _roles(row.roles))]
+    flows = list(dict.fromkeys(row.flow for row in seen))
+    specs = dict(zip(flows, await asyncio.gather(*(_spec(store, project, flow) for flow in flows)), strict=True))
+    gates = []
+    for row in seen:
+        spec = specs[row.flow]
+        step = spec.flow.get(row.key) if spec is not None else None
+        if step is None:
+            continue  # the flow has just been deleted
+        gates.append(
+            WaitingGate(
+                row.step,
+                row.key,
+                step.name,
+                row.flow,
+                row.flow_name,
+                row.creator,
+                row.status == "p",
+                step.approver_role or "",
+                row.since,
+                row.expires_at,
+                row.declined,
+                may_approve(caller, step.approver_role),
+            )
+        )
+    return GatePage(now, position, gates)
+
+
+def _roles(text: str) -> list[str]:
+    return msgspec.json.decode(text, type=list[str]) if text else []
+
+
+async def _spec(store: Store, project: str, flow: int) -> Spec | None:
+    raw = await store.command("GET", keys.run_spec.key(project, str(flow)))
+    return None if raw is None else unpack(raw)

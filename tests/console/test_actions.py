@@ -1,0 +1,252 @@
+"""What people change: permissions, kinds, rates, and calls that are repeated; without a browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.console.actions import CALLS, Actions
+from coordinator.console.operations import OPERATIONS, Operator
+from coordinator.console.rate import PER_SECOND, Rate
+from coordinator.console.viewer import OPERATE, Viewer
+from coordinator.errors import ToolFailure
+from coordinator.identity.callers import trusting_callers
+from coordinator.identity.noop import trust_self_reported
+from coordinator.metrics import MemoryCells, Recorder
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.store.operator_actions import read_actions
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.items.store.history import read_history
+from coordinator.toolsets.registry import load_toolsets
+from coordinator.toolsets.tool import Services
+from coordinator.transport.calls import Calls
+from tests.items.client import Client, actor, fresh_id
+
+pytestmark = pytest.mark.anyio
+
+Json = dict[str, Any]
+SETTINGS = Settings(request_deadline_ms=120_000)
+
+
+def person(name: str = "ada", *permissions: str, kind: str = "user", roles: tuple[str, ...] = ("human",)) -> Viewer:
+    """A viewer; with all permissions unless some are named."""
+    return Viewer(Caller(name, kind, frozenset(roles), frozenset(permissions or ("*", OPERATE))))
+
+
+ADA = person()
+
+
+class Site:
+    """The actions of one process, in one project."""
+
+    def __init__(self, store: Store, project: str) -> None:
+        services = Services(SETTINGS, store, trusting_callers(trust_self_reported))
+        calls = Calls(SETTINGS.request_deadline_ms, Recorder(MemoryCells(), "fe-0"))
+        self._actions = Actions(load_toolsets(services), calls, Operator(SETTINGS, store, services.resolve_actor))
+        self.project = project
+
+    async def __call__(self, path: str, arguments: object, who: Viewer = ADA, project: str | None = None) -> Json:
+        body = arguments if isinstance(arguments, bytes) else msgspec.json.encode(arguments)
+        answer = await self._actions.answer(who, self.project if project is None else project, path, body)
+        assert answer.status == 200
+        told: Json = msgspec.json.decode(answer.body)
+        return told
+
+    async def create(self, title: str = "t", **more: object) -> str:
+        created = await self("call/items/manage_items", {"operation": "create", "items": [{"title": title, **more}]})
+        return str(created["result"]["items"][0]["id"])
+
+    async def advance(self, item: str, trigger: str, who: Viewer = ADA, **more: object) -> Json:
+        change = {"itemId": item, "trigger": trigger}
+        return await self("call/items/advance_item", {"transitions": [change], **more}, who)
+
+
+@pytest.fixture
+def site(store: Store, project: str) -> Site:
+    return Site(store, project)
+
+
+async def test_a_person_is_the_actor_of_what_they_change_verified_by_their_sign_in(site: Site) -> None:
+    item = await site.create()
+    done = (await site.advance(item, "start"))["result"]["results"][0]
+    assert done["actor"] == {"id": "ada", "kind": "user"}
+    assert (done["verification"]["status"], done["verification"]["verifier"]) == ("verified", "bearer")
+
+
+async def test_nobody_can_name_another_actor(site: Site) -> None:
+    item = await site.create()
+    change = {"itemId": item, "trigger": "start", "actor": {"id": "bob", "kind": "user"}}
+    told = await site("call/items/advance_item", {"transitions": [change]})
+    assert "actor" in told["problem"]
+
+
+@pytest.mark.parametrize("path", [f"call/{toolset}/{tool}" for toolset, tools in CALLS.items() for tool in tools])
+@pytest.mark.parametrize(
+    "viewer",
+    [
+        Viewer(),
+        person("agent", kind="subagent"),
+        person("agent", kind="external"),
+        person("ada", "*.read", OPERATE),
+        person("ada", "navigator", OPERATE),
+    ],
+    ids=["anonymous", "subagent", "external", "read only", "of another toolset"],
+)
+async def test_only_people_with_the_permission_of_the_toolset_call_its_tools(
+    site: Site, path: str, viewer: Viewer
+) -> None:
+    with pytest.raises(ToolFailure) as refused:
+        await site(path, {}, viewer)
+    assert refused.value.code == "permission_denied"
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(
+    "viewer",
+    [Viewer(), person("ada", "*"), person("agent", "*", OPERATE, kind="subagent")],
+    ids=["anonymous", "without operate", "subagent"],
+)
+async def test_only_people_with_the_permission_to_operate_do_what_operators_do(
+    site: Site, name: str, viewer: Viewer
+) -> None:
+    with pytest.raises(ToolFailure) as refused:
+        await site(f"operate/{name}", {"reason": "why"}, viewer)
+    assert refused.value.code == "permission_denied"
+
+
+async def test_a_decision_of_the_gateway_needs_the_role_human(site: Site) -> None:
+    with pytest.raises(ToolFailure, match="role 'human'"):
+        await site("call/gateway/workflow.submit", {}, person(roles=()))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "call/items/claim_item",
+        "call/items/query_items",
+        "call/flows/workflow_create",
+        "call/worker/work_done",
+        "call/items",
+        "call",
+        "operate/flush",
+        "operate/",
+        "",
+    ],
+)
+async def test_nothing_else_can_be_called(site: Site, path: str) -> None:
+    with pytest.raises(ToolFailure) as refused:
+        await site(path, {})
+    assert refused.value.code == "RESOURCE_NOT_FOUND"
+
+
+async def test_items_and_notes_are_not_deleted_here(site: Site) -> None:
+    item = await site.create()
+    for tool, what in (("manage_items", {"ids": [item]}), ("manage_notes", {"itemId": item})):
+        with pytest.raises(ToolFailure, match="nothing is deleted here"):
+            await site(f"call/items/{tool}", {"operation": "delete", **what})
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"a": 1e999}', b"\xff", b"[" * 100_000])
+async def test_a_malformed_body_is_refused(site: Site, body: bytes) -> None:
+    with pytest.raises(ToolFailure) as refused:
+        await site("call/items/advance_item", body)
+    assert refused.value.code == "VALIDATION_ERROR"
+
+
+async def test_the_same_request_twice_has_one_effect(site: Site) -> None:
+    arguments = {"operation": "create", "items": [{"title": "once"}], "requestId": fresh_id()}
+    first, again = [await site("call/items/manage_items", arguments) for _ in range(2)]
+    assert first == again
+    reused = await site("call/items/manage_items", {**arguments, "items": [{"title": "other"}]})
+    assert "requestId" in reused["problem"]
+
+
+async def test_of_two_people_one_wins_and_the_other_learns_why_not(site: Site) -> None:
+    item = await site.create()
+    told = [await site.advance(item, "complete", who) for who in (person("ada"), person("bob"))]
+    assert "problem" not in told[0]
+    assert "terminal" in told[1]["problem"]
+
+
+async def test_a_batch_says_how_many_were_refused(site: Site) -> None:
+    one, other = await site.create(), await site.create()
+    await site.advance(one, "complete")
+    changes = [{"itemId": item, "trigger": "block"} for item in (one, other)]
+    told = await site("call/items/advance_item", {"transitions": changes})
+    assert told["problem"].startswith("1 of 2 refused. ")
+
+
+async def test_a_claim_is_ended_by_an_operator_and_its_agents_late_completion_is_refused(
+    site: Site, store: Store, project: str
+) -> None:
+    item, agent = await site.create(), Client(store, project)
+    claim = {"claims": [{"itemId": item}], "actor": actor("agent-7"), "requestId": fresh_id()}
+    fence = (await agent("claim_item", **claim))["claimResults"][0]["fenceToken"]
+    asked = {"itemId": item, "fence": fence, "reason": " its host is gone ", "requestId": fresh_id()}
+    first, again = [await site("operate/end_claim", asked) for _ in range(2)]
+    assert first == again == {"result": {"agent": "agent-7", "fenceToken": fence}}
+    late = {"itemId": item, "trigger": "complete", "fenceToken": fence, "actor": actor("agent-7")}
+    (refused,) = (await agent("advance_item", transitions=[late]))["results"]
+    assert refused["errorCode"] == "stale_fence"
+    history = await read_history(store, project, item.replace("-", ""))
+    assert (history.changes[0].trigger, history.changes[0].summary) == ("end_claim", "its host is gone")
+    assert '"ada"' in history.changes[0].actor
+
+
+async def test_a_reason_is_needed_and_kept(site: Site, store: Store, project: str) -> None:
+    for reason in ({}, {"reason": "  "}, {"reason": "x" * 501}, {"reason": 7}):
+        with pytest.raises(ToolFailure, match="reason: must be 1 to 500"):
+            await site("operate/drain_agents", {"name": "ag", **reason})
+    assert "problem" not in await site("operate/drain_agents", {"name": "ag", "reason": "it loops"})
+    assert "problem" not in await site("operate/end_drain_agents", {"name": "ag", "reason": "mended"})
+    assert "not drained" in (await site("operate/end_drain_agents", {"name": "ag", "reason": "again"}))["problem"]
+    kept = [one for one in await read_actions(store) if one.project == project]
+    assert [(one.who, one.action, one.target, one.reason) for one in kept] == [
+        ("ada", "end_drain_agents", "ag", "mended"),
+        ("ada", "drain_agents", "ag", "it loops"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "code"),
+    [
+        ("end_claim", {"itemId": fresh_id()}, "RESOURCE_NOT_FOUND"),
+        ("end_claim", {"itemId": "x"}, "VALIDATION_ERROR"),
+        ("end_claim", {"item": "x"}, "VALIDATION_ERROR"),
+        ("retry_flow", {"id": 1}, "RESOURCE_NOT_FOUND"),
+        ("pause_flow", {"id": "1"}, "VALIDATION_ERROR"),
+        ("drain", {"scope": "fleet"}, "VALIDATION_ERROR"),
+    ],
+)
+async def test_what_does_not_exist_or_is_malformed_is_refused(
+    site: Site, name: str, arguments: Json, code: str
+) -> None:
+    with pytest.raises(ToolFailure) as refused:
+        await site(f"operate/{name}", {**arguments, "reason": "why"})
+    assert refused.value.code == code
+
+
+async def test_processes_that_do_not_run_cannot_be_drained(site: Site) -> None:
+    told = await site("operate/drain", {"scope": "host:nowhere", "reason": "why"}, project="")
+    assert told["problem"] == "no such process runs: nowhere"
+    with pytest.raises(ToolFailure, match="scope: must be fleet"):
+        await site("operate/drain", {"scope": "all", "reason": "why"}, project="")
+
+
+def test_a_person_makes_so_many_changes_a_second_at_most() -> None:
+    now = [100.0]
+    rate = Rate(lambda: now[0])
+    for _ in range(PER_SECOND):
+        rate.check("ada")
+    with pytest.raises(ToolFailure) as refused:
+        rate.check("ada")
+    assert refused.value.code == "actor_quota"
+    rate.check("bob")
+    now[0] += 0.25
+    rate.check("ada")
+    rate.check("ada")
+    with pytest.raises(ToolFailure):
+        rate.check("ada")

@@ -1,0 +1,105 @@
+"""The inbox: what waits for a person, of all kinds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.console.inbox import KINDS, Inbox, Kind, Waiting, read_inbox
+from coordinator.definitions import Definitions
+from coordinator.store import Store
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.gateway.decisions import Decisions
+from coordinator.toolsets.gateway.listener import Listener
+from tests.flows.client import Flows, gate
+from tests.gateway.lab import Lab, section, settings_of
+from tests.gateway.test_time import APPROVAL
+from tests.sessions import lab
+from tests.sessions.client import Sessions
+from tests.sessions.test_gate import Pending
+from tests.worker.client import Tools
+
+pytestmark = pytest.mark.anyio
+
+
+def person(id: str, *roles: str) -> Caller:
+    return Caller(id, "user", frozenset(roles), frozenset({"*", "workflow.admin"}))
+
+
+class Desk:
+    """What asks in a project, and the inbox of who looks."""
+
+    def __init__(self, store: Store, project: str, folder: Path) -> None:
+        self.store, self.project, self.folder = store, project, folder
+        self.gateway = Lab(store, project, settings_of(section(workflows={"w": APPROVAL}), project))
+        self.decisions = Decisions.of(store, self.gateway.settings, Listener(store))
+
+    async def approval(self) -> str:
+        ana = self.gateway.as_("ana", "human")
+        asked = await ana.follow(await ana.start("w"), "ask")
+        return str(asked["pendingHuman"][0]["requestId"])
+
+    async def gate(self) -> str:
+        flows = Flows(self.store, self.project).as_("ana", "*")
+        flow = await flows.create({"start": gate("release", approver_role="lead", done=True)})
+        return str((await flows.step(flow, "release"))["id"])
+
+    async def checkpoint(self) -> Pending:
+        definitions = Definitions([lab.write(self.folder)], 0)
+        return await Pending.at(Sessions(self.store, self.project, definitions))
+
+    async def question(self) -> str:
+        tools = Tools(self.store, self.project)
+        item = await tools.add("Choose one")
+        worker = tools.worker("ann")
+        assert await worker.take() == item
+        await worker.ask("Which?")
+        return item.replace("-", "")
+
+    async def inbox(self, who: Caller | None = None, **more: object) -> Inbox:
+        return await read_inbox(self.store, self.decisions, self.project, who, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def desk(store: Store, project: str, tmp_path: Path) -> Desk:
+    return Desk(store, project, tmp_path)
+
+
+async def test_all_that_waits_for_a_person_is_in_one_list(desk: Desk) -> None:
+    assert (await desk.inbox(person("bo"))).rows == []
+    approval, step = await desk.approval(), await desk.gate()
+    await desk.checkpoint()
+    item = await desk.question()
+    found = await desk.inbox(person("bo", "human"))
+    assert found.next == {}
+    assert [row.since for row in found.rows] == sorted((row.since for row in found.rows), reverse=True)
+    by_kind: dict[Kind, Waiting] = {row.kind: row for row in found.rows}
+    assert {*by_kind} == {*KINDS}
+    one = by_kind["approval"]
+    assert (one.id, one.title, one.asked_by, one.whom, one.refusal) == (approval, "w", "ana", "reviews", "")
+    one = by_kind["gate"]
+    assert (one.id, one.title, one.asked_by, one.whom) == (step, "release", "ana", "lead")
+    assert one.refusal == "The role 'lead' is required."
+    one = by_kind["checkpoint"]
+    assert (one.title, one.asked_by, one.refusal) == ("go", "orchestrator", "")
+    one = by_kind["question"]
+    assert (one.id, one.title, one.asked_by) == (item, "Choose one", "ann")
+    # Four eyes.
+    own = {row.kind: row.refusal for row in (await desk.inbox(person("ana", "human", "lead"))).rows}
+    assert own["approval"] == "The requester must not decide this."
+    assert own["gate"] == ""
+
+
+async def test_each_kind_has_pages_of_its_own(desk: Desk) -> None:
+    gates = [await desk.gate() for _ in range(3)]
+    approvals = [await desk.approval() for _ in range(2)]
+    first = await desk.inbox(person("bo"), limit=2)
+    assert {*first.next} == {"gate", "approval"}
+    second = await desk.inbox(person("bo"), kinds=list(first.next), after=first.next, limit=2)
+    assert second.next == {}
+    ids = [row.id for row in (*first.rows, *second.rows)]
+    assert sorted(ids) == sorted(gates + approvals)
+    only = await desk.inbox(person("bo"), kinds=["checkpoint"])
+    assert (only.rows, only.next) == ([], {})
+    assert (await desk.inbox(person("bo"), kinds=[])) == Inbox(0, [], {})

@@ -1,0 +1,80 @@
+"""Gates that wait for their release, in pages: which, and who may release them."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.store import keys
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.flows.store.gates import WaitingGate, waiting_gates
+from tests.flows.client import ONE_GATE, Flows, gate
+
+pytestmark = pytest.mark.anyio
+
+
+def caller(id: str, *roles: str, permissions: tuple[str, ...] = ("workflow",)) -> Caller:
+    return Caller(id, "user", frozenset(roles), frozenset(permissions))
+
+
+async def gates(flows: Flows, who: Caller | None = None) -> list[WaitingGate]:
+    page = await waiting_gates(flows.store, flows.project, who)
+    assert page.next == ""
+    return page.rows
+
+
+@pytest.mark.every_store
+async def test_a_gate_is_listed_while_it_waits(flows: Flows) -> None:
+    ana = flows.as_("ana", "*")
+    flow = await ana.create({"start": gate("first", done=True)}, name="release")
+    (one,) = await gates(flows)
+    step = await flows.step(flow, "first")
+    assert (one.step, one.key, one.name) == (step["id"], "start", "first")
+    assert (one.flow, one.flow_name, one.creator, one.paused) == (flow, "release", "ana", False)
+    assert (one.role, one.may_release, one.declined, one.expires_at) == ("", True, [], 0)
+    assert one.since >= flow
+    await flows.release(flow, "first")
+    assert await gates(flows) == []
+    assert await flows.store.command("EXISTS", keys.step_gates.key(flows.project)) == 0
+
+
+async def test_a_gate_leaves_the_list_with_its_flow(flows: Flows) -> None:
+    flow, other = await flows.create(), await flows.create()
+    assert [one.flow for one in await gates(flows)] == [other, flow]
+    await flows("workflow_cancel", id=other)
+    assert [one.flow for one in await gates(flows)] == [flow]
+    await flows.store.command("DEL", keys.run_spec.key(flows.project, str(flow)))
+    assert await gates(flows) == []
+
+
+async def test_who_may_release_a_gate_is_shown_to_those_who_may_see_it(flows: Flows) -> None:
+    ana = flows.as_("ana", "workflow")
+    await ana.create({"start": gate("by the lead", approver_role="lead", done=True)})
+    await ana.create(ONE_GATE)
+    seen = {
+        who.id: [(one.name, one.role, one.may_release) for one in await gates(flows, who)]
+        for who in (
+            caller("ana"),
+            caller("lea", "lead"),
+            caller("bob"),
+            caller("root", permissions=("workflow.admin",)),
+        )
+    }
+    assert seen == {
+        "ana": [("wait", "", True), ("by the lead", "lead", False)],
+        "lea": [("by the lead", "lead", True)],
+        "bob": [],
+        "root": [("wait", "", True), ("by the lead", "lead", False)],
+    }
+
+
+async def test_gates_come_in_pages(flows: Flows) -> None:
+    made = [await flows.create() for _ in range(7)]
+    found: list[int] = []
+    after = ""
+    while True:
+        page = await waiting_gates(flows.store, flows.project, None, after=after, limit=3)
+        found += [one.flow for one in page.rows]
+        if not (after := page.next):
+            break
+    assert sorted(found) == made
+    assert len(found) == 7
