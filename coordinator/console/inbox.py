@@ -12,19 +12,21 @@ from typing import Literal, NamedTuple, get_args
 
 from msgspec import UNSET
 
-from coordinator.store import Store
+from coordinator.store import Store, keys
 from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.flows.rules.permissions import administers
 from coordinator.toolsets.flows.store.gates import WaitingGate, waiting_gates
 from coordinator.toolsets.gateway.decisions import Decisions, OpenApproval
 from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.items.store.questions import OpenQuestion, open_questions
-from coordinator.toolsets.sessions.store.listing import SessionRow, list_sessions
+from coordinator.toolsets.sessions.store.listing import SessionRow, count_open, list_sessions
 
 Kind = Literal["approval", "gate", "checkpoint", "question"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 TOOLSET: Mapping[Kind, str] = {"approval": "gateway", "gate": "flows", "checkpoint": "sessions", "question": "items"}
 """Whose rights decide who may see each kind."""
 MOST = 50
+_COUNTED = 100
 
 
 class Waiting(NamedTuple):
@@ -85,6 +87,35 @@ async def read_inbox(
     rows.sort(key=lambda row: (-row.since, row.kind, row.id))
     more = {kind: page.next for kind, page in zip(wanted, pages, strict=True) if page.next}
     return Inbox(max((page.now for page in pages), default=0), rows, more)
+
+
+async def count_waiting(
+    store: Store, project: str, caller: Caller | None, *, kinds: Collection[Kind] = KINDS
+) -> dict[Kind, int]:
+    """How many of each kind wait for a person, without reading them: one round trip, as a rule.
+
+    Of questions, and of gates for a caller who does not administer flows, 100 at most are counted.
+
+    Raises ToolFailure as ``Store.run`` says.
+    """
+
+    async def approvals() -> int:
+        return int(await store.command("ZCARD", keys.gate_asked.key(project)))
+
+    async def gates() -> int:
+        if administers(caller):
+            return int(await store.command("ZCARD", keys.step_gates.key(project)))
+        return len((await waiting_gates(store, project, caller, limit=_COUNTED)).rows)
+
+    async def checkpoints() -> int:
+        return await count_open(store, project)
+
+    async def questions() -> int:
+        return len((await open_questions(store, project, limit=_COUNTED)).rows)
+
+    counts = {"approval": approvals, "gate": gates, "checkpoint": checkpoints, "question": questions}
+    wanted = [kind for kind in KINDS if kind in kinds]
+    return dict(zip(wanted, await asyncio.gather(*(counts[kind]() for kind in wanted)), strict=True))
 
 
 class _Source(NamedTuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.console.inbox import KINDS, Inbox, Kind, Waiting, read_inbox
+from coordinator.console.inbox import KINDS, Inbox, Kind, Waiting, count_waiting, read_inbox
 from coordinator.definitions import Definitions
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
@@ -103,3 +103,19 @@ async def test_each_kind_has_pages_of_its_own(desk: Desk) -> None:
     only = await desk.inbox(person("bo"), kinds=["checkpoint"])
     assert (only.rows, only.next) == ([], {})
     assert (await desk.inbox(person("bo"), kinds=[])) == Inbox(0, [], {})
+
+
+async def test_what_waits_is_counted_without_being_read(desk: Desk) -> None:
+    assert await count_waiting(desk.store, desk.project, None) == dict.fromkeys(KINDS, 0)
+    pending = await desk.checkpoint()
+    await desk.approval()
+    await desk.question()
+    for _ in range(2):
+        await desk.gate()
+    counted = {"approval": 1, "gate": 2, "checkpoint": 1, "question": 1}
+    assert await count_waiting(desk.store, desk.project, person("bo")) == counted
+    # A caller counts the gates that they may see.
+    stranger = Caller("eve", "user", frozenset(), frozenset({"*"}))
+    assert (await count_waiting(desk.store, desk.project, stranger, kinds=["gate"])) == {"gate": 0}
+    assert not (await pending.respond()).error
+    assert await count_waiting(desk.store, desk.project, None, kinds=["checkpoint"]) == {"checkpoint": 0}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coordinator.store import Script, Store
+from coordinator.store import Script, Store, keys
 from coordinator.toolsets.sessions.contract.results import TraceEvent
 from coordinator.toolsets.sessions.rules import answers, trace
 from coordinator.toolsets.sessions.rules.answers import Kept
@@ -15,6 +15,8 @@ from coordinator.toolsets.sessions.store.sessions import LIBRARY
 
 MOST = 200
 """How many sessions a page has at most, and how many events."""
+_MARK = 2**50
+"""What is added to the times of sessions with an open checkpoint (``recent.lua``)."""
 _ID = re.compile(r"[0-9a-f-]{1,64}")
 
 
@@ -103,6 +105,12 @@ async def list_sessions(
     Raises ToolFailure as ``Store.run`` says.
     """
     return await store.run(_LIST, project, int(only_open), after, max(1, min(limit, MOST)))
+
+
+async def count_open(store: Store, project: str) -> int:
+    """How many sessions have an open checkpoint; some that expired lately may be among them. Raises as
+    ``list_sessions``."""
+    return int(await store.command("ZCOUNT", keys.session_index.key(project), _MARK, "+inf"))
 
 
 async def sessions_of_item(store: Store, project: str, item: str) -> list[SessionRow]:
