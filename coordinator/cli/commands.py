@@ -109,6 +109,16 @@ COMMANDS: dict[str, Command] = {
         """,
         ("fleet drain --wait 60", "fleet drain --end"),
     ),
+    "console": Command(
+        "coordinator.cli.console:console",
+        """Print a link that signs you in to the console, the live web page of the fleet.
+
+        The link is good once, for 60 seconds, and signs you in under your user name, with all permissions: whoever can
+        run this has access to the fleet's store already. Needs the settings of the fleet: its config file and
+        environment.
+        """,
+        ("fleet console", "fleet console --data-dir ./data"),
+    ),
     "store accept": Command(
         "coordinator.cli.store:accept",
         """Have the store that is there now take the place of the one that the fleet had.

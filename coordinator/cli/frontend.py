@@ -146,7 +146,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             delegations=delegations,
         )
         if settings.console.enabled:
-            sessions = Sessions(app.authorization)
+            sessions = Sessions(store, seals, authenticator, settings)
             reads = Reads(store, toolsets, admission, recorder.console.shed)
             console = Console(reads, feed, sessions, app.endpoints, Actions(toolsets, app.calls, operator))
             app.mount(ROOT, console, admin=settings.console.listener == "admin")

@@ -30,7 +30,13 @@ def print_json(value: Any, indent: int = 2) -> None:
 
 def operator() -> str:
     """The user at the terminal, for the record."""
+    name = user()
+    return f"operator {name}" if name else "operator"
+
+
+def user() -> str:
+    """The name of the user at the terminal; empty if it has none."""
     try:
-        return f"operator {getpass.getuser()}"
+        return getpass.getuser()
     except (OSError, KeyError):
-        return "operator"
+        return ""

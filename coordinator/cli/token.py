@@ -15,7 +15,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.terminal import print_json
 from coordinator.identity import token_edit
-from coordinator.identity.permissions import EVERYTHING, READ, vocabulary
+from coordinator.identity.permissions import EVERYTHING, OPERATE, READ, vocabulary
 from coordinator.identity.token_file import (
     KEY_DIGITS,
     Kind,
@@ -29,7 +29,7 @@ from coordinator.identity.token_file import (
 from coordinator.settings import LoadedSettings
 from coordinator.settings.model import TOOLSETS
 
-_PERMISSIONS = {*vocabulary(TOOLSETS), EVERYTHING, EVERYTHING + READ}
+_PERMISSIONS = {*vocabulary(TOOLSETS), EVERYTHING, EVERYTHING + READ, OPERATE}
 _NEVER = "never"
 _UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"(\d{1,6})([mhdw])\Z")
@@ -54,8 +54,8 @@ def create(
         tuple[str, ...],
         Parameter(
             help="What it permits: a toolset (items), the reading of one (items.read), '*', 'workflow', "
-            "'workflow.admin', 'items.admin', or a tool or connection that steps may use; may be given more than once. "
-            "Default: what the setting auth.default_permissions says.",
+            "'workflow.admin', 'items.admin', 'operate' (which '*' does not include), or a tool or connection that "
+            "steps may use; may be given more than once. Default: what the setting auth.default_permissions says.",
             negative="",
         ),
     ] = (),

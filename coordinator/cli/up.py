@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.cli.reload import Rereader
 from coordinator.cli.sound import require_secrets
-from coordinator.cli.stores import given_url, open_for_serving, store_failed
+from coordinator.cli.stores import given_url, open_for_serving, open_store, store_failed
 from coordinator.cli.supervision.brief import Role
 from coordinator.cli.supervision.roles import open_recorder, slots
 from coordinator.cli.supervision.running import Announcer, apply_reload, metrics_dir, run_until_told
@@ -25,6 +27,7 @@ from coordinator.cli.supervision.store_supervisor import StoreSupervisor
 from coordinator.cli.supervision.supervised import Spec
 from coordinator.cli.supervision.supervisor import Supervisor
 from coordinator.cli.terminal import counted
+from coordinator.errors import ToolFailure
 from coordinator.metrics import clear_free_slots, logs, slot_is_free
 from coordinator.settings import LoadedSettings, Settings, redacted
 from coordinator.settings.effective_auth import base_url
@@ -134,7 +137,7 @@ class _Up:
             if await self._supervisor.start(stop):
                 self._ready = True
                 self._write()
-                self._announce()
+                await self._announce()
                 await stop.wait()
             _log.info("stopping", drain_seconds=self._settings.drain_seconds)
         finally:
@@ -148,13 +151,29 @@ class _Up:
         if self._supervisor is not None:
             self._supervisor.renew()
 
-    def _announce(self) -> None:
+    async def _announce(self) -> None:
         settings = self._settings
         store = f"embedded, in {settings.data_dir}" if self._embedded is not None else redacted(settings.redis_url)
         Announcer(
             f"fleet ready at {base_url(settings.host, settings.port)} "
             f"({counted(settings.frontends, 'front-end')}, {counted(settings.workers, 'worker')}, store: {store})"
         ).ready()
+        if settings.console.enabled and sys.stdout is not None and sys.stdout.isatty():
+            await self._show_console()
+
+    async def _show_console(self) -> None:
+        """Prints a link to the console, for people only: it must not end up in a log."""
+        # Imported here, because the console takes a while, and few fleets are started at a terminal.
+        from coordinator.cli.console import NOTE, make_link, served_at
+
+        settings = self._child_settings()
+        with contextlib.suppress(CommandFailed, ToolFailure, OSError):
+            store = await open_store(settings.redis_url, settings.redis_timeout_ms)
+            try:
+                link = await make_link(store, settings, served_at(settings))
+            finally:
+                await store.close()
+            print(f"console: {link} ({NOTE}; later: fleet console)", flush=True)
 
     def _write(self) -> None:
         """Writes the state of the fleet into ``fleet.json``, for other commands."""

@@ -17,8 +17,9 @@ import structlog
 from coordinator.console.answers import Answer, data
 from coordinator.console.operations import OPERATIONS, Operator
 from coordinator.console.rate import Rate
-from coordinator.console.viewer import OPERATE, Viewer
+from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure, invalid
+from coordinator.identity.permissions import OPERATE
 from coordinator.metrics import recorder
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.store.operator_actions import note_action
@@ -28,7 +29,6 @@ from coordinator.toolsets.gateway.rules.guards import HUMAN
 from coordinator.toolsets.schema import identified_schema
 from coordinator.toolsets.tool import Call, Tool, Toolset
 from coordinator.transport.calls import Calls, Done
-from coordinator.transport.media import is_json
 
 _log = structlog.get_logger(__name__)
 
@@ -141,12 +141,6 @@ class Actions:
         if not done.problem:
             await note_action(self._operator.store, caller.id, name, project, done.target, reason)
         return _answer(done.problem, msgspec.json.encode(done.result))
-
-
-def check_write(head: Mapping[bytes, bytes]) -> None:
-    """Refuses what does not come from a script of the console. Raises ToolFailure: permission_denied."""
-    if head.get(b"fleet-console") != b"1" or not is_json(head.get(b"content-type")):
-        raise ToolFailure("permission_denied", "changes need the header Fleet-Console: 1, and JSON")
 
 
 def _arguments(body: bytes) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""The answers of the console, and the headers that all of them carry."""
+"""The answers of the console, and the headers that they carry."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ CONTENT_SECURITY_POLICY = (
     "trusted-types fleet"
 )
 """Agents write much of the text that people read here: nothing in it may ever run."""
-HEADERS: list[Header] = [
+HEADERS: tuple[Header, ...] = (
     (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
-]
+)
+"""What all answers below /console carry."""
 _NO_STORE: Header = (b"cache-control", b"no-store")
 
 
@@ -58,7 +59,7 @@ async def send_answer(send: Send, answer: Answer, request: list[Header]) -> None
     Args:
         request: the headers of the request.
     """
-    body, headers = answer.body, [*answer.headers, *HEADERS]
+    body, headers = answer.body, [*answer.headers]
     if len(body) >= SMALLEST:
         headers.append((b"vary", b"accept-encoding"))
         if takes_gzip(request):

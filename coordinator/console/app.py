@@ -14,13 +14,16 @@ from urllib.parse import parse_qsl
 import msgspec
 import structlog
 
-from coordinator.console.actions import API, MAX_BODY, Actions, check_write
+from coordinator.console.actions import API, MAX_BODY, Actions
 from coordinator.console.answers import HEADERS, Answer, data, page, redirect, send_answer
 from coordinator.console.assets import Assets
 from coordinator.console.frame import frame, problem
+from coordinator.console.guard import check_site, check_write
 from coordinator.console.live import Live
 from coordinator.console.reads import Reads
 from coordinator.console.sessions import Sessions
+from coordinator.console.signin import SignIn, signin_path
+from coordinator.console.tickets import PATH as SIGN_IN
 from coordinator.console.view import Asked, Rendered, path_of
 from coordinator.console.viewer import Viewer
 from coordinator.console.views import HOME, VIEWS
@@ -52,6 +55,8 @@ class Console:
         actions: makes changes.
     """
 
+    headers = HEADERS
+
     def __init__(
         self, reads: Reads, feed: FeedReader, sessions: Sessions, endpoints: Endpoints, actions: Actions
     ) -> None:
@@ -62,6 +67,7 @@ class Console:
         self._actions = actions
         self._bodies = Bodies(MAX_BODY)
         self._assets = Assets()
+        self._sign_in = SignIn(sessions, self._assets)
 
     def hold(self, held: bool, seconds: float) -> None:
         """Ends all streams, spread over some seconds, because this process takes no new work; or serves them again."""
@@ -92,7 +98,9 @@ class Console:
     ) -> Answer | None:
         """The answer; None: it was sent already."""
         path, method = scope["path"], scope["method"]
-        _check_origin(method, head)
+        check_site(method, head)
+        if path == SIGN_IN or path.startswith(SIGN_IN + "/"):
+            return await self._sign_in.answer(scope, receive, head, viewer)
         if path.rstrip("/") == ROOT:
             return redirect(path_of(HOME, self._first_project(viewer)))
         if viewer is None:
@@ -113,8 +121,7 @@ class Console:
         query = _query(scope["query_string"])
         if project and match["view"] == "live":
             after = head.get(b"last-event-id", b"").decode("latin-1") or query.get("after", "")
-            live_send = _with_headers(send)
-            await self._live.serve(scope, live_send, project, after, viewer, lambda: self._sessions.viewer(head))
+            await self._live.serve(scope, send, project, after, viewer, lambda: self._sessions.viewer(head))
             return None
         view = VIEWS.get(match["view"])
         if view is None or view.of_project != bool(project) or bool(match["id"]) != view.takes_id:
@@ -167,7 +174,7 @@ class Console:
         if head.get(b"sec-fetch-mode") not in (None, b"navigate"):
             return data(msgspec.json.encode(failure.body()), status, *more)
         if status == 401:
-            return self._sessions.ask(scope["path"], scope["query_string"])
+            return redirect(signin_path(scope["path"], scope["query_string"]))
         text = problem(viewer, self._assets, HTTPStatus(status).phrase, failure.message)
         return page(text, status, *more)
 
@@ -187,26 +194,3 @@ class Console:
 def _query(text: bytes) -> dict[str, str]:
     pairs = parse_qsl(text.decode("latin-1"), max_num_fields=32) if len(text) <= 8_192 else []
     return {key: value[:_LONGEST_QUERY] for key, value in pairs}
-
-
-def _check_origin(method: str, head: Mapping[bytes, bytes]) -> None:
-    """Refuses what a page of another site asks for in a visitor's name; it may only lead here (a navigation).
-
-    Raises:
-        ToolFailure: permission_denied.
-    """
-    site = head.get(b"sec-fetch-site", b"none")
-    leads = (
-        method == "GET" and head.get(b"sec-fetch-mode") == b"navigate" and head.get(b"sec-fetch-dest") == b"document"
-    )
-    if site not in (b"same-origin", b"none") and not leads:
-        raise ToolFailure("permission_denied", "pages of other sites cannot use the console")
-
-
-def _with_headers(send: Send) -> Send:
-    async def sending(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message["headers"], *HEADERS]}
-        await send(message)
-
-    return sending

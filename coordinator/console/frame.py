@@ -8,7 +8,8 @@ import htpy
 from htpy import Node, a, body, button, div, h1, header, html, li, link, main, meta, nav, script, span, title, ul
 
 from coordinator.console.assets import Assets
-from coordinator.console.parts import SPRITE, icon
+from coordinator.console.parts import SPRITE, icon, plain
+from coordinator.console.tickets import PATH
 from coordinator.console.view import Asked, View, path_of
 from coordinator.console.viewer import Viewer
 from coordinator.console.views import NAVIGATION
@@ -39,12 +40,21 @@ def frame(asked: Asked, content: Node, assets: Assets, position: str) -> str:
 
 def problem(viewer: Viewer | None, assets: Assets, name: str, message: str) -> str:
     """A page that says what went wrong."""
-    content = [h1(".title")[name], htpy.p[message], htpy.p[a(href="/console")["Go to the overview"]]]
-    head = [] if viewer is None else [_header(viewer, "", False)]
-    return _document(name, assets, [*head, main(".problem", id="main", tabindex="-1")[content]], ())
+    return plain_page(viewer, assets, name, [htpy.p[message], htpy.p[a(href="/console")["Go to the overview"]]])
 
 
-def _document(name: str, assets: Assets, content: Iterable[Node], modules: Iterable[str]) -> str:
+def plain_page(viewer: Viewer | None, assets: Assets, name: str, content: Node, head: Node = None) -> str:
+    """A page without navigation.
+
+    Args:
+        head: further elements of its head.
+    """
+    top = None if viewer is None else _header(viewer, "", False)
+    shown = main(".problem", id="main", tabindex="-1")[h1(".title")[name], content]
+    return _document(name, assets, [top, shown], (), head)
+
+
+def _document(name: str, assets: Assets, content: Iterable[Node], modules: Iterable[str], head: Node = None) -> str:
     return str(
         html(lang="en")[
             htpy.head[
@@ -55,6 +65,7 @@ def _document(name: str, assets: Assets, content: Iterable[Node], modules: Itera
                 link(rel="icon", href=assets.url("icon.svg"), type="image/svg+xml"),
                 link(rel="stylesheet", href=assets.url("console.css")),
                 (script(type="module", src=assets.url(one)) for one in (*MODULES, *modules)),
+                head,
             ],
             body[a(".skip", href="#main")["Skip to the content"], SPRITE, content, _status()],
         ]
@@ -76,8 +87,8 @@ def _header(viewer: Viewer, project: str, live: bool) -> Node:
         span(".grow"),
         button(".quiet", id="theme", type="button", title="Light or dark")[icon("theme"), span(".wide")["theme"]],
         button(".quiet", id="help", type="button", title="Keys (?)")["?"],
-        span(".who", title="You")[
-            viewer.name, span(".kind")[viewer.caller.kind if viewer.caller is not None else "read only"]
+        a(".who", href=PATH, title="Sign in or out")[
+            plain(viewer.name), span(".kind")[viewer.caller.kind if viewer.caller is not None else "read only"]
         ],
     ]
 

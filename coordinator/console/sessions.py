@@ -1,24 +1,162 @@
-"""Who a visitor is: signed in by a cookie, or anonymous where the fleet asks nobody for a token."""
+"""Who a visitor is: signed in by a cookie, or anonymous where the fleet asks nobody for a token.
+
+A session is a sealed cookie, and nothing of it is kept anywhere else. It says how its bearer has signed in:
+
+- by a ticket, as the operator that ``fleet console`` was run by;
+- by a token of the token file, which is looked up again at each request: the session ends with it;
+- by a JWT: the session has what that granted, and ends with it, or after ``console.session_hours`` if the authorization
+  server has sent the visitor.
+
+Where ``auth.mode`` is none, everybody may read, and whoever wants to change something signs in by a ticket.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
+from typing import Literal
 
-from coordinator.console.answers import Answer, redirect
-from coordinator.console.viewer import Viewer
-from coordinator.transport.authorization import Authorization
+import msgspec
+
+from coordinator.console.cookies import Cookie
+from coordinator.console.tickets import spend_ticket
+from coordinator.console.viewer import PERSON, Viewer
+from coordinator.errors import ToolFailure
+from coordinator.identity.authenticator import Authenticator
+from coordinator.identity.grants import Denied, Grant, canonical
+from coordinator.identity.permissions import EVERYTHING, OPERATE
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.gateway.rules.guards import HUMAN
+from coordinator.transport.replies import Header
+from coordinator.transport.sealing import Seals
+
+_PURPOSE = "console-session"
+_LONGEST = 3_800
+"""Bytes of a cookie that every browser takes."""
+_AN_HOUR = 3_600
+
+
+class _Session(msgspec.Struct, array_like=True):
+    """What a cookie holds."""
+
+    how: Literal["ticket", "token", "jwt"]
+    ends: float
+    """In Unix seconds."""
+    name: str = ""
+    """Of the operator, by a ticket."""
+    digest: bytes = b""
+    """Of the token, by a token of the token file."""
+    caller: Caller | None = None
+    """What a JWT granted, and where."""
+    projects: frozenset[str] | None = None
 
 
 class Sessions:
-    """The sessions of visitors; none is kept in the process."""
+    """The sessions of visitors of one process."""
 
-    def __init__(self, authorization: Authorization) -> None:
-        self._authorization = authorization
+    def __init__(self, store: Store, seals: Seals, authenticator: Authenticator, settings: Settings) -> None:
+        self._store = store
+        self._seals = seals
+        self._authenticator = authenticator
+        self._seconds = settings.console.session_hours * _AN_HOUR
+        self._cookie = Cookie("session", settings.console.public_url or settings.auth.resource)
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether one can sign in by a token."""
+        return self._authenticator.mode != "none"
+
+    def over_https(self, head: Mapping[bytes, bytes]) -> bool:
+        """Whether the visitor has to come over HTTPS."""
+        return self._cookie.over_https(head)
 
     async def viewer(self, head: Mapping[bytes, bytes]) -> Viewer | None:
-        """The visitor behind a request; None: they have to sign in."""
-        return Viewer() if self._authorization.anonymous else None
+        """The visitor behind a request; None: they have to sign in.
 
-    def ask(self, path: str, query: bytes) -> Answer:
-        """The answer to a visitor who has to sign in."""
-        return redirect("/console/signin")
+        Raises:
+            ToolFailure: the store has to be asked for keys, and does not answer.
+        """
+        session = await self._session(head)
+        viewer = self._viewer(session) if session is not None else None
+        return viewer or (Viewer() if self._authenticator.mode != "required" else None)
+
+    async def by_ticket(self, head: Mapping[bytes, bytes], text: str) -> Header | None:
+        """Signs in by a ticket: the header that sets the cookie; None: the ticket is not valid.
+
+        Raises:
+            ToolFailure: the store does not answer.
+        """
+        name = await spend_ticket(self._store, self._seals, text)
+        return None if name is None else await self._begun(head, _Session("ticket", self._end(), name=name))
+
+    async def by_token(self, head: Mapping[bytes, bytes], token: str, *, lasting: bool = False) -> Header | None:
+        """Signs in by a bearer token: the header that sets the cookie; None: the token is not valid here.
+
+        Args:
+            lasting: whether the session outlives a JWT, because an authorization server knows the person.
+
+        Raises:
+            ToolFailure: it cannot be checked now.
+        """
+        grant = await self._grant(token)
+        if grant is None:
+            return None
+        if grant.caller.listed:
+            return await self._begun(head, _Session("token", self._end(grant.ends), digest=grant.digest))
+        ends = self._end(inf if lasting else grant.ends)
+        caller = msgspec.structs.replace(grant.caller, sees=grant.projects)
+        return await self._begun(head, _Session("jwt", ends, caller=caller, projects=grant.projects))
+
+    def over(self, head: Mapping[bytes, bytes]) -> Header:
+        """The header that ends a session."""
+        return self._cookie.set(head, self._store.identity.known, "", 0)
+
+    async def _grant(self, token: str) -> Grant | None:
+        if not self.takes_tokens:
+            return None
+        try:
+            grant = await self._authenticator.authenticate(b"Bearer " + token.encode())
+        except Denied as denied:
+            if denied.reason == "unavailable":
+                raise ToolFailure("store_unavailable", denied.description, retry_after_ms=5_000) from None
+            return None
+        if grant is None or (
+            grant.audiences is not None and canonical(self._authenticator.resource) not in grant.audiences
+        ):
+            return None
+        return grant
+
+    def _end(self, latest: float = inf) -> float:
+        return min(self._authenticator.now() + self._seconds, latest)
+
+    async def _begun(self, head: Mapping[bytes, bytes], session: _Session) -> Header:
+        text = await self._seals.seal(self._purpose, msgspec.msgpack.encode(session))
+        if len(text) > _LONGEST:
+            raise ToolFailure("VALIDATION_ERROR", "the token names more roles, permissions or projects than fit")
+        seconds = max(1, int(session.ends - self._authenticator.now()))
+        return self._cookie.set(head, self._store.identity.known, text, seconds)
+
+    async def _session(self, head: Mapping[bytes, bytes]) -> _Session | None:
+        text = self._cookie.read(head, self._store.identity.known)
+        if not text:
+            return None
+        sealed = await self._seals.open(self._purpose, text)
+        session = None if sealed is None else msgspec.msgpack.decode(sealed, type=_Session)
+        return session if session is not None and session.ends > self._authenticator.now() else None
+
+    def _viewer(self, session: _Session) -> Viewer | None:
+        if session.how == "ticket":
+            rights = frozenset((EVERYTHING, OPERATE))
+            return Viewer(Caller(session.name, PERSON, frozenset((HUMAN,)), rights), ends=session.ends)
+        if not self.takes_tokens:
+            return None
+        if session.how == "jwt":
+            return Viewer(session.caller, session.projects, session.ends)
+        grant = self._authenticator.granted(session.digest)
+        return None if grant is None else Viewer(grant.caller, grant.projects, min(session.ends, grant.ends))
+
+    @property
+    def _purpose(self) -> str:
+        return f"{_PURPOSE}:{self._seals.audience}:{self._store.identity.known}"

@@ -6,12 +6,10 @@ from collections.abc import Collection
 
 import msgspec
 
-from coordinator.identity.permissions import sufficient
+from coordinator.identity.permissions import OPERATE, sufficient
 from coordinator.settings.model import TOOLSETS
 from coordinator.toolsets.caller import Caller
 
-OPERATE = "operate"
-"""The permission to drain the fleet and to end claims. No other permission implies it."""
 PERSON = "user"
 """The kind of actor that may change something here: agents have other kinds."""
 ANONYMOUS = "anonymous"
@@ -24,6 +22,8 @@ class Viewer(msgspec.Struct, frozen=True):
     """None: nobody in particular; they may read everything and change nothing."""
     projects: frozenset[str] | None = None
     """The projects that they may open; None: all."""
+    ends: float = 0
+    """When their session ends, in Unix seconds; 0: they are not signed in."""
 
     @property
     def name(self) -> str:

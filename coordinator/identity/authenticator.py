@@ -161,6 +161,15 @@ class Authenticator:
             raise Denied("expired", "the token has expired")
         return await self._verified(token, digest)
 
+    def granted(self, digest: bytes) -> Grant | None:
+        """What a token of the token file grants now, by its SHA-256 digest; None: nothing, or no longer."""
+        grant = self._grants.get(digest)
+        return grant if grant is not None and grant.until > self._clock.now() else None
+
+    def now(self) -> float:
+        """The fleet's time in Unix seconds."""
+        return self._clock.now()
+
     def lists(self, name: str) -> bool:
         """Whether the token file has an entry of this id that has not expired."""
         now = self._clock.now()

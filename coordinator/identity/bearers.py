@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from coordinator.identity.grants import Denied, Grant, canonical
-from coordinator.identity.permissions import EVERYTHING
+from coordinator.identity.permissions import EVERYTHING, OPERATE
 from coordinator.identity.token_file import TokenEntry
 from coordinator.identity.verifier import Outcome
 from coordinator.settings.model import TOOLSETS
@@ -20,7 +20,7 @@ CLAIMS = ("permissions", "scope", "scp")
 """Where JWTs state permissions: as text with blanks between, or as a list."""
 ALL_PROJECTS = "*"
 _OTHER = "external"
-_OWN = frozenset((EVERYTHING, "workflow", *TOOLSETS))
+_OWN = frozenset((EVERYTHING, OPERATE, "workflow", *TOOLSETS))
 """How permissions of this server begin."""
 
 
@@ -38,11 +38,13 @@ def of_entry(entry: TokenEntry, default_permissions: frozenset[str]) -> Grant:
     """What an entry of the token file grants."""
     permissions = default_permissions if entry.permissions is None else frozenset(entry.permissions)
     projects = _projects(entry.projects)
+    ends = inf if entry.expires is None else entry.expires.timestamp()
     return Grant(
         caller=Caller(entry.id, entry.kind, frozenset(entry.roles), permissions, listed=True, sees=projects),
         digest=bytes.fromhex(entry.sha256),
         projects=projects,
-        until=inf if entry.expires is None else entry.expires.timestamp(),
+        until=ends,
+        ends=ends,
     )
 
 
@@ -67,12 +69,14 @@ def of_outcome(outcome: Outcome, digest: bytes, audience: str, defaults: Default
         audiences = None
     # The bearer of a token for some endpoints only learns of no other project.
     sees = projects if audiences is None else frozenset[str]()
+    ends = inf if outcome.expires is None else outcome.expires
     return Grant(
         caller=msgspec.structs.replace(caller_of(outcome, defaults), sees=sees),
         digest=digest,
         projects=projects,
         audiences=audiences,
-        until=latest if outcome.expires is None else min(outcome.expires, latest),
+        until=min(ends, latest),
+        ends=ends,
     )
 
 

@@ -34,7 +34,9 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     audiences: frozenset[str] | None = None
     """Its audiences, in the form of ``canonical``; None: it is valid at every endpoint of this server."""
     until: float = inf
-    """When it ends, in Unix seconds."""
+    """Until when it may be kept without being verified again, in Unix seconds."""
+    ends: float = inf
+    """When it ends for good, in Unix seconds."""
 
 
 class Denied(Exception):

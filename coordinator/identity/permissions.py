@@ -9,8 +9,10 @@
     *.read           all tools that change nothing
     workflow         the same as flows
     workflow.admin   the same, and what the toolset adds to it
+    operate          to drain the fleet and to end claims of agents, in the console; it opens no tools
 
-A broader permission implies the narrower ones. Words of other vocabularies (``openid``, ``profile``) are ignored.
+A broader permission implies the narrower ones, but none implies ``operate``, which is for people. Words of other
+vocabularies (``openid``, ``profile``) are ignored.
 Projects are not permissions: a credential names its projects, or is valid in all of them.
 """
 
@@ -21,6 +23,7 @@ from functools import lru_cache
 
 EVERYTHING = "*"
 READ = ".read"
+OPERATE = "operate"
 _FLOWS, _WORKFLOW = "flows", "workflow"
 _ADMIN = ".admin"
 _ITEMS, _WORKER = "items", "worker"
@@ -48,7 +51,7 @@ def least(toolset: str, read_only: bool) -> str:
 
 
 def vocabulary(toolsets: Collection[str]) -> tuple[str, ...]:
-    """Every permission that names one of ``toolsets``."""
+    """Every permission that names one of ``toolsets``: not ``operate``, because agents ask for all that is offered."""
     named = [permission for toolset in toolsets for permission in (toolset, toolset + READ)]
     if _WORKER in named:
         named.remove(_WORKER + READ)  # none of its tools only reads

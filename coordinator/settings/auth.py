@@ -25,7 +25,8 @@ Permission = Annotated[
         pattern=r"^(\*(\.read)?|[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*)\Z",
         extra={
             "allowed": "a permission: a toolset or '*', optionally with '.read' behind it; 'workflow', "
-            "'workflow.admin' or 'items.admin'; the name of a tool that workflow steps may call, or of its connection"
+            "'workflow.admin', 'items.admin' or 'operate'; the name of a tool that workflow steps may call, or of its "
+            "connection"
         },
     ),
 ]
@@ -81,9 +82,9 @@ class Auth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(
             description=(
                 "What a valid token permits if it does not state permissions itself: toolsets ('items'), or "
-                "those of their tools that only read ('items.read'); '*' is every toolset. Left out: everything, "
-                "but nothing for a JWT whose scopes are all of other servers ('openid profile'); a value set "
-                "here applies to these JWTs too."
+                "those of their tools that only read ('items.read'); '*' is every toolset, 'operate' not included. "
+                "Left out: everything, but nothing for a JWT whose scopes are all of other servers ('openid "
+                "profile'); a value set here applies to these JWTs too."
             ),
             extra={"reload": True},
         ),

@@ -17,5 +17,22 @@ class Console(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = "clients"
     session_hours: Annotated[
         int,
-        Meta(description="How long a person stays signed in.", ge=1, le=720, extra={"unit": "hours"}),
+        Meta(
+            description="How long a person stays signed in, if the credential does not end before.",
+            ge=1,
+            le=720,
+            extra={"unit": "hours"},
+        ),
     ] = 12
+    public_url: Annotated[
+        str,
+        Meta(
+            pattern=r"^(https?://[^\s/@?#]+)?\Z",
+            description=(
+                "Where people reach the console: scheme, host and port. Its host is an accepted Host header. Empty: "
+                "auth.resource, or where the front-ends listen. From other machines, people sign in over HTTPS only, "
+                "unless this begins with http://."
+            ),
+            extra={"allowed": "empty or an https:// (or http://) URL without a path"},
+        ),
+    ] = ""

@@ -250,6 +250,8 @@ processes = Family("pr", "zset", single=True, scope="fleet", reason="stale entri
 process_status = Family(
     "ps", "string", scope="fleet", ttl="15 s, renewed", doc="what a process reports of itself, as JSON"
 )
+spent = Family("ot", "string", scope="fleet", ttl="a minute after what was spent has ended",
+               doc="a ticket or state of a sign-in that was used, so that it cannot be used again")  # fmt: skip
 identity = Family("id", "hash", single=True, scope="fleet", reason="one record",
                   doc="the store's identity, and those that it replaces")  # fmt: skip
 moment = Family("mo", "string", single=True, scope="fleet", reason="one number",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from coordinator.transport.guards import Gate, head_of, is_address, without_padding
 from coordinator.transport.health import PROBES, Health
 from coordinator.transport.mounted import Mounts
-from coordinator.transport.replies import Receive, Refused, Scope, Send, refuse
+from coordinator.transport.replies import ClientDisconnected, Receive, Refused, Scope, Send, refuse, with_headers
 
 
 class AdminApp:
@@ -28,14 +28,19 @@ class AdminApp:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1000})
             return
+        mounted = self.mounts.at(scope["path"])
+        if mounted is not None:
+            send = with_headers(send, mounted.headers)
         try:
             head = self._checked_head(scope)
-            if (mounted := self.mounts.at(scope["path"])) is not None:
+            if mounted is not None:
                 await mounted.serve(scope, receive, send, head)
                 return
             if scope["path"] not in PROBES:
                 raise Refused(404, f"this port serves only {', '.join(sorted((*PROBES, *self.mounts)))}")
             await self._health.answer(scope["path"], scope["method"], send)
+        except ClientDisconnected:
+            return
         except Refused as refused:
             await refuse(send, refused)
 

@@ -136,8 +136,9 @@ class FrontEnd:
         self._endpoints = endpoints = Endpoints(
             toolsets, settings.toolsets, settings.tool_name_style, settings.output_schemas, settings.projects
         )
-        own_name = urlsplit(settings.auth.resource).hostname
-        gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host, own_name)
+        urls = (settings.auth.resource, settings.console.public_url)
+        own_names = [name for url in urls if (name := urlsplit(url).hostname)]
+        gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host, own_names)
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)
         self._hooks = hooks
         rounds = Rounds(seals) if seals is not None else None
@@ -158,7 +159,8 @@ class FrontEnd:
         longest_token = settings.max_header_bytes // 8
         self.authorization = Authorization(authenticator, endpoints, hooks.auth_refused, longest_token, delegations)
         """Who may call what."""
-        self.admin = AdminApp(self._health, Gate(settings.allowed_hosts, (), settings.admin_host or settings.host))
+        operators = Gate(settings.allowed_hosts, (), settings.admin_host or settings.host, own_names)
+        self.admin = AdminApp(self._health, operators)
         """The application of the operators' port."""
         self._cors = cors = Cors(settings.allowed_origins)
         self.fast_path = FastPath(
@@ -426,7 +428,9 @@ class FrontEnd:
     async def _answer_slowly(self, scope: Scope, receive: Receive, send: Send, body: bytes | None, reason: str) -> None:
         head = dict(scope["headers"])
         request_id = self._bind_request_id(head.get(b"x-request-id"))
-        marked = self._marked(send, request_id, self._cors.headers(head.get(b"origin")))
+        mounted = self._slow_path.mounts.at(scope["path"])
+        more = self._cors.headers(head.get(b"origin")) if mounted is None else mounted.headers
+        marked = self._marked(send, request_id, more)
         started = False
 
         async def noting(message: Message) -> None:

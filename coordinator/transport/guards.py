@@ -30,7 +30,7 @@ class Gate:
         hosts: ``name``, ``name:port``, ``name:*`` or ``*``; empty: the loopback names and ``bound``.
         origins: allowed besides an origin that equals the request's host.
         bound: the address that the process listens on.
-        own: the host of the public address; always allowed.
+        own: the hosts of public addresses; always allowed.
     """
 
     def __init__(
@@ -38,15 +38,14 @@ class Gate:
         hosts: Sequence[str] = (),
         origins: Sequence[str] = (),
         bound: str = "127.0.0.1",
-        own: str | None = None,
+        own: Collection[str] = (),
     ) -> None:
         allowed = list(hosts)
         if not allowed:
             allowed = [*_LOOPBACK]
             if bound not in _ANY_ADDRESS:
                 allowed.append(f"[{bound}]" if ":" in bound and not bound.startswith("[") else bound)
-        if own:
-            allowed.append(f"[{own}]" if ":" in own else own)
+        allowed += (f"[{one}]" if ":" in one else one for one in own)
         self._any = "*" in allowed
         self._hosts = {entry.lower().removesuffix(":*") for entry in allowed}
         self._origins = {origin.lower() for origin in origins}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from coordinator.transport.replies import Receive, Scope, Send
+from coordinator.transport.replies import Header, Receive, Scope, Send
 
 
 class Mounted(Protocol):
     """Such an application."""
+
+    @property
+    def headers(self) -> Sequence[Header]:
+        """What all answers below its path carry, also those that it does not give itself."""
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, head: Mapping[bytes, bytes]) -> None:
         """Answers a request whose head was checked. Raises Refused, ClientDisconnected."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -94,6 +94,17 @@ class Refused(Exception):
         self.status = status
         self.headers = headers
         self.body = rpc_error(code, message, request_id)
+
+
+def with_headers(send: Send, more: Sequence[Header]) -> Send:
+    """A ``send`` that adds headers to the answer."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *more]}
+        await send(message)
+
+    return sending
 
 
 async def refuse(send: Send, refused: Refused) -> None:

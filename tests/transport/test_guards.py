@@ -54,7 +54,7 @@ def test_binding_everywhere_admits_no_further_host() -> None:
 
 @pytest.mark.parametrize(("own", "host"), [("fleet.example", b"fleet.example:443"), ("fd00::1", b"[fd00::1]:443")])
 def test_the_public_name_is_always_admitted(own: str, host: bytes) -> None:
-    assert Gate(("other.example",), own=own).refusal(host, None) is None
+    assert Gate(("other.example",), own=(own,)).refusal(host, None) is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,73 @@
+"""``fleet console``: a link that signs an operator in to the console."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.fleetfile import read_fleet
+from coordinator.cli.stores import STORE_SETTINGS, with_store
+from coordinator.cli.terminal import user
+from coordinator.console.tickets import SECONDS, make_ticket
+from coordinator.settings import LoadedSettings, Settings
+from coordinator.settings.effective_auth import base_url
+from coordinator.store import Store
+from coordinator.transport.sealing import Seals
+
+NOTE = f"signs you in once, within {SECONDS} s"
+"""What people should know about a link."""
+
+
+@with_settings(only=(*STORE_SETTINGS, "host", "port"))
+def console(
+    loaded: LoadedSettings,
+    *,
+    open: Annotated[bool, Parameter(help="Open it in the browser of this machine, too.", negative="")] = False,
+) -> int:
+    """Prints the link.
+
+    Raises:
+        CommandFailed: there is no console, or the store cannot be used.
+    """
+    settings = loaded.settings
+    if not settings.console.enabled:
+        raise CommandFailed("the console is off: see the setting console.enabled", Exit.USAGE)
+    link = with_store(loaded, lambda store: make_link(store, settings, _base(settings)))
+    print(link)
+    print(f"fleet: {NOTE}, as {user() or 'operator'}", file=sys.stderr)
+    if open and not webbrowser.open(link):
+        raise CommandFailed("no browser could be opened here; open the link yourself")
+    return Exit.OK
+
+
+async def make_link(store: Store, settings: Settings, base: str) -> str:
+    """A new link for the user at the terminal.
+
+    Args:
+        base: where the console is, without its path.
+
+    Raises:
+        ToolFailure: the store does not answer.
+    """
+    path = await make_ticket(store, Seals(store, settings), user() or "operator")
+    return (settings.console.public_url or base) + path
+
+
+def served_at(settings: Settings) -> str:
+    """Where front-ends of these settings serve the console, without its path."""
+    if settings.console.listener == "admin":
+        return base_url(settings.admin_host or settings.host, settings.admin_port)
+    return base_url(settings.host, settings.port)
+
+
+def _base(settings: Settings) -> str:
+    fleet = read_fleet(Path(settings.data_dir))
+    if fleet is None:
+        return served_at(settings)
+    return fleet.admin_url if settings.console.listener == "admin" else fleet.base_url

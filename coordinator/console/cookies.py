@@ -1,0 +1,60 @@
+"""The cookies of the console.
+
+Cookies know no ports, so their names have the fleet's id: fleets of one host do not overwrite each other's. Over HTTPS
+the prefix ``__Host-`` keeps pages of neighbouring hosts from setting them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2s
+from urllib.parse import urlsplit
+
+from coordinator.settings.effective_auth import is_loopback
+from coordinator.transport.replies import Header
+
+
+class Cookie:
+    """A cookie of one purpose.
+
+    Args:
+        purpose: part of its name.
+        public_url: where people reach the console; empty: HTTPS is assumed, but on loopback.
+    """
+
+    def __init__(self, purpose: str, public_url: str) -> None:
+        self._purpose = purpose
+        parts = urlsplit(public_url)
+        self._public = parts.netloc.lower()
+        self._public_is_https = parts.scheme == "https"
+
+    def over_https(self, head: Mapping[bytes, bytes]) -> bool:
+        """Whether the visitor is to come over HTTPS: a proxy ends it, so the request itself does not say."""
+        host = head.get(b"host", b"").decode("latin-1").lower()
+        if host == self._public:
+            return self._public_is_https
+        name = urlsplit(f"//{host}").hostname or ""
+        return not is_loopback(name)
+
+    def read(self, head: Mapping[bytes, bytes], fleet: str) -> str:
+        """Its value; empty: there is none.
+
+        Args:
+            fleet: the fleet's id.
+        """
+        wanted = self._name(head, fleet)
+        for one in head.get(b"cookie", b"").decode("latin-1").split(";"):
+            name, _, value = one.strip().partition("=")
+            if name == wanted:
+                return value
+        return ""
+
+    def set(self, head: Mapping[bytes, bytes], fleet: str, value: str, seconds: int) -> Header:
+        """The header that sets it for so many seconds; 0 deletes it."""
+        where = "Path=/; Secure" if self.over_https(head) else "Path=/console"
+        text = f"{self._name(head, fleet)}={value}; {where}; HttpOnly; SameSite=Lax; Max-Age={seconds}"
+        return (b"set-cookie", text.encode())
+
+    def _name(self, head: Mapping[bytes, bytes], fleet: str) -> str:
+        name = f"fleet-{self._purpose}-{blake2s(fleet.encode(), digest_size=4).hexdigest()}"
+        return f"__Host-{name}" if self.over_https(head) else name

@@ -1,0 +1,111 @@
+"""Visitors of a console without a browser: they send exactly the headers that they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from coordinator.console.tickets import make_ticket
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.store.embedded import find_running
+from coordinator.transport.sealing import Seals
+from tests.support.fleets import RunningFleet
+
+R = TypeVar("R")
+
+NAVIGATION = {"sec-fetch-site": "none", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+"""What a browser says when somebody types an address."""
+SCRIPT = {"sec-fetch-site": "same-origin", "sec-fetch-mode": "cors", "sec-fetch-dest": "empty"}
+"""What it says when a script of the page asks."""
+CHANGE = {**SCRIPT, "content-type": "application/json", "fleet-console": "1"}
+"""What a script of the page sends with a change."""
+
+
+class Got(NamedTuple):
+    """An answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+class Visitor:
+    """Keeps its cookies, as a browser does."""
+
+    def __init__(self, port: int, cookies: Mapping[str, str] | None = None) -> None:
+        self.port = port
+        self.host = f"127.0.0.1:{port}"
+        self.cookies = dict(cookies or {})
+
+    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Got:
+        """Sends a request; ``_`` in the names of headers stands for ``-``."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        if self.cookies:
+            given.setdefault("cookie", "; ".join(f"{name}={value}" for name, value in self.cookies.items()))
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method, path, body or None, {"host": self.host, **given})
+            answer = connection.getresponse()
+            got = Got(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+        for text in answer.headers.get_all("set-cookie") or ():
+            name, _, value = text.partition(";")[0].partition("=")
+            self.cookies[name] = value
+            if "Max-Age=0" in text:
+                del self.cookies[name]
+        return got
+
+    def open(self, path: str) -> Got:
+        """Types an address."""
+        return self.ask("GET", path, **NAVIGATION)
+
+    def fill_in(self, path: str, **fields: str) -> Got:
+        """Sends a form of the console."""
+        kind = "application/x-www-form-urlencoded"
+        told = {**SCRIPT, "sec-fetch-mode": "navigate", "content-type": kind, "origin": f"http://{self.host}"}
+        return self.ask("POST", path, urlencode(fields).encode(), **told)
+
+    def change(self, path: str, value: object) -> Got:
+        """Has a script of the console send a change."""
+        return self.ask("POST", path, msgspec.json.encode(value), **CHANGE)
+
+
+def of_store(fleet: RunningFleet, act: Callable[[Store], Coroutine[Any, Any, R]]) -> R:
+    """Runs ``act`` with the store of a fleet; in a thread of its own, as Playwright has a loop in that of tests."""
+
+    async def run() -> R:
+        url = find_running(fleet.data_dir)
+        assert url is not None
+        store = Store(url, timeout_ms=5000)
+        await store.open()
+        try:
+            return await act(store)
+        finally:
+            await store.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, run()).result()
+
+
+def link(fleet: RunningFleet, name: str = "ada") -> str:
+    """The path of a link such as ``fleet console`` prints."""
+    return of_store(fleet, lambda store: make_ticket(store, Seals(store, Settings()), name))
+
+
+def operator(fleet: RunningFleet, name: str = "ada") -> Visitor:
+    """Somebody who has signed in by a link."""
+    visitor = Visitor(fleet.port)
+    assert visitor.open(link(fleet, name)).status == 303
+    return visitor
