@@ -10,10 +10,11 @@ import pytest
 from coordinator.console.actions import CALLS, Actions
 from coordinator.console.operations import OPERATIONS, Operator
 from coordinator.console.rate import PER_SECOND, Rate
-from coordinator.console.viewer import OPERATE, Viewer
+from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
 from coordinator.identity.callers import trusting_callers
 from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.permissions import OPERATE
 from coordinator.metrics import MemoryCells, Recorder
 from coordinator.settings import Settings
 from coordinator.store import Store

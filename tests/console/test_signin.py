@@ -45,8 +45,8 @@ def test_a_link_ends(running: RunningFleet, monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_only_looks_ahead_leaves_a_link_good(running: RunningFleet) -> None:
     path = link(running)
     visitor = Visitor(running.port)
-    assert visitor.ask("GET", path, **NAVIGATION, sec_purpose="prefetch;prerender").status == 200
-    assert visitor.ask("HEAD", path, **NAVIGATION).status == 200
+    assert visitor.ask("GET", path, {**NAVIGATION, "sec-purpose": "prefetch;prerender"}).status == 200
+    assert visitor.ask("HEAD", path, NAVIGATION).status == 200
     assert visitor.cookies == {}
     assert visitor.open(path).status == 303
 
@@ -111,14 +111,14 @@ def test_other_sites_change_nothing(running: RunningFleet, path: str, who: str) 
     visitor = operator(running)
     before = dict(visitor.cookies)
     for method in ("POST", "PUT", "DELETE", "PATCH"):
-        assert visitor.ask(method, path, b"{}", **FORGED[who]).status == 403
+        assert visitor.ask(method, path, FORGED[who], b"{}").status == 403
     assert visitor.cookies == before
 
 
 def test_other_sites_may_lead_here_and_read_nothing(running: RunningFleet) -> None:
     visitor = operator(running)
     path = "/console/p/default/agents"
-    assert visitor.ask("GET", path, **NAVIGATION | {"sec-fetch-site": "cross-site"}).status == 200
-    assert visitor.ask("GET", path, **SCRIPT | {"sec-fetch-site": "cross-site"}).status == 403
+    assert visitor.ask("GET", path, NAVIGATION | {"sec-fetch-site": "cross-site"}).status == 200
+    assert visitor.ask("GET", path, SCRIPT | {"sec-fetch-site": "cross-site"}).status == 403
     framed = NAVIGATION | {"sec-fetch-site": "cross-site", "sec-fetch-dest": "iframe"}
-    assert visitor.ask("GET", path, **framed).status == 403
+    assert visitor.ask("GET", path, framed).status == 403

@@ -48,14 +48,14 @@ class Visitor:
         self.host = f"127.0.0.1:{port}"
         self.cookies = dict(cookies or {})
 
-    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Got:
-        """Sends a request; ``_`` in the names of headers stands for ``-``."""
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
+    def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> Got:
+        """Sends a request."""
+        given = {"host": self.host, **headers}
         if self.cookies:
             given.setdefault("cookie", "; ".join(f"{name}={value}" for name, value in self.cookies.items()))
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            connection.request(method, path, body or None, {"host": self.host, **given})
+            connection.request(method, path, body or None, given)
             answer = connection.getresponse()
             got = Got(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
         finally:
@@ -69,17 +69,17 @@ class Visitor:
 
     def open(self, path: str) -> Got:
         """Types an address."""
-        return self.ask("GET", path, **NAVIGATION)
+        return self.ask("GET", path, NAVIGATION)
 
     def fill_in(self, path: str, **fields: str) -> Got:
         """Sends a form of the console."""
         kind = "application/x-www-form-urlencoded"
         told = {**SCRIPT, "sec-fetch-mode": "navigate", "content-type": kind, "origin": f"http://{self.host}"}
-        return self.ask("POST", path, urlencode(fields).encode(), **told)
+        return self.ask("POST", path, told, urlencode(fields).encode())
 
     def change(self, path: str, value: object) -> Got:
         """Has a script of the console send a change."""
-        return self.ask("POST", path, msgspec.json.encode(value), **CHANGE)
+        return self.ask("POST", path, CHANGE, msgspec.json.encode(value))
 
 
 def of_store(fleet: RunningFleet, act: Callable[[Store], Coroutine[Any, Any, R]]) -> R:
