@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import htpy
 from htpy import Node, div, span
 
+from coordinator.console.buttons import choice, menu_opener
 from coordinator.console.parts import agent_link, ago, chip, item_link, left, number, plain, role
 from coordinator.console.view import Row
 from coordinator.toolsets.items.rules.ids import dashed
@@ -31,7 +32,9 @@ def card(project: str, item: rows.Row, with_role: bool = False) -> Row:
         with_role: whether it shows the item's role; columns of a board say it.
     """
     content = [
+        choice(item.title),
         div(".entry-title")[item_link(project, dashed(item.id), plain(item.title))],
+        menu_opener(project, dashed(item.id), item.title),
         div(".entry-line")[
             role(ROLE_NAMES[item.role]) if with_role else None,
             priority(item.priority),

@@ -158,7 +158,7 @@ class List {
       row.style.top = `${this.base + (offset + n) * height}px`;
       row.ariaSetSize = String(total);
       row.ariaPosInSet = String(offset + n + 1);
-      for (const one of row.querySelectorAll('a, button')) /** @type {HTMLElement} */ (one).tabIndex = n === current ? 0 : -1;
+      for (const one of row.querySelectorAll('a, button, input')) /** @type {HTMLElement} */ (one).tabIndex = n === current ? 0 : -1;
     });
   }
 

@@ -8,7 +8,9 @@ from functools import partial
 import htpy
 from htpy import Node, a, button, div, form, h2, label, nav, noscript, ol, option, p, section, select, span
 
+from coordinator.console.buttons import MODULE
 from coordinator.console.cards import HEIGHT, again, card
+from coordinator.console.item_actions import bulk_bar, new_item, new_item_dialog
 from coordinator.console.parts import number, role
 from coordinator.console.searches import KEPT_SECONDS, search
 from coordinator.console.view import Asked, Region, Rendered, Rows, View, region_element, region_head
@@ -102,6 +104,8 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     columns = [name for name in ROLES if only in ("", name)]
     return [
         _filters(asked, filtered),
+        bulk_bar(asked),
+        new_item_dialog(asked),
         nav(".tabs", aria_label="Roles")[(_tab(asked, found, name, only) for name in ROLES)],
         div(class_="columns one" if only else "columns")[(_section(asked, found, name, filtered) for name in columns)],
     ]
@@ -147,6 +151,7 @@ def _filters(asked: Asked, filtered: bool) -> Node:
             _field(asked, "below", "below", placeholder="id of an item"),
             button(type="submit")["Filter"],
             a(".button", href=asked.path)["Show all"] if filtered or given("role") else None,
+            new_item(asked),
         ],
         p(".hint")[f"A text has at least {LEAST_LETTERS} letters; this one is left out."]
         if 0 < len(given("text", "").strip()) < LEAST_LETTERS
@@ -174,5 +179,5 @@ VIEW = View(
     {name: Region(partial(_column, name), ("items",), htpy.li, height=HEIGHT) for name in ROLES},
     needs=("items",),
     query=("role", *_FILTERS),
-    modules=("list.js", "search.js"),
+    modules=("list.js", "search.js", MODULE),
 )

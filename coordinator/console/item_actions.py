@@ -1,0 +1,310 @@
+"""What people do with items: the actions that an item allows now, and the forms of its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import htpy
+from htpy import Node, div, span
+
+from coordinator.console.buttons import (
+    Change,
+    Confirm,
+    button,
+    choice_field,
+    form_dialog,
+    hidden_field,
+    note,
+    opener,
+    operation,
+    refusal,
+    text_field,
+    toolbar,
+)
+from coordinator.console.parts import number, plain
+from coordinator.console.view import Asked, Region, Rendered, Row, Rows, region_element
+from coordinator.errors import ToolFailure
+from coordinator.toolsets.items.contract.base import PHASES, PRIORITIES
+from coordinator.toolsets.items.contract.context import ItemContextResult
+from coordinator.toolsets.items.contract.dependencies import THRESHOLDS
+from coordinator.toolsets.items.contract.query import FullItem
+from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
+from coordinator.toolsets.items.store.rows import STATES, rows_by_ids
+from coordinator.toolsets.items.store.rows import Row as Item
+
+MAX_EDITED = 64_000
+"""Characters of a note that is edited here; longer ones are for the command line."""
+_ADVANCE = "call/items/advance_item"
+_ITEMS = "call/items/manage_items"
+_NOTES = "call/items/manage_notes"
+_THEN = "then.transitions.0.itemId"
+_SUMMARY = "transitions.0.summary"
+
+
+async def _load(asked: Asked) -> Rows:
+    reads, project = asked.reads, asked.project
+    if refused := refusal(asked.viewer, "items"):
+        return Rows([Row("action:none", note(f"Read only: {refused}."))])
+    full: FullItem = await reads.tool(
+        asked.viewer, project, "items", "query_items", {"operation": "get", "id": asked.id}
+    )
+    inner = full.id.replace("-", "")
+    context: ItemContextResult = await reads.tool(asked.viewer, project, "items", "get_context", {"itemId": full.id})
+    now, rows = await reads.admitted(project, lambda: rows_by_ids(reads.store, project, [inner]))
+    if not rows:
+        raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such item")
+    shown = enumerate(_actions(asked, rows[0], full, context, now))
+    return Rows([Row(f"action:{place}", content) for place, content in shown])
+
+
+ACTIONS = Region(_load, ("items",), htpy.li, personal=True)
+"""What the viewer may do with an item now, one button a row; of the view ``item``, with the name ``actions``."""
+
+
+def actions_element(asked: Asked, rendered: Mapping[str, Rendered]) -> Node:
+    """The region in its page."""
+    return region_element(asked, "actions", rendered, htpy.menu, class_="actions", aria_label="Actions")
+
+
+def _actions(asked: Asked, item: Item, full: FullItem, context: ItemContextResult, now: int) -> Iterator[Node]:
+    title, role = plain(item.title), ROLE_NAMES[item.role]
+    project, dashed = asked.project, full.id
+    live = STATES[item.state] == "held" and item.expires > now
+    mine = asked.viewer.caller is not None and item.holder == asked.viewer.caller.id
+    held = f"{plain(item.holder)} holds it" if live and not mine else ""
+    waits = f"waits for {number(item.blockers)} other items" if item.blockers else ""
+
+    def move(text: str, trigger: str, done: str, why: str = "", kind: str = "", confirm: Confirm | None = None) -> Node:
+        change = Change(_ADVANCE, {"transitions": [{"itemId": dashed, "trigger": trigger}]}, done)
+        if trigger in ("block", "hold"):
+            change = change._replace(undo={"transitions": [{"itemId": dashed, "trigger": "resume"}]})
+        return button(text, change, project, refused=held or why, kind=kind, confirm=confirm)
+
+    if role == "blocked":
+        if item.quarantined:
+            question = f"Offer \u201c{title}\u201d to agents again? {item.attempts} attempts have failed with it."
+            yield move(
+                "Offer again", "resume", "It is offered again.", kind="primary", confirm=Confirm(question, _SUMMARY)
+            )
+        else:
+            yield move("Resume", "resume", "It goes on.", kind="primary")
+    elif role == "terminal":
+        yield move("Reopen", "reopen", "It is in the queue again.")
+    else:
+        start = "Start" if role == "queue" else "Move on"
+        yield move(start, "start", "It has moved on.", waits or _missing(context, role), "primary")
+        if role != "review":
+            yield move("Complete", "complete", "It is done.", waits or _missing(context))
+        yield move("Block", "block", f"\u201c{title}\u201d is blocked.")
+        yield move("Hold", "hold", f"\u201c{title}\u201d is on hold.")
+    if item.held_until > now and not item.blockers and role in ("queue", "work", "review"):
+        yield _offer_now(project, item, full)
+    if live:
+        yield operation(
+            "End claim",
+            "end_claim",
+            {"itemId": dashed, "fence": item.fence},
+            asked.viewer,
+            project,
+            f"End the claim of {plain(item.holder)} on \u201c{title}\u201d? The item is offered to others at once, and "
+            "late reports of this claim are refused.",
+            "The claim has ended.",
+        )
+    yield from (_priority(project, dashed, one) for one in PRIORITIES if one != PRIORITY_NAMES[item.priority])
+    yield opener("Edit", "edit-item", _editable(full))
+    yield opener("Add note", "edit-note", {"notes.0.itemId": dashed, "notes.0.expectedModifiedAt": ""})
+    yield opener("Add dependency", "add-dependency", {"dependencies.0.toItemId": dashed})
+    yield opener("New item below", "new-item", {"items.0.parentId": dashed})
+    if item.children > item.ended_children:
+        left = item.children - item.ended_children
+        for text, trigger, word in (("Complete tree", "complete", "done"), ("Cancel tree", "cancel", "cancelled")):
+            question = (
+                f"{text} of \u201c{title}\u201d? All that is open below it ({left} children, and theirs) is {word}."
+            )
+            change = Change(
+                "call/items/complete_tree",
+                {"rootId": dashed, "trigger": trigger, "includeRoot": True},
+                f"It is {word}.",
+            )
+            yield button(text, change, project, confirm=Confirm(question), kind="danger", refused=held)
+    if role != "terminal":
+        question = f"Cancel \u201c{title}\u201d? Nobody works on it any more, and items that wait for it go on."
+        yield move("Cancel item", "cancel", "It is cancelled.", kind="danger", confirm=Confirm(question, _SUMMARY))
+
+
+def _missing(context: ItemContextResult, phase: str = "") -> str:
+    """The notes that a trigger needs."""
+    keys = [one.key for one in context.schema if one.required and not one.filled and phase in ("", one.role)]
+    return f"lacks the note {', '.join(map(plain, keys))}" if keys else ""
+
+
+def _priority(project: str, item: str, priority: str) -> Node:
+    change = Change(
+        _ITEMS, {"operation": "update", "items": [{"id": item, "priority": priority}]}, f"Priority: {priority}."
+    )
+    return button(f"Priority {priority}", change, project)
+
+
+def _offer_now(project: str, item: Item, full: FullItem) -> Node:
+    # 0 ends the back-off that runs; the field itself is to stay as it was.
+    def of(seconds: int | None) -> dict[str, Any]:
+        return {"operation": "update", "items": [{"id": full.id, "retryBackoffSeconds": seconds}]}
+
+    question = f"Offer \u201c{plain(item.title)}\u201d at once? {item.attempts} attempts have failed with it."
+    change = Change(_ITEMS, of(0), "It is offered again.", then=(_ITEMS, of(full.retry_backoff_seconds or None)))
+    return button("Offer now", change, project, confirm=Confirm(question))
+
+
+def _editable(full: FullItem) -> dict[str, Any]:
+    values = {
+        "id": full.id,
+        "title": full.title,
+        "tags": full.tags or "",
+        "summary": full.summary,
+        "description": full.description or "",
+    }
+    return {f"items.0.{name}": value for name, value in values.items() if len(value) <= MAX_EDITED}
+
+
+def note_opener(asked: Asked, found: Any) -> Node:
+    """A button that edits a note, a struct of ``query_notes`` with its body."""
+    if refusal(asked.viewer, "items"):
+        return None
+    too_long = "too long to edit here: use fleet items note" if len(found.body or "") > MAX_EDITED else ""
+    values = {
+        "notes.0.itemId": found.item_id,
+        "notes.0.key": found.key,
+        "notes.0.role": found.role,
+        "notes.0.body": "" if too_long else found.body,
+        "notes.0.expectedModifiedAt": found.modified_at,
+    }
+    return opener("Edit", "edit-note", values, too_long)
+
+
+def edge_button(asked: Asked, dependency: str, title: str) -> Node:
+    """A button that removes a dependency, given its id and the title of the other item."""
+    if refusal(asked.viewer, "items"):
+        return None
+    change = Change(
+        "call/items/manage_dependencies", {"operation": "delete", "id": dependency}, "The dependency is removed."
+    )
+    question = f"Remove the dependency on \u201c{plain(title)}\u201d? The item that waits may go on at once."
+    return button("Remove", change, asked.project, confirm=Confirm(question))
+
+
+def answer_opener(asked: Asked, item: str, question: int, phase: str = "work") -> Node:
+    """A button that answers the question of an agent; the page needs ``answer_dialog``.
+
+    Args:
+        question: its number.
+        phase: of the note with the answer: the item's role before it was blocked.
+    """
+    values = {
+        "notes.0.itemId": item,
+        "notes.0.key": f"answer-{question}",
+        "notes.0.role": phase,
+        _THEN: item,
+    }
+    return opener("Answer", "answer", values, refusal(asked.viewer, "items"))
+
+
+def answer_dialog(asked: Asked) -> Node:
+    """The form of ``answer_opener``: a note, then the item goes on. Whoever takes it reads the note."""
+    first = {"operation": "upsert", "notes": [{"expectedModifiedAt": ""}]}
+    change = Change(
+        _NOTES,
+        first,
+        "The answer is written, and the item goes on.",
+        then=(_ADVANCE, {"transitions": [{"trigger": "resume", "summary": "answered"}]}),
+    )
+    hidden = [hidden_field(name) for name in ("notes.0.itemId", "notes.0.key", "notes.0.role", _THEN)]
+    fields = [*hidden, text_field("notes.0.body", "Answer", lines=6, required=True)]
+    return _dialog(asked, "answer", "Answer the question", change, fields, "Answer")
+
+
+def dialogs(asked: Asked) -> Node:
+    """The forms of an item's page; they belong outside of its regions."""
+    note_fields = [
+        hidden_field("notes.0.itemId"),
+        hidden_field("notes.0.expectedModifiedAt"),
+        text_field("notes.0.key", "Key", required=True, most=200, data_fixed=True),
+        choice_field("notes.0.role", "Phase", PHASES),
+        text_field("notes.0.body", "Text", lines=12),
+    ]
+    edge_fields = [
+        hidden_field("dependencies.0.toItemId"),
+        text_field(
+            "dependencies.0.fromItemId", "It waits for", required=True, hint="id of an item, or its first digits"
+        ),
+        choice_field("dependencies.0.unblockAt", "Until that is in", ("terminal", *THRESHOLDS[:-1])),
+    ]
+    item_fields = [
+        hidden_field("items.0.id"),
+        text_field("items.0.title", "Title", required=True, most=500),
+        text_field("items.0.tags", "Tags", hint="separated by commas"),
+        text_field("items.0.summary", "Summary", lines=3, most=2000),
+        text_field("items.0.description", "Description", lines=10),
+    ]
+    changed = Change(_ITEMS, {"operation": "update", "items": [{}]}, "It is changed.")
+    written = Change(_NOTES, {"operation": "upsert", "notes": [{}]}, "The note is written.")
+    added = Change("call/items/manage_dependencies", {"operation": "create", "dependencies": [{}]}, "It waits now.")
+    return [
+        _dialog(asked, "edit-item", "Edit the item", changed, item_fields, "Save"),
+        _dialog(asked, "edit-note", "Write a note", written, note_fields, "Save note"),
+        _dialog(asked, "add-dependency", "Add a dependency", added, edge_fields, "Add dependency"),
+        new_item_dialog(asked),
+        answer_dialog(asked),
+    ]
+
+
+def new_item_dialog(asked: Asked) -> Node:
+    """The form of ``new_item``."""
+    fields = [
+        hidden_field("items.0.parentId"),
+        text_field("items.0.title", "Title", required=True, most=500),
+        choice_field("items.0.priority", "Priority", ("medium", "high", "low")),
+        text_field("items.0.tags", "Tags", hint="separated by commas"),
+        text_field("items.0.type", "Type", most=200),
+        text_field("items.0.description", "Description", lines=6),
+    ]
+    change = Change(_ITEMS, {"operation": "create", "items": [{}]}, "The item is created.")
+    return _dialog(asked, "new-item", "New item", change, fields, "Create item")
+
+
+def new_item(asked: Asked) -> Node:
+    """A button for a new item; the page needs ``new_item_dialog``."""
+    return None if refusal(asked.viewer, "items") else opener("New item", "new-item", {"items.0.parentId": ""})
+
+
+def bulk_bar(asked: Asked) -> Node:
+    """What can be done with the items that are chosen on a page."""
+    if refusal(asked.viewer, "items"):
+        return None
+
+    def move(text: str, trigger: str, done: str, **more: Any) -> Node:
+        undo = {"transitions": [{"trigger": "resume"}]} if trigger == "block" else None
+        change = Change(_ADVANCE, {"transitions": [{"trigger": trigger}]}, done, undo)
+        return button(text, change, asked.project, each="transitions.itemId", **more)
+
+    cancelled = Confirm("Cancel {n} items? Nobody works on them any more, and items that wait for them go on.")
+    found: Sequence[Node] = [
+        span(".number", id="chosen", role="status"),
+        *(_priority_of_all(asked.project, one) for one in PRIORITIES),
+        move("Block", "block", "They are blocked."),
+        move("Resume", "resume", "They go on."),
+        move("Cancel items", "cancel", "They are cancelled.", kind="danger", confirm=cancelled),
+        htpy.button(type="button", data_unchoose=True)["Choose none"],
+    ]
+    return div(".bulk", id="bulk", hidden=True)[toolbar("What to do with the chosen items", found)]
+
+
+def _priority_of_all(project: str, priority: str) -> Node:
+    change = Change(_ITEMS, {"operation": "update", "items": [{"priority": priority}]}, f"Priority: {priority}.")
+    return button(f"Priority {priority}", change, project, each="items.id")
+
+
+def _dialog(asked: Asked, id: str, title: str, change: Change, fields: Sequence[Node], verb: str) -> Node:
+    if refusal(asked.viewer, "items"):
+        return None
+    return form_dialog(id, title, change, asked.project, fields, verb)
