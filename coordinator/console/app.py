@@ -19,6 +19,7 @@ from coordinator.console.answers import HEADERS, Answer, data, page, redirect, s
 from coordinator.console.assets import Assets
 from coordinator.console.frame import frame, problem
 from coordinator.console.guard import check_site, check_write
+from coordinator.console.layouts import Layouts
 from coordinator.console.live import Live
 from coordinator.console.reads import Reads
 from coordinator.console.sessions import Sessions
@@ -68,6 +69,7 @@ class Console:
         self._bodies = Bodies(MAX_BODY)
         self._assets = Assets()
         self._sign_in = SignIn(sessions, self._assets)
+        self._layouts = Layouts()
 
     def hold(self, held: bool, seconds: float) -> None:
         """Ends all streams, spread over some seconds, because this process takes no new work; or serves them again."""
@@ -75,7 +77,7 @@ class Console:
 
     async def aclose(self) -> None:
         """Ends what runs in the background."""
-        await self._live.aclose()
+        await asyncio.gather(self._live.aclose(), self._layouts.aclose())
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, head: Mapping[bytes, bytes]) -> None:
         """Answers a request whose head was checked."""
@@ -129,7 +131,7 @@ class Console:
         if view.needs and not any(map(viewer.reads, view.needs)):
             raise ToolFailure("permission_denied", f"this page needs the permission '{view.needs[0]}.read'")
         known = {key: query[key] for key in (*view.query, "offset") if key in query}
-        asked = Asked(viewer, view, project, match["id"] or "", known, self._reads)
+        asked = Asked(viewer, view, project, match["id"] or "", known, self._reads, self._layouts)
         if match["region"] is not None:
             if match["region"] not in view.regions:
                 raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such part of a page")
@@ -139,17 +141,17 @@ class Console:
     async def _page(self, asked: Asked) -> Answer:
         # The position is read first, so that what happens while the page is made is told to it.
         position = await self._live.position(asked.project) if asked.project else ""
+        asked = replace(asked, at=position)
         names = list(asked.view.regions)
-        found = await asyncio.gather(*(self._rendered(asked, name, position) for name in names))
+        found = await asyncio.gather(*(self._rendered(asked, name) for name in names))
         body = await asked.view.body(asked, dict(zip(names, found, strict=True)))
         return page(frame(asked, body, self._assets, position))
 
-    async def _rendered(self, asked: Asked, name: str, at: str) -> Rendered:
+    async def _rendered(self, asked: Asked, name: str) -> Rendered:
         """A region, read after a position of the feed; tabs that are at the same position share it."""
         region = asked.view.regions[name]
         who: Any = asked.viewer.caller if region.personal else asked.viewer.readable()
-        asked = replace(asked, at=at)
-        key = asked.view.name, name, asked.project, asked.id, tuple(sorted(asked.query.items())), who, at
+        key = asked.view.name, name, asked.project, asked.id, tuple(sorted(asked.query.items())), who, asked.at
 
         async def make() -> Rendered:
             return region.render(await region.load(asked))
@@ -157,7 +159,7 @@ class Console:
         return await self._reads.shared(key, make)
 
     async def _region(self, asked: Asked, name: str, head: Mapping[bytes, bytes]) -> Answer:
-        found = await self._rendered(asked, name, head.get(b"fleet-at", b"")[:80].decode("latin-1"))
+        found = await self._rendered(replace(asked, at=head.get(b"fleet-at", b"")[:80].decode("latin-1")), name)
         have = set(head.get(b"fleet-have", b"").decode("latin-1").split(","))
         rows = [row[:2] if row.digest in have else row for row in found.rows]
         told = {"rows": rows, "total": found.total, "offset": found.offset, "more": found.more}

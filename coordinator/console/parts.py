@@ -29,6 +29,13 @@ _PATHS = {
     "review": "M3 3h10v10H3z",
     "blocked": "M8 2v7M8 12.5v.5",
     "done": "M3 8.5l3.5 3.5L13 4.5",
+    "failed": "M4 4l8 8M12 4l-8 8",
+    "cancelled": "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11zM4 12l8-8",
+    "paused": "M5.5 3v10M10.5 3v10",
+    "pending": "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11zM8 5v3.5l2.5 1.5",
+    "gate": "M4 7.5h8v6H4zM5.5 7.5V5a2.5 2.5 0 0 1 5 0v2.5",
+    "ready": "M8 3l5 5-5 5-5-5z",
+    "none": "M3 8h2M7 8h2M11 8h2",
 }
 _UNSEEN = re.compile(
     # Not the joiners of emoji and scripts.
@@ -49,10 +56,20 @@ def icon(name: str) -> Node:
     return htpy.svg(".icon", aria_hidden="true", viewBox="0 0 16 16")[htpy.use(href=f"#i-{shown}")]
 
 
+def icon_path(name: str) -> str:
+    """The lines of an icon, on a grid of 16."""
+    return _PATHS.get(name, _PATHS["queue"])
+
+
 def role(name: str, text: str | None = None) -> Node:
     """A role, as shape, word and colour."""
     shown = ROLES.get(name, name)
     return span(f".role.{shown}")[icon(shown), shown if text is None else text]
+
+
+def state(tone: str, shape: str, text: str) -> Node:
+    """A state, as shape, word and colour."""
+    return span(f".role.{tone}")[icon(shape), text]
 
 
 def ago(ms: int) -> Node:
@@ -78,6 +95,11 @@ def agent_link(project: str, agent: str) -> Node:
 def item_id(id: str) -> Node:
     """An item's id: its first digits, all of them when copied."""
     return code(".id", data_copy=id, title=id, tabindex="0")[short(id)]
+
+
+def whole_id(id: str) -> Node:
+    """An id that is shown whole, to be copied."""
+    return code(".id", data_copy=id, tabindex="0")[id]
 
 
 def short(id: str) -> str:

@@ -17,6 +17,7 @@ import htpy
 from htpy import Element, Node
 from markupsafe import Markup
 
+from coordinator.console.layouts import Layouts
 from coordinator.console.viewer import Viewer
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Asked:
     query: Mapping[str, str]
     """Only what the view declares, not checked further."""
     reads: Reads
+    layouts: Layouts
     at: str = ""
     """The position of the feed that everything read must be newer than; '' for none."""
 
@@ -121,6 +123,7 @@ class Region:
         seconds: it is also read again so often, for what changes without events; 0: it is not.
         height: of a row, in px, if the region is a window over a long list that scrolls; 0: it is none.
         personal: whether what it shows depends on the viewer, and not only on the toolsets that they may read.
+        own: whether only events about the id in the page's path can change it.
     """
 
     load: Callable[[Asked], Awaitable[Rows]]
@@ -129,6 +132,7 @@ class Region:
     seconds: int = 0
     height: int = 0
     personal: bool = False
+    own: bool = False
 
     def render(self, found: Rows) -> Rendered:
         """The rows as HTML."""
@@ -195,6 +199,7 @@ def region_element(
             data_watch=" ".join(region.watch) or None,
             data_seconds=str(region.seconds) if region.seconds else None,
             data_height=str(region.height) if region.height else None,
+            data_own=asked.id if region.own else None,
             data_total=str(found.total),
             data_offset=str(found.offset),
         )[(row.html for row in found.rows)],

@@ -20,7 +20,10 @@ from tests.support.fleets import RunningFleet
 @pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     folder = tmp_path_factory.mktemp("fleet")
-    with RunningFleet(folder / "data", "--port", "0", "--frontends", "2", "--workers", "1") as fleet:
+    settings = folder / "fleet.yaml"
+    settings.write_text("flows: {demo_tools: true}\n")
+    options = ("--port", "0", "--frontends", "2", "--workers", "1", "--config", str(settings))
+    with RunningFleet(folder / "data", *options) as fleet:
         fleet.wait_ready()
         yield fleet
 

@@ -40,6 +40,8 @@ export class Region {
   concerns(changed) {
     const toolsets = this.watch.filter((toolset) => changed[toolset]);
     if (!toolsets.length) return false;
+    const { own } = this.element.dataset;
+    if (own) return toolsets.some((toolset) => changed[toolset].includes(own)) && 'shown';
     const shown = new Set(this.rows().map((row) => (row.dataset.key ?? '').replace(/^[a-z]+:/, '')));
     return toolsets.some((toolset) => changed[toolset].some((id) => shown.has(id))) ? 'shown' : 'perhaps';
   }
@@ -91,6 +93,13 @@ export class Region {
     this.read();
   }
 
+  /** @param {string} html @returns {HTMLElement} the row; in a drawing, elements belong to SVG */
+  parsed(html) {
+    const drawn = this.element instanceof SVGElement;
+    const first = nodes(drawn ? `<svg>${html}</svg>` : html).firstElementChild;
+    return /** @type {HTMLElement} */ (drawn ? first?.firstElementChild : first);
+  }
+
   /** @param {Found} found */
   show(found) {
     serverTime(found.now);
@@ -115,7 +124,7 @@ export class Region {
     for (const [key, , html] of found.rows) {
       let row = known.get(key);
       if (html !== undefined) {
-        const fresh = /** @type {HTMLElement} */ (nodes(html).firstElementChild);
+        const fresh = this.parsed(html);
         tickTimes(fresh);
         if (!moved) flash(fresh);
         if (row) replace(row, fresh);
@@ -137,9 +146,11 @@ function flash(row) {
   setTimeout(() => row.classList.remove('changed'), FLASH_MS);
 }
 
-/** Replaces a row; what has the focus inside keeps it. @param {HTMLElement} row @param {HTMLElement} fresh */
+/** Replaces a row; what has the focus inside keeps it, and what was unfolded stays so. @param {HTMLElement} row @param {HTMLElement} fresh */
 export function replace(row, fresh) {
   const focused = row.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement) : null;
+  const folded = fresh.querySelectorAll('details');
+  row.querySelectorAll('details').forEach((one, n) => { if (one.open && folded[n]) folded[n].open = true; });
   const place = focused ? [...row.querySelectorAll('*')].indexOf(focused) : -1;
   row.replaceWith(fresh);
   if (focused) /** @type {HTMLElement} */ (place < 0 ? fresh : fresh.querySelectorAll('*')[place])?.focus();

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from coordinator.console.view import View
-from coordinator.console.views import actions, agents, board
+from coordinator.console.views import actions, agents, board, flow, flows
 
 HOME = "agents"
-NAVIGATION: tuple[tuple[View, str], ...] = ((board.VIEW, "b"), (agents.VIEW, "a"))
+NAVIGATION: tuple[tuple[View, str], ...] = ((board.VIEW, "b"), (agents.VIEW, "a"), (flows.VIEW, "f"))
 """The pages that the navigation lists, each with the key that leads there after ``g``."""
-VIEWS: dict[str, View] = {view.name: view for view in (*(view for view, _ in NAVIGATION), actions.VIEW)}
+VIEWS: dict[str, View] = {view.name: view for view in (*(view for view, _ in NAVIGATION), actions.VIEW, flow.VIEW)}
 """By name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import gather
 from collections.abc import Collection, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from coordinator.steps.handoff import Priority
 from coordinator.steps.model import Plan
 from coordinator.steps.runs import RunStore
 from coordinator.steps.store import LIBRARY as STEPS
-from coordinator.store import Library, Script, keys
+from coordinator.store import Library, Script, Store, keys
 from coordinator.store.idempotency import IdempotencyKey, recorded_reply
 from coordinator.toolsets.flows.contract.base import FlowStatus, StepStatus
 from coordinator.toolsets.tool import COMPLETIONS_MOST, Completed
@@ -168,28 +169,11 @@ class FoundStep(Struct, frozen=True, kw_only=True):
     spec: bytes
 
 
-class FlowStore(RunStore):
-    """Workflows of any project."""
+class FlowReads:
+    """What is read of workflows of any project. Every method raises ToolFailure as ``Store.run`` says."""
 
-    async def create(self, project: str, request: IdempotencyKey, new: NewFlow) -> int:
-        """Stores and starts a workflow; returns its id."""
-        await self._note(project, request)
-        owner = _hashed(new.creator)
-        pool = new.queue or self._pools.get(project, "")
-        roles = msgspec.json.encode(sorted(new.approver_roles)).decode() if new.approver_roles else ""
-        flow = (new.name, new.creator, owner, new.steps, new.priority, pool, new.delay_ms, new.parent, carried(), roles)
-        run, to_relay = await self._change(_CREATE, project, request, _pack(flow), new.spec, _pack(new.plan))
-        await self._wake_relay(project, to_relay)
-        return run
-
-    async def created(self, project: str, request: IdempotencyKey) -> int | None:
-        """The workflow that an earlier attempt of this call created; None if there was none.
-
-        Raises:
-            ToolFailure: ``request_id_reused``.
-        """
-        reply = await recorded_reply(self._store, project, request)
-        return None if reply is None else int(_unpack(reply)[0])
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     async def get(self, project: str, flow: int, step: int = 0) -> FlowRecord | None:
         """A workflow with its steps; None if it is unknown, or if its retention has expired.
@@ -286,6 +270,17 @@ class FlowStore(RunStore):
             below = f"({before}"
         return Listed(found, before)
 
+    async def count(self, project: str, *, creator: str | None = None, status: FlowStatus | None = None) -> int | None:
+        """How many workflows there are, in all, of a creator or with a status; None: no index knows both together."""
+        if creator is not None and status is not None:
+            return None
+        letters = [_LETTERS[status]] if status else list(_LETTERS.values())
+        sets = [keys.flows.key(project, one) for one in letters]
+        if creator is not None:
+            sets = [keys.owned.key(project, _hashed(creator))]
+        counts: list[int] = await gather(*(self._store.command("ZCARD", one) for one in sets))
+        return sum(counts)
+
     async def ids(self, project: str, lowest: int, highest: int, creator: str | None) -> Completed:
         """The ids of workflows within a range, newest first.
 
@@ -294,17 +289,6 @@ class FlowStore(RunStore):
         """
         sets = _LETTERS.values() if creator is None else ("u" + _hashed(creator),)
         return Completed(*await self._store.run(_IDS, project, lowest, highest, COMPLETIONS_MOST, *sets))
-
-    async def cancel(
-        self, project: str, request: IdempotencyKey, flow: int, actor: str
-    ) -> tuple[bool, FlowStatus] | None:
-        """Cancels a running or paused workflow. Its steps are stopped, and their results dropped.
-
-        Returns:
-            Whether this call cancelled it, and its status now; None if it is unknown.
-        """
-        reply = await self._change(_CANCEL, project, request, flow, actor)
-        return (reply[0], _STATUSES[reply[1]]) if reply else None
 
     async def find_step(self, project: str, step: int) -> FoundStep | None:
         """Finds a step by its id alone, without its result; None if it is unknown."""
@@ -317,6 +301,41 @@ class FlowStore(RunStore):
         return next(
             (FoundStep(step=one, creator=creator, spec=read.spec) for one in found.steps if one.id == step), None
         )
+
+
+class FlowStore(RunStore, FlowReads):
+    """Workflows of any project."""
+
+    async def create(self, project: str, request: IdempotencyKey, new: NewFlow) -> int:
+        """Stores and starts a workflow; returns its id."""
+        await self._note(project, request)
+        owner = _hashed(new.creator)
+        pool = new.queue or self._pools.get(project, "")
+        roles = msgspec.json.encode(sorted(new.approver_roles)).decode() if new.approver_roles else ""
+        flow = (new.name, new.creator, owner, new.steps, new.priority, pool, new.delay_ms, new.parent, carried(), roles)
+        run, to_relay = await self._change(_CREATE, project, request, _pack(flow), new.spec, _pack(new.plan))
+        await self._wake_relay(project, to_relay)
+        return run
+
+    async def created(self, project: str, request: IdempotencyKey) -> int | None:
+        """The workflow that an earlier attempt of this call created; None if there was none.
+
+        Raises:
+            ToolFailure: ``request_id_reused``.
+        """
+        reply = await recorded_reply(self._store, project, request)
+        return None if reply is None else int(_unpack(reply)[0])
+
+    async def cancel(
+        self, project: str, request: IdempotencyKey, flow: int, actor: str
+    ) -> tuple[bool, FlowStatus] | None:
+        """Cancels a running or paused workflow. Its steps are stopped, and their results dropped.
+
+        Returns:
+            Whether this call cancelled it, and its status now; None if it is unknown.
+        """
+        reply = await self._change(_CANCEL, project, request, flow, actor)
+        return (reply[0], _STATUSES[reply[1]]) if reply else None
 
     async def release(
         self, project: str, request: IdempotencyKey, step: int, actor: str, via: str = ""

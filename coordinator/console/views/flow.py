@@ -1,0 +1,282 @@
+"""A workflow: the graph of all steps of its definition, the steps with what they returned, and what has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import htpy
+import msgspec
+from htpy import Node, a, details, div, h2, li, ol, p, pre, span, summary, table, tbody, td, th, thead, tr
+
+from coordinator.console.graphs import GraphEdge, GraphNode, graph_element, graph_rows, structure
+from coordinator.console.layouts import Layout, NotDrawn
+from coordinator.console.parts import ago, number, plain, state, whole_id
+from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
+from coordinator.console.views.flows import flow_id, flow_status
+from coordinator.errors import ToolFailure
+from coordinator.feed.kinds import KINDS
+from coordinator.toolsets.flows.rules.spec import Flow, Step, as_given
+from coordinator.toolsets.flows.store.flows import FlowReads, StepRecord
+from coordinator.toolsets.flows.store.progress import FlowEvent, Progress, read_events, read_progress
+
+MOST_SHOWN = 65_536
+"""Characters of a result, of arguments or of an input that a page shows."""
+_STATES = {
+    # status: icon and colour
+    "pending": ("pending", "queue"),
+    "ready": ("queue", "queue"),
+    "paused": ("paused", "warning"),
+    "running": ("work", "work"),
+    "waits for release": ("gate", "review"),
+    "done": ("done", "done"),
+    "failed": ("failed", "blocked"),
+    "cancelled": ("cancelled", "queue"),
+    "not begun": ("none", "none"),
+    "not taken": ("none", "none"),
+}
+
+
+class _Shown(NamedTuple):
+    """A workflow as the page shows it; None: it cannot be drawn, ``why`` says why."""
+
+    progress: Progress
+    edges: list[GraphEdge]
+    layout: Layout | None
+    why: str
+
+    def state_of(self, key: str) -> str:
+        record = self.progress.steps.get(key)
+        if record is None:
+            return "not begun" if self.progress.row.status in ("running", "paused") else "not taken"
+        return "waits for release" if record.gate else record.status
+
+
+async def _shown(asked: Asked) -> _Shown:
+    async def make() -> _Shown:
+        found = await asked.reads.admitted(
+            asked.project,
+            lambda: read_progress(asked.reads.store, asked.project, asked.viewer.caller, flow_id(asked.id)),
+        )
+        if found is None:
+            raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such workflow")
+        edges = edges_of(found.spec.flow)
+        try:
+            layout, why = await asked.layouts.of(structure(len(found.spec.flow), edges)), ""
+        except NotDrawn as reason:
+            layout, why = None, str(reason)
+        return _Shown(found, edges, layout, why)
+
+    return await asked.reads.shared(("flow", asked.project, asked.id, asked.viewer.caller, asked.at), make)
+
+
+def edges_of(flow: Flow) -> list[GraphEdge]:
+    """The edges of a definition; those of a choice with their conditions."""
+    places = {key: place for place, key in enumerate(flow)}
+    edges: dict[tuple[int, int], GraphEdge] = {}
+    for key, step in flow.items():
+        labels = {arm.then: _briefly(arm.condition) for arm in reversed(step.branch)}
+        for target in step.targets:
+            edge = GraphEdge(places[key], places[target], labels.get(target, ""))
+            edges.setdefault((edge.source, edge.target), edge)
+    return list(edges.values())
+
+
+def _briefly(condition: str) -> str:
+    return condition.removeprefix("result ").removeprefix("== ").replace("!= ", "not ", 1)
+
+
+async def _graph(asked: Asked) -> Rows:
+    shown = await _shown(asked)
+    if shown.layout is None:
+        return Rows([])
+    flow, steps = shown.progress.spec.flow, shown.progress.steps
+    nodes = []
+    for place, (key, step) in enumerate(flow.items()):
+        told = shown.state_of(key)
+        record = steps.get(key)
+        again = f", attempt {record.attempt}" if record is not None and record.attempt > 1 else ""
+        shape, tone = _STATES[told]
+        nodes.append(GraphNode(f"step:{place}", step.name, shape, tone, told + again, f"#s{place}"))
+    keys = list(flow)
+    over = {key for key, record in steps.items() if record.status in ("done", "failed")}
+    taken = {
+        (edge.source, edge.target) for edge in shown.edges if keys[edge.source] in over and keys[edge.target] in steps
+    }
+    return Rows(graph_rows(shown.layout, nodes, shown.edges, taken))
+
+
+async def _steps(asked: Asked) -> Rows:
+    shown = await _shown(asked)
+    whole = await _whole(asked, flow_id(asked.query.get("step", "")))
+    rows = []
+    for place, (key, step) in enumerate(shown.progress.spec.flow.items()):
+        record = shown.progress.steps.get(key)
+        cells = _cells(asked, place, step, record, shown.state_of(key), whole)
+        rows.append(Row(f"step:{place}", cells, "", {"id": f"s{place}"}))
+    return Rows(rows)
+
+
+async def _whole(asked: Asked, step: int) -> StepRecord | None:
+    """The one step that the viewer wants to see with its whole result."""
+    if not step:
+        return None
+    found = await asked.reads.admitted(
+        asked.project, lambda: FlowReads(asked.reads.store).get(asked.project, flow_id(asked.id), step)
+    )
+    return found.steps[0] if found is not None and found.steps else None
+
+
+def _cells(
+    asked: Asked, place: int, step: Step, record: StepRecord | None, told: str, whole: StepRecord | None
+) -> Node:
+    shape, tone = _STATES[told]
+    most = step.retry.max_attempts if step.retry is not None else 1
+    given = {name: value for name, value in as_given(step).items() if name != "name"}
+    return [
+        td[plain(step.name), [" ", whole_id(str(record.id))] if record is not None else None],
+        td[state(tone, shape, told), _aside(step, record)],
+        td[plain(step.tool or ("gate" if step.gate else "none"))],
+        td(".number")[f"{record.attempt} of {most}" if record is not None and step.tool else None],
+        td[ago(record.started_at) if record is not None and record.started_at else None],
+        td(".number")[_took(record)],
+        td[
+            _folded("definition", msgspec.json.encode(given).decode()),
+            _result(asked, place, record, whole) if record is not None else None,
+        ],
+    ]
+
+
+def _aside(step: Step, record: StepRecord | None) -> Node:
+    if record is None:
+        return None
+    if record.approved_by:
+        return [" by ", plain(record.approved_by)]
+    if record.gate and step.approver_role:
+        return [" by the role ", plain(step.approver_role)]
+    if record.status == "pending" and record.ready_at:
+        return [" until ", htpy.time(".left", data_left=str(record.ready_at))[" "]]
+    return None
+
+
+def _took(record: StepRecord | None) -> str | None:
+    if record is None or not record.completed_at or not record.started_at:
+        return None
+    ms = record.completed_at - record.started_at
+    return f"{ms} ms" if ms < 1_000 else f"{ms / 1000:.1f} s" if ms < 60_000 else f"{ms // 60_000} min"
+
+
+def _result(asked: Asked, place: int, record: StepRecord, whole: StepRecord | None) -> Node:
+    name = "error" if record.status == "failed" else "result"
+    if whole is not None and whole.id == record.id and whole.result_json is not None:
+        return _folded(name, whole.result_json, unfolded=True)
+    if record.result_json is not None:
+        return _folded(name, record.result_json)
+    if record.status in ("done", "failed"):  # it is long
+        return a(href=f"{asked.url(step=str(record.id))}#s{place}")[f"show the {name}"]
+    return None
+
+
+def _folded(name: str, json: str, unfolded: bool = False) -> Node:
+    """JSON, folded shut and cut."""
+    if len(json) <= MOST_SHOWN:
+        json = _indented(json)
+    told = f"{name}: first {number(MOST_SHOWN)} of {number(len(json))} characters" if len(json) > MOST_SHOWN else name
+    return details(open=unfolded)[summary[told], pre(tabindex="0")[plain(json[:MOST_SHOWN])]]
+
+
+def _indented(json: str) -> str:
+    try:
+        return msgspec.json.format(json, indent=2)
+    except msgspec.DecodeError:
+        return json
+
+
+async def _state(asked: Asked) -> Rows:
+    progress = (await _shown(asked)).progress
+    row, steps = progress.row, progress.steps.values()
+    ended = sum(step.status in ("done", "failed", "cancelled") for step in steps)
+    over = row.completed_at or row.cancelled_at
+    content = [
+        flow_status(row.status),
+        span[f"{ended} of {len(progress.spec.flow)} steps ended"],
+        span["created ", ago(row.created_at), " by ", plain(row.creator)],
+        span["ended ", ago(over), f" by {plain(row.cancelled_by)}" if row.cancelled_by else None] if over else None,
+        a(href=path_of("flow", asked.project, row.parent))[f"for workflow {row.parent}"] if row.parent else None,
+        p(".reason")[plain(row.error)] if row.error else None,
+    ]
+    return Rows([Row(f"flow:{row.id}", content)])
+
+
+async def _events(asked: Asked) -> Rows:
+    shown = await _shown(asked)
+    found, complete = await asked.reads.admitted(
+        asked.project, lambda: read_events(asked.reads.store, asked.project, shown.progress)
+    )
+    rows = [Row(f"event:{event.entry}", _told(event, shown.progress.spec.flow)) for event in found]
+    if not complete:
+        rows.append(
+            Row("event:older", span(".dim")["Older events are not listed; the project keeps the last ones only."])
+        )
+    return Rows(rows)
+
+
+def _told(event: FlowEvent, flow: Flow) -> Node:
+    kind = KINDS[event.kind]
+    words = f"{kind.name.partition('.')[2]}{' ' + kind.said['to'] if kind.said else ''}".removeprefix("ended ")
+    step = flow.get(event.step)
+    return [
+        ago(event.at),
+        " ",
+        [span(".name")[plain(step.name)], f" attempt {event.attempt} " if step.tool else " "]
+        if step is not None
+        else None,
+        words,
+        f" by {plain(event.actor)}" if event.actor else None,
+    ]
+
+
+async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+    shown = await _shown(asked)
+    progress = shown.progress
+    given: dict[str, Any] = progress.spec.given
+    heads = ("step", "state", "tool", "attempt", "began", "took", "what")
+    return [
+        h2(".subject")[plain(progress.row.name), " ", whole_id(str(progress.row.id))],
+        region_element(asked, "state", found, ol, class_="facts"),
+        div(".actions", data_subject=f"flow:{progress.row.id}"),
+        graph_element(asked, "graph", found, shown.layout, "Graph of steps", "Bold edges were taken."),
+        p(".dim")[shown.why] if shown.why else None,
+        h2["Steps"],
+        div(".wide-table")[
+            table[
+                thead[tr[(th(scope="col")[head] for head in heads)]],
+                region_element(asked, "steps", found, tbody),
+            ]
+        ],
+        h2["Input"] if given else None,
+        _folded("input", msgspec.json.encode(given).decode()) if given else None,
+        h2["History"],
+        region_element(asked, "events", found, ol, class_="history"),
+    ]
+
+
+def _region(load: Any, row: htpy.Element = li) -> Region:
+    return Region(load, ("flows",), row, personal=True, own=True)
+
+
+VIEW = View(
+    "flow",
+    "Workflow",
+    _body,
+    {
+        "state": _region(_state),
+        "graph": _region(_graph, htpy.g),
+        "steps": _region(_steps, tr),
+        "events": _region(_events),
+    },
+    needs=("flows",),
+    takes_id=True,
+    query=("step",),
+    modules=("graph.js",),
+)

@@ -1,0 +1,134 @@
+"""Workflows: a list with filters. ``flow`` shows one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import htpy
+from htpy import Node, a, button, form, label, option, p, select, table, tbody, td, th, thead, tr
+from htpy import input as field
+
+from coordinator.console.parts import ago, number, plain, state, whole_id
+from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
+from coordinator.toolsets.flows.contract.base import MAX_ID, WORKFLOW_STATUSES
+from coordinator.toolsets.flows.store.flows import FlowRow
+from coordinator.toolsets.flows.store.progress import FlowPage, list_visible
+
+PAGE = 50
+_STATUS = {
+    "running": ("work", "work"),
+    "paused": ("warning", "paused"),
+    "completed": ("done", "done"),
+    "failed": ("blocked", "failed"),
+    "cancelled": ("queue", "cancelled"),
+}
+
+
+def flow_status(status: str) -> Node:
+    """The status of a workflow."""
+    return state(*_STATUS[status], status)
+
+
+def flow_id(text: str) -> int:
+    """The id of a workflow or a step in a path or query; 0: it is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 17 and int(text) <= MAX_ID else 0
+
+
+async def _page(asked: Asked) -> FlowPage:
+    query, viewer = asked.query, asked.viewer
+    status = query.get("status", "")
+
+    async def make() -> FlowPage:
+        return await asked.reads.admitted(
+            asked.project,
+            lambda: list_visible(
+                asked.reads.store,
+                asked.project,
+                viewer.caller,
+                creator=query.get("creator", ""),
+                status=status if status in WORKFLOW_STATUSES else None,
+                name=query.get("name", ""),
+                before=flow_id(query.get("before", "")),
+                limit=PAGE,
+            ),
+        )
+
+    return await asked.reads.shared(
+        ("flows", asked.project, tuple(sorted(query.items())), viewer.caller, asked.at), make
+    )
+
+
+async def _flows(asked: Asked) -> Rows:
+    found = await _page(asked)
+    return Rows([Row(f"flow:{row.id}", _cells(asked, row)) for row in found.rows])
+
+
+def _cells(asked: Asked, row: FlowRow) -> Node:
+    ended = row.completed_at or row.cancelled_at
+    return [
+        td[a(href=path_of("flow", asked.project, str(row.id)))[plain(row.name)]],
+        td[flow_status(row.status)],
+        td[a(href=asked.url(creator=row.creator, before=None))[plain(row.creator)]],
+        td[ago(row.created_at)],
+        td[ago(ended) if ended else None],
+        td(".dim")[plain(row.error or "")],
+        td[whole_id(str(row.id))],
+    ]
+
+
+async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+    page = await _page(asked)
+    filtered = any(asked.query.get(name) for name in ("status", "creator", "name", "before"))
+    empty: Node = "No workflow is like that."
+    if not filtered:
+        empty = ["No workflow yet. Agents begin them with ", htpy.code["workflow_create"], "."]
+    heads = ("workflow", "status", "creator", "created", "ended", "why", "id")
+    return [
+        _filters(asked),
+        htpy.div(".wide-table")[
+            table[
+                thead[tr[(th(scope="col")[head] for head in heads)]],
+                region_element(asked, "flows", found, tbody, empty),
+            ]
+        ],
+        p(".dim")[_shown(asked, page)],
+    ]
+
+
+def _filters(asked: Asked) -> Node:
+    query = asked.query
+    return form(".filters", method="get", role="search")[
+        label[
+            "status ",
+            select(name="status")[
+                option(value="")["any"],
+                (option(value=one, selected=query.get("status") == one)[one] for one in WORKFLOW_STATUSES),
+            ],
+        ],
+        label["creator ", field(name="creator", value=query.get("creator", ""), size="14")],
+        label["name contains ", field(name="name", value=query.get("name", ""), size="14")],
+        button(type="submit")["Show"],
+        a(href=asked.path)["all"] if query else None,
+    ]
+
+
+def _shown(asked: Asked, page: FlowPage) -> Node:
+    """How many of how many there are, and the way to the others."""
+    told = f"{number(len(page.rows))} shown"
+    if page.total is not None and not asked.query.get("before"):
+        told = f"first {number(len(page.rows))} of {number(page.total)}"
+    return [
+        told,
+        [" \N{MIDDLE DOT} ", a(href=asked.url(before=None))["newest"]] if asked.query.get("before") else None,
+        [" \N{MIDDLE DOT} ", a(rel="next", href=asked.url(before=str(page.before)))["older"]] if page.before else None,
+    ]
+
+
+VIEW = View(
+    "flows",
+    "Flows",
+    _body,
+    {"flows": Region(_flows, ("flows",), htpy.tr, personal=True)},
+    needs=("flows",),
+    query=("status", "creator", "name", "before"),
+)
