@@ -32,13 +32,14 @@ up: install ## Run a fleet here: embedded Redis, front-ends, workers; data in ./
 test: $(VENV)/.installed-dev ## Run the tests.
 	@exec $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
-lint: $(VENV)/.installed-dev ## Check style, types, import rules, Lua and file sizes.
+lint: $(VENV)/.installed-dev ## Check style, types, import rules, Lua, scripts and file sizes.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tests/lint/file_sizes.py
 	$(BIN)/python -m tests.lint.lua_lint
+	$(BIN)/python -m tests.lint.javascript
 
 hosts: $(VENV)/.installed-dev $(VENV)-hosts/.installed ## Test with packages of hosts that conflict with the product's.
 	@exec $(BIN)/pytest -m hosts tests/toolsets $(ARGS)

@@ -14,6 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("coordinator", "workers", "tests", "benchmarks")
+_KINDS = {".py": "python", ".lua": "lua", ".js": "javascript"}
 
 
 def lines_of(path: Path) -> int:
@@ -25,14 +26,16 @@ def check(root: Path, rules: dict[str, Any]) -> tuple[list[str], str]:
     exceptions = rules.get("exceptions", {})
     problems: list[str] = []
     product: list[int] = []
+    scripts = 0
     excused: set[str] = set()
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix not in (".py", ".lua") or "node_modules" in path.parts:
+            if path.suffix not in (".py", ".lua", ".js") or "node_modules" in path.parts:
                 continue
             name, size = str(path.relative_to(root)), lines_of(path)
-            kind = "python" if path.suffix == ".py" else "lua-module" if path.parent.name == "modules" else "lua"
+            kind = _KINDS[path.suffix] + ("-module" if path.suffix == ".lua" and path.parent.name == "modules" else "")
             limit = rules[f"{kind}-lines"]
+            scripts += size if path.suffix == ".js" else 0
             if size > limit and name in exceptions:
                 excused.add(name)
                 limit = exceptions[name]["lines"]
@@ -41,11 +44,14 @@ def check(root: Path, rules: dict[str, Any]) -> tuple[list[str], str]:
             if path.suffix == ".py" and folder in ("coordinator", "workers") and size:
                 product.append(size)
     problems += [f"{name}: its exception in pyproject.toml is not needed" for name in sorted(set(exceptions) - excused)]
+    if scripts > rules["javascript-total"]:
+        problems.append(f"the scripts of pages have {scripts} lines, allowed are {rules['javascript-total']}")
     median = statistics.median(product) if product else 0
     if median > rules["python-median"]:
         problems.append(f"the median Python file has {median:g} lines, allowed are {rules['python-median']}")
     largest = max(product, default=0)
-    return problems, f"{len(product)} Python files of the product, median {median:g} lines, largest {largest}"
+    summary = f"{len(product)} Python files of the product, median {median:g} lines, largest {largest}"
+    return problems, summary + (f"; {scripts} lines of scripts of pages" if scripts else "")
 
 
 def main() -> int:

@@ -20,7 +20,14 @@ def file_sizes() -> ModuleType:
     return module
 
 
-RULES: dict[str, Any] = {"python-lines": 10, "lua-lines": 5, "lua-module-lines": 7, "python-median": 8}
+RULES: dict[str, Any] = {
+    "python-lines": 10,
+    "lua-lines": 5,
+    "lua-module-lines": 7,
+    "javascript-lines": 4,
+    "javascript-total": 9,
+    "python-median": 8,
+}
 
 
 def write(root: Path, name: str, lines: int) -> None:
@@ -53,6 +60,12 @@ def write(root: Path, name: str, lines: int) -> None:
             ["coordinator/a.lua: its exception in pyproject.toml is not needed"],
         ),
         ({"coordinator/a.py": 9}, {}, ["the median Python file has 9 lines, allowed are 8"]),
+        ({"coordinator/a.js": 5}, {}, ["coordinator/a.js: 5 lines, allowed are 4"]),
+        (
+            {"coordinator/a.js": 4, "coordinator/b.js": 4, "coordinator/c.js": 2},
+            {},
+            ["the scripts of pages have 10 lines, allowed are 9"],
+        ),
         ({"tests/node/node_modules/x.py": 99, "elsewhere/y.py": 99}, {}, []),
     ],
 )

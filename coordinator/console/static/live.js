@@ -131,6 +131,7 @@ export class Region {
         row = fresh;
       }
       if (!row) continue; // it was removed meanwhile; the next read brings it
+      /** @type {Element | null} */
       const place = after ? after.nextElementSibling : this.element.firstElementChild;
       if (place !== row) this.element.insertBefore(row, place);
       after = row;

@@ -1,7 +1,10 @@
 // What every page has: theme, times, copies, the pause and keys. Page text comes from the server as HTML; the only place
 // where text becomes HTML is `nodes`.
 
-const policy = window.trustedTypes?.createPolicy('fleet', { createHTML: (/** @type {string} */ text) => text });
+/** @typedef {{createHTML: (text: string) => string}} Policy */
+/** @type {{trustedTypes?: {createPolicy: (name: string, rules: Policy) => Policy}}} */
+const { trustedTypes } = /** @type {any} */ (window);
+const policy = trustedTypes?.createPolicy('fleet', { createHTML: (text) => text });
 
 /** @param {string} id @returns {HTMLElement} */
 export const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
@@ -13,7 +16,7 @@ export const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(
  */
 export function nodes(html) {
   const template = document.createElement('template');
-  template.innerHTML = /** @type {string} */ (/** @type {unknown} */ (policy ? policy.createHTML(html) : html));
+  template.innerHTML = policy ? policy.createHTML(html) : html;
   return template.content;
 }
 
