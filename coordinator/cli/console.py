@@ -16,7 +16,7 @@ from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import user
 from coordinator.console.tickets import SECONDS, make_ticket
 from coordinator.settings import LoadedSettings, Settings
-from coordinator.settings.effective_auth import base_url
+from coordinator.settings.effective_auth import console_url
 from coordinator.store import Store
 from coordinator.transport.sealing import Seals
 
@@ -56,18 +56,12 @@ async def make_link(store: Store, settings: Settings, base: str) -> str:
         ToolFailure: the store does not answer.
     """
     path = await make_ticket(store, Seals(store, settings), user() or "operator")
-    return (settings.console.public_url or base) + path
-
-
-def served_at(settings: Settings) -> str:
-    """Where front-ends of these settings serve the console, without its path."""
-    if settings.console.listener == "admin":
-        return base_url(settings.admin_host or settings.host, settings.admin_port)
-    return base_url(settings.host, settings.port)
+    return base + path
 
 
 def _base(settings: Settings) -> str:
+    """Where the console is: as the settings say, or else at the fleet that runs on the data directory."""
     fleet = read_fleet(Path(settings.data_dir))
-    if fleet is None:
-        return served_at(settings)
+    if fleet is None or settings.console.public_url or settings.auth.resource:
+        return console_url(settings)
     return fleet.admin_url if settings.console.listener == "admin" else fleet.base_url

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
 import signal
 import socket
 import time
@@ -26,6 +27,7 @@ from coordinator.cli.supervision.sockets import BACKLOG, listening
 from coordinator.console import Console
 from coordinator.console.actions import Actions
 from coordinator.console.app import ROOT
+from coordinator.console.oauth import open_client
 from coordinator.console.operations import Operator
 from coordinator.console.reads import Reads
 from coordinator.console.sessions import Sessions
@@ -148,7 +150,8 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         if settings.console.enabled:
             sessions = Sessions(store, seals, authenticator, settings)
             reads = Reads(store, toolsets, admission, recorder.console.shed)
-            console = Console(reads, feed, sessions, app.endpoints, Actions(toolsets, app.calls, operator))
+            oauth = open_client(settings, os.environ, authenticator, store, seals)
+            console = Console(reads, feed, sessions, app.endpoints, Actions(toolsets, app.calls, operator), oauth)
             app.mount(ROOT, console, admin=settings.console.listener == "admin")
         await actors.start()
         await authenticator.start()

@@ -27,11 +27,15 @@ def sound(loaded: LoadedSettings) -> LoadedSettings:
 
 
 def require_secrets(loaded: LoadedSettings, environment: Mapping[str, str]) -> None:
-    """Checks that the environment has the secrets of webhooks, for commands whose processes deliver to them.
+    """Checks that the environment has the secrets of webhooks and of the console, for commands that serve these.
 
     Raises:
         SettingsError: with each that is missing.
     """
+    oauth = loaded.settings.console.oauth
+    if oauth is not None and oauth.client_secret_env and not environment.get(oauth.client_secret_env):
+        problem = f"the environment variable {oauth.client_secret_env} is not set"
+        raise SettingsError(_placed(loaded, [(("console", "oauth", "client_secret_env"), problem)]))
     if loaded.settings.webhooks:
         from coordinator.webhooks.check import secret_problems
 

@@ -30,7 +30,7 @@ from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure
 from coordinator.metrics import clear_free_slots, logs, slot_is_free
 from coordinator.settings import LoadedSettings, Settings, redacted
-from coordinator.settings.effective_auth import base_url
+from coordinator.settings.effective_auth import base_url, console_url
 from coordinator.store import StoreError
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.timestamp import now
@@ -164,13 +164,13 @@ class _Up:
     async def _show_console(self) -> None:
         """Prints a link to the console, for people only: it must not end up in a log."""
         # Imported here, because the console takes a while, and few fleets are started at a terminal.
-        from coordinator.cli.console import NOTE, make_link, served_at
+        from coordinator.cli.console import NOTE, make_link
 
         settings = self._child_settings()
         with contextlib.suppress(CommandFailed, ToolFailure, OSError):
             store = await open_store(settings.redis_url, settings.redis_timeout_ms)
             try:
-                link = await make_link(store, settings, served_at(settings))
+                link = await make_link(store, settings, console_url(settings))
             finally:
                 await store.close()
             print(f"console: {link} ({NOTE}; later: fleet console)", flush=True)

@@ -49,7 +49,7 @@ def data(body: bytes, status: int = 200, *headers: Header) -> Answer:
 
 
 def redirect(path: str, *headers: Header) -> Answer:
-    """To another page of the console; ``path`` is a path, made by us."""
+    """To another page; ``path`` is a path of the console, or an address made by us."""
     return Answer(303, b"", b"", (_NO_STORE, (b"location", path.encode()), *headers))
 
 

@@ -21,6 +21,7 @@ from coordinator.console.frame import frame, problem
 from coordinator.console.guard import check_site, check_write
 from coordinator.console.layouts import Layouts
 from coordinator.console.live import Live
+from coordinator.console.oauth import OAuthClient
 from coordinator.console.reads import Reads
 from coordinator.console.sessions import Sessions
 from coordinator.console.signin import SignIn, signin_path
@@ -54,12 +55,19 @@ class Console:
         sessions: says who a visitor is.
         endpoints: knows which projects there are.
         actions: makes changes.
+        oauth: lets visitors sign in at the authorization server; None: they cannot.
     """
 
     headers = HEADERS
 
     def __init__(
-        self, reads: Reads, feed: FeedReader, sessions: Sessions, endpoints: Endpoints, actions: Actions
+        self,
+        reads: Reads,
+        feed: FeedReader,
+        sessions: Sessions,
+        endpoints: Endpoints,
+        actions: Actions,
+        oauth: OAuthClient | None = None,
     ) -> None:
         self._reads = reads
         self._live = Live(feed)
@@ -68,7 +76,7 @@ class Console:
         self._actions = actions
         self._bodies = Bodies(MAX_BODY)
         self._assets = Assets()
-        self._sign_in = SignIn(sessions, self._assets)
+        self._sign_in = SignIn(sessions, oauth, self._assets)
         self._layouts = Layouts()
 
     def hold(self, held: bool, seconds: float) -> None:

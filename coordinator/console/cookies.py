@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from hashlib import blake2s
 from urllib.parse import urlsplit
 
+from coordinator.settings import Settings
 from coordinator.settings.effective_auth import is_loopback
 from coordinator.transport.replies import Header
 
@@ -19,12 +20,12 @@ class Cookie:
 
     Args:
         purpose: part of its name.
-        public_url: where people reach the console; empty: HTTPS is assumed, but on loopback.
+        settings: say where people reach the console. If they do not, HTTPS is assumed, but on loopback.
     """
 
-    def __init__(self, purpose: str, public_url: str) -> None:
+    def __init__(self, purpose: str, settings: Settings) -> None:
         self._purpose = purpose
-        parts = urlsplit(public_url)
+        parts = urlsplit(settings.console.public_url or settings.auth.resource)
         self._public = parts.netloc.lower()
         self._public_is_https = parts.scheme == "https"
 

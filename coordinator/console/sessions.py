@@ -61,7 +61,7 @@ class Sessions:
         self._seals = seals
         self._authenticator = authenticator
         self._seconds = settings.console.session_hours * _AN_HOUR
-        self._cookie = Cookie("session", settings.console.public_url or settings.auth.resource)
+        self._cookie = Cookie("session", settings)
 
     @property
     def takes_tokens(self) -> bool:

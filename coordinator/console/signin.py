@@ -8,11 +8,13 @@ from urllib.parse import parse_qsl, quote
 
 import htpy
 import msgspec
+import structlog
 from htpy import Node, button, code, form, h2, label, p, section
 
 from coordinator.console.answers import Answer, page, redirect
 from coordinator.console.assets import Assets
 from coordinator.console.frame import plain_page
+from coordinator.console.oauth import BEGIN, CALLBACK, Failed, OAuthClient
 from coordinator.console.parts import left, plain
 from coordinator.console.sessions import Sessions
 from coordinator.console.tickets import PATH
@@ -23,6 +25,8 @@ from coordinator.transport.bodies import Bodies
 from coordinator.transport.media import is_json
 from coordinator.transport.replies import Header, Receive, Scope
 
+_log = structlog.get_logger(__name__)
+
 OUT = f"{PATH}/out"
 _HOME = "/console"
 _LONGEST_QUERY = 8_192
@@ -30,6 +34,7 @@ _NEXT = re.compile(r"/console(/[A-Za-z0-9_.~:@%+,=-]+)*(\?[!-~]*)?\Z")
 _UP = re.compile(r"(?i)/(\.|%2e){1,2}(/|\?|\Z)")
 _WRONG_TOKEN = "This token is not valid here."  # noqa: S105 (a message)
 _WRONG_TICKET = "This link has ended, or was used before. Run fleet console again for another one."
+_NOT_HERE = "The authorization server knows you, but its token does not open this fleet."
 _PLAIN_HTTP = (
     "Over plain HTTP, one can sign in only on the machine of the fleet itself. Use HTTPS, or a tunnel to that machine "
     "(ssh -L), or ask an operator for the setting console.public_url."
@@ -44,8 +49,9 @@ class _Form(msgspec.Struct):
 class SignIn:
     """The page of one process."""
 
-    def __init__(self, sessions: Sessions, assets: Assets) -> None:
+    def __init__(self, sessions: Sessions, oauth: OAuthClient | None, assets: Assets) -> None:
         self._sessions = sessions
+        self._oauth = oauth
         self._assets = assets
         self._bodies = Bodies(4 * LONGEST_TOKEN)
 
@@ -59,9 +65,11 @@ class SignIn:
             Refused: the body is too long.
         """
         path, method = scope["path"], scope["method"]
+        query = _query(scope["query_string"])
         if path == PATH and method in ("GET", "HEAD"):
-            query = dict(parse_qsl(scope["query_string"].decode("latin-1")[:_LONGEST_QUERY], max_num_fields=8))
             return await self._shown(method, head, query, viewer)
+        if path in (BEGIN, CALLBACK) and method == "GET" and self._oauth is not None:
+            return await self._by_server(self._oauth, path, head, query, viewer)
         if path not in (PATH, OUT):
             raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such page")
         if method != "POST":
@@ -85,12 +93,37 @@ class SignIn:
             return self._page(viewer, after, _WRONG_TICKET, 401)
         return redirect(_below(after), cookie)
 
+    async def _by_server(
+        self,
+        oauth: OAuthClient,
+        path: str,
+        head: Mapping[bytes, bytes],
+        query: Mapping[str, str],
+        viewer: Viewer | None,
+    ) -> Answer:
+        if self._lacks_https(head):
+            return self._page(viewer, "", _PLAIN_HTTP, 403)
+        over: tuple[Header, ...] = ()
+        try:
+            if path == BEGIN:
+                begun = await oauth.begin(head, _below(query.get("next", "")))
+                return redirect(begun.url, begun.cookie)
+            over = (oauth.over(head),)
+            token, after = await oauth.finish(head, query)
+        except Failed as failed:
+            _log.warning("a sign-in at the authorization server failed", reason=str(failed))
+            return self._page(viewer, "", failed.said, 401, *over)
+        cookie = await self._sessions.by_token(head, token, lasting=True) if _is_token(token) else None
+        if cookie is None:
+            _log.warning("a sign-in at the authorization server failed", reason="its token is not valid here")
+            return self._page(viewer, after, _NOT_HERE, 401, *over)
+        return redirect(_below(after), cookie, *over)
+
     async def _by_token(self, head: Mapping[bytes, bytes], given: _Form, viewer: Viewer | None) -> Answer:
         if self._lacks_https(head):
             return self._page(viewer, given.next, _PLAIN_HTTP, 403)
         token = given.token.strip()
-        fits = len(token) <= LONGEST_TOKEN and token.isascii() and TOKEN.match(token.encode())
-        cookie = await self._sessions.by_token(head, token) if fits else None
+        cookie = await self._sessions.by_token(head, token) if _is_token(token) else None
         if cookie is None:
             return self._page(viewer, given.next, _WRONG_TOKEN, 401)
         return redirect(_below(given.next), cookie)
@@ -114,6 +147,7 @@ class SignIn:
                 [
                     p(".error", role="alert")[said] if said else None,
                     _signed_in(viewer) if viewer is not None and viewer.ends else None,
+                    _server_link(self._oauth, after) if self._oauth is not None else None,
                     _at_terminal(),
                     _token_form(after) if self._sessions.takes_tokens else None,
                 ],
@@ -138,6 +172,17 @@ def _below(path: str) -> str:
     return path
 
 
+def _query(text: bytes) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(text.decode("ascii")[:_LONGEST_QUERY], max_num_fields=16))
+    except ValueError:
+        return {}
+
+
+def _is_token(text: str) -> bool:
+    return len(text) <= LONGEST_TOKEN and text.isascii() and TOKEN.match(text.encode()) is not None
+
+
 def _given(content_type: bytes | None, body: bytes) -> _Form:
     """What was sent, by a form or as JSON."""
     try:
@@ -154,6 +199,10 @@ def _signed_in(viewer: Viewer) -> Node:
         p["You are signed in as ", htpy.b[plain(viewer.name)], ". ", left(int(viewer.ends * 1000)), "."],
         form(method="post", action=OUT)[button["Sign out"]],
     ]
+
+
+def _server_link(oauth: OAuthClient, after: str) -> Node:
+    return section[htpy.a(".button", href=f"{oauth.begin_url}?next={quote(after)}")[f"Sign in at {oauth.server}"]]
 
 
 def _at_terminal() -> Node:

@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import hmac
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from coordinator.identity.grants import Denied, Grant
 from coordinator.identity.token_file import Stamp, TokenEntry, TokenFileError, read_tokens, stamp_of
 from coordinator.identity.verifier import Verifier
 from coordinator.settings import Settings
-from coordinator.settings.effective_auth import Mode, auth_mode, auth_verifier, resource_url
+from coordinator.settings.effective_auth import Mode, auth_mode, auth_verifier, authorization_servers, resource_url
 from coordinator.settings.identity import VerifierSettings
 
 _log = structlog.get_logger(__name__)
@@ -50,7 +50,6 @@ GRACE_SECONDS = 10.0
 TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*\Z")
 """The syntax of a bearer token (RFC 6750, 2.1)."""
 _BEARER = re.compile(rb"(?i:bearer) +(?P<token>[A-Za-z0-9._~+/-]+=*) *\Z")
-_DISCOVERY = "/.well-known/openid-configuration"
 
 OpenVerifier = Callable[[VerifierSettings], Verifier]
 
@@ -170,6 +169,14 @@ class Authenticator:
         """The fleet's time in Unix seconds."""
         return self._clock.now()
 
+    async def claims(self, token: str) -> Mapping[str, Any] | None:
+        """The claims of a JWT, whomever it is for; None: it does not verify, or no verifier is set."""
+        verifier = self._verifier
+        if verifier is None or not TOKEN.match(token.encode(errors="replace")) or len(token) > LONGEST_TOKEN:
+            return None
+        outcome = await verifier.verify(token)
+        return outcome.claims if outcome.status == "verified" else None
+
     def lists(self, name: str) -> bool:
         """Whether the token file has an entry of this id that has not expired."""
         now = self._clock.now()
@@ -211,7 +218,7 @@ class Authenticator:
         self._audience = stated.audience if stated is not None else ""
         self.mode = auth_mode(settings)
         self.resource = resource_url(settings)
-        self.authorization_servers = settings.auth.authorization_servers or _issuers(stated)
+        self.authorization_servers = authorization_servers(settings)
         # Cached JWTs were verified under the former settings.
         self._jwts = {}
 
@@ -303,13 +310,3 @@ class Authenticator:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _issuers(verifier: VerifierSettings | None) -> tuple[str, ...]:
-    """The issuer of the tokens that a verifier accepts, if it is a server that clients can ask."""
-    if verifier is None:
-        return ()
-    issuer = verifier.issuer or (
-        verifier.oidc_discovery.removesuffix(_DISCOVERY) if verifier.oidc_discovery.endswith(_DISCOVERY) else ""
-    )
-    return (issuer,) if issuer.startswith(("https://", "http://")) else ()

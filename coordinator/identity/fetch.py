@@ -11,9 +11,9 @@ import contextlib
 import os
 import socket
 import ssl
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 from weakref import WeakValueDictionary
 
 import httpx2
@@ -58,12 +58,28 @@ class Fetched(NamedTuple):
     """The server's time in Unix seconds, if its answer has one."""
 
 
+class _Sent(NamedTuple):
+    """What is posted."""
+
+    body: bytes
+    headers: Mapping[str, str]
+
+
 class Fetcher:
     """Gets documents for one process."""
 
     def __init__(self) -> None:
         self._tls: asyncio.Future[ssl.SSLContext] | None = None
         self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    async def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Fetched:
+        """The JSON that answers a form, which an operator's settings lead to.
+
+        Raises:
+            FetchFailed: there is no such answer.
+        """
+        sent = {"content-type": "application/x-www-form-urlencoded", **headers}
+        return await self._within_time(url, JSON_TYPES, None, _Sent(urlencode(form).encode(), sent))
 
     async def get(self, url: str, types: Collection[str], guard: ssrf.SsrfGuard | None = None) -> Fetched:
         """The document at a URL.
@@ -81,10 +97,12 @@ class Fetcher:
         async with host:
             return await self._within_time(url, types, guard)
 
-    async def _within_time(self, url: str, types: Collection[str], guard: ssrf.SsrfGuard | None) -> Fetched:
+    async def _within_time(
+        self, url: str, types: Collection[str], guard: ssrf.SsrfGuard | None, sent: _Sent | None = None
+    ) -> Fetched:
         try:
             async with asyncio.timeout(TOTAL_SECONDS):
-                return await self._get(url, types, guard)
+                return await self._asked(url, types, guard, sent)
         except TimeoutError:
             raise FetchFailed(f"does not answer within {TOTAL_SECONDS:.0f} seconds", _SILENT) from None
         except httpx2.ConnectTimeout:
@@ -97,7 +115,9 @@ class Fetcher:
         except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError, OSError, ValueError) as error:
             raise FetchFailed(f"broke off ({type(error).__name__})") from None
 
-    async def _get(self, url: str, types: Collection[str], guard: ssrf.SsrfGuard | None) -> Fetched:
+    async def _asked(
+        self, url: str, types: Collection[str], guard: ssrf.SsrfGuard | None, sent: _Sent | None
+    ) -> Fetched:
         # Reading the trusted certificates takes a while, and without TLS they are not needed.
         context = await self._context() if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         headers = {"accept": ", ".join(types), "accept-encoding": "identity", "user-agent": "fleet-coordinator"}
@@ -115,7 +135,11 @@ class Fetcher:
         ) as client:
             for last, one in ((one is urls[-1], one) for one in urls):
                 request = client.build_request(
-                    "GET", one.url, headers={**headers, **one.headers}, extensions=dict(one.extensions)
+                    "GET" if sent is None else "POST",
+                    one.url,
+                    content=None if sent is None else sent.body,
+                    headers={**headers, **one.headers, **({} if sent is None else sent.headers)},
+                    extensions=dict(one.extensions),
                 )
                 try:
                     response = await client.send(request, stream=True)

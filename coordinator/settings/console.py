@@ -6,6 +6,31 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from coordinator.settings.example_sections import CONSOLE_OAUTH
+from coordinator.settings.problems import Faults
+
+_Scope = Annotated[str, Meta(pattern=r"^[!#-\[\]-~]+\Z", extra={"allowed": "a scope, without blanks"})]
+
+
+class OAuth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """How the console is known to the authorization server.
+
+    Raises:
+        Faults: it has two secrets.
+    """
+
+    client_id: Annotated[str, Meta(min_length=1, extra={"allowed": "the console's id there"})]
+    client_secret: Annotated[str, Meta(extra={"secret": True})] = ""
+    client_secret_env: Annotated[
+        str,
+        Meta(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?\Z", extra={"allowed": "the name of an environment variable"}),
+    ] = ""
+    scopes: Annotated[tuple[_Scope, ...], Meta(extra={"one": True, "allowed": "a list of scopes"})] = ()
+
+    def __post_init__(self) -> None:
+        if self.client_secret and self.client_secret_env:
+            raise Faults([((), "takes either client_secret or client_secret_env, not both")])
+
 
 class Console(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The console of each front-end."""
@@ -36,3 +61,18 @@ class Console(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             extra={"allowed": "empty or an https:// (or http://) URL without a path"},
         ),
     ] = ""
+    oauth: Annotated[
+        OAuth | None,
+        Meta(
+            description=(
+                "Lets people sign in at the first authorization server (auth.authorization_servers, or the verifier's "
+                "issuer), by the authorization code flow with PKCE. client_id; client_secret or client_secret_env, the "
+                "variable that holds it, if the console is registered with one; scopes: those to ask for (openid: the "
+                "id token is checked, too). The redirect URI to register is /console/signin/callback at public_url."
+            ),
+            extra={
+                "allowed": "a mapping of client_id, client_secret or client_secret_env, and scopes",
+                "example": CONSOLE_OAUTH,
+            },
+        ),
+    ] = None

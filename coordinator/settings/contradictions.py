@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from coordinator.settings.connections import connection_problems
-from coordinator.settings.effective_auth import auth_mode, auth_verifier, is_loopback
+from coordinator.settings.effective_auth import auth_mode, auth_verifier, authorization_servers, is_loopback
 from coordinator.settings.identity import verifier_problems
 from coordinator.settings.model import APART, TOOLSETS, Settings
 from coordinator.settings.overload import overload_problems
@@ -52,8 +52,7 @@ def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator
             yield ("overload", name), f"overload.{name} {problem}"
     if not {"admin_port", "port"} & set(broken) and settings.admin_port and settings.admin_port == settings.port:
         yield ("admin_port",), f"admin_port ({settings.admin_port}) must differ from port"
-    if not {"admin_port", "console"} & set(broken) and settings.console.listener == "admin" and not settings.admin_port:
-        yield ("console", "listener"), "console.listener: 'admin' needs admin_port"
+    yield from _console_problems(settings, broken)
 
 
 def toolset_problems(names: Sequence[str]) -> Iterator[str]:
@@ -136,6 +135,18 @@ def _auth_problems(settings: Settings, broken: Collection[str]) -> Iterator[tupl
         "could use the fleet: set auth.mode to required, or use --insecure-no-auth if something else restricts "
         "access",
     )
+
+
+def _console_problems(settings: Settings, broken: Collection[str]) -> Iterator[tuple[KeyPath, str]]:
+    """Contradictions between the console and what it needs."""
+    if not {"admin_port", "console"} & set(broken) and settings.console.listener == "admin" and not settings.admin_port:
+        yield ("console", "listener"), "console.listener: 'admin' needs admin_port"
+    if not {"auth", "actor_authentication", "console"} & set(broken) and settings.console.oauth is not None:
+        if not authorization_servers(settings) or auth_verifier(settings) is None:
+            needed = "a verifier of type jwks (auth.verifier), and its issuer or auth.authorization_servers"
+            yield ("console", "oauth"), f"console.oauth needs {needed}"
+        elif auth_mode(settings) == "none":
+            yield ("console", "oauth"), "console.oauth needs an auth.mode other than none"
 
 
 def _named(path: KeyPath, sentence: str) -> str:

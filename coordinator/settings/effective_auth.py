@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 from typing import Literal
+from urllib.parse import urlsplit
 
 from coordinator.settings.identity import VerifierSettings
 from coordinator.settings.model import Settings
+
+_DISCOVERY = "/.well-known/openid-configuration"
 
 Mode = Literal["none", "optional", "required"]
 
@@ -23,6 +26,27 @@ def auth_mode(settings: Settings) -> Mode:
     if auth.mode != "auto":
         return auth.mode
     return "optional" if auth.tokens or auth_verifier(settings) is not None else "none"
+
+
+def authorization_servers(settings: Settings) -> tuple[str, ...]:
+    """Where clients can get tokens; empty: nowhere. By default the issuer of the tokens that the verifier accepts."""
+    verifier = auth_verifier(settings)
+    if settings.auth.authorization_servers or verifier is None:
+        return settings.auth.authorization_servers
+    issuer = verifier.issuer or (
+        verifier.oidc_discovery.removesuffix(_DISCOVERY) if verifier.oidc_discovery.endswith(_DISCOVERY) else ""
+    )
+    return (issuer,) if issuer.startswith(("https://", "http://")) else ()
+
+
+def console_url(settings: Settings) -> str:
+    """Where people reach the console, without its path."""
+    if settings.console.public_url:
+        return settings.console.public_url
+    if settings.console.listener == "admin":
+        return base_url(settings.admin_host or settings.host, settings.admin_port)
+    parts = urlsplit(resource_url(settings))
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def resource_url(settings: Settings) -> str:

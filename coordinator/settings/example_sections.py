@@ -84,6 +84,13 @@ connections:
     url: https://search.example.org/mcp
     headers: {Authorization: "Bearer ${SEARCH_TOKEN}"}
 """
+CONSOLE_OAUTH = """\
+console:
+  oauth:
+    client_id: fleet-console
+    client_secret_env: CONSOLE_CLIENT_SECRET
+    scopes: [openid, items, flows]
+"""
 WEBHOOKS = """\
 webhooks:
   tracker:

@@ -13,6 +13,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from coordinator.client import SyncFleet
+from tests.console.authority import CLIENT, SECRET, Authority
+from tests.console.visitors import PEOPLE, add_token
 from tests.support.browser import WAIT_MS
 from tests.support.fleets import RunningFleet
 
@@ -24,6 +26,38 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     settings.write_text("flows: {demo_tools: true}\n")
     options = ("--port", "0", "--frontends", "2", "--workers", "1", "--config", str(settings))
     with RunningFleet(folder / "data", *options) as fleet:
+        fleet.wait_ready()
+        yield fleet
+
+
+@pytest.fixture(scope="session")
+def authorities() -> Iterator[Authority]:
+    with Authority() as authority:
+        yield authority
+
+
+@pytest.fixture
+def authority(authorities: Authority) -> Authority:
+    """The authorization server of the fleet that lets nobody in without a token."""
+    authorities.reset()
+    return authorities
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory, authorities: Authority) -> Iterator[RunningFleet]:
+    """A fleet that lets nobody in without a token. Its token file has those of ``visitors.PEOPLE``."""
+    folder = tmp_path_factory.mktemp("guarded")
+    verifier = f"{{type: jwks, jwks_uri: {authorities.url}/jwks, issuer: {authorities.url}, algorithms: [EdDSA]}}"
+    oauth = f"{{client_id: {CLIENT}, client_secret_env: CLIENT_SECRET, scopes: [openid, items]}}"
+    config = folder / "fleet.yaml"
+    config.write_text(
+        f"auth: {{mode: required, tokens: tokens.yaml, verifier: {verifier}}}\nconsole: {{oauth: {oauth}}}\n"
+    )
+    for name in PEOPLE:
+        add_token(folder / "tokens.yaml", name)
+    environment = {"FLEET_CONFIG": str(config), "CLIENT_SECRET": SECRET, "FLEET_LOG_LEVEL": "debug"}
+    arguments = ("--port", "0", "--frontends", "2", "--workers", "1")
+    with RunningFleet(folder / "data", *arguments, **environment) as fleet:
         fleet.wait_ready()
         yield fleet
 

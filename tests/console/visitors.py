@@ -6,12 +6,16 @@ import asyncio
 import http.client
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 
 from coordinator.console.tickets import make_ticket
+from coordinator.identity import token_edit
+from coordinator.identity.token_file import TokenEntry
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.embedded import find_running
@@ -26,6 +30,30 @@ SCRIPT = {"sec-fetch-site": "same-origin", "sec-fetch-mode": "cors", "sec-fetch-
 """What it says when a script of the page asks."""
 CHANGE = {**SCRIPT, "content-type": "application/json", "fleet-console": "1"}
 """What a script of the page sends with a change."""
+
+
+PEOPLE: Mapping[str, Mapping[str, Any]] = {
+    "operator": {"kind": "user", "roles": ["human"], "permissions": ["*", "operate"]},
+    "person": {"kind": "user", "roles": ["human"], "permissions": ["*"]},
+    "reader": {"kind": "user", "roles": ["human"], "permissions": ["*.read"]},
+    "nobody": {"kind": "user", "permissions": []},
+    "without a role": {"kind": "user", "permissions": ["*", "operate"]},
+    "stranger": {"kind": "user", "roles": ["human"], "permissions": ["*", "operate"], "projects": ["elsewhere"]},
+    "agent": {"kind": "subagent", "roles": ["human"], "permissions": ["*", "operate"]},
+    "brief": {"kind": "user", "roles": ["human"], "permissions": ["*"]},
+}
+"""Whose tokens a guarded fleet has."""
+
+
+def token_of(name: str) -> str:
+    """The token of one of them."""
+    return f"canary-{name.replace(' ', '-')}-0123456789abcdef"
+
+
+def add_token(file: Path, name: str) -> None:
+    """Adds the token of one of them to a token file."""
+    digest = sha256(token_of(name).encode()).hexdigest()
+    token_edit.add(file, msgspec.convert({"id": name, "sha256": digest, **PEOPLE[name]}, TokenEntry))
 
 
 class Got(NamedTuple):
@@ -102,6 +130,13 @@ def of_store(fleet: RunningFleet, act: Callable[[Store], Coroutine[Any, Any, R]]
 def link(fleet: RunningFleet, name: str = "ada") -> str:
     """The path of a link such as ``fleet console`` prints."""
     return of_store(fleet, lambda store: make_ticket(store, Seals(store, Settings()), name))
+
+
+def signed_in(fleet: RunningFleet, name: str) -> Visitor:
+    """Somebody who has signed in by a token."""
+    visitor = Visitor(fleet.port)
+    assert visitor.fill_in("/console/signin", token=token_of(name)).status == 303
+    return visitor
 
 
 def operator(fleet: RunningFleet, name: str = "ada") -> Visitor:

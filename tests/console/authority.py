@@ -1,0 +1,118 @@
+"""A small authorization server: it asks nobody, and gives tokens for whom the test names."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+from http.server import BaseHTTPRequestHandler
+from typing import Any, Self
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+
+from tests.identity.signing import Signer, jwks
+from tests.support.web import LocalServer, Quiet
+
+CLIENT, SECRET = "fleet-console", "s3cret:/?"
+Json = dict[str, Any]
+
+
+class Authority:
+    """The server."""
+
+    def __init__(self) -> None:
+        self.signer = Signer()
+        self.person: Json = {}
+        """Claims of access tokens."""
+        self.back: Json = {}
+        """What it changes in the query of the way back; None leaves a parameter out."""
+        self.tokens: Json = {}
+        """The same for the answer of the token endpoint."""
+        self.id_token: Json = {}
+        """The same for the claims of id tokens."""
+        self.asked: list[Json] = []
+        self._codes: dict[str, Json] = {}
+        authority = self
+
+        class Handler(Quiet, BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                parts = urlsplit(self.path)
+                if parts.path == "/authorize":
+                    self.send_response(302)
+                    self.send_header("location", authority.authorize(dict(parse_qsl(parts.query))))
+                    self.send_header("content-length", "0")
+                    self.end_headers()
+                elif parts.path == "/jwks":
+                    self._json(200, jwks(authority.signer))
+                elif parts.path == "/.well-known/oauth-authorization-server":
+                    self._json(200, authority.metadata)
+                else:
+                    self._json(404, {})
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"])).decode()
+                self._json(*authority.exchange({name: one[0] for name, one in parse_qs(body).items()}, self.headers))
+
+            def _json(self, status: int, value: Json) -> None:
+                body = json.dumps(value).encode()
+                self.send_response(status)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        self._server = LocalServer(Handler)
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    @property
+    def metadata(self) -> Json:
+        return {
+            "issuer": self.url,
+            "authorization_endpoint": f"{self.url}/authorize",
+            "token_endpoint": f"{self.url}/token",
+            "jwks_uri": f"{self.url}/jwks",
+            "authorization_response_iss_parameter_supported": True,
+        }
+
+    def authorize(self, query: Json) -> str:
+        """Where the visitor is sent back to."""
+        code = secrets.token_urlsafe(8)
+        self.asked.append(query)
+        self._codes[code] = query
+        back = {"code": code, "state": query["state"], "iss": self.url, **self.back}
+        return f"{query['redirect_uri']}?{urlencode({name: one for name, one in back.items() if one is not None})}"
+
+    def exchange(self, form: Json, headers: Any) -> tuple[int, Json]:
+        """The answer of the token endpoint."""
+        asked = self._codes.pop(form.get("code", ""), None)
+        wanted = base64.b64encode(f"{CLIENT}:s3cret%3A%2F%3F".encode()).decode()
+        proof = base64.urlsafe_b64encode(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
+        if asked is None or headers["authorization"] != f"Basic {wanted}":
+            return 400, {"error": "invalid_grant"}
+        if proof.rstrip(b"=").decode() != asked["code_challenge"] or form["redirect_uri"] != asked["redirect_uri"]:
+            return 400, {"error": "invalid_grant"}
+        said = {"iss": self.url, "aud": form["resource"], **self.person}
+        about = {"iss": self.url, "aud": CLIENT, "nonce": asked["nonce"], **self.id_token}
+        answer = {
+            "access_token": self.signer.token(said.pop("sub", "ada"), **said),
+            "id_token": self.signer.token(self.person.get("sub", "ada"), **about),
+            "token_type": "Bearer",
+        }
+        return 200, {name: one for name, one in {**answer, **self.tokens}.items() if one is not None}
+
+    def reset(self) -> None:
+        """Forgets what a test has set."""
+        self.person = {"sub": "ada", "kind": "user", "roles": ["human"], "permissions": ["*"]}
+        self.back, self.tokens, self.id_token = {}, {}, {}
+
+    def __enter__(self) -> Self:
+        self._server.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.__exit__()

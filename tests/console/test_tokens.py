@@ -1,0 +1,149 @@
+"""Signing in by a token, pasted or from an authorization server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from coordinator.identity import token_edit
+from tests.console.authority import Authority
+from tests.console.visitors import CHANGE, NAVIGATION, SCRIPT, Visitor, add_token, signed_in, token_of
+from tests.identity.signing import Signer
+from tests.support.fleets import RunningFleet
+from tests.support.wait import wait_until_sync
+
+AGENTS = "/console/p/default/agents"
+SIGN_IN = "/console/signin"
+
+
+def test_without_a_session_one_is_led_to_the_page_and_back(guarded: RunningFleet) -> None:
+    visitor = Visitor(guarded.port)
+    led = visitor.open(f"{AGENTS}?agent=a")
+    assert (led.status, led.headers["location"]) == (303, f"{SIGN_IN}?next=/console/p/default/agents%3Fagent%3Da")
+    page = visitor.open(led.headers["location"])
+    assert page.status == 200
+    assert f'name="next" value="{AGENTS}?agent=a"' in page.text
+    back = visitor.fill_in(SIGN_IN, token=f" {token_of('person')}\n", next=f"{AGENTS}?agent=a")
+    assert (back.status, back.headers["location"]) == (303, f"{AGENTS}?agent=a")
+    assert visitor.open(AGENTS).status == 200
+
+
+def test_a_script_signs_in_with_json(guarded: RunningFleet) -> None:
+    visitor = Visitor(guarded.port)
+    assert visitor.change(SIGN_IN, {"token": token_of("person")}).status == 303
+    assert visitor.open(AGENTS).status == 200
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"token": 1}', b"\xff", b'"' + b"x" * 100_000])
+def test_malformed_bodies_are_refused(guarded: RunningFleet, body: bytes) -> None:
+    assert Visitor(guarded.port).ask("POST", SIGN_IN, CHANGE, body).status in (400, 413)
+
+
+def test_every_wrong_token_gets_the_same_answer(guarded: RunningFleet, authority: Authority) -> None:
+    mine: dict[str, Any] = {"iss": authority.url, "aud": guarded.state.base_url}
+    wrong = [
+        *("x", "", "a b", "\u00e9", "x" * 9_000, "fcc_" + "x" * 60, token_of("person")[:-1], token_of("person") + "0"),
+        authority.signer.token("ada", **mine | {"exp": 1}),
+        authority.signer.token("ada", **mine | {"aud": "https://elsewhere.example"}),
+        authority.signer.token("ada", **mine | {"iss": "https://elsewhere.example"}),
+        Signer(number=1).token("ada", **mine),
+    ]
+    pages = {}
+    for token in wrong:
+        visitor = Visitor(guarded.port)
+        got = visitor.fill_in(SIGN_IN, token=token)
+        assert (got.status, visitor.cookies) == (401, {})
+        pages[got.body] = token
+    assert len(pages) == 1
+
+
+def test_a_jwt_is_taken_as_it_is(guarded: RunningFleet, authority: Authority) -> None:
+    visitor = Visitor(guarded.port)
+    said: dict[str, Any] = {
+        "iss": authority.url,
+        "aud": guarded.state.base_url,
+        "kind": "user",
+        "permissions": ["items.read"],
+    }
+    assert visitor.fill_in(SIGN_IN, token=authority.signer.token("bo", **said)).status == 303
+    assert 'bo<span class="kind">user</span>' in visitor.open(AGENTS).text
+
+
+def test_a_session_ends_with_its_token(guarded: RunningFleet) -> None:
+    file = Path(guarded.data_dir).with_name("tokens.yaml")
+    visitor = signed_in(guarded, "brief")
+    assert visitor.open(AGENTS).status == 200
+    token_edit.remove(file, lambda entry: entry.id == "brief")
+    wait_until_sync(lambda: visitor.ask("GET", AGENTS, SCRIPT).status == 401, 10, "the end of the session")
+    wait_until_sync(lambda: visitor.open(AGENTS).status == 303, 10, "the same at the other front-end")
+    add_token(file, "brief")
+
+
+def test_the_authorization_server_signs_in(guarded: RunningFleet, authority: Authority) -> None:
+    visitor = Visitor(guarded.port)
+    back = come_back(visitor, authority)
+    assert (back.status, back.headers["location"]) == (303, AGENTS)
+    assert 'ada<span class="kind">user</span>' in visitor.open(AGENTS).text
+    assert len(visitor.cookies) == 1
+    asked = authority.asked[-1]
+    assert asked["scope"] == "openid items"
+    assert asked["resource"] == guarded.state.base_url
+    assert asked["redirect_uri"] == f"{guarded.state.base_url}/console/signin/callback"
+    assert asked["code_challenge_method"] == "S256"
+
+
+@pytest.mark.parametrize(
+    ("where", "change"),
+    [
+        ("back", {"state": "x"}),
+        ("back", {"state": None}),
+        ("back", {"iss": "https://elsewhere.example"}),
+        ("back", {"iss": None}),
+        ("back", {"code": "x"}),
+        ("back", {"code": None, "error": "access_denied"}),
+        ("tokens", {"access_token": None}),
+        ("tokens", {"access_token": "x"}),
+        ("tokens", {"id_token": None}),
+        ("tokens", {"id_token": "x.y.z"}),
+        ("id_token", {"nonce": "x"}),
+        ("id_token", {"aud": "another-client"}),
+        ("person", {"aud": "https://elsewhere.example"}),
+        ("person", {"iss": "https://elsewhere.example"}),
+    ],
+)
+def test_what_does_not_fit_signs_nobody_in(
+    guarded: RunningFleet, authority: Authority, where: str, change: dict[str, Any]
+) -> None:
+    getattr(authority, where).update(change)
+    visitor = Visitor(guarded.port)
+    back = come_back(visitor, authority)
+    assert back.status == 401
+    assert visitor.cookies == {}
+    assert visitor.open(AGENTS).status == 303
+
+
+def test_an_attempt_is_good_once_and_in_its_browser(guarded: RunningFleet, authority: Authority) -> None:
+    visitor = Visitor(guarded.port)
+    path = way_back(visitor, authority)
+    thief = Visitor(guarded.port)
+    assert thief.ask("GET", path, NAVIGATION | {"sec-fetch-site": "cross-site"}).status == 401
+    held = dict(visitor.cookies)
+    assert visitor.open(path).status == 303
+    assert Visitor(guarded.port, held).open(path).status == 401
+
+
+def way_back(visitor: Visitor, authority: Authority) -> str:
+    """Begins at the authorization server, and returns the path by which it sends the visitor back."""
+    begun = visitor.open(f"{SIGN_IN}/oauth?next={AGENTS}")
+    assert begun.headers["location"].startswith(f"{authority.url}/authorize?")
+    assert "SameSite=Lax; Max-Age=600" in begun.headers["set-cookie"]
+    parts = urlsplit(httpx2.get(begun.headers["location"]).headers["location"])
+    return f"{parts.path}?{parts.query}"
+
+
+def come_back(visitor: Visitor, authority: Authority) -> Any:
+    return visitor.ask("GET", way_back(visitor, authority), NAVIGATION | {"sec-fetch-site": "cross-site"})
