@@ -118,9 +118,9 @@ class Actions:
         return viewer.caller
 
     async def _call(self, caller: Caller, project: str, tool: Tool, arguments: Mapping[str, Any]) -> Answer:
-        if tool.name in _KEEP and arguments.get("operation") == "delete":
-            raise ToolFailure("permission_denied", "nothing is deleted here")
         meant = decoded(tool, identified_schema(tool.arguments), arguments)
+        if tool.name in _KEEP and meant.operation == "delete":
+            raise ToolFailure("permission_denied", "nothing is deleted here")
         request = structlog.contextvars.get_contextvars().get("request_id", "")
         done = await self._calls.run(tool, Call(project, request, caller), meant, "console")
         return _told(done)
