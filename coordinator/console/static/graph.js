@@ -1,5 +1,5 @@
 // Looking around in a graph. Its pane scrolls by itself (wheel, touch, arrow keys); this adds zoom and drag, fits it
-// without making it unreadable, and lets it follow the list that says the same: the list's focus is the graph's.
+// without making it unreadable, and lets it follow the tree list that says the same: the list's focus is the graph's.
 
 import { say } from './main.js';
 
@@ -8,29 +8,30 @@ const SMALLEST = 0.1;
 const LARGEST = 3;
 const STEP = 1.25;
 const DRAG_PX = 4; // a pointer that moves less clicks
+const MARGIN_PX = 40;
 
-/** A graph, and the tree list beside it, if there is one. */
+/** How far to scroll until a span is inside another. @param {number} low @param {number} high @param {number} from @param {number} to */
+function away(low, high, from, to) {
+  return low < from + MARGIN_PX ? low - from - MARGIN_PX : Math.max(0, Math.min(high - to + MARGIN_PX, low - from - MARGIN_PX));
+}
+
 class Graph {
   /** @param {HTMLElement} figure */
   constructor(figure) {
     this.pane = /** @type {HTMLElement} */ (figure.querySelector('.pane'));
     this.svg = /** @type {SVGSVGElement} */ (figure.querySelector('.drawing'));
     this.scale = 1;
-    /** @type {string | undefined} */
-    this.at = undefined; // the key of the node that has the focus
+    this.at = ''; // the key of the node that has the focus
     figure.addEventListener('click', (event) => {
-      const how = /** @type {HTMLElement} */ (event.target).closest('[data-zoom]')?.getAttribute('data-zoom');
-      if (how === 'fit') this.fit();
-      else if (how) this.zoom(how === 'in' ? STEP : 1 / STEP);
+      const how = /** @type {Element} */ (event.target).closest('[data-zoom]')?.getAttribute('data-zoom');
+      if (how) this.change(how);
     });
     this.pane.addEventListener('keydown', (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.key === '+' || event.key === '=') this.zoom(STEP);
-      else if (event.key === '-') this.zoom(1 / STEP);
-      else if (event.key === '0') this.fit();
-      else return;
+      const how = { '+': 'in', '=': 'in', '-': 'out', 0: 'fit' }[event.key];
+      if (!how || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       event.stopPropagation();
+      this.change(how);
     });
     this.pane.addEventListener('wheel', (event) => {
       if (!event.ctrlKey && !event.metaKey) return; // it scrolls
@@ -40,26 +41,28 @@ class Graph {
     this.drag();
     this.pinch();
     this.svg.addEventListener('region', () => this.redrawn());
-    this.place = this.placeOfFocus();
     this.fit();
   }
 
-  /** @returns {[number, number]} the size of the drawing */
+  /** @returns {number[]} width and height of the drawing */
   size() {
-    const box = this.svg.querySelector('[data-box]')?.getAttribute('data-box') ?? '1 1';
-    const [width, height] = box.split(' ').map(Number);
-    return [width, height];
+    return (this.svg.querySelector('[data-box]')?.getAttribute('data-box') ?? '1 1').split(' ').map(Number);
   }
 
-  /** Draws it at a scale; the point of the page stays under the pointer. */
-  /** @param {number} by @param {number} [x] @param {number} [y] */
+  /** @param {string} how */
+  change(how) {
+    if (how === 'fit') this.fit();
+    else this.zoom(how === 'in' ? STEP : 1 / STEP);
+  }
+
+  /** Draws it larger; what is at a point of the window stays there. @param {number} by @param {number} [x] @param {number} [y] */
   zoom(by, x, y) {
     const pane = this.pane.getBoundingClientRect();
-    const [px, py] = [(x ?? pane.left + pane.width / 2) - pane.left, (y ?? pane.top + pane.height / 2) - pane.top];
-    const before = this.scale;
+    const [px, py] = [x === undefined ? pane.width / 2 : x - pane.left, y === undefined ? pane.height / 2 : y - pane.top];
+    const [left, top, before] = [this.pane.scrollLeft, this.pane.scrollTop, this.scale];
     this.draw(before * by);
     const ratio = this.scale / before;
-    this.pane.scrollTo((this.pane.scrollLeft + px) * ratio - px, (this.pane.scrollTop + py) * ratio - py);
+    this.pane.scrollTo((left + px) * ratio - px, (top + py) * ratio - py);
   }
 
   /** @param {number} scale */
@@ -69,64 +72,51 @@ class Graph {
     this.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
     this.svg.setAttribute('width', String(width * this.scale));
     this.svg.setAttribute('height', String(height * this.scale));
-    this.pane.dataset.scale = this.scale.toFixed(2);
+    this.place = this.placeOfFocus();
   }
 
-  /** All of it if that can be read, else a part: the node with the focus, or what stands out, or the beginning. */
+  /** All of it if that can be read, else what has the focus, what comes first, or the beginning. */
   fit() {
     const [width, height] = this.size();
-    const [paneWidth, paneHeight] = [this.pane.clientWidth - 24, Math.max(this.pane.clientHeight, 300) - 24];
-    const whole = Math.min(1, paneWidth / width, paneHeight / height);
-    this.draw(Math.max(READABLE, whole));
-    this.pane.classList.toggle('short', height * this.scale < paneHeight);
+    const most = 0.56 * innerHeight - 24; // as in the styles
+    this.draw(Math.max(READABLE, Math.min(1, (this.pane.clientWidth - 24) / width, most / height)));
+    this.pane.classList.toggle('short', height * this.scale < most);
     this.pane.scrollTo(0, 0);
-    const first = this.node(this.at) ?? this.svg.querySelector('.node.first, .node.strong');
-    if (first) this.show(first);
-    else if (whole < READABLE) this.show(this.svg.querySelector('.node'));
+    this.show(this.node() ?? this.svg.querySelector('.node.first') ?? this.svg.querySelector('.node'));
   }
 
-  /** @param {string | undefined} key @returns {Element | null} */
-  node(key) {
-    return key === undefined ? null : this.svg.querySelector(`.node[data-key="${CSS.escape(key)}"]`);
+  /** @returns {Element | null} what has the focus */
+  node() {
+    return this.at ? this.svg.querySelector(`.node[data-key="${CSS.escape(this.at)}"]`) : null;
+  }
+
+  placeOfFocus() {
+    return this.node()?.getAttribute('transform')?.match(/[\d.]+/g)?.map(Number);
   }
 
   /** Scrolls the pane, and only the pane, until a node is well inside. @param {Element | null} node */
   show(node) {
     if (!node) return;
     const [pane, box] = [this.pane.getBoundingClientRect(), node.getBoundingClientRect()];
-    const margin = 40;
-    const over = (/** @type {number} */ low, /** @type {number} */ high, /** @type {number} */ from, /** @type {number} */ to) =>
-      low < from + margin ? low - from - margin : Math.max(0, Math.min(high - to + margin, low - from - margin));
-    this.pane.scrollBy(over(box.left, box.right, pane.left, pane.right), over(box.top, box.bottom, pane.top, pane.bottom));
+    this.pane.scrollBy(away(box.left, box.right, pane.left, pane.right), away(box.top, box.bottom, pane.top, pane.bottom));
   }
 
-  /** Marks a node and shows it. @param {string} key */
+  /** @param {string} key */
   focus(key) {
-    this.node(this.at)?.classList.remove('at');
+    this.node()?.classList.remove('at');
     this.at = key;
-    const node = this.node(key);
-    node?.classList.add('at');
-    this.show(node);
+    this.node()?.classList.add('at');
     this.place = this.placeOfFocus();
+    this.show(this.node());
   }
 
-  placeOfFocus() {
-    const node = this.node(this.at);
-    const numbers = node?.getAttribute('transform')?.match(/-?[\d.]+/g);
-    return numbers ? numbers.map(Number) : undefined;
-  }
-
-  /** After new states, or a new structure: then what has the focus stays where it is on the screen. */
+  /** After new states, or a new structure: then what has the focus stays where it is in the window. */
   redrawn() {
-    this.node(this.at)?.classList.add('at');
+    this.node()?.classList.add('at');
     const [before, after] = [this.place, this.placeOfFocus()];
-    const [width, height] = this.size();
-    if (this.svg.getAttribute('viewBox') !== `0 0 ${width} ${height}`) {
-      this.draw(this.scale);
-      say('The graph has changed.');
-    }
+    if (this.svg.getAttribute('viewBox') !== `0 0 ${this.size().join(' ')}`) say('The graph has changed.');
+    this.draw(this.scale);
     if (before && after) this.pane.scrollBy((after[0] - before[0]) * this.scale, (after[1] - before[1]) * this.scale);
-    this.place = after;
   }
 
   drag() {
@@ -134,90 +124,77 @@ class Graph {
     let last = null;
     let moved = 0;
     this.pane.addEventListener('pointerdown', (event) => {
-      if (event.pointerType !== 'mouse' || event.button !== 0) return; // touch scrolls
-      last = event;
       moved = 0;
+      if (event.pointerType === 'mouse' && event.button === 0) last = event; // touch scrolls
     });
     window.addEventListener('pointermove', (event) => {
       if (!last) return;
       moved += Math.abs(event.clientX - last.clientX) + Math.abs(event.clientY - last.clientY);
-      if (moved >= DRAG_PX) {
-        this.pane.classList.add('dragged');
-        this.pane.scrollBy(last.clientX - event.clientX, last.clientY - event.clientY);
-      }
+      if (moved >= DRAG_PX) this.pane.scrollBy(last.clientX - event.clientX, last.clientY - event.clientY);
       last = event;
     });
-    window.addEventListener('pointerup', () => {
-      last = null;
-      this.pane.classList.remove('dragged');
-    });
+    window.addEventListener('pointerup', () => { last = null; });
     this.pane.addEventListener('dragstart', (event) => event.preventDefault()); // of links
     this.pane.addEventListener('click', (event) => { if (moved >= DRAG_PX) event.preventDefault(); }, true);
   }
 
   pinch() {
     let apart = 0;
-    const measure = (/** @type {TouchEvent} */ event) => {
-      const [one, other] = event.touches;
-      const centre = [(one.clientX + other.clientX) / 2, (one.clientY + other.clientY) / 2];
-      return [Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY), ...centre];
-    };
-    this.pane.addEventListener('touchstart', (event) => {
+    const pinched = (/** @type {TouchEvent} */ event) => {
       if (event.touches.length !== 2) return;
       event.preventDefault();
-      [apart] = measure(event);
-    }, { passive: false });
-    this.pane.addEventListener('touchmove', (event) => {
-      if (event.touches.length !== 2 || !apart) return;
-      event.preventDefault();
-      const [now, x, y] = measure(event);
-      this.zoom(now / apart, x, y);
+      const [one, other] = event.touches;
+      const now = Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY);
+      if (event.type === 'touchmove' && apart) {
+        this.zoom(now / apart, (one.clientX + other.clientX) / 2, (one.clientY + other.clientY) / 2);
+      }
       apart = now;
-    }, { passive: false });
+    };
+    this.pane.addEventListener('touchstart', pinched, { passive: false });
+    this.pane.addEventListener('touchmove', pinched, { passive: false });
   }
 }
 
-const graphs = [.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('[data-graph]'))].map(
-  (figure) => new Graph(figure),
-);
+const graphs = [.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('[data-graph]'))].map((one) => new Graph(one));
 
-// --- the tree list: one stop for the tab key, arrows within it ---
+// --- the tree list: one stop of the tab key, arrows within it ---
 
-const list = /** @type {HTMLElement | null} */ (document.querySelector('[role="tree"]'));
-const entries = () => [.../** @type {NodeListOf<HTMLElement>} */ (list?.querySelectorAll('[role="treeitem"]') ?? [])];
-
-/** Makes one entry the stop of the tab key. @param {HTMLElement} [chosen] */
-function stopAt(chosen = entries().find((one) => one === document.activeElement || one.tabIndex === 0)) {
-  const all = entries();
-  for (const one of all) one.tabIndex = one === (chosen ?? all[0]) ? 0 : -1;
-}
+const list = document.querySelector('[role="tree"]');
+const entries = () => [.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('[role="treeitem"]'))];
+let stop = ''; // the row of the entry where the tab key stops
 
 /** @param {HTMLElement} entry */
-const level = (entry) => Number(entry.getAttribute('aria-level'));
+const rowOf = (entry) => entry.parentElement?.dataset.key ?? '';
+/** @param {HTMLElement | undefined} entry */
+const level = (entry) => Number(entry?.getAttribute('aria-level') ?? 0);
+
+function setStop() {
+  const all = entries();
+  const chosen = all.find((one) => rowOf(one) === stop) ?? all[0];
+  for (const one of all) one.tabIndex = one === chosen ? 0 : -1;
+}
 
 list?.addEventListener('keydown', (event) => {
+  const { key, ctrlKey, metaKey, altKey } = /** @type {KeyboardEvent} */ (event);
   const all = entries();
   const place = all.indexOf(/** @type {HTMLElement} */ (event.target));
-  if (place < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
   const own = level(all[place]);
-  /** @type {Record<string, HTMLElement | undefined>} */
-  const ways = {
-    ArrowDown: all[place + 1],
-    ArrowUp: all[place - 1],
-    ArrowRight: all[place + 1] && level(all[place + 1]) > own ? all[place + 1] : undefined,
-    ArrowLeft: all.slice(0, place).reverse().find((one) => level(one) < own),
-    Home: all[0],
-    End: all[all.length - 1],
-  };
-  if (!(event.key in ways)) return;
+  const to = {
+    ArrowDown: place + 1,
+    ArrowUp: place - 1,
+    ArrowRight: level(all[place + 1]) > own ? place + 1 : place,
+    ArrowLeft: all.findLastIndex((one, n) => n < place && level(one) < own),
+    Home: 0,
+    End: all.length - 1,
+  }[key];
+  if (to === undefined || ctrlKey || metaKey || altKey) return;
   event.preventDefault();
-  ways[event.key]?.focus();
+  all[to]?.focus();
 });
 list?.addEventListener('focusin', (event) => {
-  const entry = /** @type {HTMLElement} */ (event.target);
-  stopAt(entry);
-  const key = /** @type {HTMLElement | null} */ (entry.closest('[data-key]'))?.dataset.key;
-  if (key) for (const graph of graphs) graph.focus(key);
+  stop = rowOf(/** @type {HTMLElement} */ (event.target));
+  setStop();
+  for (const graph of graphs) graph.focus(stop);
 });
-list?.addEventListener('region', () => stopAt());
-stopAt();
+list?.addEventListener('region', setStop);
+setStop();

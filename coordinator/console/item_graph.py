@@ -1,0 +1,116 @@
+"""Items as nodes of graphs, and the neighbourhood of one item, which pages about it can show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import htpy
+from htpy import Node
+
+from coordinator.console.graphs import GraphEdge, GraphNode, graph_element, graph_rows, structure
+from coordinator.console.layouts import Layout, NotDrawn
+from coordinator.console.parts import number, plain
+from coordinator.console.view import Asked, Region, Rendered, Rows, path_of
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.store import tree_graph
+from coordinator.toolsets.items.store.rows import STATES
+
+
+class ItemState(NamedTuple):
+    """How an item is shown."""
+
+    tone: str
+    icon: str
+    word: str
+
+
+def state_of(item: tree_graph.Node, now: int) -> ItemState:
+    """What an item does or waits for."""
+    role, state = ROLE_NAMES[item.role], STATES[item.state]
+    if role == "terminal":
+        return ItemState("done", "done", "done")
+    if role == "blocked":
+        return ItemState("blocked", "blocked", "blocked")
+    if state == "held" and item.expires > now:
+        return ItemState(role, role, f"{role}: {plain(item.holder)}")
+    if item.blockers:
+        return ItemState("queue", "pending", f"waits for {number(item.blockers)}")
+    if state == "abandoned":
+        return ItemState("warning", "blocked", f"{role}, abandoned")
+    if role == "queue":
+        return ItemState("queue", "ready", "ready" if state != "waiting" else "waits after a failure")
+    return ItemState(role, role, role)
+
+
+def drawn(project: str, item: tree_graph.Node, now: int, classes: str = "", more: str = "") -> GraphNode:
+    """An item as a node.
+
+    Args:
+        more: said after its state.
+    """
+    told = state_of(item, now)
+    key, word = dashed(item.id), f"{told.word}, {more}" if more else told.word
+    ready = " ready" * (told.word == "ready")
+    return GraphNode(
+        f"item:{key}", item.title, told.icon, told.tone, word, path_of("item", project, key), classes + ready
+    )
+
+
+class _Shown(NamedTuple):
+    found: tree_graph.Neighbourhood
+    edges: list[GraphEdge]
+    layout: Layout | None
+    why: str
+
+
+async def _shown(asked: Asked) -> _Shown:
+    async def make() -> _Shown:
+        reads, project = asked.reads, asked.project
+        got = {"operation": "get", "id": asked.id}
+        item: str = (await reads.tool(asked.viewer, project, "items", "query_items", got)).id.replace("-", "")
+        found = await reads.admitted(project, lambda: tree_graph.read_neighbourhood(reads.store, project, item))
+        edges = sorted(GraphEdge(edge.blocker, edge.blocked) for edge in found.edges)
+        if not edges:
+            return _Shown(found, [], None, "")
+        try:
+            return _Shown(found, edges, await asked.layouts.of(structure(len(found.nodes), edges)), "")
+        except NotDrawn as reason:
+            return _Shown(found, edges, None, str(reason))
+
+    key = "neighbours", asked.project, asked.id, asked.viewer.reads("items"), asked.at
+    return await asked.reads.shared(key, make)
+
+
+async def _rows(asked: Asked) -> Rows:
+    shown = await _shown(asked)
+    if shown.layout is None:
+        return Rows([])
+    nodes = [
+        drawn(asked.project, node, shown.found.now, "here first" * (place == 0))
+        for place, node in enumerate(shown.found.nodes)
+    ]
+    return Rows(graph_rows(shown.layout, nodes, shown.edges, ()))
+
+
+NEIGHBOURS = Region(_rows, ("items",), htpy.g)
+"""The region of a view whose path ends in an item's id; the view needs the module ``graph.js``."""
+
+
+async def neighbours_element(asked: Asked, name: str, rendered: Mapping[str, Rendered]) -> Node:
+    """What the item waits for and what waits for it, one step both ways, as a graph, with the way to the whole.
+
+    Args:
+        name: of the region.
+    """
+    shown = await _shown(asked)
+    before, after = shown.found.blockers, shown.found.blocked
+    cut = max(before, after) > tree_graph.MAX_SIDE
+    about = [
+        f"It waits for {number(before)}, {number(after)} wait for it. ",
+        f"{tree_graph.MAX_SIDE} of each are drawn. " if cut else None,
+        f"{shown.why} " if shown.edges and shown.why else None,
+        htpy.a(href=path_of("tree", asked.project, asked.id))["Graph of its tree"],
+    ]
+    return graph_element(asked, name, rendered, shown.layout, "Neighbours", about)

@@ -1,0 +1,236 @@
+"""The dependency graph of a tree: what blocks what, what is ready, and the longest chain that waits; and as a list."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import htpy
+from htpy import Node, a, h2, li, ol, p, span, ul
+
+from coordinator.console.graphs import GraphEdge, GraphNode, graph_element, graph_rows, structure
+from coordinator.console.item_graph import drawn, state_of
+from coordinator.console.layouts import Layout, NotDrawn
+from coordinator.console.parts import chip, item_id, item_link, number, plain, state
+from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, path_of, region_element
+from coordinator.toolsets.items.rules.board import Wanted
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.store.board import BoardPage, board_page
+from coordinator.toolsets.items.store.tree_graph import MAX_NODES, TreeGraph, read_tree
+
+_DEEPEST = 12
+"""Levels that are indented."""
+_DIGITS = re.compile(r"(\d+)")
+
+
+class _Shown(NamedTuple):
+    """A tree as the page shows it."""
+
+    tree: TreeGraph
+    path: list[int]
+    """The critical path."""
+    edges: list[GraphEdge]
+    layout: Layout | None
+    """Of the nodes in ``ends``; None: it cannot be drawn, ``why`` says why."""
+    why: str
+    ends: list[int]
+    """The nodes that wait for others or block some, by id, so that their order does not depend on their states."""
+    children: BoardPage | None
+    """A window of the root's children, if the tree is too large to be shown."""
+
+
+async def _shown(asked: Asked) -> _Shown:
+    by_complexity = asked.query.get("by") == "complexity"
+
+    async def make() -> _Shown:
+        reads, project = asked.reads, asked.project
+        got = {"operation": "get", "id": asked.id}
+        root: str = (await reads.tool(asked.viewer, project, "items", "query_items", got)).id.replace("-", "")
+        tree = await reads.admitted(project, lambda: read_tree(reads.store, project, root))
+        if tree.cut:
+            wanted = Wanted(parent=root)
+            page = await reads.admitted(
+                project, lambda: board_page(reads.store, project, wanted, offset=asked.offset, limit=MOST_ROWS)
+            )
+            return _Shown(tree, [], [], None, "", [], page)
+        path = tree.critical_path(by_complexity)
+        ids = [node.id for node in tree.nodes]
+        ends = sorted({end for edge in tree.edges for end in (edge.blocker, edge.blocked)}, key=ids.__getitem__)
+        place = {end: n for n, end in enumerate(ends)}
+        edges = sorted(GraphEdge(place[edge.blocker], place[edge.blocked]) for edge in tree.edges)
+        if not edges:
+            return _Shown(tree, path, [], None, "No item of this tree waits for another one of it.", [], None)
+        try:
+            layout, why = await asked.layouts.of(structure(len(ends), edges)), ""
+        except NotDrawn as reason:
+            layout, why = None, str(reason)
+        return _Shown(tree, path, edges, layout, why, ends, None)
+
+    key = "tree", asked.project, asked.id, by_complexity, asked.offset, asked.viewer.reads("items"), asked.at
+    return await asked.reads.shared(key, make)
+
+
+async def _graph(asked: Asked) -> Rows:
+    shown = await _shown(asked)
+    if shown.layout is None:
+        return Rows([])
+    steps = {end: f"step {n} of {len(shown.path)}" for n, end in enumerate(shown.path, 1)}
+    first = shown.path[0] if shown.path else None
+    nodes: list[GraphNode] = []
+    for end in shown.ends:
+        classes = "strong" * (end in steps) + " first" * (end == first)
+        nodes.append(drawn(asked.project, shown.tree.nodes[end], shown.tree.now, classes, steps.get(end, "")))
+    place = {end: n for n, end in enumerate(shown.ends)}
+    strong = {(place[one], place[other]) for one, other in zip(shown.path, shown.path[1:], strict=False)}
+    return Rows(graph_rows(shown.layout, nodes, shown.edges, strong))
+
+
+async def _list(asked: Asked) -> Rows:
+    shown = await _shown(asked)
+    if shown.children is not None:
+        return _children(asked, shown.children)
+    tree, rows = shown.tree, list[Row]()
+    steps = {end: n for n, end in enumerate(shown.path, 1)}
+    for place, level, position, of in _walk(tree):
+        node, below = tree.nodes[place], tree.below[place]
+        told = state_of(node, tree.now)
+        content = a(
+            href=path_of("item", asked.project, dashed(node.id)),
+            role="treeitem",
+            aria_level=str(level),
+            aria_posinset=str(position),
+            aria_setsize=str(of),
+        )[
+            [span(".indent")] * min(level - 1, _DEEPEST),
+            state(told.tone, told.icon, told.word),
+            span(".name")[plain(node.title)],
+            chip(f"critical path, step {steps[place]} of {len(shown.path)}") if place in steps else None,
+            span(".dim")[f"{number(below.ended)} of {number(below.items)} below ended"] if below.items > 0 else None,
+            span(".dim")[f"{number(below.hidden)} ended not shown"] if below.hidden > 0 else None,
+        ]
+        rows.append(Row(f"item:{dashed(node.id)}", content, "", {"role": "none"}))
+    return Rows(rows)
+
+
+def _walk(tree: TreeGraph) -> Iterable[tuple[int, int, int, int]]:
+    """Places of nodes from the root down, each with its level from 1, its place among its siblings and their number."""
+    places = {node.id: place for place, node in enumerate(tree.nodes)}
+    below: dict[int, list[int]] = {}
+    for place, node in enumerate(tree.nodes[1:], 1):
+        below.setdefault(places.get(str(node.parent), 0), []).append(place)
+    for siblings in below.values():
+        siblings.sort(key=lambda place: (_natural(tree.nodes[place].title), tree.nodes[place].id))
+    waiting = [(0, 1, 1, 1)]
+    while waiting:
+        place, level, position, of = waiting.pop()
+        yield place, level, position, of
+        children = below.get(place, [])
+        waiting += reversed([(one, level + 1, n, len(children)) for n, one in enumerate(children, 1)])
+
+
+def _natural(title: str) -> list[tuple[bool, int, str]]:
+    return [
+        (part.isdecimal(), int(part) if part.isdecimal() and len(part) < 16 else 0, part)
+        for part in _DIGITS.split(title.casefold())
+    ]
+
+
+def _children(asked: Asked, page: BoardPage) -> Rows:
+    """The parts of a tree that is too large, to be chosen from."""
+    rows = [
+        Row(
+            f"item:{dashed(child.id)}",
+            a(
+                href=path_of("tree", asked.project, dashed(child.id)), role="treeitem", aria_level="1",
+                aria_posinset=str(n), aria_setsize=str(page.total or -1),
+            )[
+                state(*_role(child.role), ROLE_NAMES[child.role]),
+                span(".name")[plain(child.title)],
+                span(".dim")[f"{number(child.children)} children" if child.children else "no children"],
+            ],
+            "",
+            {"role": "none"},
+        )
+        for n, child in enumerate(page.rows, asked.offset + 1)
+    ]  # fmt: skip
+    return Rows(rows, page.total, asked.offset)
+
+
+def _role(code: int) -> tuple[str, str]:
+    name = ROLE_NAMES[code].replace("terminal", "done")
+    return name, name
+
+
+async def _facts(asked: Asked) -> Rows:
+    shown = await _shown(asked)
+    tree = shown.tree
+    if shown.children is not None:
+        first, count, total = asked.offset, len(shown.children.rows), shown.children.total or 0
+        content: Node = [
+            p(".reason")[
+                f"This tree has {number(tree.total)} items. A graph shows up to {MAX_NODES} that have not ended: "
+                "open a part of it."
+            ],
+            span[f"{'first' if not first else f'from {number(first + 1)}:'} {number(count)} of {number(total)} parts"],
+            a(href=asked.url(offset=str(first + count)))["next"] if first + count < total else None,
+        ]
+        return Rows([Row("facts:tree", content)])
+    words = [state_of(node, tree.now).word for node in tree.nodes]
+    below = tree.below[0]
+    weighed = asked.query.get("by") == "complexity"
+    content = [
+        span[f"{number(tree.total)} items"],
+        span[f"{number(below.ended)} of {number(below.items)} below ended"] if below.items >= 0 else None,
+        span[f"{words.count('ready')} ready"],
+        span[f"{sum(word.startswith('waits') for word in words)} wait for others"],
+        span[f"critical path: {len(shown.path)} items, by {'complexity' if weighed else 'number'}"]
+        if shown.path
+        else None,
+        a(href=asked.url(by=None if weighed else "complexity"))[f"by {'number' if weighed else 'complexity'}"]
+        if shown.path
+        else None,
+        span[f"{number(below.hidden)} ended items are not shown"] if below.hidden > 0 else None,
+        None if tree.all_edges else span(".reason")["There are more dependencies than can be shown."],
+        span(".dim")[shown.why] if shown.why else None,
+    ]
+    return Rows([Row("facts:tree", content)])
+
+
+async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+    shown = await _shown(asked)
+    root = shown.tree.nodes[0]
+    single = len(shown.tree.nodes) - len(shown.ends)
+    about = "An arrow leads from what has to be done first. Bold: the critical path." + (
+        f" {number(single)} items without dependencies here are in the list only." if single else ""
+    )
+    return [
+        h2(".subject")[
+            item_link(asked.project, dashed(root.id), plain(root.title)),
+            " ",
+            item_id(dashed(root.id)),
+            [" ", a(href=path_of("tree", asked.project, dashed(root.parent)))["graph of its parent"]]
+            if isinstance(root.parent, str)
+            else None,
+        ],
+        region_element(asked, "facts", found, ol, class_="facts"),
+        graph_element(asked, "graph", found, shown.layout, "Dependency graph", about),
+        region_element(asked, "list", found, ul, role="tree", aria_label="Items of the tree", class_="tree"),
+    ]
+
+
+VIEW = View(
+    "tree",
+    "Dependency graph",
+    _body,
+    {
+        "facts": Region(_facts, ("items",)),
+        "graph": Region(_graph, ("items",), htpy.g),
+        "list": Region(_list, ("items",), li),
+    },
+    needs=("items",),
+    takes_id=True,
+    query=("by",),
+    modules=("graph.js",),
+)
