@@ -24,7 +24,7 @@ from coordinator.console.viewer import PERSON, Viewer
 from coordinator.errors import ToolFailure
 from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.grants import Denied, Grant, canonical
-from coordinator.identity.permissions import EVERYTHING, OPERATE
+from coordinator.identity.permissions import ALL_RIGHTS
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
@@ -148,8 +148,7 @@ class Sessions:
 
     def _viewer(self, session: _Session) -> Viewer | None:
         if session.how == "ticket":
-            rights = frozenset((EVERYTHING, OPERATE))
-            return Viewer(Caller(session.name, PERSON, frozenset((HUMAN,)), rights), ends=session.ends)
+            return Viewer(Caller(session.name, PERSON, frozenset((HUMAN,)), ALL_RIGHTS), ends=session.ends)
         if not self.takes_tokens:
             return None
         if session.how == "jwt":

@@ -29,6 +29,8 @@ _ADMIN = ".admin"
 _ITEMS, _WORKER = "items", "worker"
 _ADMINS = {_FLOWS: _WORKFLOW + _ADMIN, _ITEMS: _ITEMS + _ADMIN}
 """Toolset -> the permission for all its tools and more."""
+ALL_RIGHTS = frozenset((EVERYTHING, OPERATE, *_ADMINS.values()))
+"""Those of an operator at a terminal of the fleet."""
 
 
 @lru_cache(maxsize=1024)

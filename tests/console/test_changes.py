@@ -184,3 +184,43 @@ def test_who_is_not_signed_in_reads_only(console: Callable[..., Page], fleet: Sy
     page = console("board")
     expect(card(page, "queue", "Look").get_by_role("checkbox")).to_be_hidden()
     expect(page.get_by_role("button", name="New item")).to_have_count(0)
+
+
+def test_a_workflow_of_others_is_paused_cancelled_and_retried(person: Callable[..., Page], fleet: SyncFleet) -> None:
+    flow = {"start": {"name": "collect", "tool": "sleep", "args": {"ms": 3_600_000}, "done": True}}
+    made = fleet.call("workflow_create", {"name": "release", "flow": flow})["id"]
+    page = person(f"flow/{made}")
+    state = page.locator("[data-region=state]")
+
+    def do(name: str, reason: str = "") -> None:
+        page.get_by_role("button", name=name).click()
+        asks = page.get_by_role("dialog")
+        expect(asks).to_contain_text("release")
+        if reason:
+            asks.get_by_label("Reason").fill(reason)
+        asks.get_by_role("button", name=name).click()
+        expect(asks).to_have_count(0)
+
+    do("Pause workflow", "the disk is full")
+    expect(state).to_contain_text("paused")
+    do("Resume workflow", "it is not any more")
+    expect(state).to_contain_text("running")
+    do("Cancel workflow")
+    expect(state).to_contain_text("by ada")
+    do("Retry workflow", "by mistake")
+    expect(state).to_contain_text("running")
+    do("Cancel workflow")
+    expect(state).to_contain_text("cancelled")
+
+
+def test_a_gate_is_released_in_the_persons_name(person: Callable[..., Page], fleet: SyncFleet) -> None:
+    gate = {
+        "start": {"name": "ask", "tool": None, "next": "end"},
+        "end": {"name": "end", "tool": "get_counter", "done": True},
+    }
+    made = fleet.call("workflow_create", {"name": "gated", "flow": gate})["id"]
+    page = person(f"flow/{made}")
+    page.get_by_role("button", name="Release").click()
+    page.get_by_role("dialog").get_by_role("button", name="Release").click()
+    expect(page.locator("[data-region=steps] tr", has_text="ask")).to_contain_text("by ada")
+    expect(page.locator("[data-region=state]")).to_contain_text("completed")

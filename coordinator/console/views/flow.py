@@ -9,6 +9,8 @@ import htpy
 import msgspec
 from htpy import Node, a, details, div, h2, li, ol, p, pre, span, summary, table, tbody, td, th, thead, tr
 
+from coordinator.console.buttons import MODULE
+from coordinator.console.flow_actions import flow_buttons, step_button
 from coordinator.console.graphs import GraphEdge, GraphNode, graph_element, graph_rows, structure
 from coordinator.console.layouts import Layout, NotDrawn
 from coordinator.console.parts import ago, number, plain, state, whole_id
@@ -135,7 +137,11 @@ def _cells(
     given = {name: value for name, value in as_given(step).items() if name != "name"}
     return [
         td[plain(step.name), [" ", whole_id(str(record.id))] if record is not None else None],
-        td[state(tone, shape, told), _aside(step, record)],
+        td[
+            state(tone, shape, told),
+            _aside(step, record),
+            [" ", step_button(asked, step, record)] if record is not None else None,
+        ],
         td[plain(step.tool or ("gate" if step.gate else "none"))],
         td(".number")[f"{record.attempt} of {most}" if record is not None and step.tool else None],
         td[ago(record.started_at) if record is not None and record.started_at else None],
@@ -208,6 +214,13 @@ async def _state(asked: Asked) -> Rows:
     return Rows([Row(f"flow:{row.id}", content)])
 
 
+async def _actions(asked: Asked) -> Rows:
+    progress = (await _shown(asked)).progress
+    again = sum(step.status in ("failed", "cancelled") for step in progress.steps.values())
+    found = enumerate(flow_buttons(asked, progress.row, again))
+    return Rows([Row(f"action:{place}", one) for place, one in found])
+
+
 async def _events(asked: Asked) -> Rows:
     shown = await _shown(asked)
     found, complete = await asked.reads.admitted(
@@ -244,7 +257,7 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     return [
         h2(".subject")[plain(progress.row.name), " ", whole_id(str(progress.row.id))],
         region_element(asked, "state", found, ol, class_="facts"),
-        div(".actions", data_subject=f"flow:{progress.row.id}"),
+        region_element(asked, "actions", found, htpy.menu, class_="actions", aria_label="Actions"),
         graph_element(asked, "graph", found, shown.layout, "Graph of steps", "Bold edges were taken."),
         p(".dim")[shown.why] if shown.why else None,
         h2["Steps"],
@@ -271,6 +284,7 @@ VIEW = View(
     _body,
     {
         "state": _region(_state),
+        "actions": _region(_actions),
         "graph": _region(_graph, htpy.g),
         "steps": _region(_steps, tr),
         "events": _region(_events),
@@ -278,5 +292,5 @@ VIEW = View(
     needs=("flows",),
     takes_id=True,
     query=("step",),
-    modules=("graph.js",),
+    modules=("graph.js", MODULE),
 )

@@ -1,0 +1,63 @@
+"""What people do with workflows and their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from htpy import Node
+
+from coordinator.console.buttons import Change, Confirm, button, note, operation, refusal
+from coordinator.console.parts import plain
+from coordinator.console.view import Asked
+from coordinator.toolsets.flows.rules.permissions import administers, may_approve
+from coordinator.toolsets.flows.rules.spec import Step
+from coordinator.toolsets.flows.store.flows import FlowRow, StepRecord
+
+
+def flow_buttons(asked: Asked, row: FlowRow, again: int) -> Iterator[Node]:
+    """What can be done with a workflow now.
+
+    Args:
+        again: how many of its steps have failed or were cancelled.
+    """
+    caller, name = asked.viewer.caller, f"\u201c{plain(row.name)}\u201d ({row.id})"
+    if caller is None or not asked.viewer.is_person:
+        yield note(f"Read only: {refusal(asked.viewer, 'flows')}.")
+        return
+
+    def operate(text: str, does: str, question: str, done: str, kind: str = "") -> Node:
+        return operation(text, does, {"id": row.id}, asked.viewer, asked.project, question, done, kind=kind)
+
+    if row.status == "running":
+        yield operate("Pause workflow", "pause_flow", f"Pause {name}? No further step begins.", "It is paused.")
+    if row.status == "paused":
+        yield operate(
+            "Resume workflow", "resume_flow", f"Resume {name}? Its steps begin again.", "It goes on.", "primary"
+        )
+    if row.status in ("running", "paused"):
+        theirs = administers(caller) or row.creator == caller.id
+        yield button(
+            "Cancel workflow",
+            Change("call/flows/workflow_cancel", {"id": row.id}, "It is cancelled."),
+            asked.project,
+            confirm=Confirm(f"Cancel {name}? Running steps are stopped, and what they still return is dropped."),
+            refused=refusal(asked.viewer, "flows") or ("" if theirs else f"only {plain(row.creator)} may cancel it"),
+            kind="danger",
+        )
+    elif row.status in ("failed", "cancelled") and again:
+        question = (
+            f"Run {name} again? {again} steps that failed or were cancelled begin anew; those that are done do not."
+        )
+        yield operate("Retry workflow", "retry_flow", question, "It runs again.", "primary")
+
+
+def step_button(asked: Asked, step: Step, record: StepRecord) -> Node:
+    """Releases a gate, or lets a step begin now that waits for its time; None: it does neither."""
+    if not asked.viewer.is_person or not (record.gate or record.status == "pending"):
+        return None
+    may = may_approve(asked.viewer.caller, step.approver_role) if record.gate else True
+    text, done = ("Release", "The gate is released.") if record.gate else ("Begin now", "It begins.")
+    change = Change("call/flows/workflow_step_ready", {"step_id": record.id}, done)
+    refused = refusal(asked.viewer, "flows") or ("" if may else f"needs the role '{plain(step.approver_role or '')}'")
+    question = f"Release the gate \u201c{plain(step.name)}\u201d? The workflow goes on at once, in your name."
+    return button(text, change, asked.project, confirm=Confirm(question) if record.gate else None, refused=refused)
