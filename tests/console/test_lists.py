@@ -1,0 +1,106 @@
+"""Long lists: a window of a hundred thousand items, keys, and rows that keep their places under the pointer."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from coordinator.client import SyncFleet
+from tests.console.items import create
+from tests.support.fleets import RunningFleet
+
+COUNT = 100_000
+
+
+@pytest.fixture(scope="module")
+def many(running: RunningFleet) -> Iterator[str]:
+    """A project with many items, which tests leave as they are."""
+    project = f"console-{uuid.uuid4().hex[:12]}"
+    with SyncFleet(running.state.base_url, project=project, agent="maker") as maker, ThreadPoolExecutor(4) as threads:
+        parts = [range(start, start + 500) for start in range(0, COUNT, 500)]
+        assert sum(threads.map(lambda part: len(create(maker, *(f"Item {n:06}" for n in part))), parts)) == COUNT
+        yield project
+
+
+def queue(page: Page) -> Locator:
+    return page.locator("[data-region='queue']")
+
+
+def place(page: Page, n: int) -> Locator:
+    """The row with a number, from 1."""
+    return queue(page).locator(f"li[aria-posinset='{n}']")
+
+
+def opened(console: Callable[..., Page], running: RunningFleet, project: str) -> Page:
+    page = console("agents")
+    page.goto(f"{running.state.base_url}/console/p/{project}/board")
+    expect(page.locator("[data-head-of='queue']")).to_have_text("100,000")
+    return page
+
+
+def test_jumps_to_the_end_and_the_middle(console: Callable[..., Page], running: RunningFleet, many: str) -> None:
+    page = opened(console, running, many)
+    expect(place(page, 1)).to_be_in_viewport()
+    for n, share in ((COUNT, 1), (COUNT // 2, 0.5), (1, 0)):
+        queue(page).evaluate("(box, share) => { box.scrollTop = share * (box.scrollHeight - box.clientHeight) }", share)
+        expect(place(page, n)).to_be_in_viewport()
+        expect(place(page, n)).to_have_attribute("aria-setsize", str(COUNT))
+        assert page.locator("li.entry").count() <= 400
+        rows = [int(row.get_attribute("aria-posinset") or 0) for row in queue(page).locator("li").all()]
+        assert rows == list(range(rows[0], rows[0] + len(rows)))
+    titles = queue(page).locator("li a.item").all_inner_texts()
+    assert len({*titles}) == len(titles)
+
+
+def test_keys_walk_through_a_list(console: Callable[..., Page], running: RunningFleet, many: str) -> None:
+    page = opened(console, running, many)
+    place(page, 1).get_by_role("link").focus()
+    for key, n in (("j", 2), ("ArrowDown", 3), ("k", 2), ("End", COUNT), ("ArrowUp", COUNT - 1), ("Home", 1)):
+        page.keyboard.press(key)
+        expect(place(page, n).get_by_role("link")).to_be_focused()
+        expect(place(page, n)).to_be_in_viewport()
+    for _ in range(60):  # further than a window
+        page.keyboard.press("j")
+    expect(place(page, 61).get_by_role("link")).to_be_focused()
+    title = place(page, 61).get_by_role("link").inner_text()
+    expect(queue(page).locator("a[tabindex='0']")).to_have_count(1)
+    page.keyboard.press("Enter")
+    assert title
+    page.wait_for_url("**/item/*")
+
+
+def test_rows_stay_under_the_pointer(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    ids = create(fleet, *(f"Item {n:02}" for n in range(10)))
+    page = console("board")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    place(page, 2).hover()
+    second = place(page, 2).get_by_role("link").inner_text()
+    create(fleet, "Urgent", "More urgent", priority="high")
+    news = page.get_by_role("button", name="2 new")
+    expect(news).to_be_visible()
+    expect(place(page, 2).get_by_role("link")).to_have_text(second)
+    update = {"id": ids[1], "title": "Renamed", "retryBackoffSeconds": 0}
+    fleet.call("manage_items", {"operation": "update", "items": [update]})  # what a row says is not held back
+    expect(place(page, 2).get_by_role("link")).to_have_text("Renamed")
+    expect(page.locator("[data-head-of='queue']")).to_have_text("12")
+    news.click()
+    expect(place(page, 1)).to_contain_text("rgent")
+    expect(news).to_be_hidden()
+
+
+def test_rows_come_when_the_pointer_leaves(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    ids = create(fleet, *(f"Item {n:02}" for n in range(3)))
+    page = console("board")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    place(page, 1).get_by_role("link").focus()
+    fleet.call("manage_items", {"operation": "delete", "ids": ids[1:2]})
+    expect(place(page, 2)).to_have_class("entry gone")
+    create(fleet, "Urgent", priority="high")
+    expect(page.get_by_role("button", name="1 new")).to_be_visible()
+    page.get_by_role("searchbox").focus()
+    expect(place(page, 1)).to_contain_text("Urgent")
+    expect(queue(page).locator("li")).to_have_count(3)
