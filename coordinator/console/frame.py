@@ -8,7 +8,7 @@ import htpy
 from htpy import Node, a, body, button, div, h1, header, html, li, link, main, meta, nav, script, span, title, ul
 
 from coordinator.console.assets import Assets
-from coordinator.console.parts import SPRITE, icon, plain
+from coordinator.console.parts import SPRITE, icon, plain, short
 from coordinator.console.tickets import PATH
 from coordinator.console.view import Asked, View, path_of
 from coordinator.console.viewer import Viewer
@@ -27,12 +27,14 @@ def frame(asked: Asked, content: Node, assets: Assets, position: str) -> str:
     view, project = asked.view, asked.project
     live = {"data_live": path_of("live", project), "data_position": position} if position else {}
     return _document(
-        f"{view.title} - {project or 'fleet'}",
+        f"{view.title} {short(asked.id)} - {project or 'fleet'}",
         assets,
         [
             _header(asked.viewer, project, bool(live)),
             _navigation(asked.viewer, view, project),
-            main(id="main", tabindex="-1", data_view=view.name, **live)[h1(".title")[view.title], content],
+            main(id="main", tabindex="-1", data_view=view.name, **live)[
+                h1(".title")[view.title] if view.titled else None, content
+            ],
         ],
         view.modules,
     )

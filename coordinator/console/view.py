@@ -161,6 +161,7 @@ class View:
         takes_id: whether its path ends in an id.
         query: the parameters of the query that it knows.
         modules: further ES modules that it needs.
+        titled: whether the title is its heading; else the body has one.
     """
 
     name: str
@@ -172,6 +173,7 @@ class View:
     takes_id: bool = False
     query: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    titled: bool = True
 
 
 def region_element(

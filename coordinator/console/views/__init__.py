@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from coordinator.console.view import View
-from coordinator.console.views import actions, agents, board, flow, flows, tree
+from coordinator.console.views import actions, agents, board, flow, flows, item, tree
 
 HOME = "agents"
 NAVIGATION: tuple[tuple[View, str], ...] = ((board.VIEW, "b"), (agents.VIEW, "a"), (flows.VIEW, "f"))
 """The pages that the navigation lists, each with the key that leads there after ``g``."""
-_OTHERS = (actions.VIEW, flow.VIEW, tree.VIEW)
+_OTHERS = (actions.VIEW, flow.VIEW, item.VIEW, tree.VIEW)
 VIEWS: dict[str, View] = {view.name: view for view in (*(view for view, _ in NAVIGATION), *_OTHERS)}
 """By name."""

@@ -1,0 +1,105 @@
+"""The texts of an item: its description, and its notes by phase with those that its gates still lack."""
+
+from __future__ import annotations
+
+import msgspec
+from htpy import Node, details, div, h2, h3, pre, span, summary
+from msgspec import UNSET
+
+from coordinator.console.markdown import LONGEST, markdown
+from coordinator.console.parts import ago, chip, number, plain, role
+from coordinator.console.view import Asked, Row, Rows
+from coordinator.toolsets.items.contract.base import PHASES
+from coordinator.toolsets.items.contract.context import FullContextResult, SchemaNote
+from coordinator.toolsets.items.contract.included import IncludedItem, IncludedNote
+from coordinator.toolsets.items.rules.results import JSON
+from coordinator.toolsets.items.rules.times import instant
+
+
+async def texts(asked: Asked) -> Rows:
+    """The texts of an item as rows of a region. All together have 60,000 characters; of longer ones it says so."""
+    given = {"itemId": asked.id, "include": ["item", "notes"]}
+    found: FullContextResult = await asked.reads.tool(asked.viewer, asked.project, "items", "get_context", given)
+    room = _Room()
+    shown = [Row(f"text:{found.item.id}", content)] if (content := await _own(found.item, room)) else []
+    notes = {note.key: note for note in found.notes or []}
+    schema = {note.key: note for note in found.schema}
+    for phase in PHASES:
+        here = [note for note in found.schema if note.role == phase]
+        written = [note for note in notes.values() if note.role == phase]
+        if here or written:
+            shown.append(Row(f"phase:{phase}", _phase(phase, here), "phase"))
+        shown += [Row(f"note:{note.id}", await _note(note, schema.get(note.key), room), "note") for note in written]
+        lacking = [note for note in here if not note.filled and (note.required or note.key not in notes)]
+        shown += [Row(f"lacks:{note.key}", _lacking(note), "note") for note in lacking]
+    if found.notes_total:
+        shown.append(Row("note:more", f"These are {len(notes)} of {number(found.notes_total)} notes.", "note"))
+    return Rows(shown)
+
+
+class _Room:
+    """How many characters of a page may still be shown as Markdown."""
+
+    def __init__(self) -> None:
+        self.left = 2 * LONGEST
+
+    async def show(self, text: str) -> Node:
+        most = min(LONGEST, self.left)
+        self.left -= min(most, len(text))
+        return div(".text")[await markdown(text, most)]
+
+
+async def _own(item: IncludedItem, room: _Room) -> Node:
+    sizes = item.sizes or {}
+    found: list[Node] = [await room.show(text) for text in (item.summary, item.description) if text]
+    folded = {name: getattr(item, name) for name in ("metadata", "properties")}
+    found += [details[summary[name], pre[plain(text)]] for name, text in folded.items() if text]
+    if sizes:
+        whole = ", ".join(f"{name} has {number(size)} bytes" for name, size in sizes.items())
+        found.append(div(".dim")[f"Only the beginning is shown: {whole}."])
+    return found
+
+
+def _phase(phase: str, expected: list[SchemaNote]) -> Node:
+    required = [note for note in expected if note.required]
+    filled = sum(note.filled for note in required)
+    count = f"{filled} of {len(required)} required notes" if required else ""
+    return h2["Notes of ", role(phase), " ", span(".dim")[count]]
+
+
+async def _note(note: IncludedNote, asked_for: SchemaNote | None, room: _Room) -> Node:
+    body = note.body if note.body is not UNSET else ""
+    if note.format == JSON:
+        content: Node = pre[plain(_pretty(body))]
+    else:
+        content = await room.show(body)
+    return [
+        h3[
+            plain(note.key),
+            " ",
+            chip("required") if asked_for and asked_for.required else None,
+            span(".dim.by")[
+                plain(note.actor.id) if note.actor else None,
+                " ",
+                chip("verified") if note.verification and note.verification.status == "verified" else None,
+                " ",
+                ago(instant(note.modified_at, "modifiedAt")),
+            ],
+        ],
+        content,
+        div(".dim")[f"Only the beginning is shown: it has {number(note.size)} bytes."] if note.size else None,
+    ]
+
+
+def _pretty(text: str) -> str:
+    try:
+        return msgspec.json.format(text, indent=2)
+    except msgspec.DecodeError:
+        return text  # only its beginning
+
+
+def _lacking(note: SchemaNote) -> Node:
+    return [
+        h3[plain(note.key), " ", chip("missing", "warning") if note.required else chip("optional")],
+        div(".dim")[plain(note.description)],
+    ]

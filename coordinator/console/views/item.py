@@ -1,0 +1,277 @@
+"""An item: where it stands and who has it, its texts, what it waits for, its children and its history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import htpy
+from htpy import Node, a, div, h1, h2, nav, noscript, section, span
+from msgspec import UNSET
+
+from coordinator.console.cards import HEIGHT, again, card, priority, standing, tags, troubles
+from coordinator.console.item_text import texts
+from coordinator.console.parts import ago, chip, item_id, item_link, left, number, plain, role
+from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
+from coordinator.toolsets.actor import stored_actor, stored_verification
+from coordinator.toolsets.items.contract.context import GateStatus, ItemContextResult
+from coordinator.toolsets.items.contract.dependencies import DependencyView
+from coordinator.toolsets.items.rules.board import Wanted
+from coordinator.toolsets.items.rules.ids import dashed, no_such_item
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.rules.times import instant
+from coordinator.toolsets.items.store import rows
+from coordinator.toolsets.items.store.agents import read_agents_named
+from coordinator.toolsets.items.store.base import Changed
+from coordinator.toolsets.items.store.board import board_page
+from coordinator.toolsets.items.store.history import read_history
+from coordinator.toolsets.sessions.store.listing import sessions_of_item
+
+WINDOW = 30
+"""Children that a page has at a time."""
+_LINKS = {"waits": "waits for", "blocks": "blocks", "related": "is related to"}
+EDGES = 100
+"""Dependencies that a page has."""
+
+
+async def _context(asked: Asked, **arguments: object) -> ItemContextResult:
+    given = {"itemId": asked.id, **arguments}
+    found: ItemContextResult = await asked.reads.tool(asked.viewer, asked.project, "items", "get_context", given)
+    return found
+
+
+async def _inner(asked: Asked) -> str:
+    """The item's full id. Raises ToolFailure."""
+    return (await _context(asked)).item.id.replace("-", "")
+
+
+async def _head(asked: Asked) -> Rows:
+    reads, project = asked.reads, asked.project
+    context = await _context(asked, includeAncestors=True)
+    inner = context.item.id.replace("-", "")
+    now, found = await reads.admitted(project, lambda: rows.rows_by_ids(reads.store, project, [inner]))
+    if not found:
+        raise no_such_item("itemId")
+    item = found[0]
+    named = [item.holder] if item.holder else []
+    known = await reads.admitted(project, lambda: read_agents_named(reads.store, project, named)) if named else []
+    verified = any(agent.verified for agent in known)
+    path = context.item.ancestors or []
+    content = [
+        nav(".path", aria_label="Ancestors")[
+            [[item_link(project, one.id, plain(one.title)), span(".dim")[" / "]] for one in path], span(".dim")["this"]
+        ],
+        h1(".title")[plain(item.title)],
+        div(".facts")[
+            item_id(context.item.id),
+            role(ROLE_NAMES[item.role]),
+            chip(item.label) if isinstance(item.label, str) else None,
+            priority(item.priority),
+            span[f"complexity {item.complexity}"] if item.complexity else None,
+            chip(item.type, title="type") if isinstance(item.type, str) else None,
+            *tags(item.tags, 20),
+            span[f"needs {plain(item.requires)}"] if isinstance(item.requires, str) else None,
+            *troubles(item),
+            span(".dim")["in this role since ", ago(item.role_changed)],
+            span(".dim")["created ", ago(item.created)],
+        ],
+        _claim(project, item, verified),
+        _gate(project, context.gate_status),
+        _attempts(context),
+    ]
+    return Rows([Row(f"item:{context.item.id}", content, "item-head")], again=again(now, found))
+
+
+def _claim(project: str, item: rows.Row, verified: bool) -> Node:
+    if rows.STATES[item.state] != "held":
+        return div(".facts.claim")[standing(project, item) or span(".dim")["nobody has a claim on it"]]
+    return div(".facts.claim")[
+        "claim of ",
+        standing(project, item) if ROLE_NAMES[item.role] != "terminal" else [plain(item.holder), left(item.expires)],
+        chip("verified", title="its identity was verified") if verified else None,
+        span(".dim")["since ", ago(item.claimed)],
+        span(".dim")["renewed ", ago(item.renewed)] if item.renewed > item.claimed else None,
+    ]
+
+
+def _gate(project: str, gate: GateStatus) -> Node:
+    lacks = [span(".chip.warning")[plain(key)] for key in gate.missing]
+    waits = gate.blockers or []
+    return div(".facts.gate")[
+        span(".ready")["can move forward"] if gate.can_advance else None,
+        [f"lacks notes of phase {gate.phase}: ", lacks] if lacks else None,
+        [
+            "waits for ",
+            [
+                [item_link(project, one.from_item_id, ""), f" to be in {_word(one.required_role)} "]
+                for one in waits[:10]
+            ],
+            f"and {len(waits) - 9} more" if len(waits) > 9 else None,
+        ]
+        if waits
+        else None,
+    ]
+
+
+def _attempts(context: ItemContextResult) -> Node:
+    found = context.attempts
+    if found is UNSET or not found.last:
+        return None
+    return htpy.details(".attempts")[
+        htpy.summary[f"{found.count} failed attempts" + (f" of {found.max}" if found.max else "")],
+        htpy.ul[
+            (
+                htpy.li[
+                    plain(one.claimed_by), " ", ago(instant(one.until, "until")), ": ", one.ended.replace("_", " "),
+                    f", {one.reason.replace('_', ' ')}" if one.reason else None,
+                    [": ", plain(one.detail)] if one.detail else None,
+                ]
+                for one in found.last
+            )
+        ],
+    ]  # fmt: skip
+
+
+async def _links(asked: Asked) -> Rows:
+    given = {"itemId": asked.id, "includeItemInfo": True, "limit": EDGES}
+    found = await asked.reads.tool(asked.viewer, asked.project, "items", "query_dependencies", given)
+    own = await _inner(asked)
+    counts = found.counts
+    head = f"waits for {counts.incoming}, blocks {counts.outgoing}" + (
+        f", related to {counts.relates_to}" if counts.relates_to else ""
+    )
+    if found.total:
+        head += f": the first {EDGES} of {number(found.total)}"
+    return Rows([_edge(asked.project, edge, dashed(own)) for edge in found.dependencies], head=head)
+
+
+def _edge(project: str, edge: DependencyView, own: str) -> Row:
+    incoming = edge.to_item_id == own
+    other, info = (edge.from_item_id, edge.from_item) if incoming else (edge.to_item_id, edge.to_item)
+    kind = "related" if edge.type == "RELATES_TO" else "waits" if incoming else "blocks"
+    until = edge.effective_unblock_role
+    content = [
+        span(".dim")[_LINKS[kind]],
+        role(info.role) if info else None,
+        item_link(project, other, plain(info.title) if info else ""),
+        span(".dim")[f"until it is in {_word(until)}"] if until not in (UNSET, "terminal") else None,
+    ]
+    return Row(f"{kind}:{other}", content, "line")
+
+
+def _word(code: object) -> str:
+    return "done" if code == "terminal" else str(code)
+
+
+async def _children(asked: Asked) -> Rows:
+    reads, project = asked.reads, asked.project
+    wanted = Wanted(parent=await _inner(asked))
+    page = await reads.admitted(
+        project, lambda: board_page(reads.store, project, wanted, offset=asked.offset, limit=WINDOW)
+    )
+    total, head = page.total or 0, None
+    if total:
+        given = {"operation": "overview", "itemId": asked.id, "limit": 1}
+        counts = (await reads.tool(asked.viewer, project, "items", "query_items", given)).child_counts
+        head = [[role(name, number(getattr(counts, name))), " "] for name in ROLE_NAMES if getattr(counts, name)]
+    cards = [card(project, row, with_role=True) for row in page.rows]
+    return Rows(cards, total, asked.offset, head=head, again=again(page.now, page.rows))
+
+
+async def _history(asked: Asked) -> Rows:
+    item, start = await _inner(asked), asked.query.get("history", "")
+    page = await asked.reads.admitted(
+        asked.project, lambda: read_history(asked.reads.store, asked.project, item, start)
+    )
+    found = [
+        Row(f"entry:{entry}", _change(change), "line") for change, entry in zip(page.changes, page.entries, strict=True)
+    ]
+    head = [
+        a(href=asked.url(history=page.next))["older"] if page.next else None,
+        " ",
+        a(href=asked.url(history=None))["newest"] if start else None,
+        span(".dim")["older ones are not kept any more"] if page.trimmed else None,
+    ]
+    return Rows(found, head=head)
+
+
+def _change(change: Changed) -> Node:
+    actor, verification = stored_actor(change.actor), stored_verification(change.verification)
+    return [
+        ago(change.at),
+        role(ROLE_NAMES[change.from_role]),
+        span(".dim")[change.trigger.replace("_", " ")],
+        role(ROLE_NAMES[change.to_role]),
+        plain(actor.id) if actor else span(".dim")["nobody named"],
+        chip(actor.kind) if actor else None,
+        chip("verified") if verification and verification.status == "verified" else None,
+        span(".said")[plain(change.summary)] if change.summary else None,
+    ]
+
+
+async def _sessions(asked: Asked) -> Rows:
+    if not asked.viewer.reads("sessions"):
+        return Rows([])
+    item = await _inner(asked)
+    found = await asked.reads.admitted(asked.project, lambda: sessions_of_item(asked.reads.store, asked.project, item))
+    return Rows([
+        Row(
+            f"session:{one.id}",
+            [
+                a(href=path_of("sessions", asked.project, one.id))[plain(one.workflow)],
+                span[plain(one.activity)],
+                chip("waits for an answer", "warning") if one.checkpoint else None,
+                chip("completed") if one.completed else None,
+                plain(one.agent),
+                ago(one.changed_at),
+            ],
+            "line",
+        )
+        for one in found
+    ])  # fmt: skip
+
+
+async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+    def part(name: str, title: str, container: htpy.Element, empty: Node, class_: str = "lines") -> Node:
+        return section(".part", aria_label=title)[
+            h2[title, " ", region_head(name, found, span(".dim"))],
+            region_element(asked, name, found, container, empty, class_=class_, aria_label=title),
+        ]
+
+    end = found["children"].offset + len(found["children"].rows)
+    return [
+        region_element(asked, "head", found, div),
+        div(".item-parts")[
+            div[
+                region_element(asked, "texts", found, div, "It has neither a description nor notes.", class_="texts"),
+                part("history", "History", htpy.ol, "It has always been in its role."),
+            ],
+            div[
+                part("links", "Dependencies", htpy.ul, "It waits for nothing, and nothing waits for it."),
+                part("children", "Children", htpy.ol, "It has none.", "window few"),
+                noscript[a(href=asked.url(offset=str(end)))[f"from {number(end + 1)} on"]]
+                if end < found["children"].total
+                else None,
+                part("sessions", "Sessions", htpy.ul, "No session is bound to it."),
+            ],
+        ],
+    ]
+
+
+VIEW = View(
+    "item",
+    "Item",
+    _body,
+    {
+        "head": Region(_head, ("items",), section),
+        "texts": Region(texts, ("items",), section),
+        "links": Region(_links, ("items",)),
+        "children": Region(_children, ("items",), height=HEIGHT),
+        "history": Region(_history, ("items",)),
+        "sessions": Region(_sessions, ("sessions",), personal=True),
+    },
+    needs=("items",),
+    takes_id=True,
+    query=("history",),
+    modules=("list.js",),
+    titled=False,
+)

@@ -1,0 +1,141 @@
+"""The page of an item."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from coordinator.client import SyncFleet
+from coordinator.console.parts import plain
+from tests.console.items import advance, claim, create
+from tests.console.test_board import live
+from tests.support.fleets import RunningFleet
+
+SCRIPT = "<script>document.title = 'taken over'</script><img src=x onerror=\"document.title = 'taken over'\">"
+TURNED = "abc\u202edef\u2066\x07\U000e0041"
+HOSTILE = f"""{SCRIPT} {TURNED}
+
+<b onclick="alert(1)">bold</b> [run](javascript:alert(1)) [data](data:text/html,<script>1</script>)
+[split](java\nscript:alert(1)) ![picture](https://example.com/x.png) <https://example.com/auto>
+[good](https://example.com/a?b=1&c="><script>) www.example.com
+
+{"x" * 10_000}
+
+| {"wide" * 200} | b |
+|---|---|
+| 1 | 2 |
+"""
+
+
+def head(page: Page) -> Locator:
+    return page.locator("section.item-head")
+
+
+def part(page: Page, title: str) -> Locator:
+    return page.locator(f"section[aria-label='{title}']")
+
+
+def note(fleet: SyncFleet, item: str, key: str, body: str, role: str = "queue") -> None:
+    notes = [{"itemId": item, "key": key, "role": role, "body": body}]
+    assert fleet.call("manage_notes", {"operation": "upsert", "notes": notes})["upserted"] == 1
+
+
+def test_it_shows_where_an_item_stands(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    (root,) = create(fleet, "The shop")
+    (middle,) = create(fleet, "Login", parentId=root)
+    (item,) = create(fleet, "Fix it", parentId=middle, tags="api,ui", priority="high", summary="In short", type="task")
+    first, after = create(fleet, "Comes first", "Comes after")
+    edges = [{"fromItemId": first, "toItemId": item}, {"fromItemId": item, "toItemId": after}]
+    fleet.call("manage_dependencies", {"operation": "create", "dependencies": edges})
+    create(fleet, "A part", parentId=item)
+    page = live(console(f"item/{item}"))
+    expect(page.get_by_role("navigation", name="Ancestors")).to_have_text("The shop / Login / this")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Fix it")
+    for text in ("queue", "high", "api", "ui", "task", "waits for 1", "nobody has a claim"):
+        expect(head(page)).to_contain_text(text)
+    expect(part(page, "Dependencies").locator("li").filter(has_text="Comes first")).to_contain_text("waits for")
+    expect(part(page, "Dependencies")).to_contain_text("Comes after")
+    expect(part(page, "Children")).to_contain_text("A part")
+    assert page.title().startswith(f"Item {item[:8]}")
+    page.get_by_role("link", name="Login").click()
+    expect(part(page, "Children")).to_contain_text("Fix it")
+
+
+def test_claims_and_transitions_appear(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    (item,) = create(fleet, "Fix it")
+    page = live(console(f"item/{item[:8]}"))  # a prefix is enough
+    claim(fleet, item)
+    expect(head(page)).to_contain_text("claim of orchestrator")
+    expect(head(page).locator("time[data-left]")).to_contain_text("left")
+    advance(fleet, item, "start", summary="Off we go")
+    expect(part(page, "History").locator("li").first).to_contain_text("Off we go")
+    expect(head(page).locator(".role")).to_have_text("work")
+    note(fleet, item, "plan", "First *this*, then that", "work")
+    expect(page.locator("section.note em")).to_have_text("this")
+    note(fleet, item, "plan", "Changed", "work")
+    expect(page.locator("section.note")).to_contain_text("Changed")
+
+
+def test_history_has_pages(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    (item,) = create(fleet, "Fix it")
+    for n in range(30):
+        advance(fleet, item, "hold", "resume", summary=f"round {n}")
+    page = console(f"item/{item}")
+    expect(part(page, "History").locator("li")).to_have_count(50)
+    page.get_by_role("link", name="older").click()
+    expect(part(page, "History").locator("li")).to_have_count(10)
+    expect(part(page, "History").locator("li").last).to_contain_text("round 0")
+    page.get_by_role("link", name="newest").click()
+    expect(part(page, "History").locator("li").first).to_contain_text("round 29")
+
+
+def test_a_result_in_json_is_readable(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    (item,) = create(fleet, "Fix it")
+    advance(fleet, item, "start")
+    advance(fleet, item, "complete", result={"passed": 12, "failed": ["<i>one</i>"]})
+    page = console(f"item/{item}")
+    shown = page.locator("section.note").filter(has_text="result").locator("pre")
+    assert json.loads(shown.inner_text()) == {"passed": 12, "failed": ["<i>one</i>"]}
+    expect(shown).to_contain_text('  "passed": 12')
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_hostile_texts_stay_inert(
+    console: Callable[..., Page], running: RunningFleet, named: str, fleet: SyncFleet, width: int
+) -> None:
+    fields: dict[str, Any] = {"description": HOSTILE, "summary": SCRIPT, "metadata": SCRIPT}
+    (item, _) = create(fleet, f"{SCRIPT[:300]}{TURNED}", "👩‍💻🙂" * 100, **fields)
+    create(fleet, "y" * 400, parentId=item)
+    note(fleet, item, "<svg onload=alert(1)>", HOSTILE)
+    with SyncFleet(running.state.base_url, project=named, agent=f"<b>{TURNED}</b>{'z' * 400}") as other:
+        claim(other, item)
+    advance(fleet, create(fleet, "Held")[0], "hold", summary=SCRIPT)
+    page = live(console(f"item/{item}", viewport={"width": width, "height": 844}))
+    expect(head(page)).to_contain_text("claim of <b>abc\\u202edef")
+    expect(page.locator("h1")).to_have_text(plain(f"{SCRIPT[:300]}{TURNED}"))
+    expect(page.locator("h1")).to_contain_text("\\u202edef\\u2066\\u0007\\ue0041")
+    main = page.locator("main")
+    assert main.locator("script, img, svg[onload], [onerror], [onclick], b, i").count() == 0
+    links = main.locator(".text a")
+    expect(links).to_have_count(4)  # of the description and of a note: the picture's and the good one
+    for link in links.all():
+        assert (link.get_attribute("href") or "").startswith("https://example.com/")
+        assert link.get_attribute("rel") == "noopener noreferrer"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert "taken over" not in page.title()
+    page.goto(page.url.rsplit("/item/")[0] + "/board")
+    expect(page.locator("li.entry")).to_have_count(4)
+    assert page.locator("main").locator("script, img, b, i").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_an_item_that_is_not_there_is_said(console: Callable[..., Page], mishaps: list[str]) -> None:
+    page = console("item/00000000-0000-0000-0000-000000000000")
+    expect(page.locator("main")).to_contain_text("no such item")
+    page.goto(page.url.rsplit("/", 1)[0] + "/nonsense")
+    expect(page.locator("main")).to_contain_text("must be a UUID or a hex prefix")
+    mishaps.clear()
