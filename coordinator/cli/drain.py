@@ -24,7 +24,7 @@ from coordinator.settings import LoadedSettings
 from coordinator.steps.handoff import RQ_PREFIX
 from coordinator.steps.times import RENEW_SECONDS
 from coordinator.store import Store, keys
-from coordinator.store.drains import FLEET_SCOPE, LOOK_SECONDS, Drains, host_scope, process_scope
+from coordinator.store.drains import FLEET_SCOPE, LOOK_SECONDS, Drains, ending, host_scope, process_scope
 
 POLL_SECONDS = 0.25
 """How often the remaining work is counted."""
@@ -139,12 +139,6 @@ def _unknown(scope: str, running: Mapping[str, Sequence[str]]) -> str:
     if process and process not in running[host]:
         return f"--process: {host} has no process {process}; it has {', '.join(running[host])}"
     return ""
-
-
-def ending(scope: str) -> str:
-    """The command that ends the drain of a scope, from any host."""
-    host, _, process = scope.partition(":")[2].partition("/")
-    return "fleet drain" + (f" --host {host}" if host else "") + (f" --process {process}" if process else "") + " --end"
 
 
 def _unseen(what: str, error: Exception) -> CommandFailed:

@@ -151,8 +151,10 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             sessions = Sessions(store, seals, authenticator, settings)
             reads = Reads(store, toolsets, admission, recorder.console.shed)
             oauth = open_client(settings, os.environ, authenticator, store, seals)
-            console = Console(reads, feed, sessions, app.endpoints, Actions(toolsets, app.calls, operator), oauth)
-            app.mount(ROOT, console, admin=settings.console.listener == "admin")
+            actions, admin = Actions(toolsets, app.calls, operator), settings.console.listener == "admin"
+            port = settings.port if admin else 0
+            console = Console(reads, feed, sessions, app.endpoints, actions, app.welcome, oauth, port)
+            app.mount(ROOT, console, admin=admin)
         await actors.start()
         await authenticator.start()
         lifecycle.on_reload(in_force.take)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
@@ -35,6 +35,7 @@ from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.transport.bodies import Bodies
 from coordinator.transport.endpoints import Endpoints
 from coordinator.transport.replies import Header, Receive, Scope, Send
+from coordinator.transport.welcome import Place, Welcome
 
 _log = structlog.get_logger(__name__)
 
@@ -55,7 +56,9 @@ class Console:
         sessions: says who a visitor is.
         endpoints: knows which projects there are.
         actions: makes changes.
+        welcome: knows where clients find this server.
         oauth: lets visitors sign in at the authorization server; None: they cannot.
+        port: that of clients, if the console is on another one.
     """
 
     headers = HEADERS
@@ -67,13 +70,17 @@ class Console:
         sessions: Sessions,
         endpoints: Endpoints,
         actions: Actions,
+        welcome: Welcome,
         oauth: OAuthClient | None = None,
+        port: int = 0,
     ) -> None:
         self._reads = reads
         self._live = Live(feed)
         self._sessions = sessions
         self._endpoints = endpoints
         self._actions = actions
+        self._welcome = welcome
+        self._port = port
         self._bodies = Bodies(MAX_BODY)
         self._assets = Assets()
         self._sign_in = SignIn(sessions, oauth, self._assets)
@@ -139,7 +146,8 @@ class Console:
         if view.needs and not any(map(viewer.reads, view.needs)):
             raise ToolFailure("permission_denied", f"this page needs the permission '{view.needs[0]}.read'")
         known = {key: query[key] for key in (*view.query, "offset") if key in query}
-        asked = Asked(viewer, view, project, match["id"] or "", known, self._reads, self._layouts)
+        places = self._places(head)
+        asked = Asked(viewer, view, project, match["id"] or "", known, self._reads, self._layouts, places)
         if match["region"] is not None:
             if match["region"] not in view.regions:
                 raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such part of a page")
@@ -187,6 +195,12 @@ class Console:
             return redirect(signin_path(scope["path"], scope["query_string"]))
         text = problem(viewer, self._assets, HTTPStatus(status).phrase, failure.message)
         return page(text, status, *more)
+
+    def _places(self, head: Mapping[bytes, bytes]) -> Sequence[Place]:
+        host = head[b"host"].decode("latin-1")
+        if self._port:
+            host = f"{re.sub(r':[0-9]+$', '', host)}:{self._port}"
+        return self._welcome.places(host)
 
     def _check_project(self, project: str, viewer: Viewer) -> None:
         refusal = self._endpoints.project(project)

@@ -13,7 +13,7 @@ from coordinator.console.tickets import PATH
 from coordinator.console.view import Asked, View, path_of
 from coordinator.console.viewer import Viewer
 from coordinator.console.views import NAVIGATION
-from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
 
 MODULES = ("main.js", "live.js")
 
@@ -24,13 +24,13 @@ def frame(asked: Asked, content: Node, assets: Assets, position: str) -> str:
     Args:
         position: of the project's feed, before anything of the page was read; empty: the page is about no project.
     """
-    view, project = asked.view, asked.project
+    view, project = asked.view, asked.project or _came_from(asked)
     live = {"data_live": path_of("live", project), "data_position": position} if position else {}
     return _document(
         f"{view.title} {short(asked.id)} - {project or 'fleet'}",
         assets,
         [
-            _header(asked.viewer, project, bool(live)),
+            _header(asked.viewer, project, bool(view.regions), view),
             _navigation(asked.viewer, view, project),
             main(id="main", tabindex="-1", data_view=view.name, **live)[
                 h1(".title")[view.title] if view.titled else None, content
@@ -38,6 +38,12 @@ def frame(asked: Asked, content: Node, assets: Assets, position: str) -> str:
         ],
         view.modules,
     )
+
+
+def _came_from(asked: Asked) -> str:
+    """The project that a visitor of a page about none has come from, so that they find back."""
+    project = asked.query.get("project", "")
+    return project if PROJECT.fullmatch(project) and asked.viewer.sees(project) else ""
 
 
 def problem(viewer: Viewer | None, assets: Assets, name: str, message: str) -> str:
@@ -74,10 +80,13 @@ def _document(name: str, assets: Assets, content: Iterable[Node], modules: Itera
     )
 
 
-def _header(viewer: Viewer, project: str, live: bool) -> Node:
+def _header(viewer: Viewer, project: str, live: bool, view: View | None = None) -> Node:
+    chosen = f"?project={project}" if project else ""
+    if project and view is not None and view.of_project and not view.takes_id:
+        chosen += f"&view={view.name}"
     return header(".top")[
         a(".brand", href="/console")[icon("fleet"), "fleet"],
-        a(".project", href=path_of("projects"), data_project=project, title="Choose a project")[
+        a(".project", href=path_of("projects") + chosen, data_project=project, title="Choose a project")[
             span(".swatch"), project or "choose a project"
         ],
         span(".live", id="live", data_state="live" if live else "still")[
@@ -96,10 +105,12 @@ def _header(viewer: Viewer, project: str, live: bool) -> Node:
 
 
 def _navigation(viewer: Viewer, present: View, project: str) -> Node:
+    of = f"?project={project}" if project else ""
+
     def entry(view: View, key: str) -> Node:
         if view.needs and not any(map(viewer.reads, view.needs)):
             return None
-        path = path_of(view.name, (project or DEFAULT_PROJECT) if view.of_project else "")
+        path = path_of(view.name, project or DEFAULT_PROJECT) if view.of_project else path_of(view.name) + of
         current = "page" if view is present else None
         return li[a(href=path, aria_current=current, data_go=key)[icon(view.name), span[view.title]]]
 

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from coordinator.console.layouts import Layouts
 from coordinator.console.viewer import Viewer
+from coordinator.transport.welcome import Place
 
 if TYPE_CHECKING:
     from coordinator.console.reads import Reads
@@ -41,6 +42,8 @@ class Asked:
     """Only what the view declares, not checked further."""
     reads: Reads
     layouts: Layouts
+    places: Sequence[Place] = ()
+    """What this server serves to clients, the MCP endpoint first. Only for what is not in a region."""
     at: str = ""
     """The position of the feed that everything read must be newer than; '' for none."""
 

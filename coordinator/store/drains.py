@@ -55,6 +55,12 @@ def process_scope(host: str, slot: str) -> str:
     return f"process:{host_scope(host)[5:]}/{slot}"
 
 
+def ending(scope: str) -> str:
+    """The command that ends the drain of a scope, from any host."""
+    host, _, process = scope.partition(":")[2].partition("/")
+    return "fleet drain" + (f" --host {host}" if host else "") + (f" --process {process}" if process else "") + " --end"
+
+
 def scope_of(found: dict[str, int], host: str, slot: str) -> str:
     """The narrowest requested scope that a process belongs to; '' for none."""
     for scope in (f"process:{host}/{slot}", f"host:{host}", FLEET_SCOPE):

@@ -178,6 +178,13 @@ class FrontEnd:
             longest = settings.longest_wait_ms
             self.feed = Feed(feed, endpoints, self.authorization, admission, settings.feed, longest, hints)
         probes = PROBES_OF_CLIENTS if settings.admin_port else PROBES
+        self.welcome = Welcome(
+            settings.auth.resource,
+            () if self.authorization.enabled else endpoints.names,
+            not self.authorization.anonymous,
+            sorted(probes),
+        )
+        """Knows where clients find this server."""
         self._slow_path = SlowPath(
             endpoints=endpoints,
             gate=gate,
@@ -192,12 +199,7 @@ class FrontEnd:
             fast_path=self.fast_path,
             feed=self.feed,
             probes=probes,
-            welcome=Welcome(
-                settings.auth.resource,
-                () if self.authorization.enabled else endpoints.names,
-                not self.authorization.anonymous,
-                sorted(probes),
-            ),
+            welcome=self.welcome,
         )
         self.endpoints = endpoints
         """Knows which projects there are."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import NamedTuple
 
 from coordinator.transport.replies import Header
 
@@ -19,6 +20,14 @@ _INTRODUCTION = (
     "This is a fleet coordinator: AI agents share one backlog and one set of workflows here. It speaks MCP (the Model "
     "Context Protocol) over HTTP, so it is for MCP clients and not for browsers."
 )
+
+
+class Place(NamedTuple):
+    """Something that this server serves."""
+
+    what: str
+    url: str
+    """Or the path."""
 
 
 class Welcome:
@@ -45,10 +54,10 @@ class Welcome:
             html: for a browser; else in plain text, for programs.
         """
         if not html:
-            lines = [_INTRODUCTION, "", *(f"{what}: {where}" for what, where in self._places(host)), ""]
+            lines = [_INTRODUCTION, "", *(f"{what}: {where}" for what, where in self.places(host)), ""]
             return "\n".join(lines).encode()
         endpoint = escape(self._endpoint(host))
-        rows = "".join(f"<li>{escape(what)}: <code>{escape(where)}</code></li>" for what, where in self._places(host))
+        rows = "".join(f"<li>{escape(what)}: <code>{escape(where)}</code></li>" for what, where in self.places(host))
         return (
             '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Fleet coordinator</title>'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -60,13 +69,13 @@ class Welcome:
     def _endpoint(self, host: str) -> str:
         return f"{self._resource or f'http://{host}'}/mcp"
 
-    def _places(self, host: str) -> list[tuple[str, str]]:
-        """Names and URLs."""
+    def places(self, host: str) -> list[Place]:
+        """What there is, the MCP endpoint first, as seen by a client that asks for this host."""
         endpoint = self._endpoint(host)
         token = " (needs a bearer token)" if self._guarded else ""
-        places = [(f"MCP endpoint{token}", endpoint)]
-        places += [(f"only the toolset {name}", f"{endpoint}/{name}") for name in self._toolsets]
-        places.append(("another project", endpoint.removesuffix("/mcp") + "/p/PROJECT/mcp"))
-        places.append((f"change feed of a project{token}", endpoint.removesuffix("/mcp") + "/feed/PROJECT"))
+        places = [Place(f"MCP endpoint{token}", endpoint)]
+        places += [Place(f"only the toolset {name}", f"{endpoint}/{name}") for name in self._toolsets]
+        places.append(Place("another project", endpoint.removesuffix("/mcp") + "/p/PROJECT/mcp"))
+        places.append(Place(f"change feed of a project{token}", endpoint.removesuffix("/mcp") + "/feed/PROJECT"))
         names = {"/healthz": "whether it is alive", "/readyz": "whether it is ready", "/metrics": "metrics"}
-        return places + [(name, path) for path, name in names.items() if path in self._probes]
+        return places + [Place(name, path) for path, name in names.items() if path in self._probes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from coordinator.client import SyncFleet
@@ -16,9 +17,12 @@ def create(fleet: SyncFleet, *titles: str, **fields: Any) -> list[str]:
     return found
 
 
-def claim(fleet: SyncFleet, item: str, seconds: int = 900) -> None:
-    """Claims an item."""
-    result = fleet.call("claim_item", {"claims": [{"itemId": item, "ttlSeconds": seconds}]})
+def claim(fleet: SyncFleet, item: str, seconds: int = 900, agent: str = "") -> None:
+    """Claims an item, as the client's agent or another one."""
+    call: dict[str, Any] = {"claims": [{"itemId": item, "ttlSeconds": seconds}]}
+    if agent:
+        call |= {"actor": {"id": agent, "kind": "subagent"}, "requestId": str(uuid.uuid4())}
+    result = fleet.call("claim_item", call)
     assert result["summary"]["claimsSucceeded"] == 1, result
 
 

@@ -33,7 +33,7 @@ export class Region {
     /** @type {number | undefined} */
     this.timer = undefined;
     const seconds = Number(element.dataset.seconds ?? 0);
-    if (seconds) setInterval(() => { if (stream && !paused) this.read(); }, seconds * 1000);
+    if (seconds) setInterval(() => { if (awake()) this.read(); }, seconds * 1000);
   }
 
   /** @param {Record<string, string[]>} changed ids by toolset */
@@ -75,8 +75,11 @@ export class Region {
       const found = await answer.json();
       if (this.running === running) this.show(found);
       heardAt = Date.now();
+      if (!page || stream?.readyState === EventSource.OPEN) state('live');
     } catch {
-      if (this.running === running) this.soon(5_000); // the store or this process is away, or busy with more important calls
+      if (this.running !== running) return;
+      state('away'); // the store or this process is away, or busy with more important calls
+      this.soon(5_000);
     } finally {
       if (this.running === running) {
         this.running = null;
@@ -104,12 +107,17 @@ export class Region {
   show(found) {
     serverTime(found.now);
     const { region } = this.element.dataset;
-    for (const head of document.querySelectorAll(`[data-head-of="${region}"]`)) head.replaceChildren(nodes(found.head));
+    for (const head of document.querySelectorAll(`[data-head-of="${region}"]`)) {
+      const fresh = /** @type {HTMLElement} */ (head.cloneNode(false));
+      fresh.append(nodes(found.head));
+      tickTimes(fresh);
+      if (fresh.innerHTML !== head.innerHTML) replace(/** @type {HTMLElement} */ (head), fresh);
+    }
     const empty = document.querySelector(`[data-empty-of="${region}"]`);
     if (empty) /** @type {HTMLElement} */ (empty).hidden = found.rows.length > 0;
     this.fill(found);
     this.element.dispatchEvent(new CustomEvent('region', { bubbles: true, detail: found }));
-    if (found.again && stream) this.soon(found.again * 1000);
+    if (found.again && awake()) this.soon(found.again * 1000);
   }
 
   /** Shows the rows of an answer, in its order. @param {Found} found */
@@ -174,6 +182,9 @@ function heard(frame) {
   }
 }
 
+/** Whether the page is to be kept current; a page about no project has no stream, and only looks now and then. */
+const awake = () => !paused && !document.hidden && Boolean(stream || !page);
+
 function connect() {
   if (stream || paused || !page || document.hidden) return;
   stream = new EventSource(`${page.dataset.live}?after=${encodeURIComponent(position)}`);
@@ -200,7 +211,7 @@ function disconnect() {
 /** @param {'live' | 'away' | 'paused'} name */
 function state(name) {
   const shown = byId('live');
-  if (!shown || shown.dataset.state === name) return;
+  if (!shown || shown.dataset.state === name || (paused && name !== 'paused')) return;
   shown.dataset.state = name;
   byId('live-text').textContent = name === 'away' ? 'connecting' : name;
   if (name === 'live') byId('banner').hidden = true;

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from coordinator.console.view import View
-from coordinator.console.views import actions, agents, board, flow, flows, item, tree
+from coordinator.console.views import (
+    actions,
+    agents,
+    board,
+    claims,
+    flow,
+    flows,
+    item,
+    overview,
+    projects,
+    system,
+    tree,
+)
 
-HOME = "agents"
-NAVIGATION: tuple[tuple[View, str], ...] = ((board.VIEW, "b"), (agents.VIEW, "a"), (flows.VIEW, "f"))
+HOME = overview.VIEW.name
+NAVIGATION: tuple[tuple[View, str], ...] = (
+    (overview.VIEW, "o"),
+    (board.VIEW, "b"),
+    (agents.VIEW, "a"),
+    (flows.VIEW, "f"),
+    (system.VIEW, "y"),
+    (projects.VIEW, "p"),
+)
 """The pages that the navigation lists, each with the key that leads there after ``g``."""
-_OTHERS = (actions.VIEW, flow.VIEW, item.VIEW, tree.VIEW)
+_OTHERS = (actions.VIEW, claims.VIEW, flow.VIEW, item.VIEW, tree.VIEW)
 VIEWS: dict[str, View] = {view.name: view for view in (*(view for view, _ in NAVIGATION), *_OTHERS)}
 """By name."""

@@ -2,58 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, cast
 
 import htpy
-from htpy import Node, span, table, tbody, td, th, thead, tr
+from htpy import Node, a, span
 
-from coordinator.console.parts import agent_link, ago, item_id, left, number, plain
-from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, path_of, region_element
-from coordinator.toolsets.items.store.agents import Agent, read_agents
+from coordinator.console.parts import agent_link, ago, chip, item_id, item_link, left, number, plain, short
+from coordinator.console.tables import cell, choices, pager, region_table
+from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.selection import as_given
+from coordinator.toolsets.items.store import rows
+from coordinator.toolsets.items.store.agents import Agent, AgentList, list_agents
+
+_COLUMNS = ("agent", "does", "since", "renewed", "claim", "failed attempts", "seen")
+_LISTS = {
+    "seen": "all, last seen first",
+    "holding": "holding, longest first",
+    "waiting": "waiting, longest first",
+}
+_EMPTY: dict[AgentList, str] = {
+    "seen": "No agent has claimed or waited here in the last day.",
+    "holding": "No agent holds an item now.",
+    "waiting": "No agent waits for an item now.",
+}
+
+
+def _list(asked: Asked) -> AgentList:
+    given = asked.query.get("list", "")
+    return cast(AgentList, given) if given in _LISTS else "seen"
 
 
 async def _agents(asked: Asked) -> Rows:
     found = await asked.reads.admitted(
-        asked.project, lambda: read_agents(asked.reads.store, asked.project, asked.offset, MOST_ROWS)
+        asked.project,
+        lambda: list_agents(
+            asked.reads.store, asked.project, _list(asked), asked.query.get("agent", "").strip(), asked.offset
+        ),
     )
-    rows = [Row(f"agent:{one.id}", _cells(asked.project, one)) for one in found.agents]
-    return Rows(rows, found.known, asked.offset)
-
-
-def _cells(project: str, agent: Agent) -> Node:
-    doing: Node = span(".dim")["idle"]
-    if agent.item:
-        doing = [htpy.a(href=path_of("item", project, agent.item))["holds"], " ", item_id(agent.item)]
-    elif agent.waits_since:
-        doing = span[f"waits for {_wanted(agent)}"]
-    since = agent.holds_since or agent.waits_since
-    return [
-        td[
-            agent_link(project, agent.id),
-            " ",
-            span(".chip")[agent.kind],
-            " ",
-            span(".chip")["verified"] if agent.verified else None,
-        ],
-        td[doing],
-        td[ago(since) if since else None],
-        td[left(agent.holds_until) if agent.holds_until else None],
-        td(".number")[number(agent.attempts)],
-        td[ago(agent.seen)],
-        td[span(".chip")["drained"] if agent.drained else None],
+    shown = [
+        Row(f"agent:{one.id}", list(_cells(asked.project, one, item)))
+        for one, item in zip(found.agents, found.items, strict=True)
     ]
+    counts = f"{number(found.known)} agents, {number(found.holding)} live claims, {number(found.waiting)} waiting"
+    head = [span(".dim")[counts], pager(asked, len(shown), found.total, found.more)]
+    return Rows(shown, found.total, asked.offset, found.more, head)
 
 
-def _wanted(agent: Agent) -> str:
-    wanted = agent.wanted or {}
-    return ", ".join(f"{name} {plain(str(value))}" for name, value in sorted(wanted.items())) or "any item"
+def _cells(project: str, agent: Agent, item: rows.Row | Literal[False]) -> Iterator[Node]:
+    yield cell("agent")[
+        agent_link(project, agent.id),
+        " ",
+        span(".chip", title="kind of actor")[agent.kind],
+        chip("verified", title="its identity was proved") if agent.verified else None,
+        chip("drained", "warning", f"as {agent.drained}: it is to claim no more") if agent.drained else None,
+        (chip(one, title="capability") for one in agent.capabilities),
+    ]
+    yield cell("does")[list(_doing(project, agent, item))]
+    since = agent.holds_since or agent.waits_since
+    yield cell("since")[ago(since) if since else None]
+    renewed = item and agent.item and item.renewed > item.claimed
+    yield cell("renewed")[ago(item.renewed) if item and renewed else None]
+    yield cell("claim")[left(agent.holds_until) if agent.holds_until else None]
+    yield cell("failed attempts", ".number")[number(agent.attempts)]
+    yield cell("seen")[ago(agent.seen) if agent.seen else "long ago"]
+
+
+def _doing(project: str, agent: Agent, item: rows.Row | Literal[False]) -> Iterator[Node]:
+    if item:
+        yield [item_link(project, dashed(item.id), plain(item.title)), " ", item_id(dashed(item.id))]
+        if item.attempts:
+            yield [" ", chip(f"failed {number(item.attempts)} times", "warning", "attempts with this item so far")]
+    if agent.wanted is not None:
+        yield ["waits for ", span[plain(", ".join(_words(agent.wanted)) or "any item")]]
+    elif not item:
+        yield span(".dim")["idle"]
+
+
+def _words(wanted: Mapping[str, Any]) -> Iterator[str]:
+    """What a parked claim asks for."""
+    asked = as_given(wanted)
+    if asked.priority:
+        yield f"{asked.priority} priority"
+    if asked.role:
+        yield f"in {asked.role}"
+    if asked.type:
+        yield f"type {asked.type}"
+    if asked.tags:
+        yield "tagged " + asked.tags.replace(",", " or ")
+    if asked.complexity_max:
+        yield f"complexity up to {asked.complexity_max}"
+    if asked.parent_id:
+        yield f"children of {short(asked.parent_id)}"
+    if asked.ancestor_id:
+        yield f"below {short(asked.ancestor_id)}"
+    times = {
+        "created after": asked.created_after,
+        "created before": asked.created_before,
+        "role changed after": asked.role_changed_after,
+        "role changed before": asked.role_changed_before,
+    }
+    yield from (f"{words} {time}" for words, time in times.items() if time)
+    if asked.order_by:
+        yield f"{asked.order_by} first"
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
-    heads = ("agent", "does", "since", "claim", "failed attempts", "seen", "")
-    return table[
-        thead[tr[(th(scope="col")[head] for head in heads)]],
-        region_element(asked, "agents", found, tbody, "No agent has claimed or waited here in the last day."),
+    name, which = asked.query.get("agent", ""), _list(asked)
+    empty: Node = _EMPTY[which]
+    if name:
+        empty = [f"No agent here has “{plain(name)}” in its name. ", a(href=asked.url(agent=None))["Show all"]]
+    return [
+        htpy.form(".filters", method="get", role="search")[
+            choices(asked, "list", _LISTS, "seen"),
+            htpy.input(type="hidden", name="list", value=which) if which != "seen" else None,
+            htpy.input(type="search", name="agent", value=name, placeholder="part of a name", aria_label="Name"),
+            htpy.button(type="submit")["Filter"],
+        ],
+        region_head("agents", found, htpy.div(".list-head")),
+        region_table(asked, "agents", found, _COLUMNS, empty, ("failed attempts",)),
     ]
 
 
@@ -63,5 +131,5 @@ VIEW = View(
     _body,
     {"agents": Region(_agents, ("items",), htpy.tr)},
     needs=("items",),
-    query=("agent",),
+    query=("agent", "list"),
 )

@@ -1,0 +1,117 @@
+"""What pages read of the fleet and of a project in numbers, for all tabs of the process together."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from coordinator.console.inbox import KINDS, TOOLSET, Kind, count_waiting
+from coordinator.console.view import Asked
+from coordinator.store import keys
+from coordinator.store.drains import Drains
+from coordinator.store.facts import StoreFacts, read_facts
+from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.store.processes import Process, Processes, ProcessStatus, Role, read_processes
+from coordinator.toolsets.flows.contract.base import FlowStatus
+from coordinator.toolsets.flows.rules.permissions import administers
+from coordinator.toolsets.flows.store.flows import FlowReads
+from coordinator.toolsets.items.store.project_state import ProjectState, read_project_state
+from coordinator.toolsets.items.store.samples import DAY_ROWS, HOUR_ROWS, Samples, read_samples
+
+SILENT_SECONDS = 10
+"""A process that has not reported for so long hangs, or is gone; it reports every 5 s."""
+FACTS_SECONDS = 3.0
+RECENT_ROWS = 30
+"""Samples of the last five minutes, from which present rates are taken."""
+_STATUSES: tuple[FlowStatus, ...] = ("running", "paused", "failed")
+
+
+class FleetState(NamedTuple):
+    """The processes of the fleet."""
+
+    processes: Processes
+    drains: dict[str, int]
+    """Scopes that are drained, and since when."""
+
+    def running(self, role: Role) -> list[tuple[Process, ProcessStatus]]:
+        """Those of a role."""
+        return [
+            (one, one.status) for one in self.processes.running if one.status is not None and one.status.role == role
+        ]
+
+    def is_silent(self, process: Process) -> bool:
+        """Whether a process has not reported in time."""
+        return process.status is None or self.processes.now // 1000 - process.noted_at > SILENT_SECONDS
+
+
+async def fleet_state(asked: Asked) -> FleetState:
+    """The processes of the fleet, and what is drained; one round trip. Raises ToolFailure."""
+    store = asked.reads.store
+
+    async def make() -> FleetState:
+        found: tuple[Processes, dict[str, int]] = await asked.reads.admitted(
+            DEFAULT_PROJECT, lambda: asyncio.gather(read_processes(store), Drains(store).read())
+        )
+        return FleetState(*found)
+
+    return await asked.reads.shared("fleet state", make)
+
+
+async def store_facts(asked: Asked) -> StoreFacts:
+    """Facts of the store. Raises ToolFailure."""
+
+    async def make() -> StoreFacts:
+        return await asked.reads.admitted(DEFAULT_PROJECT, lambda: read_facts(asked.reads.store))
+
+    return await asked.reads.shared("store facts", make, FACTS_SECONDS)
+
+
+class Flows(NamedTuple):
+    """How many workflows there are."""
+
+    running: int
+    paused: int
+    failed: int
+
+
+class ProjectNumbers(NamedTuple):
+    """A project in numbers, with what it is served by."""
+
+    state: ProjectState
+    samples: Samples
+    flows: Flows | None
+    """None: the viewer may not see all workflows."""
+    queued_steps: int
+    """Steps that wait for a worker."""
+    asks: dict[Kind, int]
+    """What waits for a person."""
+    fleet: FleetState
+
+
+async def project_numbers(asked: Asked, day: bool) -> ProjectNumbers:
+    """A project in numbers; two round trips. Raises ToolFailure.
+
+    Args:
+        day: whether samples of the last day are read, and not those of the last hour.
+    """
+    store, project, viewer = asked.reads.store, asked.project, asked.viewer
+    kinds = [kind for kind in KINDS if viewer.reads(TOOLSET[kind])]
+    sees_flows = viewer.reads("flows") and administers(viewer.caller)
+
+    async def flows() -> Flows | None:
+        if not sees_flows:
+            return None
+        counts = (FlowReads(store).count(project, status=status) for status in _STATUSES)
+        return Flows(*(size or 0 for size in await asyncio.gather(*counts)))
+
+    async def read() -> tuple[ProjectState, Samples, Flows | None, int, dict[Kind, int]]:
+        found: tuple[ProjectState, Samples, Flows | None, int, dict[Kind, int]] = await asyncio.gather(
+            read_project_state(store, project),
+            read_samples(store, project, *((RECENT_ROWS, DAY_ROWS) if day else (HOUR_ROWS, 1))),
+            flows(),
+            store.command("ZCARD", keys.step_queue.key(project)),
+            count_waiting(store, project, viewer.caller, kinds=kinds),
+        )
+        return found
+
+    return ProjectNumbers(*await asked.reads.admitted(project, read), await fleet_state(asked))

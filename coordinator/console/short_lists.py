@@ -1,0 +1,76 @@
+"""What may need somebody soon: the first of the stalled, the expiring and the contended, a short list each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import htpy
+from htpy import Node, a, div, li, span, ul
+
+from coordinator.console.parts import agent_link, ago, item_id, item_link, left, number, plain
+from coordinator.console.readings import FleetState, fleet_state
+from coordinator.console.view import Asked, Row, Rows, path_of
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.store.claim_lists import Claims, read_claims
+from coordinator.toolsets.items.store.rows import Row as ItemRow
+from coordinator.toolsets.items.store.rows import rows_by_ids
+
+_LISTED = 5
+"""How many claims or items each shows."""
+_TITLES = {
+    "stalled": ("Stalled", "claims without a sign of life for half their time", "No claim is stalled."),
+    "expiring": ("Expiring", "claims that end within a minute", "No claim ends within a minute."),
+    "contended": ("Contended", "items for which agents lost a race", "No agent has lost a race for an item."),
+}
+
+
+async def short_lists(asked: Asked) -> Rows:
+    """The lists, a row each."""
+    store, project = asked.reads.store, asked.project
+    fleet = await fleet_state(asked)
+
+    async def read() -> tuple[Claims, Claims, Row]:
+        return await asyncio.gather(
+            read_claims(store, project, "stalled", 0, _LISTED),
+            read_claims(store, project, "expiring", 0, _LISTED),
+            _contended(asked, fleet),
+        )
+
+    stalled, expiring, contended = await asked.reads.admitted(project, read)
+    return Rows([_claims(asked, "stalled", stalled), _claims(asked, "expiring", expiring), contended])
+
+
+def _list(which: str, size: str, entries: Sequence[Node], more: Node) -> Row:
+    title, meaning, none = _TITLES[which]
+    head = htpy.h2(title=meaning)[title, " ", span(".count")[size]]
+    return Row(which, [head, ul[entries] if entries else div(".dim")[none], more], "short-list")
+
+
+def _claims(asked: Asked, which: str, found: Claims) -> Row:
+    project = asked.project
+
+    def entry(row: ItemRow, time: Node) -> Node:
+        return li[
+            item_link(project, dashed(row.id), plain(row.title)),
+            span(".dim")[agent_link(project, row.holder), " ", time],
+        ]
+
+    entries = [entry(one.row, ago(one.sign) if which == "stalled" else left(one.row.expires)) for one in found.claims]
+    more = a(href=path_of("claims", project) + f"?list={which}")[f"all {number(found.total)}"]
+    return _list(which, number(found.total), entries, more if found.total > len(entries) else None)
+
+
+async def _contended(asked: Asked, fleet: FleetState) -> Row:
+    """The items of this project that the processes name as the hottest."""
+    project = asked.project
+    losers = {one.item.replace("-", ""): one.losers for one in fleet.processes.hot(_LISTED, project)}
+    _, rows = await rows_by_ids(asked.reads.store, project, list(losers)) if losers else (0, [])
+    entries = [
+        li[
+            item_link(project, dashed(one.id), plain(one.title)),
+            span(".dim")[item_id(dashed(one.id)), f" {losers[one.id]:,.0f} losers a minute"],
+        ]
+        for one in rows
+    ]
+    return _list("contended", number(len(entries)), entries, None)

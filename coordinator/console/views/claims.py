@@ -1,0 +1,129 @@
+"""Claims and items that are held back, as lists: what the numbers of the overview lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import cast, get_args
+
+from htpy import Node, div, tr
+
+from coordinator.console.parts import agent_link, ago, chip, item_id, item_link, left, number, plain, role
+from coordinator.console.tables import cell, choices, pager, region_table
+from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.store import rows
+from coordinator.toolsets.items.store.claim_lists import (
+    Claim,
+    ClaimList,
+    HeldBackList,
+    read_claims,
+    read_held_back,
+)  # fmt: skip
+
+SECONDS = 5
+_LISTS = {
+    "held": "held longest",
+    "ending": "ending soonest",
+    "expiring": "expiring",
+    "stalled": "stalled",
+    "abandoned": "abandoned",
+    "quarantined": "quarantined",
+    "retries": "in back-off",
+}
+_MEANING = {
+    "held": "Live claims, the one held longest first.",
+    "ending": "Live claims, the one that ends soonest first.",
+    "expiring": "Live claims that end within a minute, unless their agents renew them.",
+    "stalled": "Live claims without a sign of life for half their time: their agents may have died.",
+    "abandoned": "Items that an agent has left in the middle; the next agent takes them over.",
+    "quarantined": "Items that failed too often. Nobody gets them until somebody resumes them.",
+    "retries": "Items that wait after a failed attempt, the one that is offered again first.",
+}
+_NONE = {
+    "held": "No agent holds an item now.",
+    "ending": "No agent holds an item now.",
+    "expiring": "No claim ends within a minute.",
+    "stalled": "No claim is stalled.",
+    "abandoned": "No item is abandoned.",
+    "quarantined": "No item is in quarantine.",
+    "retries": "No item is in back-off.",
+}
+
+
+def _list(asked: Asked) -> str:
+    given = asked.query.get("list", "")
+    return given if given in _LISTS else "held"
+
+
+async def _rows(asked: Asked) -> Rows:
+    which, store, project = _list(asked), asked.reads.store, asked.project
+    if which in get_args(ClaimList):
+        found = await asked.reads.admitted(
+            project, lambda: read_claims(store, project, cast(ClaimList, which), asked.offset)
+        )
+        shown = [Row(f"item:{dashed(one.row.id)}", list(_claim(project, one))) for one in found.claims]
+        total, more = found.total, found.looked < found.live
+    else:
+        held = await asked.reads.admitted(
+            project, lambda: read_held_back(store, project, cast(HeldBackList, which), asked.offset)
+        )
+        shown = [
+            Row(f"item:{dashed(one.id)}", list(_held_back(project, which, one, time)))
+            for one, time in zip(held.rows, held.times, strict=True)
+        ]
+        total, more = held.total, False
+    return Rows(shown, total, asked.offset, more, [f"{number(total, more)} ", pager(asked, len(shown), total, more)])
+
+
+def _item(project: str, item: rows.Row) -> Iterator[Node]:
+    yield cell("item")[
+        item_link(project, dashed(item.id), plain(item.title)),
+        " ",
+        item_id(dashed(item.id)),
+        " ",
+        role(ROLE_NAMES[item.role]),
+    ]
+
+
+def _claim(project: str, claim: Claim) -> Iterator[Node]:
+    item = claim.row
+    yield from _item(project, item)
+    yield cell("agent")[
+        agent_link(project, item.holder),
+        [" ", chip("verified", title="its identity was proved")] if claim.known_as.endswith("v") else None,
+    ]
+    yield cell("since")[ago(item.claimed)]
+    yield cell("sign of life")[ago(claim.sign), [" ", chip("stalled", "warning")] if claim.stalled else None]
+    yield cell("ends")[left(item.expires)]
+    yield cell("failed attempts", ".number")[number(item.attempts)]
+
+
+def _held_back(project: str, which: str, item: rows.Row, time: int) -> Iterator[Node]:
+    yield from _item(project, item)
+    most = f" of {item.most_attempts}" if item.most_attempts else ""
+    yield cell("failed attempts", ".number")[f"{item.attempts}{most}"]
+    yield cell("blockers", ".number")[number(item.blockers)]
+    yield cell("offered again" if which == "retries" else "since")[left(time) if which == "retries" else ago(time)]
+
+
+async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+    which = _list(asked)
+    columns = ["item", "agent", "since", "sign of life", "ends", "failed attempts"]
+    if which not in get_args(ClaimList):
+        columns = ["item", "failed attempts", "blockers", "offered again" if which == "retries" else "since"]
+    return [
+        choices(asked, "list", _LISTS, "held"),
+        div(".list-head")[_MEANING[which], region_head("claims", found)],
+        region_table(asked, "claims", found, columns, _NONE[which], ("failed attempts", "blockers")),
+    ]
+
+
+VIEW = View(
+    "claims",
+    "Claims",
+    _body,
+    {"claims": Region(_rows, ("items",), tr, seconds=SECONDS)},
+    needs=("items",),
+    query=("list",),
+)

@@ -1,0 +1,175 @@
+"""Overview: whether work flows, and what needs somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from htpy import Node, a, code, div, section, span, ul
+
+from coordinator.console.charts import ends, sparkline, sums
+from coordinator.console.first_steps import first_steps
+from coordinator.console.parts import ROLES, ago, icon, number, role
+from coordinator.console.readings import RECENT_ROWS, FleetState, ProjectNumbers, project_numbers
+from coordinator.console.short_lists import short_lists
+from coordinator.console.standstill import QUIET_MS, standstill
+from coordinator.console.tables import choices
+from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
+from coordinator.store.processes import ProcessStatus
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.store.samples import DAY_ROWS, DAY_STEP, HOUR_ROWS, HOUR_STEP, Sample, filled
+
+SECONDS = 5
+"""How often what changes without events is read: times, processes, claims that near their end."""
+_SHOWN = ("queue", "work", "review", "blocked", "terminal")
+_SPANS = {"hour": "last hour", "day": "last day"}
+
+
+async def _numbers(asked: Asked) -> Rows:
+    day = asked.query.get("span") == "day"
+    found = await project_numbers(asked, day)
+    if not found.state.changed:
+        return Rows([])
+    return Rows([_why(found), *_roles(asked, found, day), *_facts(asked, found)])
+
+
+def _why(found: ProjectNumbers) -> Row:
+    """Whether something moves, and how the processes are."""
+    state, fleet = found.state, found.fleet
+    cause = standstill(state, fleet.processes.running, tuple(fleet.drains), found.queued_steps)
+    quiet = state.now - state.changed > QUIET_MS
+    moves: Node = [
+        span(".idle" if quiet else ".moves")["quiet" if quiet else "moving"],
+        ", last change ",
+        ago(state.changed),
+    ]
+    if cause is not None:
+        ended = cause.cause == "empty"
+        moves = [
+            span(".idle" if ended else ".stuck")[icon("done" if ended else "blocked"), cause.cause], " ", cause.text,
+            [" ", code(data_copy=cause.next, tabindex="0")[cause.next]]
+            if cause.next.startswith("fleet ")
+            else [" Next: ", cause.next, "."] if cause.next else None,
+        ]  # fmt: skip
+    return Row("why", [div[moves], a(href=path_of("system"))[_health(fleet)]], "why")
+
+
+def _health(fleet: FleetState) -> str:
+    fronts, workers = fleet.running("frontend"), fleet.running("worker")
+    statuses: list[ProcessStatus] = [status for _, status in (*fronts, *workers)]
+    shed = sum(sum(one.shed_per_second.values()) for one in statuses)
+    lag = max((one.lag_ms for one in statuses), default=0)
+    silent = sum(map(fleet.is_silent, fleet.processes.running))
+    said = [_counted(len(fronts), "front-end"), _counted(len(workers), "worker")]
+    said += [f"{silent} silent"] if silent else []
+    return ", ".join((*said, f"shed {shed:,.4g}/s", f"lag {lag:,.0f} ms"))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _roles(asked: Asked, found: ProjectNumbers, day: bool) -> Iterator[Row]:
+    """Items by role and items done, each over time."""
+    samples, now = found.samples, found.samples.now
+    rows = filled(samples.day, now, DAY_STEP, DAY_ROWS) if day else filled(samples.hour, now, HOUR_STEP, HOUR_ROWS)
+    over = _SPANS["day" if day else "hour"]
+    for name in _SHOWN:
+        count = found.state.roles[ROLE_NAMES.index(name)]
+        values = ends([None if one is None else getattr(one, name) for one in rows])
+        values[-1] = count
+        board = path_of("board", asked.project) + f"?role={name}"
+        yield _tile(name, board, role(name), number(count), sparkline(values, f"{ROLES[name]} in the {over}"))
+    done = _per_minute([None if one is None else one.done for one in rows], DAY_STEP if day else HOUR_STEP)
+    recent: Sequence[Sample | None] = rows[-RECENT_ROWS:]
+    if day:
+        recent = filled(samples.hour, now, HOUR_STEP, RECENT_ROWS)
+    rate = sum(max(one.done, 0) for one in recent if one is not None) / 5
+    yield _tile(
+        "rate", path_of("board", asked.project) + "?role=terminal", "done per minute", f"{rate:,.4g}",
+        sparkline(done, f"items done per minute in the {over}"), "in the last 5 minutes",
+    )  # fmt: skip
+
+
+def _per_minute(values: Sequence[float | None], step: int) -> list[float | None]:
+    minutes = len(values) * step / 60 / 60  # of a point
+    return [None if one is None else round(max(one, 0) / minutes, 1) for one in sums(values)]
+
+
+def _facts(asked: Asked, found: ProjectNumbers) -> Iterator[Row]:
+    """What agents do, and what waits."""
+    state, project = found.state, asked.project
+
+    def claims(which: str) -> str:
+        return path_of("claims", project) + f"?list={which}"
+
+    def agents(which: str) -> str:
+        return path_of("agents", project) + f"?list={which}"
+
+    oldest: Node = None
+    if state.oldest:
+        oldest = [
+            "the oldest added ",
+            a(href=path_of("item", project, dashed(state.oldest)))[ago(state.oldest_created)],
+        ]
+    yield _tile(
+        "ready", path_of("board", project) + "?role=queue&state=available", "ready", number(state.ready), oldest
+    )
+    soon = a(href=claims("expiring"))[f"{number(state.expiring)} end within a minute"]
+    yield _tile("claims", claims("held"), "live claims", number(state.claims), soon)
+    waiting = a(href=agents("waiting"))[f"{number(state.parked)} wait for work"]
+    yield _tile("agents", agents("seen"), "agents", number(state.agents), waiting)
+    held = [
+        a(href=claims("quarantined"))[f"{number(state.quarantined)} quarantined"],
+        a(href=claims("retries"))[f"{number(state.in_backoff)} in back-off"],
+    ]
+    bad = bool(state.abandoned or state.quarantined)
+    yield _tile("held", claims("abandoned"), "abandoned", number(state.abandoned), _joined(held), bad=bad)
+    if found.flows is not None:
+        path, running, paused, failed = path_of("flows", project), *found.flows
+        more: list[Node] = [
+            a(href=path + "?status=paused")[f"{number(paused)} paused"],
+            a(href=path + "?status=failed")[f"{number(failed)} failed"],
+            f"{_counted(found.queued_steps, 'step')} wait",
+        ]
+        going = path + "?status=running"
+        yield _tile("flows", going, "flows at work", number(running), _joined(more), bad=bool(failed))
+    what = ", ".join(_counted(count, kind) for kind, count in found.asks.items() if count)
+    total = sum(found.asks.values())
+    yield _tile(
+        "needs", path_of("approvals", project), "needs you", number(total), what or "nobody asks", bad=bool(total)
+    )
+
+
+def _joined(parts: Sequence[Node]) -> Node:
+    return [part if not n else [", ", part] for n, part in enumerate(parts)]
+
+
+def _tile(key: str, href: str, name: Node, figure: str, *more: Node, bad: bool = False) -> Row:
+    """A number that leads to its list, and more about it."""
+    head = a(".tile", href=href)[span(".name")[name], span(".figure.bad" if bad else ".figure")[figure]]
+    return Row(key, [head, (div(".note")[one] for one in more if one is not None)], "card")
+
+
+async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+    used = bool(found["numbers"].rows)
+    return [
+        div(".list-head", hidden=not used)[choices(asked, "span", _SPANS, "hour")],
+        region_element(asked, "numbers", found, ul, first_steps(asked), class_="cards overview"),
+        section(aria_label="Claims that may need somebody")[
+            region_element(asked, "lists", found, div, class_="short-lists")
+        ],
+    ]
+
+
+VIEW = View(
+    "overview",
+    "Overview",
+    _body,
+    {
+        "numbers": Region(_numbers, ("items", "flows", "sessions", "gateway"), seconds=SECONDS, personal=True),
+        "lists": Region(short_lists, (), section, seconds=SECONDS),
+    },
+    needs=("items",),
+    query=("span",),
+)

@@ -1,0 +1,202 @@
+"""System: the processes of the fleet and their limits, what is drained, and the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import htpy
+from htpy import Node, code, div, dl, h2, section, span, tr
+
+from coordinator.console.parts import ago, chip, number, plain, short
+from coordinator.console.readings import FleetState, fleet_state, store_facts
+from coordinator.console.tables import cell, region_table
+from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_element, region_head
+from coordinator.store.drains import ending
+from coordinator.store.facts import StoreFacts
+from coordinator.store.processes import Process, ProcessStatus
+
+SECONDS = 5
+BOARDS = ("Fleet: service", "Fleet: contention and shedding", "Fleet: workflows and workers", "Fleet: store")
+"""The dashboards of deploy/grafana."""
+_LATE_MS = 100
+"""A lag of the event loop from which answers are noticeably slow."""
+_FULL = 0.9
+
+_FRONT_ENDS = (
+    "front-end", "version", "runs since", "settings", "calls at work", "waiting", "parked", "connections", "shed/s",
+    "breaker", "lag",
+)  # fmt: skip
+_WORKERS = ("worker", "version", "runs since", "settings", "steps", "done/min", "failed/min", "lag")
+
+_NUMBERS = (
+    "calls at work", "waiting", "parked", "connections", "shed/s", "steps", "done/min", "failed/min", "lag",
+)  # fmt: skip
+
+
+async def _front_ends(asked: Asked) -> Rows:
+    found = await fleet_state(asked)
+    return Rows([
+        Row(_name(one), [*_process(found, one, status, "front-end"), *_front_end(status)])
+        for one, status in found.running("frontend")
+    ], head=_differences(found))  # fmt: skip
+
+
+async def _workers(asked: Asked) -> Rows:
+    found = await fleet_state(asked)
+    return Rows([
+        Row(_name(one), [*_process(found, one, status, "worker"), *_worker(status)])
+        for one, status in found.running("worker")
+    ], head=_silent(found))  # fmt: skip
+
+
+def _name(process: Process) -> str:
+    return f"{process.host}/{process.slot}"
+
+
+def _process(found: FleetState, process: Process, status: ProcessStatus, kind: str) -> Iterator[Node]:
+    yield cell(kind)[
+        code[plain(_name(process))],
+        " ",
+        span(".dim")[f"pid {status.pid}"],
+        chip("drained", "warning", f"as {status.drained}: it takes no new work") if status.drained else None,
+        chip("stopping", "warning", "it finishes what it has begun") if status.stopping else None,
+        chip("paused", "warning", "it takes no steps") if status.paused and not status.drained else None,
+        chip("silent", "trouble", "it has not reported in time") if found.is_silent(process) else None,
+    ]
+    yield cell("version")[plain(status.version)]
+    yield cell("runs since")[ago(status.started_at)]
+    yield cell("settings")[code(title=status.config_version)[short(status.config_version)]]
+
+
+def _front_end(status: ProcessStatus) -> Iterator[Node]:
+    full = bool(status.limit) and status.in_flight >= _FULL * status.limit
+    yield cell("calls at work", ".number")[
+        span(".bad" if full else "")[f"{number(status.in_flight)} of {number(status.limit)}"]
+    ]
+    yield cell("waiting", ".number")[number(status.waiting)]
+    yield cell("parked", ".number")[number(status.parked)]
+    yield cell("connections", ".number")[number(status.connections)]
+    shed = [f"{name} {rate:,.4g}" for name, rate in sorted(status.shed_per_second.items())]
+    yield cell("shed/s", ".number")[span(".bad")[", ".join(shed)] if shed else "0"]
+    yield cell("breaker")[status.breaker if status.breaker == "closed" else chip(status.breaker, "trouble")]
+    yield _lag(status)
+
+
+def _worker(status: ProcessStatus) -> Iterator[Node]:
+    yield cell("steps", ".number")[f"{number(status.running)} of {number(status.slots)}"]
+    yield cell("done/min", ".number")[f"{status.done_per_minute:,.4g}"]
+    failed = f"{status.failed_per_minute:,.4g}"
+    yield cell("failed/min", ".number")[span(".bad")[failed] if status.failed_per_minute else failed]
+    yield _lag(status)
+
+
+def _lag(status: ProcessStatus) -> Node:
+    return cell("lag", ".number")[span(".bad" if status.lag_ms >= _LATE_MS else "")[f"{status.lag_ms:,.0f} ms"]]
+
+
+def _differences(found: FleetState) -> Node:
+    """What processes should agree on and do not."""
+    statuses = [one.status for one in found.processes.running if one.status is not None]
+    told = {
+        "releases": {one.version for one in statuses},
+        "versions of the settings": {one.config_version for one in statuses},
+    }
+    return [chip(f"{len(values)} {what}", "warning") for what, values in told.items() if len(values) > 1]
+
+
+def _silent(found: FleetState) -> Node:
+    """Processes whose last report is gone, so that nobody knows what they are."""
+    names = [_name(one) for one in found.processes.running if one.status is None]
+    return [chip(f"{name} silent", "trouble", "it has hung, or has just ended") for name in names]
+
+
+async def _drains(asked: Asked) -> Rows:
+    found = await fleet_state(asked)
+    return Rows([
+        Row(f"drain:{scope}", [
+            cell("what")[plain(scope)],
+            cell("since")[ago(since)],
+            cell("ends by")[code(data_copy=ending(scope), tabindex="0")[ending(scope)]],
+        ])
+        for scope, since in sorted(found.drains.items())
+    ])  # fmt: skip
+
+
+async def _store(asked: Asked) -> Rows:
+    return Rows([Row(name, [htpy.dt[name], htpy.dd[value]]) for name, value in _facts(await store_facts(asked))])
+
+
+def _facts(facts: StoreFacts) -> Iterator[tuple[str, Node]]:
+    yield (
+        "server",
+        f"{facts.name} {facts.version}, up {facts.uptime_seconds // 86_400} d {facts.uptime_seconds // 3600 % 24} h",
+    )
+    full = bool(facts.memory_limit_bytes) and facts.memory_bytes >= _FULL * facts.memory_limit_bytes
+    limit = f" of {_bytes(facts.memory_limit_bytes)}" if facts.memory_limit_bytes else ", no limit"
+    yield (
+        "memory",
+        [
+            span(".bad" if full else "")[f"{_bytes(facts.memory_bytes)}{limit}"],
+            f", at most {_bytes(facts.memory_peak_bytes)} so far",
+        ],
+    )
+    evicts = facts.eviction != "noeviction"
+    yield "eviction", [facts.eviction, [" ", chip("may lose keys", "trouble")] if evicts else None]
+    yield "keys", number(facts.keys)
+    yield "clients", f"{number(facts.clients)}, {number(facts.blocked_clients)} of them blocked"
+    yield "commands", f"{number(facts.commands_per_second)} a second"
+    yield (
+        "persistence",
+        [
+            facts.persistence,
+            [" ", chip("writes fail", "trouble")] if not facts.persistence_ok else None,
+            [", last snapshot ", ago(facts.last_snapshot_at * 1000)] if facts.last_snapshot_at else None,
+        ],
+    )
+    yield "replicas", number(facts.replicas)
+    yield "answers in", f"{facts.latency_ms:,.1f} ms, {number(facts.in_flight)} commands on their way"
+
+
+def _bytes(count: int) -> str:
+    size, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:,.4g} {unit}"
+
+
+async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+    def part(name: str, title: str, columns: tuple[str, ...], none: Node) -> Node:
+        return section(".part", aria_labelledby=f"of-{name}")[
+            h2(id=f"of-{name}")[title, " ", region_head(name, found)],
+            region_table(asked, name, found, columns, none, _NUMBERS),
+        ]
+
+    return [
+        part("fronts", "Front-ends", _FRONT_ENDS, "No front-end has reported in the last seconds."),
+        part(
+            "workers", "Workers", _WORKERS,
+            ["No worker runs, so steps of flows wait. Start one: ", code(data_copy="fleet worker")["fleet worker"]],
+        ),
+        part("drains", "Drains", ("what", "since", "ends by"), "Nothing is drained."),
+        section(".part", aria_labelledby="of-store")[
+            h2(id="of-store")["Store"], region_element(asked, "store", found, dl, class_="fleet-facts")
+        ],
+        htpy.p(".dim")["Charts over time are in Grafana: ", ", ".join(BOARDS), "."],
+    ]  # fmt: skip
+
+
+VIEW = View(
+    "system",
+    "System",
+    _body,
+    {
+        "fronts": Region(_front_ends, (), tr, seconds=SECONDS),
+        "workers": Region(_workers, (), tr, seconds=SECONDS),
+        "drains": Region(_drains, (), tr, seconds=SECONDS),
+        "store": Region(_store, (), div, seconds=SECONDS),
+    },
+    of_project=False,
+    query=("project",),
+)

@@ -1,0 +1,79 @@
+"""The page of the fleet's processes, drains and store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page, Route, expect
+
+from coordinator import __version__
+from coordinator.console.views import system
+from coordinator.store.drains import Drains, process_scope
+from tests.console.visitors import of_store
+from tests.support.fleets import RunningFleet
+
+DASHBOARDS = Path(__file__).parents[2] / "deploy" / "grafana" / "dashboards"
+
+
+def test_processes_report_what_they_do(console: Callable[..., Page], named: str) -> None:
+    page = console(f"../../system?project={named}")
+    fronts, workers = page.locator("[data-region='fronts'] tr"), page.locator("[data-region='workers'] tr")
+    expect(fronts).to_have_count(2)
+    expect(workers).to_have_count(1)
+    expect(fronts.first).to_contain_text("fe-0")
+    expect(fronts.first).to_contain_text(__version__)
+    expect(fronts.first).to_contain_text("closed")
+    expect(workers.first).to_contain_text("0 of 32")
+    expect(page.get_by_text("Nothing is drained.")).to_be_visible()
+    expect(page.locator("[data-key='persistence']")).to_contain_text("aof")
+    expect(page.locator("[data-key='eviction']")).to_contain_text("noeviction")
+    # The way back to the project that one came from.
+    expect(page.get_by_role("link", name="Agents")).to_have_attribute("href", f"/console/p/{named}/agents")
+
+
+def test_a_drain_appears_and_goes_without_a_reload(console: Callable[..., Page], running: RunningFleet) -> None:
+    page = console("../../system")
+    expect(page.get_by_text("Nothing is drained.")).to_be_visible()
+    scope = process_scope("elsewhere", "fe-9")
+    of_store(running, lambda store: Drains(store).begin(scope))
+    try:
+        row = page.locator(f"[data-key='drain:{scope}']")
+        expect(row).to_contain_text("fleet drain --host elsewhere --process fe-9 --end")
+    finally:
+        of_store(running, lambda store: Drains(store).end(scope))
+    expect(row).to_have_count(0)
+    expect(page.get_by_text("Nothing is drained.")).to_be_visible()
+
+
+def test_a_page_without_a_stream_says_when_it_is_old(console: Callable[..., Page], mishaps: list[str]) -> None:
+    page = console("../../system")
+    expect(page.locator("#live-text")).to_have_text("live")
+
+    def fail(route: Route) -> None:
+        route.fulfill(status=503, body="{}")
+
+    page.route("**/system/~*", fail)
+    expect(page.locator("#banner")).to_contain_text("the fleet does not answer")
+    expect(page.locator("#live")).to_have_attribute("data-state", "away")
+    expect(page.locator("[data-region='fronts'] tr")).to_have_count(2)
+    page.unroute("**/system/~*")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    expect(page.locator("#banner")).to_be_hidden()
+    mishaps.clear()
+
+
+def test_a_paused_page_stays_as_it_is(console: Callable[..., Page]) -> None:
+    page = console("../../system")
+    page.get_by_role("button", name="pause").click()
+    expect(page.locator("#live-text")).to_have_text("paused")
+    page.get_by_role("button", name="resume").click()
+    with page.expect_response("**/system/~store"):
+        pass
+    expect(page.locator("#live-text")).to_have_text("live")
+
+
+def test_boards_that_it_names_exist() -> None:
+    titles = {json.loads(path.read_text())["title"] for path in DASHBOARDS.glob("*.json")}
+    assert set(system.BOARDS) == titles
