@@ -17,7 +17,7 @@ import structlog
 from coordinator.console.actions import API, MAX_BODY, Actions
 from coordinator.console.answers import HEADERS, Answer, data, page, redirect, send_answer
 from coordinator.console.assets import Assets
-from coordinator.console.frame import frame, problem
+from coordinator.console.frame import PLAIN, frame, modules_of, problem
 from coordinator.console.guard import check_site, check_write
 from coordinator.console.layouts import Layouts
 from coordinator.console.live import Live
@@ -82,7 +82,7 @@ class Console:
         self._welcome = welcome
         self._port = port
         self._bodies = Bodies(MAX_BODY)
-        self._assets = Assets()
+        self._assets = Assets([PLAIN, modules_of(), *map(modules_of, VIEWS.values())])
         self._sign_in = SignIn(sessions, oauth, self._assets)
         self._layouts = Layouts()
 
@@ -143,7 +143,7 @@ class Console:
         view = VIEWS.get(match["view"])
         if view is None or view.of_project != bool(project) or bool(match["id"]) != view.takes_id:
             raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such page")
-        if view.needs and not any(map(viewer.reads, view.needs)):
+        if not view.open_to(viewer):
             raise ToolFailure("permission_denied", f"this page needs the permission '{view.needs[0]}.read'")
         known = {key: query[key] for key in (*view.query, "offset") if key in query}
         places = self._places(head)

@@ -8,6 +8,7 @@ import htpy
 from htpy import Node, a, body, button, div, h1, header, html, li, link, main, meta, nav, script, span, title, ul
 
 from coordinator.console.assets import Assets
+from coordinator.console.keyboard import dialogs
 from coordinator.console.parts import SPRITE, icon, plain, short
 from coordinator.console.tickets import PATH
 from coordinator.console.view import Asked, View, path_of
@@ -15,7 +16,13 @@ from coordinator.console.viewer import Viewer
 from coordinator.console.views import NAVIGATION
 from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
 
-MODULES = ("main.js", "live.js")
+PLAIN = ("main.js", "live.js")
+"""The modules of a page for somebody who has yet to sign in."""
+
+
+def modules_of(view: View | None = None) -> tuple[str, ...]:
+    """The modules of a page; of one without navigation."""
+    return (*PLAIN, *(() if view is None else view.modules), "keys.js")
 
 
 def frame(asked: Asked, content: Node, assets: Assets, position: str) -> str:
@@ -36,7 +43,8 @@ def frame(asked: Asked, content: Node, assets: Assets, position: str) -> str:
                 h1(".title")[view.title] if view.titled else None, content
             ],
         ],
-        view.modules,
+        modules_of(view),
+        dialogs(asked.viewer, project),
     )
 
 
@@ -57,12 +65,20 @@ def plain_page(viewer: Viewer | None, assets: Assets, name: str, content: Node, 
     Args:
         head: further elements of its head.
     """
-    top = None if viewer is None else _header(viewer, "", False)
     shown = main(".problem", id="main", tabindex="-1")[h1(".title")[name], content]
-    return _document(name, assets, [top, shown], (), head)
+    if viewer is None:
+        return _document(name, assets, [shown], PLAIN, head=head)
+    return _document(name, assets, [_header(viewer, "", False), shown], modules_of(), dialogs(viewer, ""), head)
 
 
-def _document(name: str, assets: Assets, content: Iterable[Node], modules: Iterable[str], head: Node = None) -> str:
+def _document(
+    name: str,
+    assets: Assets,
+    content: Iterable[Node],
+    modules: tuple[str, ...],
+    further: Node = None,
+    head: Node = None,
+) -> str:
     return str(
         html(lang="en")[
             htpy.head[
@@ -72,10 +88,10 @@ def _document(name: str, assets: Assets, content: Iterable[Node], modules: Itera
                 meta(name="color-scheme", content="light dark"),
                 link(rel="icon", href=assets.url("icon.svg"), type="image/svg+xml"),
                 link(rel="stylesheet", href=assets.url("console.css")),
-                (script(type="module", src=assets.url(one)) for one in (*MODULES, *modules)),
+                script(type="module", src=assets.script(modules)),
                 head,
             ],
-            body[a(".skip", href="#main")["Skip to the content"], SPRITE, content, _status()],
+            body[a(".skip", href="#main")["Skip to the content"], SPRITE, content, _status(), further],
         ]
     )
 
@@ -96,7 +112,7 @@ def _header(viewer: Viewer, project: str, live: bool, view: View | None = None) 
         if live
         else None,
         span(".grow"),
-        button(".quiet", id="theme", type="button", title="Light or dark")[icon("theme"), span(".wide")["theme"]],
+        button(".quiet", id="theme", type="button", title="Light or dark")[icon("theme"), " ", span(".wide")["theme"]],
         button(".quiet", id="help", type="button", title="Keys (?)")["?"],
         a(".who", href=PATH, title="Sign in or out")[
             plain(viewer.name), span(".kind")[viewer.caller.kind if viewer.caller is not None else "read only"]
@@ -108,7 +124,7 @@ def _navigation(viewer: Viewer, present: View, project: str) -> Node:
     of = f"?project={project}" if project else ""
 
     def entry(view: View, key: str) -> Node:
-        if view.needs and not any(map(viewer.reads, view.needs)):
+        if not view.open_to(viewer):
             return None
         path = path_of(view.name, project or DEFAULT_PROJECT) if view.of_project else path_of(view.name) + of
         current = "page" if view is present else None

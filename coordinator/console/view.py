@@ -178,6 +178,10 @@ class View:
     modules: tuple[str, ...] = ()
     titled: bool = True
 
+    def open_to(self, viewer: Viewer) -> bool:
+        """Whether a viewer may see it."""
+        return not self.needs or any(map(viewer.reads, self.needs))
+
 
 def region_element(
     asked: Asked,

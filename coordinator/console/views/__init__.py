@@ -8,6 +8,7 @@ from coordinator.console.views import (
     agents,
     board,
     claims,
+    find,
     flow,
     flows,
     item,
@@ -27,6 +28,6 @@ NAVIGATION: tuple[tuple[View, str], ...] = (
     (projects.VIEW, "p"),
 )
 """The pages that the navigation lists, each with the key that leads there after ``g``."""
-_OTHERS = (actions.VIEW, claims.VIEW, flow.VIEW, item.VIEW, tree.VIEW)
+_OTHERS = (actions.VIEW, claims.VIEW, find.view(NAVIGATION), flow.VIEW, item.VIEW, tree.VIEW)
 VIEWS: dict[str, View] = {view.name: view for view in (*(view for view, _ in NAVIGATION), *_OTHERS)}
 """By name."""

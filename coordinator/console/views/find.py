@@ -1,0 +1,101 @@
+"""Find: pages, projects and items by what somebody types. The palette of all pages shows the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import htpy
+from htpy import Node, a, button, form, span, ul
+
+from coordinator.console.parts import icon, item_id, item_link, plain, role
+from coordinator.console.searches import search
+from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
+from coordinator.errors import ToolFailure
+from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.store.project_list import find
+from coordinator.toolsets.items.rules.board import Wanted
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+
+LEAST_LETTERS = 3
+"""Of a title, as scans for less find nearly everything."""
+MOST = 10
+"""Projects and items, each."""
+_Navigation = Sequence[tuple[View, str]]
+
+
+async def _found(navigation: _Navigation, asked: Asked) -> Rows:
+    text = asked.query.get("text", "").strip()
+    rows = list(_pages(navigation, asked, text.lower()))
+    if text:
+        if asked.viewer.reads("items"):
+            rows = [*await _item(asked, text), *rows, *await _items(asked, text)]
+        rows += [
+            Row(f"project:{name}", a(href=path_of(navigation[0][0].name, name))[icon("projects"), "project ", name])
+            for name in await _projects(asked, text)
+        ]
+    return Rows(rows)
+
+
+def _pages(navigation: _Navigation, asked: Asked, text: str) -> Iterator[Row]:
+    for view, key in navigation:
+        if text in view.title.lower() and view.open_to(asked.viewer):
+            path = (
+                path_of(view.name, asked.project)
+                if view.of_project
+                else f"{path_of(view.name)}?project={asked.project}"
+            )
+            shown = [a(href=path)[icon(view.name), view.title], " ", span(".dim")[f"g {key}"]]
+            yield Row(f"page:{view.name}", shown)
+
+
+async def _item(asked: Asked, text: str) -> list[Row]:
+    """The item whose id begins with a text."""
+    try:
+        found = await asked.reads.tool(
+            asked.viewer, asked.project, "items", "query_items", {"operation": "get", "id": text}
+        )
+    except ToolFailure as failure:
+        if failure.kind != "permanent":
+            raise
+        return []
+    return [_row(asked, found.id, found.title, found.role)]
+
+
+async def _items(asked: Asked, text: str) -> list[Row]:
+    """Items with a text in their titles or summaries."""
+    if len(text) < LEAST_LETTERS:
+        return []
+    hits = await search(asked, Wanted(text=text))
+    return [_row(asked, dashed(one.id), one.title, ROLE_NAMES[one.role]) for one in hits.rows[:MOST]]
+
+
+def _row(asked: Asked, id: str, title: str, of_role: str) -> Row:
+    content = [item_link(asked.project, id, plain(title)), " ", role(of_role), " ", item_id(id)]
+    return Row(f"item:{id}", content)
+
+
+async def _projects(asked: Asked, text: str) -> list[str]:
+    seen = asked.viewer.projects
+    if seen is not None:
+        return sorted(name for name in seen if name.startswith(text))[:MOST]
+    store = asked.reads.store
+    return (await asked.reads.admitted(DEFAULT_PROJECT, lambda: find(store, text, MOST)))[0]
+
+
+async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+    text = asked.query.get("text") or None
+    return [
+        form(".filters", method="get", action=asked.path, role="search")[
+            htpy.input(type="search", name="text", value=text, aria_label="Find", autocomplete="off", data_filter=True),
+            button(type="submit")["Find"],
+        ],
+        region_element(asked, "found", found, ul, "Nothing here has such a name.", class_="found"),
+    ]
+
+
+def view(navigation: _Navigation) -> View:
+    """The page, given those that it finds."""
+    found = Region(partial(_found, navigation), ("items",), htpy.li, personal=True)
+    return View("find", "Find", _body, {"found": found}, query=("text",))
