@@ -46,6 +46,8 @@ from coordinator.store import Script
 from coordinator.store.drains import Drains
 from coordinator.store.processes import ProcessStatus, StatusReport
 from coordinator.store.store import Observe
+from coordinator.toolsets.gateway.decisions import Decisions
+from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.items.metrics import ItemMetrics
 from coordinator.toolsets.items.store.tokens import TokenStore
 from coordinator.toolsets.registry import described_toolsets, load_toolsets
@@ -149,7 +151,8 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         )
         if settings.console.enabled:
             sessions = Sessions(store, seals, authenticator, settings)
-            reads = Reads(store, toolsets, admission, recorder.console.shed)
+            decisions = Decisions.of(store, settings, Listener(store))  # only reads, so that the listener never starts
+            reads = Reads(store, toolsets, decisions, admission, recorder.console.shed)
             oauth = open_client(settings, os.environ, authenticator, store, seals)
             actions, admin = Actions(toolsets, app.calls, operator), settings.console.listener == "admin"
             port = settings.port if admin else 0

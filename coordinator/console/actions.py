@@ -62,7 +62,7 @@ class Actions:
             (toolset, tool.name): tool
             for toolset, names in CALLS.items()
             if toolset in toolsets
-            for tool in toolsets[toolset].tools
+            for tool in (*toolsets[toolset].tools, *toolsets[toolset].people)
             if tool.name in names
         }
         self._calls = calls

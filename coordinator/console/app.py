@@ -28,7 +28,7 @@ from coordinator.console.signin import SignIn, signin_path
 from coordinator.console.tickets import PATH as SIGN_IN
 from coordinator.console.view import Asked, Rendered, path_of
 from coordinator.console.viewer import Viewer
-from coordinator.console.views import HOME, VIEWS
+from coordinator.console.views import HOME, VIEWS, needs
 from coordinator.errors import ToolFailure
 from coordinator.feed import FeedReader
 from coordinator.store.keys import DEFAULT_PROJECT
@@ -159,9 +159,12 @@ class Console:
         position = await self._live.position(asked.project) if asked.project else ""
         asked = replace(asked, at=position)
         names = list(asked.view.regions)
-        found = await asyncio.gather(*(self._rendered(asked, name) for name in names))
-        body = await asked.view.body(asked, dict(zip(names, found, strict=True)))
-        return page(frame(asked, body, self._assets, position))
+        counting = [replace(asked, view=needs.VIEW, id="", query={})] if position else []
+        wanted = [*((asked, name) for name in names), *((one, needs.COUNT) for one in counting)]
+        found = await asyncio.gather(*(self._rendered(one, name) for one, name in wanted))
+        body = await asked.view.body(asked, dict(zip(names, found, strict=False)))
+        count = [needs.element(one, found[-1]) for one in counting]
+        return page(frame(asked, body, self._assets, position, count))
 
     async def _rendered(self, asked: Asked, name: str) -> Rendered:
         """A region, read after a position of the feed; tabs that are at the same position share it."""

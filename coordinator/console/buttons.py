@@ -95,7 +95,7 @@ def button(
         data_needed="yes" if asked.needed else None,
         data_typed=asked.typed or None,
         data_each=each or None,
-        **_attributes(change, project),
+        **attributes(change, project),
     )[text]
 
 
@@ -113,7 +113,7 @@ def form_dialog(id: str, title: str, change: Change, project: str, fields: Seque
         verb: on its button: what happens.
     """
     return dialog(id=id, aria_labelledby=f"{id}-title")[
-        form(".action", method="dialog", **_attributes(change, project))[
+        form(".action", method="dialog", **attributes(change, project))[
             h2(id=f"{id}-title")[title],
             fields,
             div(".failed", role="alert"),
@@ -202,8 +202,9 @@ def _why(text: str) -> Node:
     return span(".why")[text]
 
 
-def _attributes(change: Change, project: str) -> dict[str, str | None]:
-    attributes = {
+def attributes(change: Change, project: str) -> dict[str, str | None]:
+    """What a button or a form says of the change that it makes."""
+    found = {
         "data_action": path_of(API, project, change.to),
         "data_arguments": _json(change.arguments),
         "data_done": change.done or None,
@@ -211,8 +212,8 @@ def _attributes(change: Change, project: str) -> dict[str, str | None]:
     }
     if change.then is not None:
         to, arguments = change.then
-        attributes["data_then"] = _json({"action": path_of(API, project, to), "arguments": arguments})
-    return attributes
+        found["data_then"] = _json({"action": path_of(API, project, to), "arguments": arguments})
+    return found
 
 
 def _json(value: object) -> str:
@@ -220,6 +221,6 @@ def _json(value: object) -> str:
 
 
 __all__ = [
-    "MAX_REASON", "MODULE", "Change", "Confirm", "button", "choice", "choice_field", "form_dialog", "hidden_field",
-    "menu_opener", "note", "opener", "operation", "refusal", "text_field", "toolbar",
+    "MAX_REASON", "MODULE", "Change", "Confirm", "attributes", "button", "choice", "choice_field", "form_dialog",
+    "hidden_field", "menu_opener", "note", "opener", "operation", "refusal", "text_field", "toolbar",
 ]  # fmt: skip

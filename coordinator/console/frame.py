@@ -14,6 +14,7 @@ from coordinator.console.tickets import PATH
 from coordinator.console.view import Asked, View, path_of
 from coordinator.console.viewer import Viewer
 from coordinator.console.views import NAVIGATION
+from coordinator.console.views.needs import APPROVALS
 from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
 
 PLAIN = ("main.js", "live.js")
@@ -25,11 +26,12 @@ def modules_of(view: View | None = None) -> tuple[str, ...]:
     return (*PLAIN, *(() if view is None else view.modules), "keys.js")
 
 
-def frame(asked: Asked, content: Node, assets: Assets, position: str) -> str:
+def frame(asked: Asked, content: Node, assets: Assets, position: str, needs: Node) -> str:
     """A whole page.
 
     Args:
         position: of the project's feed, before anything of the page was read; empty: the page is about no project.
+        needs: how much waits for a person, shown with the page where it can be answered.
     """
     view, project = asked.view, asked.project or _came_from(asked)
     live = {"data_live": path_of("live", project), "data_position": position} if position else {}
@@ -38,7 +40,7 @@ def frame(asked: Asked, content: Node, assets: Assets, position: str) -> str:
         assets,
         [
             _header(asked.viewer, project, bool(view.regions), view),
-            _navigation(asked.viewer, view, project),
+            _navigation(asked.viewer, view, project, needs),
             main(id="main", tabindex="-1", data_view=view.name, **live)[
                 h1(".title")[view.title] if view.titled else None, content
             ],
@@ -120,7 +122,7 @@ def _header(viewer: Viewer, project: str, live: bool, view: View | None = None) 
     ]
 
 
-def _navigation(viewer: Viewer, present: View, project: str) -> Node:
+def _navigation(viewer: Viewer, present: View, project: str, needs: Node) -> Node:
     of = f"?project={project}" if project else ""
 
     def entry(view: View, key: str) -> Node:
@@ -128,7 +130,8 @@ def _navigation(viewer: Viewer, present: View, project: str) -> Node:
             return None
         path = path_of(view.name, project or DEFAULT_PROJECT) if view.of_project else path_of(view.name) + of
         current = "page" if view is present else None
-        return li[a(href=path, aria_current=current, data_go=key)[icon(view.name), span[view.title]]]
+        count = needs if view.name == APPROVALS else None
+        return li[a(href=path, aria_current=current, data_go=key)[icon(view.name), span[view.title], count]]
 
     return nav(".views", aria_label="Views")[ul[(entry(view, key) for view, key in NAVIGATION)]]
 

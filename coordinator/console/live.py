@@ -21,7 +21,7 @@ from coordinator.errors import ToolFailure
 from coordinator.feed import Cursor, FeedReader, Filter, Gap, Listener
 from coordinator.feed.cursor import parse
 from coordinator.feed.events import Event
-from coordinator.feed.kinds import NAMES, uuid
+from coordinator.feed.kinds import NAMES, ROLES, uuid
 from coordinator.metrics import recorder
 from coordinator.transport.feed_ids import limited
 from coordinator.transport.media import STREAM
@@ -53,7 +53,14 @@ HEADERS: list[Header] = [
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 ]
+INBOX = "inbox"
+"""What frames call the ids of what may have come into the inbox or gone from it, beside their toolset's."""
 _encode = msgspec.json.Encoder().encode
+_ASK = frozenset((
+    "gateway.asked", "gateway.answered", "gateway.ended", "step.waiting", "step.released", "step.ended", "flow.ended",
+    "flow.retried", "item.delete", "session.yield", "session.answer", "session.complete",
+))  # fmt: skip
+_BLOCKED = str(ROLES.index("blocked"))
 _Recheck = Callable[[], Awaitable[Viewer | None]]
 
 
@@ -121,6 +128,8 @@ class _Changes:
         self.count -= len(ids)
         ids.update(map(uuid, item.ids) if item.kind.of_items else item.ids)
         self.count += len(ids)
+        if asks_people(item):
+            self.ids.setdefault(INBOX, set()).add(uuid(item.id))
         if self.count > MOST_IDS:
             self.reset = True
 
@@ -138,6 +147,13 @@ class _Changes:
     @property
     def any(self) -> bool:
         return bool(self.count) or self.reset
+
+
+def asks_people(event: Event) -> bool:
+    """Whether an event may change what waits for people: questions block their items."""
+    if event.kind.name == "item.transition":
+        return _BLOCKED in (event.fields["f"], event.fields["t"])
+    return event.kind.name in _ASK
 
 
 class Live:

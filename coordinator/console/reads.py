@@ -17,6 +17,7 @@ from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
 from coordinator.overload import Admission
 from coordinator.store import Store
+from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.tool import Call, Criticality, Tool, Toolset
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ class Reads:
 
     Args:
         toolsets: by name; pages read through their tools, and so under their rules.
+        decisions: reads instances and approvals of the gateway.
         admission: sheds reads; None: all are admitted.
         shed: called for each read that was shed.
     """
@@ -41,14 +43,18 @@ class Reads:
         self,
         store: Store,
         toolsets: Mapping[str, Toolset],
+        decisions: Decisions,
         admission: Admission | None,
         shed: Callable[[], None] = lambda: None,
     ) -> None:
         self.store = store
+        self.decisions = decisions
         self.scanning = asyncio.Lock()
         """Held by a read that scans a project."""
         self._tools: dict[tuple[str, str], Tool] = {
-            (toolset.name, tool.name): tool for toolset in toolsets.values() for tool in toolset.tools
+            (toolset.name, tool.name): tool
+            for toolset in toolsets.values()
+            for tool in (*toolset.tools, *toolset.people)
         }
         self._admission = admission
         self._shed = shed

@@ -299,6 +299,8 @@ class Toolset:
     title: str
     instructions: str
     tools: tuple[Tool, ...]
+    people: tuple[Tool, ...] = ()
+    """What only the console calls, for people; it replaces tools of the same names there."""
     part_of: str = ""
     """The toolset whose things it is about. Where that is served, too, its instructions are enough."""
     start: Callable[[], None] = lambda: None

@@ -6,6 +6,7 @@ expects some (``mishaps``).
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -13,8 +14,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from coordinator.client import SyncFleet
+from tests.console.asking import CONFIG
 from tests.console.authority import CLIENT, SECRET, Authority
-from tests.console.visitors import PEOPLE, add_token
+from tests.console.visitors import PEOPLE, add_token, link
 from tests.support.browser import WAIT_MS
 from tests.support.fleets import RunningFleet
 
@@ -23,7 +25,7 @@ from tests.support.fleets import RunningFleet
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     folder = tmp_path_factory.mktemp("fleet")
     settings = folder / "fleet.yaml"
-    settings.write_text("flows: {demo_tools: true}\n")
+    settings.write_text(json.dumps(CONFIG))
     options = ("--port", "0", "--frontends", "2", "--workers", "1", "--config", str(settings))
     with RunningFleet(folder / "data", *options) as fleet:
         fleet.wait_ready()
@@ -106,13 +108,18 @@ def watch(mishaps: list[str]) -> Callable[[Page], Page]:
 def console(
     running: RunningFleet, named: str, browser: Browser, watch: Callable[[Page], Page], mishaps: list[str]
 ) -> Iterator[Callable[..., Page]]:
-    """Opens a page of the project: ``console("board")``, ``console("item/<id>")``, with options of a new context."""
+    """Opens a page of the project: ``console("board")``, ``console("item/<id>")``, with options of a new context.
+
+    ``who``: the name of somebody who signs in first, as an operator.
+    """
     contexts = []
 
-    def opened(path: str, **options: object) -> Page:
+    def opened(path: str, who: str = "", **options: object) -> Page:
         context = browser.new_context(**options)  # type: ignore[arg-type]
         contexts.append(context)
         page = watch(context.new_page())
+        if who:
+            page.goto(running.state.base_url + link(running, who))
         page.goto(f"{running.state.base_url}/console/p/{named}/{path}")
         return page
 

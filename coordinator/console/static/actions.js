@@ -99,7 +99,8 @@ async function act(element, given, next) {
   element.removeAttribute('aria-busy');
   if (problem) {
     place.textContent = problem;
-    if (!place.isConnected) toast(problem); // its row was replaced meanwhile
+    if (!place.isConnected || place.closest('[data-region]')) toast(problem); // its row is replaced, now or soon
+    for (const region of regions) region.soon(); // perhaps somebody else was faster
     return false;
   }
   const back = undo && { action, arguments: every(element, JSON.parse(undo)) };
@@ -196,12 +197,25 @@ function fill(opener, form) {
   placeOf(form).textContent = '';
 }
 
+/** What a field gives; null: nothing. Throws SyntaxError. @param {HTMLInputElement | HTMLTextAreaElement} field @returns {unknown} */
+function valueOf(field) {
+  if (field.dataset.kind === 'boolean') return /** @type {HTMLInputElement} */ (field).checked;
+  if (field.dataset.kind === 'json' && field.value) return JSON.parse(field.value);
+  return field.value || (field.type === 'hidden' ? '' : null);
+}
+
 /** @param {HTMLFormElement} form */
 async function submit(form) {
   const given = JSON.parse(form.dataset.arguments ?? '{}');
   const next = nextOf(form);
   for (const field of fieldsOf(form)) {
-    const value = field.value || (field.type === 'hidden' ? '' : null);
+    let value;
+    try {
+      value = valueOf(field);
+    } catch {
+      placeOf(form).textContent = `${field.name} is not JSON.`;
+      return;
+    }
     if (field.name.startsWith('then.')) put(next?.arguments, field.name.slice('then.'.length), value);
     else if (value !== null || field.dataset.had) put(given, field.name, value);
   }

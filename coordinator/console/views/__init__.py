@@ -6,12 +6,14 @@ from coordinator.console.view import View
 from coordinator.console.views import (
     actions,
     agents,
+    approvals,
     board,
     claims,
     find,
     flow,
     flows,
     item,
+    needs,
     overview,
     projects,
     system,
@@ -22,12 +24,13 @@ HOME = overview.VIEW.name
 NAVIGATION: tuple[tuple[View, str], ...] = (
     (overview.VIEW, "o"),
     (board.VIEW, "b"),
+    (approvals.VIEW, "i"),
     (agents.VIEW, "a"),
     (flows.VIEW, "f"),
     (system.VIEW, "y"),
     (projects.VIEW, "p"),
 )
 """The pages that the navigation lists, each with the key that leads there after ``g``."""
-_OTHERS = (actions.VIEW, claims.VIEW, find.view(NAVIGATION), flow.VIEW, item.VIEW, tree.VIEW)
+_OTHERS = (actions.VIEW, claims.VIEW, find.view(NAVIGATION), flow.VIEW, item.VIEW, needs.VIEW, tree.VIEW)
 VIEWS: dict[str, View] = {view.name: view for view in (*(view for view, _ in NAVIGATION), *_OTHERS)}
 """By name."""

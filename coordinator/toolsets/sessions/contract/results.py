@@ -195,6 +195,16 @@ class Resumed(Result, kw_only=True):
     dismissed: Dismissed | UnsetType = UNSET
 
 
+class Settled(Result, kw_only=True):
+    """What became of an answer to a checkpoint."""
+
+    checkpoint_id: CheckpointId
+    resolved: Annotated[bool, Meta(description="True.")]
+    resolved_option: OptionTaken | UnsetType = UNSET
+    effect: EffectTaken | UnsetType = UNSET
+    dismissed: Dismissed | UnsetType = UNSET
+
+
 class Responded(Result, kw_only=True):
     """Result of respond_checkpoint."""
 

@@ -8,7 +8,7 @@ from coordinator.definitions import Definitions
 from coordinator.toolsets.sessions.contract.examples import EXAMPLES
 from coordinator.toolsets.sessions.contract.resources import resources
 from coordinator.toolsets.sessions.rules.texts import listed
-from coordinator.toolsets.sessions.tools import catalogue, checkpoints, moves, reads, start
+from coordinator.toolsets.sessions.tools import catalogue, checkpoints, moves, people, reads, start
 from coordinator.toolsets.sessions.tools.backend import Backend, refusal
 from coordinator.toolsets.sessions.tools.documents import documents
 from coordinator.toolsets.tool import Services, Toolset, starting_with
@@ -58,6 +58,7 @@ def toolset(services: Services, definitions: Definitions | None = None) -> Tools
         "Workflow sessions",
         INSTRUCTIONS,
         tuple(by_name[name] for name in ORDER),
+        people=people.tools(backend, services.store),
         start=backend.definitions.start,
         configure=backend.configure,
         drain=backend.waiting.drain,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from msgspec import UNSET, UnsetType, structs
 
@@ -18,7 +18,7 @@ from coordinator.toolsets.sessions.contract.arguments import (
     SessionOnly,
     YieldCheckpoint,
 )
-from coordinator.toolsets.sessions.contract.results import Responded, Resumed, Yielded
+from coordinator.toolsets.sessions.contract.results import Responded, Resumed, Settled, Yielded
 from coordinator.toolsets.sessions.rules import answers, refusals, texts, tokens, trace
 from coordinator.toolsets.sessions.rules.answers import Given, Resolution
 from coordinator.toolsets.sessions.rules.tokens import Payload
@@ -68,6 +68,9 @@ _OPTION = "option"
 """The field of the form that is shown to the user."""
 _NONE_YET = "none. Call next_activity first"
 _RESUMED = "Checkpoint cleared. Go on with the next step, with the effects of the answer."
+
+
+S = TypeVar("S", Settled, Responded)
 
 
 class _Meant(NamedTuple):
@@ -192,14 +195,34 @@ class Checkpoints:
         return await self._respond(call, args)
 
     async def _respond(self, call: Call, args: RespondCheckpoint, via: str = "") -> Reply:
-        began = perf_counter()
         meant = await self._meant_by(args.checkpoint_handle, args.session_token)
+        meant, found, state = await self._settle(call.project, meant, args, via)
+        token = await self._backend.token(meant.token, state, act=state.act, cond=state.cond)
+        result = Responded(checkpoint_id=meant.checkpoint, resolved=True, checkpoint_handle=token)
+        return in_json(_settled(result, found), meta(token, meant.warnings))
+
+    async def answer(self, project: str, shown: Payload, args: RespondCheckpoint) -> Settled:
+        """Answers the checkpoint in a payload that needs no signature, because no caller has given it.
+
+        Raises:
+            ToolFailure: it cannot be answered so.
+        """
+        current = self._backend.current
+        meant = _Meant(shown, current, drifted(current, shown), shown.checkpoint, shown.act)
+        _, found, _ = await self._settle(project, meant, args, "")
+        return _settled(Settled(checkpoint_id=shown.checkpoint, resolved=True), found)
+
+    async def _settle(
+        self, project: str, meant: _Meant, args: RespondCheckpoint, via: str
+    ) -> tuple[_Meant, Resolution, State]:
+        """Answers a checkpoint, once. Raises ToolFailure: it cannot be answered so."""
+        began = perf_counter()
         shown = meant.token
         while True:
             found = _resolution(meant, args, self._backend.settings.workflows.min_checkpoint_response_seconds)
             given = Given(meant.checkpoint, meant.activity, found.how, found.option, shown.aid, found.effect, via)
             state = await self._backend.store.respond(
-                call.project,
+                project,
                 shown,
                 trace.entry("respond_checkpoint", perf_counter() - began, shown.act, shown.aid, meant.warnings),
                 meant.checkpoint,
@@ -218,16 +241,7 @@ class Checkpoints:
             raise answers.too_early(meant.checkpoint, found.how, state.details(int), found.least_ms)
         refuse(state, shown, found.problem or found.late)
         recorder().checkpoint(found.how)
-        token = await self._backend.token(shown, state, act=state.act, cond=state.cond)
-        result = Responded(
-            checkpoint_id=meant.checkpoint,
-            resolved=True,
-            checkpoint_handle=token,
-            resolved_option=found.option or UNSET,
-            effect=found.effect or UNSET,
-            dismissed=True if found.how == "condition_not_met" else UNSET,
-        )
-        return in_json(result, meta(token, meant.warnings))
+        return meant, found, state
 
     async def _meant_by(self, handle: str | None, token: str | None) -> _Meant:
         """The checkpoint of a handle, or of the token of a blocked session.
@@ -262,6 +276,13 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
             criticality=critical,
         ),
     )
+
+
+def _settled(result: S, found: Resolution) -> S:
+    result.resolved_option = found.option or UNSET
+    result.effect = found.effect or UNSET
+    result.dismissed = True if found.how == "condition_not_met" else UNSET
+    return result
 
 
 def _question(checkpoint: Checkpoint, handle: str, otherwise: Reply) -> Question:

@@ -1,0 +1,248 @@
+"""What people are asked for, in full: its context, and a form for each answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import htpy
+import msgspec
+from htpy import Node, a, dd, details, div, dl, dt, h3, li, p, pre, span, summary, ul
+
+from coordinator.console.buttons import Change, refusal, text_field
+from coordinator.console.forms import answer_form, schema_fields
+from coordinator.console.inbox import TOOLSET, Kind
+from coordinator.console.parts import agent_link, ago, item_link, left, number, plain
+from coordinator.console.view import Asked, path_of
+from coordinator.console.viewer import Viewer
+from coordinator.definitions import Checkpoint
+from coordinator.toolsets.flows.store.gates import WaitingGate
+from coordinator.toolsets.gateway.decisions import Answer, Evidence, OpenApproval
+from coordinator.toolsets.gateway.rules.guards import HUMAN
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.times import instant
+from coordinator.toolsets.sessions.rules.answers import Kept
+from coordinator.toolsets.sessions.tools.people import SeenSession
+
+_MOST_SHOWN = 64 * 1024
+"""Characters of a value."""
+_FOLDED_FROM = 2_000
+
+
+def cannot(viewer: Viewer, kind: Kind) -> str:
+    """Why a visitor may not answer anything of this kind; empty: they may."""
+    found = refusal(viewer, TOOLSET[kind])
+    if not found and kind == "approval" and viewer.caller is not None and HUMAN not in viewer.caller.roles:
+        return f"needs the role '{HUMAN}'"
+    return found
+
+
+def facts(rows: Sequence[tuple[str, Node]]) -> Node:
+    """Names with values; those without one are left out."""
+    return dl(".pairs")[([dt[name], dd[value]] for name, value in rows if value)]
+
+
+def value(name: str, found: Any) -> Node:
+    """A value as JSON, folded if it is long, cut with a count if it is very long."""
+    if found in (None, {}, [], ""):
+        return None
+    text = found if isinstance(found, str) else msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
+    size = f"{number(len(text))} characters" if len(text) > _FOLDED_FROM else None
+    if len(text) > _MOST_SHOWN:
+        size = f"the first {number(_MOST_SHOWN)} of {size}"
+    return details(open=size is None)[
+        summary[name, " ", span(".dim")[size]],
+        pre(".value", tabindex="0")[plain(text[:_MOST_SHOWN])],
+    ]
+
+
+def evidence(found: Sequence[Evidence]) -> Node:
+    """What was proved, the last one first."""
+    if not found:
+        return None
+    rows = (li[plain(one.kind), " by ", plain(one.transition), " ", ago(one.at)] for one in reversed(found))
+    return [h3["Evidence"], ul[rows]]
+
+
+def approval(asked: Asked, one: OpenApproval) -> Iterator[Node]:
+    """An approval of the gateway."""
+    instance = a(href=path_of("instance", asked.project, one.workflow))[plain(one.title or one.definition)]
+    yield facts(
+        (
+            ("instance", [instance, " in state ", plain(one.state), f", version {one.version}"]),
+            ("asked by", [plain(one.requester), " by ", plain(one.asked_by), ", ", ago(one.asked_at)]),
+            ("queue", plain(one.queue)),
+            ("goal", plain(one.goal)),
+            ("guidance", plain(one.guidance)),
+            ("asked in vain", plain(", ".join(one.declined))),
+            ("time left", left(one.deadline) if one.deadline else None),
+            ("four eyes", "whoever asks must not answer" if one.distinct else None),
+        )
+    )
+    if one.operation:
+        yield p(".dim")[f"{plain(one.operation)} is in progress; you can answer when it has ended."]
+    yield [value("Context", one.context), value("Input", one.input), evidence(one.evidence)]
+    yield answers(asked, one.workflow, one.version, one.answers)
+
+
+def answers(asked: Asked, workflow: str, version: int, found: Sequence[Answer]) -> Node:
+    """The transitions by which people may leave a state, each with its form."""
+    if not found:
+        return None
+    return [h3["Answers"], ul(".answers")[(li[_answer(asked, workflow, version, one)] for one in found)]]
+
+
+def _answer(asked: Asked, workflow: str, version: int, one: Answer) -> Node:
+    fails = bool(one.targets) and one.targets[0].outcome == "failure"
+    leads = [
+        ["leads to ", span(".state")[plain(target.state)], f" ({target.outcome})" if target.outcome else None]
+        if not n
+        else [", or to ", plain(target.state)]
+        for n, target in enumerate(one.targets)
+    ]
+    title = plain(one.title)
+    change = Change(
+        "call/gateway/workflow.submit",
+        {
+            "workflowId": workflow,
+            "expectedVersion": version,
+            "transition": one.transition,
+            "arguments": one.arguments,
+        },
+        f"Answered: {title}",
+    )
+    about = [one.description, *(target.description for target in one.targets[:1])]
+    return [
+        p[leads, ". ", span(".dim")[" ".join(plain(text) for text in about if text)]],
+        answer_form(
+            asked.project,
+            change,
+            title,
+            schema_fields(one.input_schema, one.arguments, "arguments"),
+            refused=cannot(asked.viewer, "approval") or one.refusal,
+            question=f"{title}: leads to {plain(one.targets[0].state)}, which ends the workflow." if fails else "",
+        ),
+    ]
+
+
+def gate(asked: Asked, one: WaitingGate) -> Iterator[Node]:
+    """A gate of a flow."""
+    flow = a(href=path_of("flow", asked.project, str(one.flow)))[f"flow {one.flow} ", plain(one.flow_name)]
+    yield facts(
+        (
+            ("flow", [flow, " (paused: what follows waits until it is resumed)" if one.paused else None]),
+            ("gate", [plain(one.name), " ", span(".dim")[plain(one.key)] if one.key != one.name else None]),
+            ("created by", plain(one.creator)),
+            ("waits since", ago(one.since)),
+            ("asks", f"the role {plain(one.role)}" if one.role else "everybody who may see the flow"),
+            ("time left", left(one.expires_at) if one.expires_at else None),
+            ("asked in vain", plain(", ".join(one.declined))),
+        )
+    )
+    refused = cannot(asked.viewer, "gate") or ("" if one.may_release else f"The role {one.role!r} is required.")
+    change = Change("call/flows/workflow_step_ready", {"step_id": one.step}, "Released.")
+    yield [
+        h3["Answers"],
+        p["Releasing it lets the steps that wait for it begin. To refuse, cancel the flow on its page."],
+        answer_form(asked.project, change, "Release the gate", refused=refused),
+    ]
+
+
+def checkpoint(asked: Asked, one: SeenSession) -> Iterator[Node]:
+    """The open checkpoint of a session."""
+    session = a(href=path_of("session", asked.project, one.row.id))[plain(one.title or one.row.workflow)]
+    found = one.definition
+    yield facts(
+        (
+            ("session", [session, " at ", plain(one.row.activity)]),
+            ("checkpoint", [plain(found.name) if found else None, " ", span(".dim")[plain(one.row.checkpoint)]]),
+            ("waits since", ago(one.row.yielded_at)),
+            ("item", item_link(asked.project, dashed(one.row.item), "") if one.row.item else None),
+        )
+    )
+    if found is None:
+        yield p["Its definition was removed, so that it cannot be answered until that is back."]
+        return
+    yield p(".message")[plain(found.message)]
+    yield [h3["Answers"], ul(".answers")[(li[way] for way in _ways(asked, one, found))]]
+
+
+def last_answer(one: SeenSession) -> Node:
+    """Who has answered last in a session, and how."""
+    if not one.view.answers:
+        return p["It waits for no answer."]
+    last = one.view.answers[-1]
+    return p(".answered")[given(last), ", ", ago(last.at)]
+
+
+def given(answer: Kept) -> Node:
+    """Who has answered a checkpoint, and how."""
+    said, way = answer.given, answer.given.option or answer.given.how.replace("_", " ")
+    via = " (an agent's client was asked, and may have answered by itself)" if said.via else ""
+    return [f"{plain(said.agent)} has answered {plain(said.checkpoint)}: ", htpy.strong[plain(way)], via]
+
+
+def _ways(asked: Asked, one: SeenSession, found: Checkpoint) -> Iterator[Node]:
+    refused = cannot(asked.viewer, "checkpoint")
+
+    def way(act: str, about: Node, **how: Any) -> Node:
+        arguments = {"session_id": one.row.id, "yielded_at": one.row.yielded_at, **how}
+        change = Change("call/sessions/respond_checkpoint", arguments, f"Answered: {act}")
+        return [p[about], answer_form(asked.project, change, act, refused=refused)]
+
+    for choice in found.options:
+        effect = msgspec.to_builtins(choice.effects)
+        about = [plain(choice.description) if choice.description else None, " ",
+                 "the default. " if choice.id == found.default_option else None,
+                 [" effect: ", htpy.code[plain(msgspec.json.encode(effect).decode())]] if effect else None]  # fmt: skip
+        yield way(plain(choice.label), about, option_id=choice.id)
+    if found.condition:
+        yield way("Its condition does not hold", "Goes on without an answer.", condition_not_met=True)
+    if found.default_option and found.auto_advance_ms and not found.blocking:
+        seconds = found.auto_advance_ms / 1000
+        yield p(".dim")[f"Agents may take the default after {seconds:g} s."]
+
+
+def question(asked: Asked, item: str, title: str, notes: Sequence[Any], blocked: bool) -> Iterator[Node]:
+    """The questions of an agent about an item, with their answers.
+
+    Args:
+        item: dashed.
+        notes: all notes of the item, as ``query_notes`` lists them.
+        blocked: whether the item waits for an answer.
+    """
+    by_key = {note.key: note for note in notes}
+    yield facts((("item", item_link(asked.project, item, plain(title))),))
+    count = 0
+    while f"question-{count + 1}" in by_key:
+        count += 1
+        for key in (f"question-{count}", f"answer-{count}"):
+            if key in by_key:
+                yield _note(asked, key, by_key[key])
+    if not blocked:
+        yield p(".dim")["The item waits for no answer (any more)."]
+        return
+    refused = cannot(asked.viewer, "question")
+    resume = {"transitions": [{"itemId": item, "trigger": "resume", "summary": "answered"}]}
+    key = f"answer-{count or 1}"
+    if key in by_key:  # whoever has written it could not resume the item
+        yield answer_form(
+            asked.project, Change("call/items/advance_item", resume, "Resumed."), "Resume", refused=refused
+        )
+        return
+    note = {"itemId": item, "key": key, "role": "work", "expectedModifiedAt": ""}
+    change = Change(
+        "call/items/manage_notes",
+        {"operation": "upsert", "notes": [note]},
+        "Answered.",
+        then=("call/items/advance_item", resume),
+    )
+    field = text_field("notes.0.body", "Your answer, which whoever takes the item next gets", lines=3, required=True)
+    yield answer_form(asked.project, change, "Answer, and resume the item", field, refused=refused)
+
+
+def _note(asked: Asked, key: str, note: Any) -> Node:
+    actor = getattr(note, "actor", None)
+    who = agent_link(asked.project, actor.id) if actor else "somebody"
+    when = ago(instant(note.modified_at, "modifiedAt"))
+    return div(".said")[p(".dim")[key, " by ", who, ", ", when], pre(".value")[plain(note.body or "")]]

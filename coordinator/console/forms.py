@@ -1,0 +1,92 @@
+"""Forms in a page, for what people are asked: a field for each argument, and one button."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import htpy
+import msgspec
+from htpy import Node, div, form, label, option, select, span, textarea
+
+from coordinator.console.buttons import Change, Confirm, attributes, button
+from coordinator.console.parts import plain
+
+_LINES = 3
+_NUMBERS = ("integer", "number")
+
+
+def answer_form(
+    project: str, change: Change, verb: str, fields: Node = None, *, refused: str = "", question: str = ""
+) -> Node:
+    """A form, or only its button if there is nothing to fill in, or if it is refused.
+
+    Args:
+        refused: why it cannot be sent now; empty: it can.
+        question: asked before; only without fields, which are question enough. Empty: it can be sent at once.
+    """
+    kind = "danger" if question else "primary"
+    if refused or not fields:
+        return button(
+            verb, change, project, confirm=Confirm(question) if question else None, refused=refused, kind=kind
+        )
+    return form(".action", method="dialog", **attributes(change, project))[
+        fields, div(".failed", role="alert"), htpy.button(class_=kind, type="submit")[verb]
+    ]
+
+
+def schema_fields(schema: Mapping[str, Any] | None, given: Mapping[str, Any], place: str) -> Node:
+    """Fields for what a JSON Schema of an object has. What is neither text, number, choice nor yes or no is JSON.
+
+    Args:
+        given: values to begin with.
+        place: where the object is in the arguments of the call, such as ``arguments``.
+    """
+    if schema is None:
+        return None
+    properties, required = schema.get("properties"), schema.get("required", ())
+    if not isinstance(properties, dict):
+        return _field(place, "arguments", schema, given or None, True)
+    return [
+        _field(f"{place}.{name}", name, one if isinstance(one, dict) else {}, given.get(name), name in required)
+        for name, one in properties.items()
+    ]
+
+
+def _field(place: str, name: str, schema: Mapping[str, Any], given: Any, required: bool) -> Node:
+    title, about = str(schema.get("title") or name), str(schema.get("description") or "")
+    value = given if given is not None else schema.get("default")
+    more = {"name": place, "required": required and schema.get("type") != "boolean"}
+    return label(".field")[
+        span[plain(title), None if required else span(".dim")[" (optional)"]],
+        span(".dim")[plain(about)] if about else None,
+        _control(schema, value, more),
+    ]
+
+
+def _control(schema: Mapping[str, Any], value: Any, more: Mapping[str, Any]) -> Node:
+    kind, options = schema.get("type"), schema.get("enum")
+    if isinstance(options, list) and options:
+        return select(more, data_kind="json")[list(_options(options, value))]
+    if kind == "boolean":
+        return htpy.input(more, type="checkbox", checked=value is True, data_kind="boolean")
+    if kind in _NUMBERS:
+        limits = {name: str(schema[key]) for name, key in (("min", "minimum"), ("max", "maximum")) if key in schema}
+        step = "1" if kind == "integer" else "any"
+        shown = "" if value is None else str(value)
+        return htpy.input({**more, **limits}, type="number", step=step, value=shown, data_kind="json")
+    if kind == "string":
+        most = schema.get("maxLength")
+        shown = "" if value is None else str(value)
+        return textarea(more, rows=str(_LINES), maxlength=str(most) if most else None)[shown]
+    shown = "" if value is None else msgspec.json.format(msgspec.json.encode(value)).decode()
+    return textarea(more, rows=str(_LINES), data_kind="json", placeholder="JSON", spellcheck="false")[shown]
+
+
+def _options(options: Sequence[Any], value: Any) -> Iterator[Node]:
+    yield option(value="")["choose"]
+    for one in options:
+        text = msgspec.json.encode(one).decode()
+        yield option(value=text, selected=one == value and value is not None)[
+            plain(one if isinstance(one, str) else text)
+        ]

@@ -1,0 +1,230 @@
+"""The inbox: all that waits for a person, with the answers that they may give, and what was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import htpy
+from htpy import Node, a, div, h2, nav, p, section, span, ul
+
+from coordinator.console import asks, buttons
+from coordinator.console.inbox import KINDS, MOST, TOOLSET, Kind, Waiting, read_inbox
+from coordinator.console.live import INBOX
+from coordinator.console.parts import ago, plain
+from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
+from coordinator.console.views.needs import APPROVALS
+from coordinator.errors import ToolFailure
+from coordinator.toolsets.flows.store import gates
+from coordinator.toolsets.flows.store.gates import WaitingGate, waiting_gates
+from coordinator.toolsets.gateway.rules.guards import Principal
+from coordinator.toolsets.gateway.store.audit import Answered, ListedApproval
+from coordinator.toolsets.sessions.tools.people import SeenSession
+
+_NAMES: Mapping[Kind, str] = {
+    "approval": "approvals",
+    "gate": "gates of flows",
+    "checkpoint": "checkpoints",
+    "question": "questions",
+}
+_ABSENT = ("RESOURCE_NOT_FOUND", "NOT_FOUND", "VALIDATION_ERROR")
+
+
+def _kinds(asked: Asked) -> list[Kind]:
+    """The kinds that are listed: those that the viewer may see, or the chosen one of them."""
+    chosen = asked.query.get("kind")
+    return [kind for kind in KINDS if asked.viewer.reads(TOOLSET[kind]) and chosen in (None, "", kind)]
+
+
+def _shown(one: Waiting) -> str:
+    """What the URL calls it."""
+    return f"gate:{one.detail.flow}:{one.id}" if isinstance(one.detail, WaitingGate) else f"{one.kind}:{one.id}"
+
+
+async def _open(asked: Asked) -> Rows:
+    kinds, after = _kinds(asked), asked.query.get("after", "")
+    if len(kinds) != 1:
+        after = ""
+    found = await asked.reads.admitted(
+        asked.project,
+        lambda: read_inbox(
+            asked.reads.store,
+            asked.reads.decisions,
+            asked.project,
+            asked.viewer.caller,
+            kinds=kinds,
+            after={kind: after for kind in kinds if after},
+        ),
+    )
+    rows = [Row(f"{one.kind}:{one.id}", _line(asked, one)) for one in found.rows]
+    return Rows([*rows, *(Row(f"more:{kind}", _more(asked, kind, found.next[kind])) for kind in found.next)])
+
+
+def _line(asked: Asked, one: Waiting) -> Node:
+    shown = _shown(one)
+    current = "true" if asked.query.get("show") == shown else None
+    refusal = one.refusal if asked.viewer.is_person else ""
+    return [
+        a(href=asked.url(show=shown), aria_current=current)[plain(one.title) or one.id],
+        span(".chip")[one.kind],
+        span(".dim")[
+            f"{plain(one.asked_by)} asks " if one.asked_by else None,
+            f"{plain(one.whom)}, " if one.whom else None,
+            ago(one.since),
+        ],
+        span(".why.dim")[refusal] if refusal else None,
+    ]
+
+
+def _more(asked: Asked, kind: Kind, after: str) -> Node:
+    earlier = a(href=asked.url(kind=kind, after=after))[f"earlier {_NAMES[kind]}"]
+    return [f"The last {MOST} {_NAMES[kind]}; ", earlier]
+
+
+async def _shown_one(asked: Asked) -> Rows:
+    kind, _, what = asked.query.get("show", "").partition(":")
+    if kind not in KINDS or not what:
+        return Rows([])
+    if not asked.viewer.reads(TOOLSET[kind]):
+        raise ToolFailure("permission_denied", f"this needs the permission '{TOOLSET[kind]}.read'")
+    try:
+        head, content = await _READ[kind](asked, what)
+    except ToolFailure as failure:
+        if failure.code not in _ABSENT:
+            raise
+        head, content = "There is no such thing (any more)", p[plain(failure.message)]
+    return Rows([Row(f"{kind}:{what}", [h2[head], content])])
+
+
+async def _approval(asked: Asked, id: str) -> tuple[str, Node]:
+    who = Principal.of(asked.viewer.caller)
+    found = await asked.reads.admitted(asked.project, lambda: asked.reads.decisions.approval(asked.project, id, who))
+    if found is None:
+        raise ToolFailure("NOT_FOUND", f"There is no approval {id[:80]}: its instance was deleted.")
+    done, waiting = found
+    if waiting is not None:
+        return f"{plain(waiting.title or waiting.definition)}: approval", list(asks.approval(asked, waiting))
+    return f"{plain(done.definition)}: {done.status}", _answered(asked, id, done)
+
+
+def _answered(asked: Asked, id: str, done: Answered | ListedApproval) -> Node:
+    if done.status == "pending":
+        return p["Its instance has just moved on."]
+    by = f"{plain(done.by)} has answered: " if done.by else f"{done.status}: "
+    via = " (an agent's client was asked, and may have answered by itself)" if done.via else ""
+    return [
+        p(".answered")[by, htpy.strong[plain(done.answer) or "no answer"], ", ", ago(done.answered_at), via],
+        asks.facts(
+            (
+                ("instance", a(href=path_of("instance", asked.project, done.workflow))[plain(done.workflow)]),
+                ("asked by", [plain(done.requester), " by ", plain(done.transition), ", ", ago(done.asked_at)]),
+                ("queue", plain(done.queue)),
+                ("approval", htpy.code[id]),
+            )
+        ),
+    ]
+
+
+async def _gate(asked: Asked, id: str) -> tuple[str, Node]:
+    flow, _, step = id.partition(":")
+    if not (flow.isdecimal() and step.isdecimal()):
+        raise ToolFailure("NOT_FOUND", "There is no such gate.")
+    page = await asked.reads.admitted(
+        asked.project,
+        lambda: waiting_gates(asked.reads.store, asked.project, asked.viewer.caller, limit=gates.MOST),
+    )
+    waiting = next((one for one in page.rows if str(one.step) == step), None)
+    if waiting is not None:
+        return f"{plain(waiting.flow_name)}: gate {plain(waiting.name)}", list(asks.gate(asked, waiting))
+    found = await asked.reads.tool(
+        asked.viewer, asked.project, "flows", "workflow_get", {"id": int(flow), "step": int(step)}
+    )
+    one = next(iter(found.steps), None)
+    if one is None:
+        raise ToolFailure("NOT_FOUND", "There is no such gate.")
+    said = f"{plain(one.approved_by)} has released it" if one.approved_by else f"It is {one.status}"
+    when: Node = [", ", ago(one.completed_at)] if one.completed_at else None
+    to_flow = p[a(href=path_of("flow", asked.project, flow))[f"flow {flow}"]]
+    return f"{plain(found.name)}: gate {plain(one.name)}", [p(".answered")[said, when], to_flow]
+
+
+async def _checkpoint(asked: Asked, id: str) -> tuple[str, Node]:
+    one: SeenSession = await asked.reads.tool(
+        asked.viewer, asked.project, "sessions", "read_session", {"session_id": id}
+    )
+    title = f"{plain(one.title or one.row.workflow)}: checkpoint"
+    if one.row.checkpoint:
+        return title, list(asks.checkpoint(asked, one))
+    link = p[a(href=path_of("session", asked.project, one.row.id))["its session"]]
+    return title, [asks.last_answer(one), link]
+
+
+async def _question(asked: Asked, id: str) -> tuple[str, Node]:
+    viewer, project = asked.viewer, asked.project
+    item = await asked.reads.tool(viewer, project, "items", "query_items", {"operation": "get", "id": id})
+    notes = await asked.reads.tool(viewer, project, "items", "query_notes", {"operation": "list", "itemId": item.id})
+    content = asks.question(asked, item.id, item.title, notes.notes, item.role == "blocked")
+    return f"{plain(item.title)}: question", list(content)
+
+
+_READ = {"approval": _approval, "gate": _gate, "checkpoint": _checkpoint, "question": _question}
+
+
+async def _closed(asked: Asked) -> Rows:
+    if not asked.viewer.reads("gateway"):
+        return Rows([])
+    before = asked.query.get("before", "")
+    found = await asked.reads.admitted(
+        asked.project, lambda: asked.reads.decisions.closed(asked.project, after=before, limit=20)
+    )
+    rows = [Row(f"approval:{one.id}", list(_past(asked, one))) for one in found.rows]
+    more = [a(href=asked.url(before=found.next))["earlier answers"]]
+    return Rows([*rows, Row("more:answered", more)] if found.next else rows)
+
+
+def _past(asked: Asked, one: ListedApproval) -> Iterator[Node]:
+    yield a(href=asked.url(show=f"approval:{one.id}"))[plain(one.definition)]
+    yield span[plain(one.by) or "nobody", ": ", htpy.strong[plain(one.answer) or one.status]]
+    yield span(".dim")[f"asked by {plain(one.requester)}, ", ago(one.answered_at)]
+
+
+async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+    readable = [kind for kind in KINDS if asked.viewer.reads(TOOLSET[kind])]
+    chosen = asked.query.get("kind", "")
+    choices = [("", "all"), *((kind, _NAMES[kind]) for kind in readable)]
+    links = (
+        a(href=asked.url(kind=kind, after=None, show=None), aria_current="true" if kind == chosen else None)[name]
+        for kind, name in choices
+    )
+    hint: Node = "Choose what to look at." if found["open"].rows else None
+    return div(".inbox")[
+        section(aria_label="Open")[
+            nav(".filters", aria_label="Kinds")[list(links)],
+            region_element(
+                asked, "open", found, ul, "Nothing waits for a person. Agents ask by approvals, gates, checkpoints "
+                "and questions; what they ask appears here at once.", class_="asks",
+            ),
+            [
+                h2["Answered approvals"],
+                region_element(asked, "closed", found, ul, "No approval has been answered yet.", class_="asks"),
+                p(".dim")["Answers to gates, checkpoints and questions are with their flows, sessions and items."],
+            ]
+            if "gateway" in map(TOOLSET.get, readable)
+            else None,
+        ],
+        section(aria_label="Shown")[region_element(asked, "shown", found, div, hint, class_="asked")],
+    ]  # fmt: skip
+
+
+VIEW = View(
+    APPROVALS,
+    "Approvals",
+    _body,
+    {
+        "open": Region(_open, (INBOX,), htpy.li, personal=True),
+        "shown": Region(_shown_one, ("gateway", "flows", "sessions", INBOX), htpy.article, personal=True),
+        "closed": Region(_closed, ("gateway",), htpy.li, personal=True),
+    },
+    needs=tuple(TOOLSET.values()),
+    query=("kind", "after", "before", "show"),
+    modules=(buttons.MODULE,),
+)

@@ -1,0 +1,129 @@
+"""The inbox in a browser: what waits, who may answer, and what the one learns who was slower."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from playwright.sync_api import Locator, Page, expect
+
+from coordinator.client import SyncFleet
+from coordinator.store import Store
+from tests.console.asking import RELEASE, Json, ask_approval, ask_checkpoint, ask_gate, ask_question
+from tests.console.visitors import of_store, operator
+from tests.gateway.lab import Lab, section, settings_of
+from tests.support.fleets import RunningFleet
+
+Console = Callable[..., Page]
+
+
+def ask_as(running: RunningFleet, project: str, person: str) -> Json:
+    """An approval that a person has asked for."""
+
+    async def ask(store: Store) -> Json:
+        settings = settings_of(section(workflows={"release": RELEASE}), project)
+        asking = Lab(store, project, settings).as_(person, "human")
+        return await asking.follow(await asking.start("release"), "pass")
+
+    return of_store(running, ask)
+
+
+def needs(page: Page) -> Locator:
+    return page.locator("nav .needs")
+
+
+def answer(page: Page, button: str) -> Locator:
+    """The place of a button, with what there is to fill in."""
+    return page.locator(".answers > li").filter(has=page.get_by_role("button", name=button, exact=True))
+
+
+def test_all_that_waits_appears_and_goes_without_a_reload(console: Console, fleet: SyncFleet, named: str) -> None:
+    page = console("approvals", "ada")
+    expect(page.get_by_text("Nothing waits for a person")).to_be_visible()
+    expect(needs(page)).to_have_text("")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    ask_approval(fleet)
+    ask_gate(fleet)
+    ask_checkpoint(fleet)
+    ask_question(fleet)
+    open_ones = page.locator("[data-region=open] > li")
+    expect(open_ones).to_have_count(4)
+    expect(needs(page)).to_contain_text("4")
+    expect(open_ones.filter(has_text="question")).to_contain_text("orchestrator asks")
+    expect(open_ones.filter(has_text="checkpoint")).to_contain_text("ag-7 asks")
+    expect(open_ones.filter(has_text="approval")).to_contain_text("ops")
+    page.get_by_role("navigation", name="Kinds").get_by_role("link", name="gates of flows").click()
+    expect(open_ones).to_have_count(1)
+    page.get_by_role("link", name="Go live").click()
+    page.get_by_role("button", name="Release the gate").click()
+    expect(page.locator("[data-region=shown]")).to_contain_text("ada has released it")
+    expect(page.get_by_text("Nothing waits for a person")).to_be_visible()
+    expect(needs(page)).to_contain_text("3")
+
+
+def test_an_approval_shows_what_each_answer_leads_to_and_takes_its_arguments(
+    console: Console, fleet: SyncFleet
+) -> None:
+    asked = ask_approval(fleet)
+    page = console("approvals", "ada")
+    page.locator("[data-region=open]").get_by_role("link", name="Release").click()
+    shown = page.locator("[data-region=shown]")
+    for text in ("A person decides", "Look at the coverage.", '"coverage": 84', '"1.2.0"', "tests by pass", "ops"):
+        expect(shown).to_contain_text(text)
+    expect(shown).to_contain_text("leads to deployed (success)")
+    expect(shown).to_contain_text("leads to abandoned (failure)")
+    form = answer(page, "Reject")
+    form.get_by_role("button").click()  # the reason is missing, so that nothing is sent
+    expect(shown).to_contain_text("leads to abandoned")
+    form.locator("[name='arguments.reason']").fill("Too <b>early</b>")
+    form.locator("[name='arguments.days']").fill("3")
+    form.get_by_role("button").click()
+    expect(shown.locator(".answered")).to_contain_text("ada has answered: reject")
+    past = page.locator("[data-region=closed]")
+    expect(past).to_contain_text("ada: reject")
+    expect(needs(page)).to_have_text("")
+    found = fleet.call("workflow.get", {"workflowId": asked["workflowId"]}, toolset="gateway")
+    assert (found["state"], found["context"]) == (
+        "abandoned",
+        {"coverage": 84, "reason": "Too <b>early</b>", "days": 3},
+    )
+
+
+def test_of_two_approvers_one_wins_and_the_other_learns_who_and_when(
+    running: RunningFleet, console: Console, fleet: SyncFleet, mishaps: list[str], named: str
+) -> None:
+    asked = ask_approval(fleet)
+    approval = asked["pendingHuman"][0]["requestId"]
+    pages = [console(f"approvals?show=approval:{approval}", name) for name in ("ada", "bob")]
+    pages[1].locator("#pause").click()  # so that bob sees an approval that is open no longer
+    answer(pages[0], "Approve").get_by_role("button").click()
+    expect(pages[0].locator(".answered")).to_contain_text("ada has answered: approve")
+    answer(pages[1], "Approve").get_by_role("button").click()
+    expect(pages[1].locator(".toast")).to_contain_text("version")
+    expect(pages[1].locator(".answered")).to_contain_text("ada has answered: approve")
+    expect(pages[1].locator(".answered time")).to_contain_text("ago")
+    # At the same moment, over both front-ends: exactly one.
+    asked = ask_approval(fleet, "1.3.0")
+    move = {"workflowId": asked["workflowId"], "expectedVersion": asked["version"], "transition": "approve"}
+    path = f"/console/p/{named}/api/call/gateway/workflow.submit"
+    people = [operator(running, f"person-{n}") for n in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        got = list(threads.map(lambda one: one.change(path, {**move, "arguments": {}}), people))
+    assert sorted("problem" in one.text for one in got) == [False, True, True, True], [one.text for one in got]
+
+
+def test_ones_own_request_cannot_be_approved_in_the_page_nor_by_request(
+    running: RunningFleet, console: Console, fleet: SyncFleet, named: str
+) -> None:
+    ada, asked = operator(running, "ada"), ask_as(running, named, "ada")
+    page = console(f"approvals?show=approval:{asked['pendingHuman'][0]['requestId']}", "ada")
+    expect(answer(page, "Approve").get_by_role("button")).to_be_disabled()
+    expect(answer(page, "Approve")).to_contain_text("The requester must not decide this.")
+    expect(page.locator("[data-region=open]")).to_contain_text("The requester must not decide this.")
+    move = {"workflowId": asked["workflowId"], "expectedVersion": asked["version"], "transition": "approve"}
+    path = f"/console/p/{named}/api/call/gateway/workflow.submit"
+    refused = ada.change(path, {**move, "arguments": {}})
+    assert "The requester must not decide this" in refused.text
+    assert fleet.call("workflow.get", {"workflowId": asked["workflowId"]}, toolset="gateway")["state"] == "reviewing"
+    allowed = operator(running, "bob").change(path, {**move, "arguments": {}})
+    assert "problem" not in allowed.text
