@@ -158,6 +158,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             port = settings.port if admin else 0
             console = Console(reads, feed, sessions, app.endpoints, actions, app.welcome, oauth, port)
             app.mount(ROOT, console, admin=admin)
+            authenticator.changed = console.recheck
         await actors.start()
         await authenticator.start()
         lifecycle.on_reload(in_force.take)

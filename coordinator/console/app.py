@@ -29,7 +29,7 @@ from coordinator.console.tickets import PATH as SIGN_IN
 from coordinator.console.view import Asked, Rendered, path_of
 from coordinator.console.viewer import Viewer
 from coordinator.console.views import HOME, VIEWS, needs
-from coordinator.errors import ToolFailure
+from coordinator.errors import ToolFailure, invalid
 from coordinator.feed import FeedReader
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.transport.bodies import Bodies
@@ -45,6 +45,7 @@ _PATH = re.compile(
 )
 _LONGEST_QUERY = 500
 """Characters of a parameter."""
+_LONGEST_QUERIES, _MOST_PARAMETERS = 8_192, 32
 _IMMUTABLE: Header = (b"cache-control", b"public, max-age=31536000, immutable")
 _STATUS = {"permission_denied": 403, "unauthenticated": 401, "RESOURCE_NOT_FOUND": 404, "NOT_FOUND": 404}
 
@@ -90,6 +91,10 @@ class Console:
         """Ends all streams, spread over some seconds, because this process takes no new work; or serves them again."""
         self._live.hold(held, seconds)
 
+    def recheck(self) -> None:
+        """Ends the streams of visitors whose rights have changed."""
+        self._live.recheck()
+
     async def aclose(self) -> None:
         """Ends what runs in the background."""
         await asyncio.gather(self._live.aclose(), self._layouts.aclose())
@@ -129,10 +134,7 @@ class Console:
         if project:
             self._check_project(project, viewer)
         if match["view"] == API:
-            if method != "POST":
-                return data(b"", 405, (b"allow", b"POST"))
-            check_write(head)
-            return await self._actions.answer(viewer, project, match["id"] or "", await self._bodies.read(receive))
+            return await self._change(scope, receive, head, viewer, project, match["id"] or "")
         if method not in ("GET", "HEAD"):
             return data(b"", 405, (b"allow", b"GET, HEAD"))
         query = _query(scope["query_string"])
@@ -153,6 +155,16 @@ class Console:
                 raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such part of a page")
             return await self._region(asked, match["region"], head)
         return await self._page(asked)
+
+    async def _change(
+        self, scope: Scope, receive: Receive, head: Mapping[bytes, bytes], viewer: Viewer, project: str, path: str
+    ) -> Answer:
+        if scope["method"] != "POST":
+            return data(b"", 405, (b"allow", b"POST"))
+        check_write(head)
+        if not project and viewer.projects is not None:
+            raise ToolFailure("permission_denied", "you may act in some projects only: name one of them")
+        return await self._actions.answer(viewer, project, path, await self._bodies.read(receive))
 
     async def _page(self, asked: Asked) -> Answer:
         # The position is read first, so that what happens while the page is made is told to it.
@@ -219,5 +231,8 @@ class Console:
 
 
 def _query(text: bytes) -> dict[str, str]:
-    pairs = parse_qsl(text.decode("latin-1"), max_num_fields=32) if len(text) <= 8_192 else []
+    try:
+        pairs = parse_qsl(text[:_LONGEST_QUERIES].decode("latin-1"), max_num_fields=_MOST_PARAMETERS)
+    except ValueError:
+        raise invalid("query", f"must have at most {_MOST_PARAMETERS} parameters") from None
     return {key: value[:_LONGEST_QUERY] for key, value in pairs}

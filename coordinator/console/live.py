@@ -78,6 +78,8 @@ class _Tab:
         self.connection = connection
         self.over = asyncio.Event()
         """Set when the stream is to end."""
+        self.doubted = False
+        """Whether the rights of its viewer may have changed."""
         self.missed = 0.0
         """Since when its client has not taken frames; 0: it takes them."""
         self.waiting: list[bytes] = []
@@ -179,6 +181,12 @@ class Live:
             for tab in [tab for tabs in self._groups.values() for tab in tabs]:
                 loop.call_later(random.uniform(0, seconds), tab.end)
 
+    def recheck(self) -> None:
+        """Has the rights of all tabs checked again now."""
+        for tab in [tab for tabs in self._groups.values() for tab in tabs]:
+            tab.doubted = True
+            tab.woken.set()
+
     async def aclose(self) -> None:
         """Ends what runs in the background."""
         for task in self._following.values():
@@ -271,8 +279,8 @@ class Live:
                 await send({"type": "http.response.body", "body": text, "more_body": True})
                 spoken = now
             tab.waiting.clear()
-            if now - checked >= RECHECK_SECONDS:
-                checked = now
+            if tab.doubted or now - checked >= RECHECK_SECONDS:
+                checked, tab.doubted = now, False
                 if await recheck() != viewer:
                     return
             if now - spoken >= HEARTBEAT_SECONDS / 2 and not tab.over.is_set():

@@ -94,6 +94,8 @@ class Authenticator:
         """The URL that clients know this server by."""
         self.authorization_servers: tuple[str, ...] = ()
         """Where clients can get tokens; empty: nowhere."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called when tokens were revoked or replaced, or the settings were."""
         self._apply(settings)
         if settings.auth.tokens:
             self._path = Path(settings.auth.tokens)
@@ -253,6 +255,7 @@ class Authenticator:
         grants = (self._knowing_others(of_entry(entry, self._defaults.permissions)) for entry in entries)
         self._grants = {grant.digest: grant for grant in grants}
         self._jwts = {}
+        self.changed()
 
     def _knowing_others(self, grant: Grant) -> Grant:
         """The grant whose caller cannot act as another caller of the token file."""

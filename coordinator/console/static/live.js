@@ -198,6 +198,7 @@ function connect() {
     state('away');
     if (stream?.readyState === EventSource.CLOSED) {
       disconnect();
+      regions[0]?.soon(); // whoever is signed out learns it from this
       setTimeout(connect, 2_000 + Math.random() * 2_000);
     }
   };
