@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -91,7 +92,7 @@ async def _rows(asked: Asked) -> Rows:
         drawn(asked.project, node, shown.found.now, "here first" * (place == 0))
         for place, node in enumerate(shown.found.nodes)
     ]
-    return Rows(graph_rows(shown.layout, nodes, shown.edges, ()))
+    return Rows(await to_thread(graph_rows, shown.layout, nodes, shown.edges, ()))
 
 
 NEIGHBOURS = Region(_rows, ("items",), htpy.g)

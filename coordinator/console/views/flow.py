@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -37,6 +38,9 @@ _STATES = {
     "not begun": ("none", "none"),
     "not taken": ("none", "none"),
 }
+
+_NOW = ("pending", "ready", "running", "waits for release", "failed")
+"""What people want to see first."""
 
 
 class _Shown(NamedTuple):
@@ -99,13 +103,14 @@ async def _graph(asked: Asked) -> Rows:
         record = steps.get(key)
         again = f", attempt {record.attempt}" if record is not None and record.attempt > 1 else ""
         shape, tone = _STATES[told]
-        nodes.append(GraphNode(f"step:{place}", step.name, shape, tone, told + again, f"#s{place}"))
+        first = "first" if told in _NOW else ""
+        nodes.append(GraphNode(f"step:{place}", step.name, shape, tone, told + again, f"#s{place}", first))
     keys = list(flow)
     over = {key for key, record in steps.items() if record.status in ("done", "failed")}
     taken = {
         (edge.source, edge.target) for edge in shown.edges if keys[edge.source] in over and keys[edge.target] in steps
     }
-    return Rows(graph_rows(shown.layout, nodes, shown.edges, taken))
+    return Rows(await to_thread(graph_rows, shown.layout, nodes, shown.edges, taken))
 
 
 async def _steps(asked: Asked) -> Rows:

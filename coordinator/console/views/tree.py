@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from asyncio import to_thread
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import htpy
 from htpy import Node, a, h2, li, ol, p, span, ul
+from markupsafe import Markup
 
 from coordinator.console.graphs import GraphEdge, GraphNode, graph_element, graph_rows, structure
-from coordinator.console.item_graph import drawn, state_of
+from coordinator.console.item_graph import ItemState, drawn, state_of
 from coordinator.console.layouts import Layout, NotDrawn
 from coordinator.console.parts import chip, item_id, item_link, number, plain, state
 from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, path_of, region_element
@@ -18,8 +21,11 @@ from coordinator.toolsets.items.rules.board import Wanted
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.store.board import BoardPage, board_page
-from coordinator.toolsets.items.store.tree_graph import MAX_NODES, TreeGraph, read_tree
+from coordinator.toolsets.items.store.tree_graph import MAX_NODES, Below, TreeGraph, read_tree
+from coordinator.toolsets.items.store.tree_graph import Node as Item
 
+_KEPT = 8_192
+"""Entries of lists that are kept as HTML: of a tree with a change, most are as before."""
 _DEEPEST = 12
 """Levels that are indented."""
 _DIGITS = re.compile(r"(\d+)")
@@ -84,34 +90,53 @@ async def _graph(asked: Asked) -> Rows:
         nodes.append(drawn(asked.project, shown.tree.nodes[end], shown.tree.now, classes, steps.get(end, "")))
     place = {end: n for n, end in enumerate(shown.ends)}
     strong = {(place[one], place[other]) for one, other in zip(shown.path, shown.path[1:], strict=False)}
-    return Rows(graph_rows(shown.layout, nodes, shown.edges, strong))
+    return Rows(await to_thread(graph_rows, shown.layout, nodes, shown.edges, strong))
 
 
 async def _list(asked: Asked) -> Rows:
     shown = await _shown(asked)
     if shown.children is not None:
         return _children(asked, shown.children)
+    return Rows(await to_thread(_entries, asked.project, shown))  # 300 at once are much
+
+
+def _entries(project: str, shown: _Shown) -> list[Row]:
     tree, rows = shown.tree, list[Row]()
     steps = {end: n for n, end in enumerate(shown.path, 1)}
     for place, level, position, of in _walk(tree):
         node, below = tree.nodes[place], tree.below[place]
         told = state_of(node, tree.now)
-        content = a(
-            href=path_of("item", asked.project, dashed(node.id)),
-            role="treeitem",
-            aria_level=str(level),
-            aria_posinset=str(position),
-            aria_setsize=str(of),
-        )[
-            [span(".indent")] * min(level - 1, _DEEPEST),
-            state(told.tone, told.icon, told.word),
-            span(".name")[plain(node.title)],
-            chip(f"critical path, step {steps[place]} of {len(shown.path)}") if place in steps else None,
-            span(".dim")[f"{number(below.ended)} of {number(below.items)} below ended"] if below.items > 0 else None,
-            span(".dim")[f"{number(below.hidden)} ended not shown"] if below.hidden > 0 else None,
-        ]
+        content = _entry(project, node, below, told, (level, position, of), steps.get(place, 0), len(shown.path))
         rows.append(Row(f"item:{dashed(node.id)}", content, "", {"role": "none"}))
-    return Rows(rows)
+    return rows
+
+
+@lru_cache(_KEPT)
+def _entry(
+    project: str, node: Item, below: Below, told: ItemState, place: tuple[int, int, int], step: int, steps: int
+) -> Markup:
+    """An item in the list.
+
+    Args:
+        place: level, place among its siblings, their number.
+        step: on the critical path; 0: it is not on it.
+    """
+    level, position, of = place
+    entry = a(
+        href=path_of("item", project, dashed(node.id)),
+        role="treeitem",
+        aria_level=str(level),
+        aria_posinset=str(position),
+        aria_setsize=str(of),
+    )[
+        [span(".indent")] * min(level - 1, _DEEPEST),
+        state(told.tone, told.icon, told.word),
+        span(".name")[plain(node.title)],
+        chip(f"critical path, step {step} of {steps}") if step else None,
+        span(".dim")[f"{number(below.ended)} of {number(below.items)} below ended"] if below.items > 0 else None,
+        span(".dim")[f"{number(below.hidden)} ended not shown"] if below.hidden > 0 else None,
+    ]
+    return entry.__html__()
 
 
 def _walk(tree: TreeGraph) -> Iterable[tuple[int, int, int, int]]:
