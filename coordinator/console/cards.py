@@ -17,6 +17,8 @@ from coordinator.toolsets.items.store import rows
 HEIGHT = 100
 """Of a card with the gap below it, in px."""
 _MOST_TAGS = 4
+_OF_ROLES = ("in-progress", "blocked", "done")
+"""Labels that say no more than the role."""
 
 
 def again(now: int, items: Iterable[rows.Row]) -> int:
@@ -65,7 +67,7 @@ def standing(project: str, item: rows.Row) -> list[Node]:
         return [span(".entry-holder")[agent_link(project, item.holder)], left(item.expires)]
     if state == "abandoned":
         return [chip("abandoned", "warning", f"{item.holder} has left it in the middle")]
-    if isinstance(item.label, str) and ROLE_NAMES[item.role] in ("terminal", "blocked"):
+    if isinstance(item.label, str) and item.label not in _OF_ROLES:
         return [chip(item.label)]
     return []
 

@@ -29,11 +29,11 @@ async def texts(asked: Asked) -> Rows:
         written = [note for note in notes.values() if note.role == phase]
         if here or written:
             shown.append(Row(f"phase:{phase}", _phase(phase, here), "phase"))
-        shown += [Row(f"note:{note.id}", await _note(note, schema.get(note.key), room), "note") for note in written]
+        shown += [Row(f"note:{note.id}", await _note(note, schema.get(note.key), room), "written") for note in written]
         lacking = [note for note in here if not note.filled and (note.required or note.key not in notes)]
-        shown += [Row(f"lacks:{note.key}", _lacking(note), "note") for note in lacking]
+        shown += [Row(f"lacks:{note.key}", _lacking(note), "written") for note in lacking]
     if found.notes_total:
-        shown.append(Row("note:more", f"These are {len(notes)} of {number(found.notes_total)} notes.", "note"))
+        shown.append(Row("note:more", f"These are {len(notes)} of {number(found.notes_total)} notes.", "written"))
     return Rows(shown)
 
 

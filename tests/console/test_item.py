@@ -59,6 +59,7 @@ def test_it_shows_where_an_item_stands(console: Callable[..., Page], fleet: Sync
         expect(head(page)).to_contain_text(text)
     expect(part(page, "Dependencies").locator("li").filter(has_text="Comes first")).to_contain_text("waits for")
     expect(part(page, "Dependencies")).to_contain_text("Comes after")
+    expect(page.get_by_text("It waits for 1, 1 wait for it")).to_be_visible()
     expect(part(page, "Children")).to_contain_text("A part")
     assert page.title().startswith(f"Item {item[:8]}")
     page.get_by_role("link", name="Login").click()
@@ -75,9 +76,9 @@ def test_claims_and_transitions_appear(console: Callable[..., Page], fleet: Sync
     expect(part(page, "History").locator("li").first).to_contain_text("Off we go")
     expect(head(page).locator(".role")).to_have_text("work")
     note(fleet, item, "plan", "First *this*, then that", "work")
-    expect(page.locator("section.note em")).to_have_text("this")
+    expect(page.locator("section.written em")).to_have_text("this")
     note(fleet, item, "plan", "Changed", "work")
-    expect(page.locator("section.note")).to_contain_text("Changed")
+    expect(page.locator("section.written")).to_contain_text("Changed")
 
 
 def test_history_has_pages(console: Callable[..., Page], fleet: SyncFleet) -> None:
@@ -98,7 +99,7 @@ def test_a_result_in_json_is_readable(console: Callable[..., Page], fleet: SyncF
     advance(fleet, item, "start")
     advance(fleet, item, "complete", result={"passed": 12, "failed": ["<i>one</i>"]})
     page = console(f"item/{item}")
-    shown = page.locator("section.note").filter(has_text="result").locator("pre")
+    shown = page.locator("section.written").filter(has_text="result").locator("pre")
     assert json.loads(shown.inner_text()) == {"passed": 12, "failed": ["<i>one</i>"]}
     expect(shown).to_contain_text('  "passed": 12')
 

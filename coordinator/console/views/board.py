@@ -92,7 +92,7 @@ async def _found(asked: Asked, wanted: Wanted, name: str) -> Rows:
     hits = await search(asked, wanted._replace(role=only))
     found = [row for row in hits.rows if ROLE_NAMES[row.role] == name]
     of = hits.roles[ROLE_CODES[name]]
-    head = f"{len(found)} of the first {len(hits.rows)} found" if hits.more else f"{len(found)} of {number(of)}"
+    head = f"{len(found)} of first {len(hits.rows)}" if hits.more else f"{len(found)} of {number(of)}"
     offset = min(asked.offset, max(0, len(found) - WINDOW))
     cards = [card(asked.project, row) for row in found[offset : offset + WINDOW]]
     return Rows(cards, len(found), offset, hits.more, head, KEPT_SECONDS)

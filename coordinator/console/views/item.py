@@ -9,6 +9,7 @@ from htpy import Node, a, div, h1, h2, nav, noscript, section, span
 from msgspec import UNSET
 
 from coordinator.console.cards import HEIGHT, again, card, priority, standing, tags, troubles
+from coordinator.console.item_graph import NEIGHBOURS, neighbours_element
 from coordinator.console.item_text import texts
 from coordinator.console.parts import ago, chip, item_id, item_link, left, number, plain, role
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
@@ -247,6 +248,7 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
             ],
             div[
                 part("links", "Dependencies", htpy.ul, "It waits for nothing, and nothing waits for it."),
+                await neighbours_element(asked, "neighbours", found),
                 part("children", "Children", htpy.ol, "It has none.", "window few"),
                 noscript[a(href=asked.url(offset=str(end)))[f"from {number(end + 1)} on"]]
                 if end < found["children"].total
@@ -265,6 +267,7 @@ VIEW = View(
         "head": Region(_head, ("items",), section),
         "texts": Region(texts, ("items",), section),
         "links": Region(_links, ("items",)),
+        "neighbours": NEIGHBOURS,
         "children": Region(_children, ("items",), height=HEIGHT),
         "history": Region(_history, ("items",)),
         "sessions": Region(_sessions, ("sessions",), personal=True),
@@ -272,6 +275,6 @@ VIEW = View(
     needs=("items",),
     takes_id=True,
     query=("history",),
-    modules=("list.js",),
+    modules=("list.js", "graph.js"),
     titled=False,
 )
