@@ -48,6 +48,8 @@ class Authority:
                     self._json(200, jwks(authority.signer))
                 elif parts.path == "/.well-known/oauth-authorization-server":
                     self._json(200, authority.metadata)
+                elif parts.path == "/frame":
+                    self._send(200, "text/html", f'<iframe src="{parse_qs(parts.query)["of"][0]}"></iframe>'.encode())
                 else:
                     self._json(404, {})
 
@@ -56,9 +58,11 @@ class Authority:
                 self._json(*authority.exchange({name: one[0] for name, one in parse_qs(body).items()}, self.headers))
 
             def _json(self, status: int, value: Json) -> None:
-                body = json.dumps(value).encode()
+                self._send(status, "application/json", json.dumps(value).encode())
+
+            def _send(self, status: int, kind: str, body: bytes) -> None:
                 self.send_response(status)
-                self.send_header("content-type", "application/json")
+                self.send_header("content-type", kind)
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)

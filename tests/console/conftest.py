@@ -54,6 +54,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, authorities: Authority) ->
     config = folder / "fleet.yaml"
     config.write_text(
         f"auth: {{mode: required, tokens: tokens.yaml, verifier: {verifier}}}\nconsole: {{oauth: {oauth}}}\n"
+        "allowed_hosts: [127.0.0.1, fleet.example]\n"
     )
     for name in PEOPLE:
         add_token(folder / "tokens.yaml", name)

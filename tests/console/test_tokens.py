@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 import pytest
+from playwright.sync_api import Browser, Page, expect
 
 from coordinator.identity import token_edit
 from tests.console.authority import Authority
 from tests.console.visitors import CHANGE, NAVIGATION, SCRIPT, Visitor, add_token, signed_in, token_of
 from tests.identity.signing import Signer
+from tests.support.browser import WAIT_MS
 from tests.support.fleets import RunningFleet
 from tests.support.wait import wait_until_sync
 
@@ -147,3 +151,80 @@ def way_back(visitor: Visitor, authority: Authority) -> str:
 
 def come_back(visitor: Visitor, authority: Authority) -> Any:
     return visitor.ask("GET", way_back(visitor, authority), NAVIGATION | {"sec-fetch-site": "cross-site"})
+
+
+def test_from_other_machines_one_signs_in_over_https_only(guarded: RunningFleet) -> None:
+    body = f"token={token_of('person')}".encode()
+    form = {"host": "fleet.example", "content-type": "application/x-www-form-urlencoded"}
+    plain = Visitor(guarded.port).ask("POST", SIGN_IN, form | {"origin": "http://fleet.example"}, body)
+    assert (plain.status, plain.headers.get("set-cookie")) == (403, None)
+    assert "Use HTTPS" in plain.text
+    assert Visitor(guarded.port).ask("GET", f"{SIGN_IN}?ticket=x", {"host": "fleet.example"}).status == 403
+    assert Visitor(guarded.port).ask("GET", f"{SIGN_IN}/oauth", {"host": "fleet.example"}).status == 403
+
+    visitor = Visitor(guarded.port)
+    secure = form | {"origin": "https://fleet.example", "sec-fetch-site": "same-origin"}
+    got = visitor.ask("POST", SIGN_IN, secure, body)
+    assert got.status == 303
+    assert got.headers["set-cookie"].startswith("__Host-fleet-session-")
+    assert got.headers["set-cookie"].split("; ")[1:-1] == ["Path=/", "Secure", "HttpOnly", "SameSite=Lax"]
+    assert visitor.ask("GET", AGENTS, NAVIGATION | {"host": "fleet.example"}).status == 200
+    # A neighbouring host, or somebody on the way, could set a cookie without the prefix.
+    ((name, value),) = visitor.cookies.items()
+    visitor.cookies = {name.removeprefix("__Host-"): value}
+    assert visitor.ask("GET", AGENTS, NAVIGATION | {"host": "fleet.example"}).status == 303
+
+
+def test_the_page_with_a_token_in_a_browser(
+    guarded: RunningFleet, browser: Browser, watch: Callable[[Page], Page], mishaps: list[str]
+) -> None:
+    with closing(browser.new_context()) as context:
+        page = watch(context.new_page())
+        page.goto(f"{guarded.state.base_url}{AGENTS}?agent=a")
+        page.get_by_label("Bearer token").fill("wrong")
+        page.get_by_role("button", name="Sign in", exact=True).click()
+        expect(page.get_by_role("alert")).to_have_text("This token is not valid here.")
+        assert [one for one in mishaps if "401" not in one] == []
+        mishaps.clear()
+        page.get_by_label("Bearer token").fill(token_of("reader"))
+        page.get_by_role("button", name="Sign in", exact=True).click()
+        page.wait_for_url(f"**{AGENTS}?agent=a")
+        expect(page.locator(".who")).to_contain_text("reader")
+    assert mishaps == []
+
+
+def test_the_authorization_server_in_a_browser(
+    guarded: RunningFleet, authority: Authority, browser: Browser, watch: Callable[[Page], Page], mishaps: list[str]
+) -> None:
+    with closing(browser.new_context()) as context:
+        page = watch(context.new_page())
+        page.goto(f"{guarded.state.base_url}{AGENTS}")
+        page.get_by_role("link", name="Sign in at").click()
+        page.wait_for_url(f"**{AGENTS}")
+        expect(page.locator(".who")).to_contain_text("ada")
+    assert mishaps == []
+
+
+def test_a_revoked_token_ends_the_open_page(
+    guarded: RunningFleet, browser: Browser, watch: Callable[[Page], Page], mishaps: list[str]
+) -> None:
+    file = Path(guarded.data_dir).with_name("tokens.yaml")
+    with closing(browser.new_context()) as context:
+        page = watch(context.new_page())
+        page.goto(f"{guarded.state.base_url}{AGENTS}")
+        page.get_by_label("Bearer token").fill(token_of("brief"))
+        page.get_by_role("button", name="Sign in", exact=True).click()
+        expect(page.locator("#live")).to_have_attribute("data-state", "live")
+        token_edit.remove(file, lambda entry: entry.id == "brief")
+        page.wait_for_url("**/console/signin?next=/console/p/default/agents", timeout=10_000)
+    assert [one for one in mishaps if "401" not in one] == []
+    mishaps.clear()
+    add_token(file, "brief")
+
+
+def test_another_site_cannot_frame_the_console(guarded: RunningFleet, authority: Authority, browser: Browser) -> None:
+    with closing(browser.new_context()) as context:
+        page = context.new_page()
+        with page.expect_console_message(lambda message: "frame-ancestors" in message.text, timeout=WAIT_MS):
+            page.goto(f"{authority.url}/frame?of={guarded.state.base_url}{SIGN_IN}")
+        assert page.frames[-1].url.startswith("chrome-error:")
