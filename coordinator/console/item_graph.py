@@ -106,12 +106,15 @@ async def neighbours_element(asked: Asked, name: str, rendered: Mapping[str, Ren
         name: of the region.
     """
     shown = await _shown(asked)
-    before, after = shown.found.blockers, shown.found.blocked
-    cut = max(before, after) > tree_graph.MAX_SIDE
+    item = shown.found.nodes[0]
     about = [
-        f"It waits for {number(before)}, {number(after)} wait for it. ",
-        f"{tree_graph.MAX_SIDE} of each are drawn. " if cut else None,
-        f"{shown.why} " if shown.edges and shown.why else None,
-        htpy.a(href=path_of("tree", asked.project, asked.id))["Graph of its tree"],
+        f"{tree_graph.MAX_SIDE} on each side are drawn. "
+        if max(shown.found.blockers, shown.found.blocked) > tree_graph.MAX_SIDE
+        else None,
+        f"{shown.why} " if shown.why else None,
+        htpy.a(href=path_of("tree", asked.project, dashed(item.id)))["Graph of what is below it"],
+        [", ", htpy.a(href=path_of("tree", asked.project, dashed(item.parent)))["of its parent"]]
+        if isinstance(item.parent, str)
+        else None,
     ]
     return graph_element(asked, name, rendered, shown.layout, "Neighbours", about)

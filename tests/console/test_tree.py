@@ -175,6 +175,21 @@ def test_a_tree_that_is_too_large_asks_to_be_narrowed(console: Callable[..., Pag
     expect(page.get_by_text("first 100 of 120 parts")).to_be_visible()
 
 
+def test_an_item_shows_its_neighbours(console: Callable[..., Page], fleet: SyncFleet, planted: dict[str, str]) -> None:
+    page = console(f"item/{planted['b']}")
+    expect(page.locator(".node")).to_have_count(3)
+    expect(node(page, planted["b"])).to_have_class("node queue here first")
+    end(fleet, planted["a"])
+    expect(node(page, planted["a"])).to_contain_text("done")
+    expect(node(page, planted["b"])).to_contain_text("ready")
+    page.get_by_role("link", name="of its parent").click()
+    expect(page.locator("h2").first).to_contain_text("Release <i>12</i>")
+    page = console(f"item/{planted['d']}")
+    expect(page.locator(".pane")).to_be_hidden()
+    page.get_by_role("link", name="Graph of what is below it").click()
+    expect(page.get_by_text("No item of this tree waits for another one of it.")).to_be_visible()
+
+
 def test_an_id_that_is_none_is_refused(console: Callable[..., Page], mishaps: list[str]) -> None:
     for wrong in ("x", "00000000-0000-4000-8000-000000000000", "%F0%9F%98%80"):
         page = console(f"tree/{wrong}")
