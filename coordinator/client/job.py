@@ -190,10 +190,16 @@ class Job:
     async def ask(self, question: str) -> None:
         """The same with a question, as the note ``question-1``, or the next number. Who resumes it answers in the note
         ``answer-1``; whoever works on it next finds both in ``notes``."""
-        number = 1 + sum(note["key"].startswith("question-") for note in self.notes)
-        await self.note(f"question-{number}", question)
-        await self._advance("block", question)
-        await self._release("handed_back", "", outcome="asked")
+        self._check_open()
+        self._moving = True
+        try:
+            self.role = (await self.call("work_ask", {"itemId": self.id, "question": question}))["role"]
+        except ClaimLost as error:
+            self._why = self._why or error.message
+            raise
+        finally:
+            self._moving = False
+        self._end("asked")
 
     async def __aenter__(self) -> Self:
         self.enter(asyncio.current_task())

@@ -82,6 +82,7 @@ def ask_checkpoint(fleet: SyncFleet) -> str:
 def ask_question(fleet: SyncFleet, title: str = "Choose a colour", text: str = "Blue or green?") -> str:
     """Has an agent ask about an item; returns the item's id."""
     made = fleet.call("manage_items", {"operation": "create", "items": [{"title": title, "tags": "asks"}]})
-    fleet.call("work_next", {"tags": "asks"}, toolset="worker")
-    fleet.call("work_ask", {"question": text}, toolset="worker")
+    for job in fleet.jobs(tags="asks", wait=False):
+        with job:
+            job.ask(text)
     return str(made["items"][0]["id"])
