@@ -114,7 +114,7 @@ def plain(text: str) -> str:
 
 def chip(text: str, kind: str = "", title: str = "") -> Node:
     """A short remark. ``kind``: ``warning`` or ``trouble``; none: it is only a remark."""
-    return span(class_=f"chip {kind}".rstrip(), title=title or None)[plain(text)]
+    return span(class_=f"chip {kind}".rstrip(), title=plain(title) or None)[plain(text)]
 
 
 def number(count: int, more: bool = False) -> str:

@@ -134,6 +134,17 @@ def test_hostile_texts_stay_inert(
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_an_item_that_is_deleted_stays_on_the_page(
+    console: Callable[..., Page], fleet: SyncFleet, mishaps: list[str]
+) -> None:
+    (item,) = create(fleet, "Fix it")
+    page = live(console(f"item/{item}"))
+    fleet.call("manage_items", {"operation": "delete", "ids": [item]})
+    expect(page.get_by_text("This is not there any more")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Fix it")
+    mishaps.clear()
+
+
 def test_an_item_that_is_not_there_is_said(console: Callable[..., Page], mishaps: list[str]) -> None:
     page = console("item/00000000-0000-0000-0000-000000000000")
     expect(page.locator("main")).to_contain_text("no such item")

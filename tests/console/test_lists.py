@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from coordinator.client import SyncFleet
-from tests.console.items import create
+from tests.console.items import advance, create
 from tests.support.fleets import RunningFleet
 
 COUNT = 100_000
@@ -90,6 +90,17 @@ def test_rows_stay_under_the_pointer(console: Callable[..., Page], fleet: SyncFl
     news.click()
     expect(place(page, 1)).to_contain_text("rgent")
     expect(news).to_be_hidden()
+
+
+def test_keys_lead_to_other_columns(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    ids = create(fleet, "One", "Two", "Three")
+    advance(fleet, ids[2], "hold")
+    page = console("board")
+    place(page, 2).get_by_role("link").focus()
+    page.keyboard.press("l")  # over columns without rows
+    expect(page.get_by_role("link", name="Three")).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    expect(place(page, 2).get_by_role("link")).to_be_focused()
 
 
 def test_rows_come_when_the_pointer_leaves(console: Callable[..., Page], fleet: SyncFleet) -> None:

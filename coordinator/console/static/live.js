@@ -71,6 +71,7 @@ export class Region {
       const headers = { 'fleet-have': have, 'fleet-at': position };
       const answer = await fetch(this.element.dataset.src ?? '', { headers, signal: running.signal });
       if (answer.status === 401) location.reload();
+      if (answer.status === 404) return gone();
       if (!answer.ok) throw new Error(String(answer.status));
       const found = await answer.json();
       if (this.running === running) this.show(found);
@@ -147,6 +148,13 @@ export class Region {
     this.element.dataset.total = String(found.total);
     this.element.dataset.offset = String(found.offset);
   }
+}
+
+/** What the page is about has been deleted: it stays as it was. */
+function gone() {
+  if (!paused) pause();
+  byId('banner').textContent = 'This is not there any more: what you see is as it was.';
+  byId('banner').hidden = false;
 }
 
 /** @param {HTMLElement} row */

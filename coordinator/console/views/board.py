@@ -11,9 +11,10 @@ from htpy import Node, a, button, div, form, h2, label, nav, noscript, ol, optio
 from coordinator.console.buttons import MODULE
 from coordinator.console.cards import HEIGHT, again, card
 from coordinator.console.item_actions import bulk_bar, new_item, new_item_dialog
-from coordinator.console.parts import number, role
+from coordinator.console.parts import number, plain, role
 from coordinator.console.searches import KEPT_SECONDS, search
 from coordinator.console.view import Asked, Region, Rendered, Rows, View, region_element, region_head
+from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.contract.base import PRIORITIES, ROLES
 from coordinator.toolsets.items.rules.board import Wanted
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
@@ -34,13 +35,25 @@ _EMPTY = {
 _FILTERS = ("text", "tags", "priority", "type", "holder", "state", "below")
 
 
-async def _wanted(asked: Asked) -> Wanted:
-    """What the filters of a board ask for, but the role. Raises ToolFailure."""
+async def _wanted(asked: Asked) -> Wanted | str:
+    """What the filters of a board ask for, but the role; or what is wrong with them. Raises ToolFailure."""
+    try:
+        wanted = await _read(asked)
+        wanted._replace(role=asked.query.get("role", "")).packable()
+    except ToolFailure as failure:
+        if failure.kind != "permanent":
+            raise
+        return failure.message
+    return wanted
+
+
+async def _read(asked: Asked) -> Wanted:
     given = {name: asked.query.get(name, "").strip() for name in _FILTERS}
     below = given["below"]
     if below:
-        got = {"operation": "get", "id": below}
-        below = (await asked.reads.tool(asked.viewer, asked.project, "items", "query_items", got)).id.replace("-", "")
+        got = {"itemId": below}
+        item = (await asked.reads.tool(asked.viewer, asked.project, "items", "get_context", got)).item
+        below = item.id.replace("-", "")
     text = given["text"] if len(given["text"]) >= LEAST_LETTERS else ""
     return Wanted(
         tags=given["tags"], type=given["type"], priority=given["priority"], state=given["state"],
@@ -57,6 +70,8 @@ async def _column(name: str, asked: Asked) -> Rows:
     if asked.query.get("role", name) not in ("", name):
         return Rows([])
     wanted = await _wanted(asked)
+    if isinstance(wanted, str):
+        return Rows([])  # the page says why
     counted = wanted._replace(role=name)
     page, offset = None, asked.offset
     if not _scans(wanted):
@@ -102,6 +117,9 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     only = asked.query.get("role", "")
     filtered = any(asked.query.get(name) for name in _FILTERS)
     columns = [name for name in ROLES if only in ("", name)]
+    problem = await _wanted(asked)
+    if isinstance(problem, str):
+        return [_filters(asked, True), p(".hint", role="alert")[plain(problem)]]
     return [
         _filters(asked, filtered),
         bulk_bar(asked),

@@ -17,7 +17,7 @@ from coordinator.toolsets.actor import stored_actor, stored_verification
 from coordinator.toolsets.items.contract.context import GateStatus, ItemContextResult
 from coordinator.toolsets.items.contract.dependencies import DependencyView
 from coordinator.toolsets.items.rules.board import Wanted
-from coordinator.toolsets.items.rules.ids import dashed, no_such_item
+from coordinator.toolsets.items.rules.ids import FULL, dashed, no_such_item, to_inner
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.items.store import rows
@@ -41,8 +41,9 @@ async def _context(asked: Asked, **arguments: object) -> ItemContextResult:
 
 
 async def _inner(asked: Asked) -> str:
-    """The item's full id. Raises ToolFailure."""
-    return (await _context(asked)).item.id.replace("-", "")
+    """The item's full id; whether there is such an item, another region says. Raises ToolFailure."""
+    inner = to_inner(asked.id)
+    return inner if len(inner) == FULL else (await _context(asked)).item.id.replace("-", "")
 
 
 async def _head(asked: Asked) -> Rows:
