@@ -47,7 +47,13 @@ _LONGEST_QUERY = 500
 """Characters of a parameter."""
 _LONGEST_QUERIES, _MOST_PARAMETERS = 8_192, 32
 _IMMUTABLE: Header = (b"cache-control", b"public, max-age=31536000, immutable")
-_STATUS = {"permission_denied": 403, "unauthenticated": 401, "RESOURCE_NOT_FOUND": 404, "NOT_FOUND": 404}
+_STATUS = {
+    "actor_quota": 429,
+    "permission_denied": 403,
+    "unauthenticated": 401,
+    "RESOURCE_NOT_FOUND": 404,
+    "NOT_FOUND": 404,
+}
 
 
 class Console:
@@ -202,7 +208,7 @@ class Console:
         """The answer to a request that failed: a page for people, JSON for scripts."""
         status = _STATUS.get(failure.code, 503 if failure.kind in ("shedding", "transient") else 400)
         more: list[Header] = []
-        if status == 503:
+        if failure.kind in ("shedding", "transient"):
             more.append((b"retry-after", b"%d" % max(1, -(-(failure.retry_after_ms or 1000) // 1000))))
         if head.get(b"sec-fetch-mode") not in (None, b"navigate"):
             return data(msgspec.json.encode(failure.body()), status, *more)

@@ -43,9 +43,9 @@ async function post(step, id) {
       const answer = await fetch(step.action, { method: 'POST', headers, body });
       const told = await answer.json();
       if (answer.ok) return told;
-      const { code, message } = told.error;
+      const { message } = told.error;
       if (answer.status === 401) return { problem: 'You are signed out: sign in again in another tab, then repeat this.' };
-      const later = answer.status === 503 && code !== 'actor_quota';
+      const later = answer.status === 503;
       if (!later || left <= 1) return { problem: message, lost: later };
     } catch {
       if (left <= 1) return { problem: LOST, lost: true };
