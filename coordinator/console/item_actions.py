@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,13 +29,17 @@ from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.contract.base import PHASES, PRIORITIES
 from coordinator.toolsets.items.contract.context import ItemContextResult
 from coordinator.toolsets.items.contract.dependencies import THRESHOLDS
+from coordinator.toolsets.items.contract.included import IncludedNote
 from coordinator.toolsets.items.contract.query import FullItem
+from coordinator.toolsets.items.rules.results import JSON
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 from coordinator.toolsets.items.store.rows import STATES, rows_by_ids
 from coordinator.toolsets.items.store.rows import Row as Item
 
 MAX_EDITED = 64_000
 """Characters of a note that is edited here; longer ones are for the command line."""
+QUESTION = re.compile(r"question-(\d{1,3})")
+"""The key of a note in which an agent asks, as the tool ``work_ask`` numbers them."""
 _ADVANCE = "call/items/advance_item"
 _ITEMS = "call/items/manage_items"
 _NOTES = "call/items/manage_notes"
@@ -167,19 +172,24 @@ def _editable(full: FullItem) -> dict[str, Any]:
     return {f"items.0.{name}": value for name, value in values.items() if len(value) <= MAX_EDITED}
 
 
-def note_opener(asked: Asked, found: Any) -> Node:
-    """A button that edits a note, a struct of ``query_notes`` with its body."""
-    if refusal(asked.viewer, "items"):
+def note_opener(asked: Asked, item: str, key: str, phase: str, found: IncludedNote | None) -> Node:
+    """A button that edits a note, or writes one.
+
+    Args:
+        item: the item's UUID.
+        found: the note; None: there is none yet.
+    """
+    if refusal(asked.viewer, "items") or (found is not None and found.format == JSON):
         return None
-    too_long = "too long to edit here: use fleet items note" if len(found.body or "") > MAX_EDITED else ""
+    cut = "too long to edit here: use fleet items note" if found is not None and found.size else ""
     values = {
-        "notes.0.itemId": found.item_id,
-        "notes.0.key": found.key,
-        "notes.0.role": found.role,
-        "notes.0.body": "" if too_long else found.body,
-        "notes.0.expectedModifiedAt": found.modified_at,
+        "notes.0.itemId": item,
+        "notes.0.key": key,
+        "notes.0.role": phase,
+        "notes.0.body": "" if found is None or cut else found.body or "",
+        "notes.0.expectedModifiedAt": "" if found is None else found.modified_at,
     }
-    return opener("Edit", "edit-note", values, too_long)
+    return opener("Write" if found is None else "Edit", "edit-note", values, cut)
 
 
 def edge_button(asked: Asked, dependency: str, title: str) -> Node:

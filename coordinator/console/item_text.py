@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 from htpy import Node, details, div, h2, h3, pre, span, summary
 from msgspec import UNSET
 
+from coordinator.console.item_actions import QUESTION, answer_opener, note_opener
 from coordinator.console.markdown import LONGEST, markdown
 from coordinator.console.parts import ago, chip, number, plain, role
 from coordinator.console.view import Asked, Row, Rows
@@ -29,9 +32,13 @@ async def texts(asked: Asked) -> Rows:
         written = [note for note in notes.values() if note.role == phase]
         if here or written:
             shown.append(Row(f"phase:{phase}", _phase(phase, here), "phase"))
-        shown += [Row(f"note:{note.id}", await _note(note, schema.get(note.key), room), "written") for note in written]
+        for note in written:
+            act = _act(asked, found.item, note, notes.keys())
+            shown.append(Row(f"note:{note.id}", await _note(note, schema.get(note.key), room, act), "written"))
         lacking = [note for note in here if not note.filled and (note.required or note.key not in notes)]
-        shown += [Row(f"lacks:{note.key}", _lacking(note), "written") for note in lacking]
+        for lack in lacking:
+            act = None if lack.key in notes else note_opener(asked, found.item.id, lack.key, lack.role, None)
+            shown.append(Row(f"lacks:{lack.key}", _lacking(lack, act), "written"))
     if found.notes_total:
         shown.append(Row("note:more", f"These are {len(notes)} of {number(found.notes_total)} notes.", "written"))
     return Rows(shown)
@@ -67,7 +74,15 @@ def _phase(phase: str, expected: list[SchemaNote]) -> Node:
     return h2["Notes of ", role(phase), " ", span(".dim")[count]]
 
 
-async def _note(note: IncludedNote, asked_for: SchemaNote | None, room: _Room) -> Node:
+def _act(asked: Asked, item: IncludedItem, note: IncludedNote, keys: Collection[str]) -> Node:
+    """What a person can do with a note: answer it, if an agent asks in it and its item waits for that, or edit it."""
+    asks = QUESTION.fullmatch(note.key)
+    if asks and item.role == "blocked" and f"answer-{asks[1]}" not in keys:
+        return answer_opener(asked, item.id, int(asks[1]), note.role)
+    return note_opener(asked, item.id, note.key, note.role, note)
+
+
+async def _note(note: IncludedNote, asked_for: SchemaNote | None, room: _Room, act: Node) -> Node:
     body = note.body if note.body is not UNSET else ""
     if note.format == JSON:
         content: Node = pre[plain(_pretty(body))]
@@ -85,6 +100,8 @@ async def _note(note: IncludedNote, asked_for: SchemaNote | None, room: _Room) -
                 " ",
                 ago(instant(note.modified_at, "modifiedAt")),
             ],
+            " ",
+            act,
         ],
         content,
         div(".dim")[f"Only the beginning is shown: it has {number(note.size)} bytes."] if note.size else None,
@@ -98,8 +115,8 @@ def _pretty(text: str) -> str:
         return text  # only its beginning
 
 
-def _lacking(note: SchemaNote) -> Node:
+def _lacking(note: SchemaNote, act: Node) -> Node:
     return [
-        h3[plain(note.key), " ", chip("missing", "warning") if note.required else chip("optional")],
+        h3[plain(note.key), " ", chip("missing", "warning") if note.required else chip("optional"), " ", act],
         div(".dim")[plain(note.description)],
     ]

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from coordinator.client import SyncFleet
 from tests.console.asking import CONFIG
@@ -128,3 +128,16 @@ def console(
     for context in contexts:
         context.close()
     assert not mishaps
+
+
+@pytest.fixture
+def person(running: RunningFleet, console: Callable[..., Page], named: str) -> Callable[..., Page]:
+    """Opens a page of the project as a person of this name, who operates the fleet."""
+
+    def opened(path: str, name: str = "ada", **options: object) -> Page:
+        page = console("agents", **options)
+        page.goto(f"{running.state.base_url}{link(running, name)}&next=/console/p/{named}/{path}")
+        expect(page.locator("#live")).to_have_attribute("data-state", "live")
+        return page
+
+    return opened

@@ -6,26 +6,10 @@ import json
 import re
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from coordinator.client import SyncFleet
 from tests.console.items import advance, claim, create
-from tests.console.visitors import link
-from tests.support.fleets import RunningFleet
-
-
-@pytest.fixture
-def person(running: RunningFleet, console: Callable[..., Page], named: str) -> Callable[..., Page]:
-    """Opens a page of the project as a person of this name, who operates the fleet."""
-
-    def opened(path: str, name: str = "ada", **options: object) -> Page:
-        page = console("agents", **options)
-        page.goto(f"{running.state.base_url}{link(running, name)}&next=/console/p/{named}/{path}")
-        expect(page.locator("#live")).to_have_attribute("data-state", "live")
-        return page
-
-    return opened
 
 
 def card(page: Page, role: str, title: str) -> Locator:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from coordinator.console.view import View
 from coordinator.console.views import (
-    actions,
     agents,
     approvals,
     board,
@@ -31,6 +30,6 @@ NAVIGATION: tuple[tuple[View, str], ...] = (
     (projects.VIEW, "p"),
 )
 """The pages that the navigation lists, each with the key that leads there after ``g``."""
-_OTHERS = (actions.VIEW, claims.VIEW, find.view(NAVIGATION), flow.VIEW, item.VIEW, needs.VIEW, tree.VIEW)
+_OTHERS = (claims.VIEW, find.view(NAVIGATION), flow.VIEW, item.VIEW, needs.VIEW, tree.VIEW)
 VIEWS: dict[str, View] = {view.name: view for view in (*(view for view, _ in NAVIGATION), *_OTHERS)}
 """By name."""

@@ -8,7 +8,9 @@ import htpy
 from htpy import Node, a, div, h1, h2, nav, noscript, section, span
 from msgspec import UNSET
 
+from coordinator.console.buttons import MODULE
 from coordinator.console.cards import HEIGHT, again, card, priority, standing, tags, troubles
+from coordinator.console.item_actions import ACTIONS, actions_element, dialogs, edge_button
 from coordinator.console.item_graph import NEIGHBOURS, neighbours_element
 from coordinator.console.item_text import texts
 from coordinator.console.parts import ago, chip, item_id, item_link, left, number, plain, role
@@ -143,10 +145,10 @@ async def _links(asked: Asked) -> Rows:
     )
     if found.total:
         head += f": the first {EDGES} of {number(found.total)}"
-    return Rows([_edge(asked.project, edge, dashed(own)) for edge in found.dependencies], head=head)
+    return Rows([_edge(asked, edge, dashed(own)) for edge in found.dependencies], head=head)
 
 
-def _edge(project: str, edge: DependencyView, own: str) -> Row:
+def _edge(asked: Asked, edge: DependencyView, own: str) -> Row:
     incoming = edge.to_item_id == own
     other, info = (edge.from_item_id, edge.from_item) if incoming else (edge.to_item_id, edge.to_item)
     kind = "related" if edge.type == "RELATES_TO" else "waits" if incoming else "blocks"
@@ -154,8 +156,9 @@ def _edge(project: str, edge: DependencyView, own: str) -> Row:
     content = [
         span(".dim")[_LINKS[kind]],
         role(info.role) if info else None,
-        item_link(project, other, plain(info.title) if info else ""),
+        item_link(asked.project, other, plain(info.title) if info else ""),
         span(".dim")[f"until it is in {_word(until)}"] if until not in (UNSET, "terminal") else None,
+        edge_button(asked, edge.id, info.title if info else other),
     ]
     return Row(f"{kind}:{other}", content, "line")
 
@@ -242,6 +245,8 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     end = found["children"].offset + len(found["children"].rows)
     return [
         region_element(asked, "head", found, div),
+        actions_element(asked, found),
+        dialogs(asked),
         div(".item-parts")[
             div[
                 region_element(asked, "texts", found, div, "It has neither a description nor notes.", class_="texts"),
@@ -266,8 +271,9 @@ VIEW = View(
     _body,
     {
         "head": Region(_head, ("items",), section),
-        "texts": Region(texts, ("items",), section),
-        "links": Region(_links, ("items",)),
+        "actions": ACTIONS,
+        "texts": Region(texts, ("items",), section, personal=True),
+        "links": Region(_links, ("items",), personal=True),
         "neighbours": NEIGHBOURS,
         "children": Region(_children, ("items",), height=HEIGHT),
         "history": Region(_history, ("items",)),
@@ -276,6 +282,6 @@ VIEW = View(
     needs=("items",),
     takes_id=True,
     query=("history",),
-    modules=("list.js", "graph.js"),
+    modules=("list.js", "graph.js", MODULE),
     titled=False,
 )
