@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import htpy
 from htpy import Node, div, span
+from markupsafe import Markup
 
 from coordinator.console.buttons import choice, menu_opener
 from coordinator.console.parts import agent_link, ago, chip, item_link, left, number, plain, role
@@ -33,6 +35,12 @@ def card(project: str, item: rows.Row, with_role: bool = False) -> Row:
     Args:
         with_role: whether it shows the item's role; columns of a board say it.
     """
+    return Row(f"item:{dashed(item.id)}", _content(project, item, with_role), "entry")
+
+
+@lru_cache(maxsize=2048)
+def _content(project: str, item: rows.Row, with_role: bool) -> Markup:
+    """Rendered once for as long as the item stays as it is: tabs read the same cards again and again."""
     content = [
         choice(item.title),
         div(".entry-title")[item_link(project, dashed(item.id), plain(item.title))],
@@ -51,7 +59,7 @@ def card(project: str, item: rows.Row, with_role: bool = False) -> Row:
             *tags(item.tags),
         ],
     ]
-    return Row(f"item:{dashed(item.id)}", content, "entry")
+    return htpy.fragment[content].__html__()
 
 
 def priority(code: int) -> Node:
