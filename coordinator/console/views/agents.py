@@ -55,9 +55,9 @@ def _cells(project: str, agent: Agent, item: rows.Row | Literal[False]) -> Itera
         agent_link(project, agent.id),
         " ",
         span(".chip", title="kind of actor")[agent.kind],
-        chip("verified", title="its identity was proved") if agent.verified else None,
-        chip("drained", "warning", f"as {agent.drained}: it is to claim no more") if agent.drained else None,
-        (chip(one, title="capability") for one in agent.capabilities),
+        [" ", chip("verified", title="its identity was proved")] if agent.verified else None,
+        [" ", chip("drained", "warning", f"as {agent.drained}: it is to claim no more")] if agent.drained else None,
+        ([" ", chip(one, title="capability")] for one in agent.capabilities),
     ]
     yield cell("does")[list(_doing(project, agent, item))]
     since = agent.holds_since or agent.waits_since

@@ -51,7 +51,7 @@ def _why(found: ProjectNumbers) -> Row:
             if cause.next.startswith("fleet ")
             else [" Next: ", cause.next, "."] if cause.next else None,
         ]  # fmt: skip
-    return Row("why", [div[moves], a(href=path_of("system"))[_health(fleet)]], "why")
+    return Row("why", [div[moves], a(href=path_of("system"))[_health(fleet)]], "standstill")
 
 
 def _health(fleet: FleetState) -> str:
@@ -148,7 +148,7 @@ def _joined(parts: Sequence[Node]) -> Node:
 def _tile(key: str, href: str, name: Node, figure: str, *more: Node, bad: bool = False) -> Row:
     """A number that leads to its list, and more about it."""
     head = a(".tile", href=href)[span(".name")[name], span(".figure.bad" if bad else ".figure")[figure]]
-    return Row(key, [head, (div(".note")[one] for one in more if one is not None)], "card")
+    return Row(key, [head, (div(".tile-note")[one] for one in more if one is not None)], "card")
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:

@@ -58,14 +58,23 @@ def _process(found: FleetState, process: Process, status: ProcessStatus, kind: s
         code[plain(_name(process))],
         " ",
         span(".dim")[f"pid {status.pid}"],
-        chip("drained", "warning", f"as {status.drained}: it takes no new work") if status.drained else None,
-        chip("stopping", "warning", "it finishes what it has begun") if status.stopping else None,
-        chip("paused", "warning", "it takes no steps") if status.paused and not status.drained else None,
-        chip("silent", "trouble", "it has not reported in time") if found.is_silent(process) else None,
+        ([" ", remark] for remark in _remarks(found, process, status)),
     ]
     yield cell("version")[plain(status.version)]
     yield cell("runs since")[ago(status.started_at)]
     yield cell("settings")[code(title=status.config_version)[short(status.config_version)]]
+
+
+def _remarks(found: FleetState, process: Process, status: ProcessStatus) -> Iterator[Node]:
+    """What is unusual about a process."""
+    if status.drained:
+        yield chip("drained", "warning", f"as {status.drained}: it takes no new work")
+    elif status.paused:
+        yield chip("paused", "warning", "it takes no steps")
+    if status.stopping:
+        yield chip("stopping", "warning", "it finishes what it has begun")
+    if found.is_silent(process):
+        yield chip("silent", "trouble", "it has not reported in time")
 
 
 def _front_end(status: ProcessStatus) -> Iterator[Node]:
@@ -168,7 +177,7 @@ def _bytes(count: int) -> str:
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     def part(name: str, title: str, columns: tuple[str, ...], none: Node) -> Node:
-        return section(".part", aria_labelledby=f"of-{name}")[
+        return section(".fleet-part", aria_labelledby=f"of-{name}")[
             h2(id=f"of-{name}")[title, " ", region_head(name, found)],
             region_table(asked, name, found, columns, none, _NUMBERS),
         ]
@@ -180,7 +189,7 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
             ["No worker runs, so steps of flows wait. Start one: ", code(data_copy="fleet worker")["fleet worker"]],
         ),
         part("drains", "Drains", ("what", "since", "ends by"), "Nothing is drained."),
-        section(".part", aria_labelledby="of-store")[
+        section(".fleet-part", aria_labelledby="of-store")[
             h2(id="of-store")["Store"], region_element(asked, "store", found, dl, class_="fleet-facts")
         ],
         htpy.p(".dim")["Charts over time are in Grafana: ", ", ".join(BOARDS), "."],
