@@ -82,7 +82,7 @@ class Console:
         port: int = 0,
     ) -> None:
         self._reads = reads
-        self._live = Live(feed)
+        self._live = Live(feed, lambda: reads.store.command("PING"))
         self._sessions = sessions
         self._endpoints = endpoints
         self._actions = actions
@@ -214,7 +214,8 @@ class Console:
             return data(msgspec.json.encode(failure.body()), status, *more)
         if status == 401:
             return redirect(signin_path(scope["path"], scope["query_string"]))
-        text = problem(viewer, self._assets, HTTPStatus(status).phrase, failure.message)
+        seconds = int(more[0][1]) if more and scope["method"] == "GET" else 0
+        text = problem(viewer, self._assets, HTTPStatus(status).phrase, failure.message, seconds)
         return page(text, status, *more)
 
     def _places(self, head: Mapping[bytes, bytes]) -> Sequence[Place]:

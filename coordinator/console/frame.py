@@ -56,9 +56,15 @@ def _came_from(asked: Asked) -> str:
     return project if PROJECT.fullmatch(project) and asked.viewer.sees(project) else ""
 
 
-def problem(viewer: Viewer | None, assets: Assets, name: str, message: str) -> str:
-    """A page that says what went wrong."""
-    return plain_page(viewer, assets, name, [htpy.p[message], htpy.p[a(href="/console")["Go to the overview"]]])
+def problem(viewer: Viewer | None, assets: Assets, name: str, message: str, seconds: int = 0) -> str:
+    """A page that says what went wrong.
+
+    Args:
+        seconds: after which it may be over, so that the page tries again by itself; 0: it will not.
+    """
+    again = htpy.p(data_again=str(seconds))["This page tries again by itself."] if seconds else None
+    ways = htpy.p[a(href="/console")["Go to the overview"], " or ", a(href=path_of("system"))["to the system"], "."]
+    return plain_page(viewer, assets, name, [htpy.p[plain(message)], again, ways])
 
 
 def plain_page(viewer: Viewer | None, assets: Assets, name: str, content: Node, head: Node = None) -> str:

@@ -46,6 +46,8 @@ RECHECK_SECONDS = 20.0
 """How often the rights of a tab are checked again."""
 STUCK_SECONDS = 30.0
 """A tab that has taken nothing for so long is cut off."""
+STORE_SECONDS = 2.0
+"""How often a process with tabs asks the store for a sign of life, to tell them when there is none."""
 RETRY_MS = 2_000
 AWAY_SECONDS = 1.0
 HEADERS: list[Header] = [
@@ -159,10 +161,16 @@ def asks_people(event: Event) -> bool:
 
 
 class Live:
-    """The streams of one process."""
+    """The streams of one process.
 
-    def __init__(self, reader: FeedReader) -> None:
+    Args:
+        ping: asks the store for a sign of life; raises ToolFailure if there is none.
+    """
+
+    def __init__(self, reader: FeedReader, ping: Callable[[], Awaitable[object]]) -> None:
         self._reader = reader
+        self._ping = ping
+        self._watching: asyncio.Task[None] | None = None
         self._groups: dict[Rights, set[_Tab]] = {}
         self._following: dict[Rights, asyncio.Task[None]] = {}
         self._draining = False
@@ -189,9 +197,10 @@ class Live:
 
     async def aclose(self) -> None:
         """Ends what runs in the background."""
-        for task in self._following.values():
+        tasks = [*self._following.values(), *([self._watching] if self._watching is not None else [])]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._following.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def position(self, project: str) -> str:
         """The present position in a project's feed. Raises ToolFailure."""
@@ -287,7 +296,25 @@ class Live:
                 tab.write(_Frame(b": \n\n"))
                 spoken = now
 
+    async def _watch(self) -> None:
+        """Tells the tabs when the store does not answer any more, and when it does again; ends with the last tab."""
+        told = False
+        while self.tabs:
+            try:
+                await self._ping()
+                away = False
+            except ToolFailure:
+                away = True
+            if away != told:
+                told = away
+                frame = _Frame(b"event: store\ndata: %b\n\n" % (b"away" if told else b"back"))
+                for tab in [tab for tabs in self._groups.values() for tab in tabs]:
+                    tab.write(frame)
+            await asyncio.sleep(STORE_SECONDS)
+
     def _follow(self, rights: Rights) -> None:
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._watch(), name="console store")
         task = self._following.get(rights)
         if task is None or task.done():
             self._following[rights] = asyncio.create_task(self._frames(rights), name="console frames")

@@ -9,8 +9,10 @@ from pathlib import Path
 from playwright.sync_api import Page, Route, expect
 
 from coordinator import __version__
+from coordinator.client import SyncFleet
 from coordinator.console.views import system
 from coordinator.store.drains import Drains, process_scope
+from tests.console.items import claim, create
 from tests.console.visitors import of_store
 from tests.support.fleets import RunningFleet
 
@@ -77,3 +79,22 @@ def test_a_paused_page_stays_as_it_is(console: Callable[..., Page]) -> None:
 def test_boards_that_it_names_exist() -> None:
     titles = {json.loads(path.read_text())["title"] for path in DASHBOARDS.glob("*.json")}
     assert set(system.BOARDS) == titles
+
+
+def test_a_page_says_when_the_store_is_away_and_goes_on_by_itself(
+    console: Callable[..., Page], fleet: SyncFleet, running: RunningFleet, mishaps: list[str]
+) -> None:
+    """Also a page that reads nothing meanwhile, because nothing happens."""
+    page = console("agents")
+    expect(page.locator("#live-text")).to_have_text("live")
+    of_store(running, lambda store: store.command("CLIENT", "PAUSE", 10_000))
+    late = console("agents")
+    expect(late.get_by_text("This page tries again by itself.")).to_be_visible()
+    expect(page.locator("#banner")).to_contain_text("the fleet does not answer")
+    expect(page.locator("#live-text")).to_have_text("live")
+    expect(page.locator("#banner")).to_be_hidden()
+    expect(late.get_by_role("heading", name="Agents")).to_be_visible()
+    (item,) = create(fleet, "one")
+    claim(fleet, item)
+    expect(page.locator("[data-key='agent:orchestrator']")).to_be_visible()
+    mishaps.clear()

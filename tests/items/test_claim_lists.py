@@ -56,6 +56,16 @@ async def test_expiring_and_expired_claims(tools: Client, store: Store, project:
     assert agents_of(await read_claims(store, project, "held")) == ["soon", "late"]
 
 
+async def test_a_list_without_claims_is_empty(tools: Client, store: Store, project: str) -> None:
+    assert agents_of(await read_claims(store, project, "ending")) == []
+    late, over = await tools.add_many(2)
+    await claim(tools, "late", late, ttlSeconds=600)
+    assert agents_of(await read_claims(store, project, "expiring")) == []
+    await claim(tools, "over", over)
+    await lapse(tools, over)
+    assert agents_of(await read_claims(store, project, "expiring")) == []
+
+
 async def test_a_claim_without_a_sign_of_life_for_half_its_ttl_is_stalled(
     tools: Client, store: Store, project: str
 ) -> None:

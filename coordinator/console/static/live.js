@@ -202,6 +202,11 @@ function connect() {
     page.dataset.position = position;
     heard(JSON.parse(event.data));
   };
+  stream.addEventListener('store', (event) => {
+    if (event.data === 'away') return state('away');
+    state('live');
+    for (const region of regions) region.soon(Math.random() * look * 1000);
+  });
   stream.onerror = () => {
     state('away');
     if (stream?.readyState === EventSource.CLOSED) {

@@ -23,6 +23,7 @@ local LOOKED_MAX = 1000
 -- The live claims of some positions in leases after those that have expired, as {id, first claimed at, last sign of life,
 -- whether it is stalled, agent}.
 local function claimed(run, first, last)
+  if last < first then return {} end
   local expired = redis.call('ZCOUNT', run.keys.leases, '-inf', run.now)
   local names, list = redis.call('ZRANGE', run.keys.leases, expired + first, expired + last), {}
   if not names[1] then return list end
