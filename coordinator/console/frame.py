@@ -67,13 +67,16 @@ def problem(viewer: Viewer | None, assets: Assets, name: str, message: str, seco
     return plain_page(viewer, assets, name, [htpy.p[plain(message)], again, ways])
 
 
-def plain_page(viewer: Viewer | None, assets: Assets, name: str, content: Node, head: Node = None) -> str:
+def plain_page(
+    viewer: Viewer | None, assets: Assets, name: str, content: Node, head: Node = None, kind: str = "problem"
+) -> str:
     """A page without navigation.
 
     Args:
         head: further elements of its head.
+        kind: how it looks, a class.
     """
-    shown = main(".problem", id="main", tabindex="-1")[h1(".title")[name], content]
+    shown = main(f".{kind}", id="main", tabindex="-1")[h1(".title")[name], content]
     if viewer is None:
         return _document(name, assets, [shown], PLAIN, head=head)
     return _document(name, assets, [_header(viewer, "", False), shown], modules_of(), dialogs(viewer, ""), head)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote
 import htpy
 import msgspec
 import structlog
-from htpy import Node, button, code, form, h2, label, p, section
+from htpy import Node, a, button, code, details, div, form, h2, label, p, section, summary
 
 from coordinator.console.answers import Answer, page, redirect
 from coordinator.console.assets import Assets
@@ -139,24 +139,19 @@ class SignIn:
 
     def _page(self, viewer: Viewer | None, after: str, said: str = "", status: int = 200, *headers: Header) -> Answer:
         after = _below(after)
-        return page(
-            plain_page(
-                viewer,
-                self._assets,
-                "Sign in",
-                [
-                    p(".error", role="alert")[said] if said else None,
-                    _signed_in(viewer) if viewer is not None and viewer.ends else None,
-                    _server_link(self._oauth, after) if self._oauth is not None else None,
-                    _at_terminal(),
-                    _token_form(after) if self._sessions.takes_tokens else None,
-                ],
-                # Without it, the browser would not say that the form is ours.
-                htpy.meta(name="referrer", content="same-origin"),
-            ),
-            status,
-            *headers,
-        )
+        ways: Node = [
+            _server_link(self._oauth, after) if self._oauth is not None else None,
+            _at_terminal(),
+            _token_form(after) if self._sessions.takes_tokens else None,
+        ]
+        inside = viewer is not None and viewer.ends
+        if viewer is not None and inside:
+            ways = [_signed_in(viewer, after), details[summary["Sign in as somebody else"], ways]]
+        # Without it, the browser would not say that the form is ours.
+        referrer = htpy.meta(name="referrer", content="same-origin")
+        title = "Signed in" if inside else "Sign in to the fleet"
+        content = [p(".error", role="alert")[said] if said else None, ways]
+        return page(plain_page(viewer, self._assets, title, content, referrer, "signin"), status, *headers)
 
 
 def signin_path(path: str, query: bytes) -> str:
@@ -194,28 +189,38 @@ def _given(content_type: bytes | None, body: bytes) -> _Form:
         raise ToolFailure("VALIDATION_ERROR", "the body must be a form or JSON with token and next") from None
 
 
-def _signed_in(viewer: Viewer) -> Node:
+def _signed_in(viewer: Viewer, after: str) -> Node:
+    may = "You may see what your permissions open, and change nothing: that is for actors of kind user."
+    if viewer.is_person:
+        may = "You may change what your permissions open" + (
+            ", end claims and drain the fleet."
+            if viewer.operates
+            else "; operating the fleet takes the permission operate."
+        )
     return section[
-        p["You are signed in as ", htpy.b[plain(viewer.name)], ". ", left(int(viewer.ends * 1000)), "."],
-        form(method="post", action=OUT)[button["Sign out"]],
+        p["You are signed in as ", htpy.b[plain(viewer.name)], ", ", left(int(viewer.ends * 1000)), "."],
+        p(".dim")[may],
+        form(method="post", action=OUT)[
+            div(".buttons")[a(".button", href=after)["Go on to the console"], button["Sign out"]]
+        ],
     ]
 
 
 def _server_link(oauth: OAuthClient, after: str) -> Node:
-    return section[htpy.a(".button", href=f"{oauth.begin_url}?next={quote(after)}")[f"Sign in at {oauth.server}"]]
+    return section[a(".button.primary", href=f"{oauth.begin_url}?next={quote(after)}")[f"Sign in at {oauth.server}"]]
 
 
 def _at_terminal() -> Node:
     return section[
         h2["At a terminal of the fleet"],
-        p["Run ", code["fleet console"], " and open the link that it prints. It signs you in as its operator."],
+        p(".dim")["Run ", code["fleet console"], " and open the link that it prints. It signs you in as its operator."],
     ]
 
 
 def _token_form(after: str) -> Node:
     return section[
         h2["With a token"],
-        p["Tokens of people may change what their permissions allow; those of agents only show."],
+        p(".dim")["Tokens of people may change what their permissions open; those of agents only show."],
         form(method="post", action=PATH)[
             htpy.input(type="hidden", name="next", value=after),
             label(for_="token")["Bearer token"],
