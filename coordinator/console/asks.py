@@ -24,7 +24,7 @@ from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.sessions.rules.answers import Kept
 from coordinator.toolsets.sessions.tools.people import SeenSession
 
-_MOST_SHOWN = 64 * 1024
+MOST_SHOWN = 64 * 1024
 """Characters of a value."""
 _FOLDED_FROM = 2_000
 
@@ -48,11 +48,11 @@ def value(name: str, found: Any) -> Node:
         return None
     text = found if isinstance(found, str) else msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
     size = f"{number(len(text))} characters" if len(text) > _FOLDED_FROM else None
-    if len(text) > _MOST_SHOWN:
-        size = f"the first {number(_MOST_SHOWN)} of {size}"
+    if len(text) > MOST_SHOWN:
+        size = f"the first {number(MOST_SHOWN)} of {size}"
     return details(open=size is None)[
         summary[name, " ", span(".dim")[size]],
-        pre(".value", tabindex="0")[plain(text[:_MOST_SHOWN])],
+        pre(".value", tabindex="0")[plain(text[:MOST_SHOWN])],
     ]
 
 

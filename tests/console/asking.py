@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 from coordinator.client import SyncFleet
@@ -77,6 +79,12 @@ def ask_checkpoint(fleet: SyncFleet) -> str:
     token = fleet.call("next_activity", moved, toolset="sessions")["session_token"]
     yielded = {"session_token": token, "checkpoint_id": "go-ahead"}
     return str(fleet.call("yield_checkpoint", yielded, toolset="sessions")["checkpoint_handle"])
+
+
+def session_of(token: str) -> str:
+    """The id of the session of a token."""
+    payload = token.partition(".")[0]
+    return str(json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["sid"])
 
 
 def ask_question(fleet: SyncFleet, title: str = "Choose a colour", text: str = "Blue or green?") -> str:

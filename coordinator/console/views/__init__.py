@@ -11,10 +11,14 @@ from coordinator.console.views import (
     find,
     flow,
     flows,
+    gateway,
+    instance,
     item,
     needs,
     overview,
     projects,
+    session,
+    sessions,
     system,
     tree,
 )
@@ -26,10 +30,21 @@ NAVIGATION: tuple[tuple[View, str], ...] = (
     (approvals.VIEW, "i"),
     (agents.VIEW, "a"),
     (flows.VIEW, "f"),
+    (gateway.VIEW, "w"),
+    (sessions.VIEW, "s"),
     (system.VIEW, "y"),
     (projects.VIEW, "p"),
 )
 """The pages that the navigation lists, each with the key that leads there after ``g``."""
-_OTHERS = (claims.VIEW, find.view(NAVIGATION), flow.VIEW, item.VIEW, needs.VIEW, tree.VIEW)
+_OTHERS = (
+    claims.VIEW,
+    find.view(NAVIGATION),
+    flow.VIEW,
+    instance.VIEW,
+    item.VIEW,
+    needs.VIEW,
+    session.VIEW,
+    tree.VIEW,
+)
 VIEWS: dict[str, View] = {view.name: view for view in (*(view for view, _ in NAVIGATION), *_OTHERS)}
 """By name."""

@@ -26,7 +26,7 @@ _NAMES: Mapping[Kind, str] = {
     "checkpoint": "checkpoints",
     "question": "questions",
 }
-_ABSENT = ("RESOURCE_NOT_FOUND", "NOT_FOUND", "VALIDATION_ERROR")
+_ABSENT = ("RESOURCE_NOT_FOUND", "VALIDATION_ERROR")
 
 
 def _kinds(asked: Asked) -> list[Kind]:
@@ -99,7 +99,7 @@ async def _approval(asked: Asked, id: str) -> tuple[str, Node]:
     who = Principal.of(asked.viewer.caller)
     found = await asked.reads.admitted(asked.project, lambda: asked.reads.decisions.approval(asked.project, id, who))
     if found is None:
-        raise ToolFailure("NOT_FOUND", f"There is no approval {id[:80]}: its instance was deleted.")
+        raise ToolFailure("RESOURCE_NOT_FOUND", f"There is no approval {id[:80]}: its instance was deleted.")
     done, waiting = found
     if waiting is not None:
         return f"{plain(waiting.title or waiting.definition)}: approval", list(asks.approval(asked, waiting))
@@ -127,7 +127,7 @@ def _answered(asked: Asked, id: str, done: Answered | ListedApproval) -> Node:
 async def _gate(asked: Asked, id: str) -> tuple[str, Node]:
     flow, _, step = id.partition(":")
     if not (flow.isdecimal() and step.isdecimal()):
-        raise ToolFailure("NOT_FOUND", "There is no such gate.")
+        raise ToolFailure("RESOURCE_NOT_FOUND", "There is no such gate.")
     page = await asked.reads.admitted(
         asked.project,
         lambda: waiting_gates(asked.reads.store, asked.project, asked.viewer.caller, limit=gates.MOST),
@@ -140,7 +140,7 @@ async def _gate(asked: Asked, id: str) -> tuple[str, Node]:
     )
     one = next(iter(found.steps), None)
     if one is None:
-        raise ToolFailure("NOT_FOUND", "There is no such gate.")
+        raise ToolFailure("RESOURCE_NOT_FOUND", "There is no such gate.")
     said = f"{plain(one.approved_by)} has released it" if one.approved_by else f"It is {one.status}"
     when: Node = [", ", ago(one.completed_at)] if one.completed_at else None
     to_flow = p[a(href=path_of("flow", asked.project, flow))[f"flow {flow}"]]

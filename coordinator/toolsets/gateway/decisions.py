@@ -21,13 +21,16 @@ from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.graph import targets
 from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
 from coordinator.toolsets.gateway.snapshot import Snapshot
-from coordinator.toolsets.gateway.store.audit import Answered, ApprovalPage, AuditStore, ListedApproval
+from coordinator.toolsets.gateway.store.audit import Answered, ApprovalPage, AuditStore, Entry, ListedApproval
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 
 APPROVAL = re.compile(r"hr_[0-9a-f]{8,64}")
 """The form of ids of approvals."""
 MOST = 50
 """How many open approvals a page has at most: each is read with its instance."""
+
+LOOKED_AT = 500
+"""Entries of the audit."""
 
 _decode = msgspec.json.Decoder().decode
 
@@ -154,6 +157,17 @@ class Decisions:
         shown = (_open(row, snapshots[row.workflow], who) for row in page.rows)
         return OpenPage(page.now, page.next, [one for one in shown if one is not None])
 
+    async def instance(self, project: str, id: str, who: Principal) -> tuple[Snapshot, list[Answer]] | None:
+        """An instance, and the transitions by which people may leave its state; None: there is none of this id."""
+        snapshot = await self._snapshot(project, id)
+        return None if snapshot is None else (snapshot, answers(snapshot, who))
+
+    async def entries(self, project: str, workflow: str) -> list[Entry]:
+        """The entries of the audit about an instance, the last one first, among the last ``LOOKED_AT`` of its
+        project."""
+        found = await self._audit.newest(project, LOOKED_AT)
+        return [entry for entry in reversed(found) if entry.workflow_id == workflow]
+
     async def closed(self, project: str, *, after: str = "", limit: int = 50) -> ApprovalPage:
         """Approvals that were answered or withdrawn, the last one first, as long as their instances are kept."""
         return await self._audit.approvals(project, True, after, limit)
@@ -229,7 +243,7 @@ def _open(row: ListedApproval, snapshot: Snapshot | None, who: Principal) -> Ope
         state.guidance,
         _decode(instance.context),
         _decode(instance.input),
-        [_evidence(one) for one in instance.last_evidence],
+        [evidence_of(one) for one in instance.last_evidence],
         instance.deadline,
         instance.transition,
         answers(snapshot, who),
@@ -256,7 +270,8 @@ def answers(snapshot: Snapshot, who: Principal) -> list[Answer]:
     return found
 
 
-def _evidence(text: str) -> Evidence:
+def evidence_of(text: str) -> Evidence:
+    """Evidence as instances keep it."""
     at, _, rest = text.partition(" ")
     about = _decode(rest)
     return Evidence(about["kind"], about["transition"], int(at))

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from coordinator.store import Script, Store
+from coordinator.store import Script, Store, keys
 from coordinator.toolsets.gateway.store.instances import LIBRARY
 
 MOST = 200
@@ -73,3 +73,9 @@ async def list_instances(
     Raises ToolFailure as ``Store.run`` says.
     """
     return await store.run(_LIST, project, definition, state, status, after, max(1, min(limit, MOST)))
+
+
+async def count_instances(store: Store, project: str) -> int:
+    """How many instances are kept. Raises ToolFailure as ``Store.command`` says."""
+    count: int = await store.command("ZCARD", keys.gate_index.key(project))
+    return count

@@ -199,7 +199,7 @@ class Checkpoints:
         meant, found, state = await self._settle(call.project, meant, args, via)
         token = await self._backend.token(meant.token, state, act=state.act, cond=state.cond)
         result = Responded(checkpoint_id=meant.checkpoint, resolved=True, checkpoint_handle=token)
-        return in_json(_settled(result, found), meta(token, meant.warnings))
+        return in_json(settled(result, found), meta(token, meant.warnings))
 
     async def answer(self, project: str, shown: Payload, args: RespondCheckpoint) -> Settled:
         """Answers the checkpoint in a payload that needs no signature, because no caller has given it.
@@ -210,7 +210,7 @@ class Checkpoints:
         current = self._backend.current
         meant = _Meant(shown, current, drifted(current, shown), shown.checkpoint, shown.act)
         _, found, _ = await self._settle(project, meant, args, "")
-        return _settled(Settled(checkpoint_id=shown.checkpoint, resolved=True), found)
+        return settled(Settled(checkpoint_id=shown.checkpoint, resolved=True), found)
 
     async def _settle(
         self, project: str, meant: _Meant, args: RespondCheckpoint, via: str
@@ -278,7 +278,8 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
     )
 
 
-def _settled(result: S, found: Resolution) -> S:
+def settled(result: S, found: Resolution) -> S:
+    """The result of an answer."""
     result.resolved_option = found.option or UNSET
     result.effect = found.effect or UNSET
     result.dismissed = True if found.how == "condition_not_met" else UNSET

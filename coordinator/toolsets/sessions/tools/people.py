@@ -10,11 +10,12 @@ from coordinator.store import Store
 from coordinator.toolsets.sessions.contract.arguments import Arguments, BySession, RespondCheckpoint
 from coordinator.toolsets.sessions.contract.results import Settled
 from coordinator.toolsets.sessions.rules import answers
+from coordinator.toolsets.sessions.rules.answers import Resolution
 from coordinator.toolsets.sessions.rules.tokens import SID, Payload
 from coordinator.toolsets.sessions.store.listing import SessionRow, SessionView, look
 from coordinator.toolsets.sessions.store.sessions import State, StatusDetail
 from coordinator.toolsets.sessions.tools.backend import Backend
-from coordinator.toolsets.sessions.tools.checkpoints import Checkpoints
+from coordinator.toolsets.sessions.tools.checkpoints import Checkpoints, settled
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Criticality, Tool
 
@@ -110,7 +111,8 @@ class People:
         last = answers.decode(found.last)
         given = last.given
         if given.agent == who and last.at >= args.yielded_at and given.option == (args.option_id or ""):
-            return Settled(checkpoint_id=given.checkpoint, resolved=True)
+            again = Resolution("option_id" if given.option else "condition_not_met", given.option, given.effect)
+            return settled(Settled(checkpoint_id=given.checkpoint, resolved=True), again)
         said = f"with {given.option!r}" if given.option else "as one whose condition does not hold"
         raise ToolFailure(
             "checkpoint_closed", f"{given.agent} has answered {given.checkpoint!r} {said} at {iso(last.at)}."

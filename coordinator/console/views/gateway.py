@@ -1,0 +1,98 @@
+"""Gateway: instances of workflows, by their last change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Literal, cast
+
+import htpy
+from htpy import Node, a, button, div, form, label, span, tr
+
+from coordinator.console.parts import ago, chip, left, number, plain
+from coordinator.console.tables import cell, choices, region_table
+from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_head
+from coordinator.toolsets.gateway.store.listing import InstanceRow, count_instances, list_instances
+
+_PAGE = 50
+_STATUS = {"": "all", "r": "running", "e": "ended"}
+
+
+def _status(asked: Asked) -> Literal["", "r", "e"]:
+    given = asked.query.get("status", "")
+    return cast(Literal["", "r", "e"], given) if given in _STATUS else ""
+
+
+async def _instances(asked: Asked) -> Rows:
+    store, project, given = asked.reads.store, asked.project, asked.query
+    definition, state, status = given.get("definition", ""), given.get("state", ""), _status(asked)
+    filters = {"definition": definition, "state": state, "status": status}
+    page, total = await asked.reads.admitted(
+        project,
+        lambda: asyncio.gather(
+            list_instances(store, project, **filters, after=given.get("after", ""), limit=_PAGE),  # type: ignore[arg-type]
+            count_instances(store, project),
+        ),
+    )
+    shown = [Row(f"instance:{one.id}", list(_cells(asked, one))) for one in page.rows]
+    told = [f"{number(len(shown))} shown of {number(total)} instances"]
+    if any(filters.values()):
+        told = [f"{number(len(shown))} shown" + (", perhaps more further on" if page.next else "")]
+    earlier = a(rel="next", href=asked.url(after=page.next))["earlier ones"] if page.next else None
+    newest = a(rel="prev", href=asked.url(after=None))["the last changed"] if given.get("after") else None
+    return Rows(shown, total, head=[span(".dim")[told], newest, earlier])
+
+
+def _cells(asked: Asked, one: InstanceRow) -> Iterator[Node]:
+    yield cell("instance")[a(href=path_of("instance", asked.project, one.id))[one.id]]
+    yield cell("workflow")[a(href=asked.url(definition=one.definition, after=None))[plain(one.definition)]]
+    yield cell("state")[
+        a(href=asked.url(state=one.state, after=None))[plain(one.state)],
+        " ",
+        chip(one.outcome, "trouble" if one.outcome == "failure" else "") if one.outcome else None,
+    ]
+    waits: Node = None
+    if one.approvals:
+        waits = a(href=path_of("approvals", asked.project) + f"?show=approval:{one.approvals[0]}")["an approval"]
+    elif one.operation:
+        waits = [plain(one.transition) or "what follows", " since ", ago(one.since)]
+    yield cell("waits for")[waits]
+    yield cell("version", ".number")[number(one.version)]
+    yield cell("by")[plain(one.creator)]
+    yield cell("started")[ago(one.started_at)]
+    yield cell("changed")[ago(one.changed_at)]
+    yield cell("time left")[left(one.deadline) if one.deadline and one.status == "r" else None]
+
+
+_COLUMNS = ("instance", "workflow", "state", "waits for", "version", "by", "started", "changed", "time left")
+
+
+async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+    def field(name: str) -> Node:
+        return label[name, htpy.input(name=name, value=asked.query.get(name, ""), autocomplete="off")]
+
+    filtered = any(asked.query.get(name) for name in ("definition", "state", "status", "after"))
+    empty: Node = "No instance has been started here. Agents start one with workflow.start at /mcp/gateway."
+    if filtered:
+        empty = ["No instance fits. ", a(href=asked.path)["Show all"]]
+    return [
+        choices(asked, "status", _STATUS, ""),
+        form(".filters", method="get", role="search")[
+            htpy.input(type="hidden", name="status", value=_status(asked)) if _status(asked) else None,
+            field("definition"),
+            field("state"),
+            button(type="submit")["Filter"],
+        ],
+        region_head("instances", found, div(".list-head")),
+        region_table(asked, "instances", found, _COLUMNS, empty, ("version",)),
+    ]
+
+
+VIEW = View(
+    "gateway",
+    "Gateway",
+    _body,
+    {"instances": Region(_instances, ("gateway",), tr)},
+    needs=("gateway",),
+    query=("definition", "state", "status", "after"),
+)

@@ -1,0 +1,194 @@
+"""An instance of a workflow of the gateway: its states, what it knows, who has to decide, and its audit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import htpy
+import msgspec
+from htpy import Node, a, code, details, div, h2, li, ol, p, section, span, summary, ul
+
+from coordinator.console import asks, buttons
+from coordinator.console.parts import ago, chip, left, number, plain
+from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
+from coordinator.errors import ToolFailure
+from coordinator.settings.gateway.model import State, Transition, Workflow
+from coordinator.toolsets.gateway.decisions import LOOKED_AT, Answer, evidence_of
+from coordinator.toolsets.gateway.rules.graph import targets
+from coordinator.toolsets.gateway.rules.guards import Principal
+from coordinator.toolsets.gateway.snapshot import Snapshot
+from coordinator.toolsets.gateway.store.audit import Entry
+from coordinator.toolsets.gateway.store.instances import Instance
+from coordinator.toolsets.items.rules.times import instant
+
+_decode = msgspec.json.decode
+
+
+async def _read(asked: Asked) -> tuple[Snapshot, list[Answer]]:
+    """The instance; regions that are read at the same position share it. Raises ToolFailure."""
+    who = Principal.of(asked.viewer.caller)
+
+    async def make() -> tuple[Snapshot, list[Answer]] | None:
+        return await asked.reads.admitted(
+            asked.project, lambda: asked.reads.decisions.instance(asked.project, asked.id, who)
+        )
+
+    found = await asked.reads.shared(("instance", asked.project, asked.id, asked.viewer.caller, asked.at), make)
+    if found is None:
+        raise ToolFailure("RESOURCE_NOT_FOUND", f"There is no instance {asked.id[:80]} in this project (any more).")
+    return found
+
+
+async def _entries(asked: Asked) -> list[Entry]:
+    key = "entries", asked.project, asked.id, asked.at
+    return await asked.reads.shared(
+        key,
+        lambda: asked.reads.admitted(asked.project, lambda: asked.reads.decisions.entries(asked.project, asked.id)),
+    )
+
+
+async def _head(asked: Asked) -> Rows:
+    found, _ = await _read(asked)
+    one, workflow = found.instance, found.workflow
+    state = workflow.states[one.state]
+    content = [
+        asks.facts(
+            (
+                ("workflow", [plain(workflow.title or one.definition), " ", code[plain(one.definition)]]),
+                ("state", [span(".state")[plain(one.state)], f", version {one.version} ", _outcome(one.outcome)]),
+                ("goal", plain(state.goal or state.description)),
+                ("guidance", plain(state.guidance)),
+                ("started by", [plain(one.creator), ", ", ago(one.started_at)]),
+                ("in progress", [plain(one.transition), " since ", ago(one.since)] if one.operation else None),
+                ("time left", left(one.deadline) if one.deadline and not one.ended else None),
+                ("last failure", _failure(one)),
+            )
+        ),
+        asks.value("Context", _decode(one.context)),
+        asks.value("Input", _decode(one.input)),
+        asks.evidence([evidence_of(text) for text in one.last_evidence]),
+    ]  # fmt: skip
+    return Rows([Row(f"instance:{asked.id}", content)])
+
+
+def _failure(one: Instance) -> Node:
+    if not one.failure:
+        return None
+    told = _decode(one.failure)
+    where = f" in {plain(str(told.get('transition')))}, "
+    return [span(".refused")[plain(str(told.get("message")))], where, ago(one.failed_at)]
+
+
+def _outcome(outcome: str) -> Node:
+    return chip(outcome, "trouble" if outcome == "failure" else "") if outcome else None
+
+
+async def _people(asked: Asked) -> Rows:
+    """What waits for people, and the transitions that they may take."""
+    found, answers = await _read(asked)
+    one = found.instance
+    if one.ended:
+        return Rows([])
+    rows = [
+        Row(
+            f"approval:{approval.id}",
+            p[
+                a(href=path_of("approvals", asked.project) + f"?show=approval:{approval.id}")["An approval"],
+                f" waits: {plain(approval.requester)} asks {plain(approval.queue)}, ",
+                ago(approval.asked_at),
+            ],
+        )
+        for approval in one.approvals
+    ]
+    forms = asks.answers(asked, asked.id, one.version, answers)
+    return Rows([*rows, Row("answers", forms)] if forms is not None else rows)
+
+
+async def _machine(asked: Asked) -> Rows:
+    found, _ = await _read(asked)
+    entries = await _entries(asked)
+    visited = {str(entry.payload.get(end)) for entry in entries if entry.type == "workflow.transitioned"
+               for end in ("from", "to")}  # fmt: skip
+    workflow, at = found.workflow, found.instance.state
+    rows = []
+    for name in _in_order(workflow):
+        state = workflow.states[name]
+        classes = "now" if name == at else "visited" if name in visited else ""
+        attributes = {"aria-current": "step"} if name == at else {}
+        rows.append(Row(f"state:{name}", list(_state(name, state, classes)), classes, attributes))
+    return Rows(rows)
+
+
+def _in_order(workflow: Workflow) -> list[str]:
+    """The states, breadth first from the initial one; those that nothing leads to come last."""
+    order = {workflow.initial_state: None}
+    waiting = [workflow.initial_state]
+    while waiting:
+        for transition in workflow.states[waiting.pop(0)].transitions.values():
+            for target in targets(transition):
+                if target not in order:
+                    order[target] = None
+                    waiting.append(target)
+    return list({**order, **dict.fromkeys(workflow.states)})
+
+
+def _state(name: str, state: State, where: str) -> Iterator[Node]:
+    yield span(".state")[plain(name)]
+    yield chip({"now": "now here", "visited": "was here"}[where]) if where else None
+    if not state.transitions:
+        yield chip("end: " + (state.outcome or "success"), "trouble" if state.outcome == "failure" else "")
+    yield span(".dim")[plain(state.description or state.goal)]
+    if state.transitions:
+        yield ul[(li[_way(key, one)] for key, one in state.transitions.items())]
+
+
+def _way(name: str, one: Transition) -> Node:
+    leads = " or ".join(dict.fromkeys(targets(one)))
+    return [plain(one.title or name), span(".dim")[f" ({one.actor}) to "], plain(leads)]
+
+
+async def _audit(asked: Asked) -> Rows:
+    entries = await _entries(asked)
+    rows = [Row(f"entry:{one.position}", list(_entry(one))) for one in entries]
+    told = f"{number(len(rows))} entries among the last {number(LOOKED_AT)} of the project; the whole audit: "
+    return Rows(rows, head=[span(".dim")[told], code["fleet gateway audit"]])
+
+
+def _entry(one: Entry) -> Iterator[Node]:
+    yield span[ago(instant(one.at, "at"))]
+    yield span(".state")[plain(one.type)]
+    yield span[plain(one.actor)]
+    payload = msgspec.json.encode(one.payload).decode()
+    if payload not in ("{}", "null"):
+        yield details[summary["details"], htpy.pre(".value", tabindex="0")[plain(payload[: asks.MOST_SHOWN])]]
+
+
+async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+    return div(".paper")[
+        p[a(href=path_of("gateway", asked.project))["all instances"], " ", code[plain(asked.id)]],
+        div(".halves")[
+            section[region_element(asked, "head", found, div), region_element(asked, "people", found, div)],
+            section[h2["States"], region_element(asked, "machine", found, ol, class_="machine")],
+        ],
+        section[
+            h2["Audit"],
+            region_head("audit", found, div(".list-head")),
+            region_element(asked, "audit", found, ul, "It has no entry among the last ones.", class_="asks"),
+        ],
+    ]
+
+
+VIEW = View(
+    "instance",
+    "Instance",
+    _body,
+    {
+        "head": Region(_head, ("gateway",), div, own=True),
+        "people": Region(_people, ("gateway",), div, personal=True, own=True),
+        "machine": Region(_machine, ("gateway",), li, own=True),
+        "audit": Region(_audit, ("gateway",), li, own=True),
+    },
+    needs=("gateway",),
+    takes_id=True,
+    modules=(buttons.MODULE,),
+)

@@ -1,0 +1,150 @@
+"""A session of a guided procedure: where it stands, what it asks, what was answered, and its trace. No token of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from htpy import Node, a, code, div, h2, li, ol, p, section, span, ul
+
+from coordinator.console import asks, buttons
+from coordinator.console.parts import agent_link, ago, chip, item_link, number, plain
+from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
+from coordinator.errors import ToolFailure
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.sessions.contract.results import TraceEvent
+from coordinator.toolsets.sessions.rules.tokens import SID
+from coordinator.toolsets.sessions.tools.people import EVENTS, SeenSession
+
+
+async def _read(asked: Asked) -> SeenSession:
+    """The session; regions that are read at the same position share it. Raises ToolFailure."""
+    if not SID.fullmatch(asked.id):
+        raise ToolFailure("RESOURCE_NOT_FOUND", "There is no such session.")
+    before = asked.query.get("before", "")
+    given = {"session_id": asked.id, "before": int(before) if before.isdecimal() and len(before) < 9 else -1}
+
+    async def make() -> SeenSession:
+        found: SeenSession = await asked.reads.tool(asked.viewer, asked.project, "sessions", "read_session", given)
+        return found
+
+    return await asked.reads.shared(("session", asked.project, asked.id, given["before"], asked.at), make)
+
+
+async def _head(asked: Asked) -> Rows:
+    one = await _read(asked)
+    row = one.row
+    content = asks.facts(
+        (
+            ("procedure", [plain(one.title), " ", code[plain(row.workflow)], f" version {plain(one.view.version)}"]),
+            ("stands at", [plain(row.activity) or "not begun ", " ", chip("ended") if row.completed else None]),
+            ("item", item_link(asked.project, dashed(row.item), "") if row.item else None),
+            ("agent of the last call", agent_link(asked.project, row.agent) if row.agent else None),
+            ("claim of", agent_link(asked.project, row.holder) if row.holder else None),
+            ("started by", a(href=path_of("session", asked.project, row.parent))[row.parent] if row.parent else None),
+            ("changed", ago(row.changed_at) if row.changed_at else None),
+        )
+    )
+    return Rows([Row(f"session:{asked.id}", content)])
+
+
+async def _checkpoint(asked: Asked) -> Rows:
+    one = await _read(asked)
+    if not one.row.checkpoint:
+        return Rows([])
+    return Rows([Row(f"session:{asked.id}", [h2["Waits for an answer"], list(asks.checkpoint(asked, one))])])
+
+
+async def _activities(asked: Asked) -> Rows:
+    one = await _read(asked)
+    left, at = dict.fromkeys(one.view.left), one.row.activity
+    names = dict(one.activities)
+    rows = []
+    for key in {**left, **({at: None} if at else {}), **names}:
+        classes = "now" if key == at else "visited" if key in left else ""
+        told = [
+            span(".state")[plain(names.get(key, key))],
+            chip({"now": "now here", "visited": "was here"}[classes]) if classes else None,
+            span(".dim")[plain(key)],
+        ]
+        rows.append(Row(f"activity:{key}", told, classes, {"aria-current": "step"} if key == at else {}))
+    return Rows(rows)
+
+
+async def _answers(asked: Asked) -> Rows:
+    one = await _read(asked)
+    rows = []
+    for kept in reversed(one.view.answers):
+        effect = msgspec.json.encode(kept.given.effect).decode() if kept.given.effect else ""
+        told = [asks.given(kept), ", ", ago(kept.at), span(".dim")[" at ", plain(kept.given.activity)],
+                [" effect: ", code[plain(effect)]] if effect else None]  # fmt: skip
+        rows.append(Row(f"answer:{kept.given.activity}/{kept.given.checkpoint}", told))
+    return Rows(rows)
+
+
+async def _trace(asked: Asked) -> Rows:
+    one = await _read(asked)
+    view = one.view
+    numbered = list(enumerate(view.events, view.first))
+    rows = [Row(f"event:{index}", list(_event(asked, event))) for index, event in reversed(numbered)]
+    told = f"{number(len(rows))} of {number(view.past - view.oldest)} calls"
+    if view.oldest:
+        told += f"; the first {number(view.oldest)} were cut off"
+    earlier = (
+        a(rel="next", href=asked.url(before=str(view.first)))["earlier ones"] if view.first > view.oldest else None
+    )
+    newest = a(rel="prev", href=asked.url(before=None))["the last ones"] if asked.query.get("before") else None
+    return Rows(rows, view.past, head=[span(".dim")[told], newest, earlier])
+
+
+def _event(asked: Asked, one: TraceEvent) -> Iterator[Node]:
+    yield ago(one.ts * 1000)
+    yield span(".state")[plain(one.name)]
+    yield chip("refused", "trouble") if one.s == "error" else None
+    yield agent_link(asked.project, one.aid) if one.aid else None
+    yield span(".dim")[f"at {plain(one.act)}" if one.act else None, f" {one.ms:g} ms"]
+    yield span[plain(one.err)] if one.err else None
+    for warning in one.vw or ():
+        yield span(".why")[plain(warning)]
+
+
+async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+    return div(".paper")[
+        p[a(href=path_of("sessions", asked.project))["all sessions"], " ", code[plain(asked.id)]],
+        div(".halves")[
+            section[region_element(asked, "head", found, div), region_element(asked, "checkpoint", found, div)],
+            section[
+                h2["Activities"],
+                region_element(
+                    asked, "activities", found, ol, "Its procedure is not defined any more.", class_="machine"
+                ),
+            ],
+        ],
+        section[
+            h2["Answered checkpoints"],
+            region_element(asked, "answers", found, ul, "No checkpoint has been answered yet.", class_="asks"),
+        ],
+        section[
+            h2["Trace"],
+            region_head("trace", found, div(".list-head")),
+            region_element(asked, "trace", found, ul, f"No call is in these {EVENTS}.", class_="asks"),
+        ],
+    ]
+
+
+VIEW = View(
+    "session",
+    "Session",
+    _body,
+    {
+        "head": Region(_head, ("sessions",), div, own=True),
+        "checkpoint": Region(_checkpoint, ("sessions",), div, personal=True, own=True),
+        "activities": Region(_activities, ("sessions",), li, own=True),
+        "answers": Region(_answers, ("sessions",), li, own=True),
+        "trace": Region(_trace, ("sessions",), li, seconds=5, own=True),
+    },
+    needs=("sessions",),
+    takes_id=True,
+    query=("before",),
+    modules=(buttons.MODULE,),
+)

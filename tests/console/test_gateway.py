@@ -1,0 +1,103 @@
+"""The pages of the gateway in a browser: instances, and one with its states, its audit and its forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from coordinator.client import SyncFleet
+from tests.console.asking import Json, ask_approval
+from tests.console.visitors import operator
+from tests.support.fleets import RunningFleet
+
+Console = Callable[..., Page]
+
+
+def start(fleet: SyncFleet) -> Json:
+    return fleet.call("workflow.start", {"definitionId": "release", "input": {"version": "1"}}, toolset="gateway")
+
+
+def test_instances_are_listed_by_definition_state_and_status_and_paged(
+    running: RunningFleet, console: Console, fleet: SyncFleet, named: str
+) -> None:
+    page = console("gateway")
+    expect(page.get_by_text("No instance has been started here")).to_be_visible()
+    first = start(fleet)["workflowId"]
+    row = page.locator(f"[data-key='instance:{first}']")
+    expect(row).to_contain_text("testing")
+    for _ in range(50):
+        last = start(fleet)["workflowId"]
+    expect(page.locator("tbody tr")).to_have_count(50)
+    expect(page.locator("[data-head-of=instances]")).to_contain_text("50 shown of 51 instances")
+    expect(row).to_have_count(0)
+    page.get_by_role("link", name="earlier ones").click()
+    expect(row).to_be_visible()
+    # The one that changes comes first again.
+    move = {"workflowId": first, "expectedVersion": 1, "transition": "pass", "arguments": {}}
+    fleet.call("workflow.submit", move, toolset="gateway")
+    expect(row).to_have_count(0)
+    page.get_by_role("link", name="the last changed").click()
+    expect(page.locator("tbody tr").first).to_contain_text("reviewing")
+    expect(row.get_by_role("link", name="an approval")).to_be_visible()
+    page.get_by_label("state").fill("testing")
+    page.get_by_role("button", name="Filter").click()
+    expect(row).to_have_count(0)
+    expect(page.locator(f"[data-key='instance:{last}']")).to_be_visible()
+    page.get_by_role("link", name="ended").click()
+    expect(page.get_by_text("No instance fits.")).to_be_visible()
+
+
+def test_an_instance_is_followed_live_to_its_end(console: Console, fleet: SyncFleet) -> None:
+    one = start(fleet)
+    page = console(f"instance/{one['workflowId']}", "ada")
+    states = page.locator("[data-region=machine] > li")
+    expect(states).to_have_count(4)
+    expect(states.and_(page.locator("[aria-current=step]"))).to_contain_text("testing")
+    expect(page.locator("[data-region=audit]")).to_contain_text("workflow.started")
+    expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+    move = {"workflowId": one["workflowId"], "expectedVersion": 1, "transition": "pass", "arguments": {}}
+    fleet.call("workflow.submit", move, toolset="gateway")
+    expect(states.and_(page.locator("[aria-current=step]"))).to_contain_text("reviewing")
+    expect(states.first).to_contain_text("was here")
+    expect(page.locator("[data-region=audit]")).to_contain_text("human.approval.requested")
+    expect(page.locator("[data-region=people]")).to_contain_text("An approval waits: anonymous asks ops")
+    expect(page.locator("[data-region=head]")).to_contain_text("tests by pass")
+    page.get_by_role("button", name="Approve").click()
+    expect(states.and_(page.locator("[aria-current=step]"))).to_contain_text("deployed")
+    expect(page.locator("[data-region=head]")).to_contain_text("version 3 success")
+    expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+    expect(page.locator("[data-region=audit]")).to_contain_text("ada")
+
+
+def test_what_is_not_there_is_said(console: Console, mishaps: list[str]) -> None:
+    page = console("instance/wf_0123456789abcdef")
+    expect(page.get_by_text("There is no instance wf_0123456789abcdef in this project")).to_be_visible()
+    page = console("instance/x%20y%2F..")
+    expect(page.get_by_text("There is no instance")).to_be_visible()
+    page = console("approvals?show=approval:hr_00000000&kind=nothing")
+    expect(page.get_by_text("There is no approval hr_00000000")).to_be_visible()
+    page = console("approvals?show=question:0123456789abcdef0123456789abcdef")
+    expect(page.get_by_text("There is no such thing")).to_be_visible()
+    page = console("approvals?show=gate:1:2")
+    expect(page.get_by_text("There is no such thing")).to_be_visible()
+    page = console("approvals?show=checkpoint:x")
+    expect(page.get_by_text("There is no such thing")).to_be_visible()
+    mishaps.clear()
+
+
+def test_text_of_agents_stays_text_in_pages_of_the_gateway(console: Console, fleet: SyncFleet) -> None:
+    asked = ask_approval(fleet, "<img src=x onerror=alert(1)>\u202e")
+    for path in (f"instance/{asked['workflowId']}", f"approvals?show=approval:{asked['pendingHuman'][0]['requestId']}"):
+        page = console(path)
+        expect(page.get_by_text("<img src=x onerror=alert(1)>\\u202e").first).to_be_visible()
+        assert page.locator("main img").count() == 0
+
+
+def test_pages_of_the_gateway_hold_no_more_than_their_windows(
+    running: RunningFleet, fleet: SyncFleet, named: str
+) -> None:
+    one = start(fleet)["workflowId"]
+    visitor = operator(running)
+    body = visitor.open(f"/console/p/{named}/instance/{one}").text
+    assert body.count("data-key=") < 60
