@@ -192,11 +192,11 @@ def _given(content_type: bytes | None, body: bytes) -> _Form:
 def _signed_in(viewer: Viewer, after: str) -> Node:
     may = "You may see what your permissions open, and change nothing: that is for actors of kind user."
     if viewer.is_person:
-        may = "You may change what your permissions open" + (
-            ", end claims and drain the fleet."
-            if viewer.operates
-            else "; operating the fleet takes the permission operate."
+        may = (
+            "You may change what your permissions open; to drain the fleet or end claims takes the permission operate."
         )
+    if viewer.operates:
+        may = "You may change what your permissions open, drain the fleet and end claims."
     return section[
         p["You are signed in as ", htpy.b[plain(viewer.name)], ", ", left(int(viewer.ends * 1000)), "."],
         p(".dim")[may],
