@@ -59,6 +59,7 @@ class _Room:
 async def _own(item: IncludedItem, room: _Room) -> Node:
     sizes = item.sizes or {}
     found: list[Node] = [await room.show(text) for text in (item.summary, item.description) if text]
+    found = [h2["Description"], *found] if found else []
     folded = {name: getattr(item, name) for name in ("metadata", "properties")}
     found += [details[summary[name], pre[plain(text)]] for name, text in folded.items() if text]
     if sizes:

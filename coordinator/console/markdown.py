@@ -32,8 +32,6 @@ _ELEMENTS = {
     "strong": htpy.strong,
     "s": htpy.s,
 }
-_HEADINGS = (htpy.h3, htpy.h4, htpy.h5, htpy.h6, htpy.h6, htpy.h6)
-"""Below those of the page."""
 
 
 class _Parser(MarkdownIt):
@@ -83,7 +81,7 @@ def _node(node: SyntaxTreeNode) -> Node:
         href = str(node.attrs["href"])
         return a(href=href, rel="noopener noreferrer", target="_blank", title=href)[inside]
     if kind == "heading":
-        return _HEADINGS[int(node.tag[1]) - 1][inside]
+        return htpy.p(f".heading.{node.tag}")[inside]  # no heading, because it is not one of the page's
     if kind == "ordered_list":
         return htpy.ol(start=str(node.attrs.get("start", 1)))[inside]
     return _ELEMENTS[kind][inside]
