@@ -53,6 +53,15 @@ CONFIG: Json = {
     "flows": {"demo_tools": True},
     "gateway": {"version": "1.0.0", "workflows": {"release": RELEASE}},
     "workflows": {"min_checkpoint_response_seconds": 0},
+    "work_item_schemas": {
+        "gated": {
+            "notes": [
+                {"key": "scope", "role": "queue", "required": True, "description": "What is to be <b>done</b>"},
+                {"key": "tests", "role": "work", "required": True, "description": "How it was tested"},
+                {"key": "ideas", "role": "work"},
+            ]
+        }
+    },
 }
 """Of the fleet that serves the console in tests."""
 

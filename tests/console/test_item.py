@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -79,6 +80,23 @@ def test_claims_and_transitions_appear(console: Callable[..., Page], fleet: Sync
     expect(page.locator("section.written em")).to_have_text("this")
     note(fleet, item, "plan", "Changed", "work")
     expect(page.locator("section.written")).to_contain_text("Changed")
+
+
+def test_notes_stand_by_phase_with_what_gates_lack(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    (item,) = create(fleet, "Fix it", type="gated")
+    page = live(console(f"item/{item}"))
+    expect(head(page)).to_contain_text("lacks notes of phase queue: scope")
+    texts = page.locator("[data-region='texts']")
+    expect(texts.locator("h2")).to_have_text(
+        ["Notes of queue 0 of 1 required notes", "Notes of work 0 of 1 required notes"]
+    )
+    expect(texts.locator("h3")).to_have_text([re.compile("^scope missing"), re.compile("^tests"), re.compile("^ideas")])
+    expect(texts).to_contain_text("What is to be <b>done</b>")
+    note(fleet, item, "scope", "All of it")
+    expect(head(page)).to_contain_text("can move forward")
+    expect(texts).to_contain_text("1 of 1 required notes")
+    advance(fleet, item, "start")
+    expect(head(page)).to_contain_text("lacks notes of phase work: tests")
 
 
 def test_history_has_pages(console: Callable[..., Page], fleet: SyncFleet) -> None:
