@@ -1,0 +1,138 @@
+"""Streams of many tabs, of tabs that take nothing, and of visitors whose rights change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from coordinator.console import live
+from coordinator.console.live import Live
+from coordinator.console.viewer import Viewer
+from coordinator.errors import ToolFailure
+from coordinator.feed import FeedReader
+from coordinator.store import Store
+from coordinator.toolsets.caller import Caller
+from coordinator.transport.replies import CONNECTION, Message
+from tests.items.client import Client
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+ADA = Viewer(Caller("ada", "user", permissions=frozenset(("*",))), ends=1.0)
+
+
+class Tab:
+    """A tab and its connection."""
+
+    def __init__(self, streams: Streams, viewer: Viewer | None = ADA) -> None:
+        self.chunks: list[bytes] = []
+        self.takes = True
+        self.aborted = False
+        self.on_lost: Any = None
+        self.status = 0
+        self.viewer = viewer
+        self.begun = asyncio.Event()
+        self.task = asyncio.create_task(self._listen(streams))
+
+    def write_chunk(self, chunk: bytes) -> bool:
+        if self.takes:
+            self.chunks.append(chunk)
+        return self.takes
+
+    def abort(self) -> None:
+        self.aborted = True
+        self.on_lost()
+
+    async def _listen(self, streams: Streams) -> None:
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.status = message["status"]
+            self.begun.set()
+
+        async def now() -> Viewer | None:
+            return self.viewer
+
+        try:
+            await streams.live.serve({CONNECTION: self}, send, streams.project, streams.position, ADA, now)
+        except ToolFailure as failure:
+            self.status = 503 if failure.kind == "shedding" else 400
+        finally:
+            self.begun.set()
+
+
+class Streams:
+    """The streams of one process, in a project in which something can be changed."""
+
+    def __init__(self, store: Store, project: str) -> None:
+        self.project = project
+        self.position = ""
+        self.reader = FeedReader(store)
+        self.live = Live(self.reader, store.ping)
+        self.items = Client(store, project)
+        self.tabs: list[Tab] = []
+
+    async def open(self, count: int = 1) -> list[Tab]:
+        self.position = self.position or await self.live.position(self.project)
+        opened = [Tab(self) for _ in range(count)]
+        self.tabs += opened
+        await asyncio.gather(*(tab.begun.wait() for tab in opened))
+        return opened
+
+    async def heard(self, tab: Tab, frames: int = 1) -> None:
+        """Waits until a tab has got so many frames."""
+        await wait_until(lambda: len(tab.chunks) >= frames, what=f"{frames} frames")
+
+
+@pytest.fixture
+async def streams(store: Store, project: str) -> AsyncIterator[Streams]:
+    streams = Streams(store, project)
+    yield streams
+    for tab in streams.tabs:
+        tab.task.cancel()
+    await asyncio.gather(*(tab.task for tab in streams.tabs), return_exceptions=True)
+    await streams.live.aclose()
+    await streams.reader.aclose()
+
+
+async def test_2000_tabs_hear_of_a_change_and_the_next_one_is_turned_away(streams: Streams) -> None:
+    tabs = await streams.open(live.MOST_TABS)
+    assert {tab.status for tab in tabs} == {200}
+    (late,) = await streams.open()
+    assert late.status == 503
+    await streams.items.add("t")
+    await wait_until(lambda: all(tab.chunks for tab in tabs), what="a frame in each tab")
+    assert len({tab.chunks[0] for tab in tabs}) == 1
+    tabs[0].on_lost()
+    await tabs[0].task
+    assert (await streams.open())[0].status == 200
+
+
+async def test_a_tab_that_takes_nothing_is_cut_off_and_keeps_no_frames(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "STUCK_SECONDS", 0.0)
+    monkeypatch.setattr(live, "PACE_SECONDS", 0.06)
+    stuck, other = await streams.open(2)
+    stuck.takes = False
+    for number in range(3):
+        await streams.items.add(str(number))
+        await streams.heard(other, number + 1)
+    await stuck.task
+    assert stuck.aborted
+    assert stuck.chunks == []
+    assert streams.live.tabs == 1
+
+
+@pytest.mark.parametrize("now", [None, Viewer(), Viewer(Caller("ada", "user", permissions=frozenset(("items.read",))))])
+async def test_a_stream_ends_when_the_rights_of_its_viewer_have_changed(streams: Streams, now: Viewer | None) -> None:
+    changed, same = await streams.open(2)
+    changed.viewer = now
+    streams.live.recheck()
+    await changed.task
+    assert not same.task.done()
+    await streams.items.add("t")
+    await streams.heard(same)
+    assert changed.chunks == []
