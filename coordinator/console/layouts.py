@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 MOST_NODES = 300
-MOST_EDGES = 3_000
+MOST_EDGES = 1_500
 _MOST_WAITING = 4
 """Graphs that wait for the worker, or are laid out."""
 _KEPT = 64

@@ -142,6 +142,23 @@ def test_a_graph_is_looked_around_in(console: Callable[..., Page], fleet: SyncFl
     assert last["x"] + last["width"] <= around["x"] + around["width"]
 
 
+def test_two_fingers_zoom(console: Callable[..., Page], planted: dict[str, str]) -> None:
+    page = console(f"tree/{planted['root']}", has_touch=True, viewport={"width": 390, "height": 844})
+    fitting = float(page.locator(".drawing").get_attribute("width") or 0)
+    box: Any = page.locator(".pane").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    session = page.context.new_cdp_session(page)
+
+    def touch(kind: str, *apart: int) -> None:
+        points = [{"x": x + side * distance, "y": y, "id": side + 1} for distance in apart for side in (-1, 1)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", 30)
+    touch("touchMove", 60)
+    touch("touchEnd")
+    page.wait_for_function(f"Number(document.querySelector('.drawing').getAttribute('width')) > {1.5 * fitting}")
+
+
 def test_what_has_ended_is_left_out_of_large_trees(console: Callable[..., Page], fleet: SyncFleet) -> None:
     (root,) = create(fleet, "large")
     (done,) = create(fleet, "ended part", parentId=root)

@@ -228,7 +228,7 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     root = shown.tree.nodes[0]
     single = len(shown.tree.nodes) - len(shown.ends)
     about = "An arrow leads from what has to be done first. Bold: the critical path." + (
-        f" {number(single)} items without dependencies here are in the list only." if single else ""
+        f" Only in the list: {number(single)} without dependencies here." if single else ""
     )
     return [
         h2(".subject")[
