@@ -124,7 +124,10 @@ class List {
     const lastOld = whole ? keys.length : keys.findLastIndex((key) => have.has(key));
     const fresh = keys.filter((key, n) => n <= lastOld && !have.has(key)).length;
     const end = whole ? rows.length : rows.findLastIndex((row) => keys.includes(row.dataset.key ?? ''));
-    rows.forEach((row, n) => row.classList.toggle('gone', n <= end && !keys.includes(row.dataset.key ?? '')));
+    let gone = 0;
+    rows.forEach((row, n) => {
+      gone += Number(row.classList.toggle('gone', n <= end && !keys.includes(row.dataset.key ?? '')));
+    });
     for (const [key, , html] of found.rows) {
       const row = have.get(key);
       if (!row || html === undefined) continue;
@@ -134,7 +137,7 @@ class List {
     }
     this.place();
     this.waiting = true;
-    this.news.textContent = fresh ? `${fresh} new` : 'in order again';
+    this.news.textContent = [fresh && `${fresh} new`, gone && `${gone} gone`].filter(Boolean).join(', ') || 'new order';
     this.news.hidden = false;
     return true;
   }
