@@ -8,6 +8,7 @@ streams. Python renders all HTML (``htpy`` escapes it by construction); a few ES
 - ``view`` says what a page is: a body, and regions of rows with keys that stay current. ``views`` has a module a page.
 - ``reads`` reads for all tabs of the process together: what they look at alike is read and rendered once.
 - ``live`` tells tabs what has changed, over one stream each, from the change feed.
+- ``inbox`` reads what waits for people; ``asks`` shows it in full, with ``forms`` for the answers.
 - ``frame`` puts a page together, ``parts`` has what several pages show.
 """
 

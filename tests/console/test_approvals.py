@@ -127,3 +127,79 @@ def test_ones_own_request_cannot_be_approved_in_the_page_nor_by_request(
     assert fleet.call("workflow.get", {"workflowId": asked["workflowId"]}, toolset="gateway")["state"] == "reviewing"
     allowed = operator(running, "bob").change(path, {**move, "arguments": {}})
     assert "problem" not in allowed.text
+
+
+def test_the_answer_to_a_question_is_with_the_item_that_is_offered_again(
+    running: RunningFleet, console: Console, fleet: SyncFleet, named: str
+) -> None:
+    item = ask_question(fleet)
+    page = console("approvals", "ada")
+    expect(page.locator("[data-region=open]")).to_contain_text("Blue or green?")
+    page.get_by_role("link", name="Choose a colour").first.click()
+    expect(page.locator("[data-region=shown] .said")).to_contain_text("question-1 by orchestrator")
+    page.get_by_label("Your answer").fill("Blue, with <i>dots</i>")
+    page.get_by_role("button", name="Answer, and resume the item").click()
+    said = page.locator("[data-region=shown] .said")
+    expect(said.nth(1)).to_contain_text("answer-1 by ada")
+    expect(said.nth(1)).to_contain_text("Blue, with <i>dots</i>")
+    expect(page.get_by_text("The item waits for no answer")).to_be_visible()
+    expect(needs(page)).to_have_text("")
+    taken = fleet.call("work_next", {"tags": "asks"}, toolset="worker")
+    assert taken["item"]["id"] == item
+    assert "Blue, with <i>dots</i>" in str(taken)
+    # An answer replaces none that somebody else has given.
+    note = {"itemId": item, "key": "answer-1", "role": "work", "body": "Green", "expectedModifiedAt": ""}
+    path = f"/console/p/{named}/api/call/items/manage_notes"
+    late = operator(running, "bob").change(path, {"operation": "upsert", "notes": [note]})
+    assert "changed meanwhile" in late.text
+
+
+def test_a_gate_that_requires_a_role_says_so_and_is_not_released_without_it(
+    running: RunningFleet, console: Console, fleet: SyncFleet, named: str
+) -> None:
+    flow = ask_gate(fleet, "Rollout", approver_role="lead")
+    page = console("approvals", "ada")
+    expect(page.locator("[data-region=open]")).to_contain_text("The role 'lead' is required.")
+    page.get_by_role("link", name="Go live").click()
+    expect(page.get_by_role("button", name="Release the gate")).to_be_disabled()
+    expect(page.locator("[data-region=shown]")).to_contain_text("The role 'lead' is required.")
+    (step,) = fleet.call("workflow_get", {"id": flow}, toolset="flows")["steps"]
+    path = f"/console/p/{named}/api/call/flows/workflow_step_ready"
+    refused = operator(running, "ada").change(path, {"step_id": step["id"]})
+    assert "lead" in refused.text
+    assert fleet.call("workflow_get", {"id": flow}, toolset="flows")["steps"][0]["status"] == "running"
+
+
+def test_who_has_not_signed_in_sees_all_and_answers_nothing(console: Console, fleet: SyncFleet) -> None:
+    asked = ask_approval(fleet)
+    page = console(f"approvals?show=approval:{asked['pendingHuman'][0]['requestId']}")
+    expect(needs(page)).to_contain_text("1")
+    expect(answer(page, "Approve").get_by_role("button")).to_be_disabled()
+    expect(answer(page, "Approve")).to_contain_text("sign in")
+    assert page.locator(".answers form").count() == 0
+
+
+def test_what_a_person_types_stays_while_other_things_change(console: Console, fleet: SyncFleet) -> None:
+    asked = ask_approval(fleet)
+    page = console(f"approvals?show=approval:{asked['pendingHuman'][0]['requestId']}", "ada")
+    field = page.locator("[name='arguments.reason']")
+    field.fill("Because it is")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    ask_approval(fleet, "1.3.0")
+    ask_question(fleet)
+    expect(needs(page)).to_contain_text("3")
+    expect(page.locator("[data-region=open] > li")).to_have_count(3)
+    expect(field).to_have_value("Because it is")
+    expect(field).to_be_focused()
+
+
+def test_more_than_a_page_of_approvals_is_said_and_paged(console: Console, fleet: SyncFleet) -> None:
+    for number in range(52):
+        ask_approval(fleet, f"1.{number}.0")
+    page = console("approvals")
+    expect(needs(page)).to_contain_text("52")
+    rows = page.locator("[data-region=open] > li")
+    expect(rows).to_have_count(51)
+    expect(rows.last).to_contain_text("The last 50 approvals")
+    page.get_by_role("link", name="earlier approvals").click()
+    expect(rows).to_have_count(2)

@@ -16,8 +16,10 @@ from coordinator.console.views.needs import APPROVALS
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.flows.store import gates
 from coordinator.toolsets.flows.store.gates import WaitingGate, waiting_gates
+from coordinator.toolsets.gateway.decisions import OpenApproval
 from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.store.audit import Answered, ListedApproval
+from coordinator.toolsets.sessions.store.listing import SessionRow
 from coordinator.toolsets.sessions.tools.people import SeenSession
 
 _NAMES: Mapping[Kind, str] = {
@@ -26,6 +28,8 @@ _NAMES: Mapping[Kind, str] = {
     "checkpoint": "checkpoints",
     "question": "questions",
 }
+_ABOUT = 160
+"""Characters of a text in the list."""
 _ABSENT = ("RESOURCE_NOT_FOUND", "VALIDATION_ERROR")
 
 
@@ -72,7 +76,20 @@ def _line(asked: Asked, one: Waiting) -> Node:
             ago(one.since),
         ],
         span(".why.dim")[refusal] if refusal else None,
+        span(".about.dim")[plain(_about(one))],
     ]
+
+
+def _about(one: Waiting) -> str:
+    """What it is about, in a line."""
+    detail = one.detail
+    if isinstance(detail, SessionRow):
+        text = f"{detail.workflow}, {detail.activity}"
+    elif isinstance(detail, OpenApproval):
+        text = detail.goal
+    else:
+        text = detail.flow_name if isinstance(detail, WaitingGate) else detail.text
+    return text if len(text) <= _ABOUT else text[:_ABOUT] + "…"
 
 
 def _more(asked: Asked, kind: Kind, after: str) -> Node:
@@ -92,7 +109,7 @@ async def _shown_one(asked: Asked) -> Rows:
         if failure.code not in _ABSENT:
             raise
         head, content = "There is no such thing (any more)", p[plain(failure.message)]
-    return Rows([Row(f"{kind}:{what}", [h2[head], content])])
+    return Rows([Row(f"{kind}:{what}", [h2[head], a(".back", href=asked.url(show=None))["back to the list"], content])])
 
 
 async def _approval(asked: Asked, id: str) -> tuple[str, Node]:
