@@ -18,11 +18,11 @@ from coordinator.console.buttons import (
     hidden_field,
     note,
     opener,
-    operation,
     refusal,
     text_field,
     toolbar,
 )
+from coordinator.console.operating import end_claim_button
 from coordinator.console.parts import number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, region_element
 from coordinator.errors import ToolFailure
@@ -106,16 +106,7 @@ def _actions(asked: Asked, item: Item, full: FullItem, context: ItemContextResul
     if item.held_until > now and not item.blockers and role in ("queue", "work", "review"):
         yield _offer_now(project, item, full)
     if live:
-        yield operation(
-            "End claim",
-            "end_claim",
-            {"itemId": dashed, "fence": item.fence},
-            asked.viewer,
-            project,
-            f"End the claim of {plain(item.holder)} on \u201c{title}\u201d? The item is offered to others at once, and "
-            "late reports of this claim are refused.",
-            "The claim has ended.",
-        )
+        yield end_claim_button(asked, item)
     yield from (_priority(project, dashed, one) for one in PRIORITIES if one != PRIORITY_NAMES[item.priority])
     yield opener("Edit", "edit-item", _editable(full))
     yield opener("Add note", "edit-note", {"notes.0.itemId": dashed, "notes.0.expectedModifiedAt": ""})

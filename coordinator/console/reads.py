@@ -83,9 +83,11 @@ class Reads:
         """
         if self._admission is None:
             return await read()
+        # Who has drained the fleet has to see it, and there is room then.
+        criticality = Criticality.READ if self._admission.draining else Criticality.SHEDDABLE
         try:
-            entered = self._admission.enter(Criticality.SHEDDABLE, SHARE, project)
-            ticket = entered or await self._admission.wait(Criticality.SHEDDABLE, SHARE, project)
+            entered = self._admission.enter(criticality, SHARE, project)
+            ticket = entered or await self._admission.wait(criticality, SHARE, project)
         except ToolFailure:
             self._shed()
             raise

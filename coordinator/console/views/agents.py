@@ -8,6 +8,8 @@ from typing import Any, Literal, cast
 import htpy
 from htpy import Node, a, span
 
+from coordinator.console.buttons import MODULE
+from coordinator.console.operating import agent_drain_button, end_claim_button
 from coordinator.console.parts import agent_link, ago, chip, item_id, item_link, left, number, plain, short
 from coordinator.console.tables import cell, choices, pager, region_table
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
@@ -42,7 +44,7 @@ async def _agents(asked: Asked) -> Rows:
         ),
     )
     shown = [
-        Row(f"agent:{one.id}", list(_cells(asked.project, one, item)))
+        Row(f"agent:{one.id}", list(_cells(asked, one, item)))
         for one, item in zip(found.agents, found.items, strict=True)
     ]
     counts = f"{number(found.known)} agents, {number(found.holding)} live claims, {number(found.waiting)} waiting"
@@ -50,7 +52,8 @@ async def _agents(asked: Asked) -> Rows:
     return Rows(shown, found.total, asked.offset, found.more, head)
 
 
-def _cells(project: str, agent: Agent, item: rows.Row | Literal[False]) -> Iterator[Node]:
+def _cells(asked: Asked, agent: Agent, item: rows.Row | Literal[False]) -> Iterator[Node]:
+    project = asked.project
     yield cell("agent")[
         agent_link(project, agent.id),
         " ",
@@ -58,13 +61,18 @@ def _cells(project: str, agent: Agent, item: rows.Row | Literal[False]) -> Itera
         [" ", chip("verified", title="its identity was proved")] if agent.verified else None,
         [" ", chip("drained", "warning", f"as {agent.drained}: it is to claim no more")] if agent.drained else None,
         ([" ", chip(one, title="capability")] for one in agent.capabilities),
+        " ",
+        agent_drain_button(asked, agent.id, agent.drained),
     ]
     yield cell("does")[list(_doing(project, agent, item))]
     since = agent.holds_since or agent.waits_since
     yield cell("since")[ago(since) if since else None]
     renewed = item and agent.item and item.renewed > item.claimed
     yield cell("renewed")[ago(item.renewed) if item and renewed else None]
-    yield cell("claim")[left(agent.holds_until) if agent.holds_until else None]
+    held = item if item and agent.holds_until else None
+    yield cell("claim")[
+        left(agent.holds_until) if agent.holds_until else None, " ", end_claim_button(asked, held) if held else None
+    ]
     yield cell("failed attempts", ".number")[number(agent.attempts)]
     yield cell("seen")[ago(agent.seen) if agent.seen else "long ago"]
 
@@ -129,7 +137,8 @@ VIEW = View(
     "agents",
     "Agents",
     _body,
-    {"agents": Region(_agents, ("items",), htpy.tr)},
+    {"agents": Region(_agents, ("items",), htpy.tr, personal=True)},
     needs=("items",),
     query=("agent", "list"),
+    modules=(MODULE,),
 )

@@ -7,6 +7,7 @@ from typing import cast, get_args
 
 from htpy import Node, div, tr
 
+from coordinator.console.buttons import MODULE, menu_opener
 from coordinator.console.parts import agent_link, ago, chip, item_id, item_link, left, number, plain, role
 from coordinator.console.tables import cell, choices, pager, region_table
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
@@ -83,6 +84,8 @@ def _item(project: str, item: rows.Row) -> Iterator[Node]:
         item_id(dashed(item.id)),
         " ",
         role(ROLE_NAMES[item.role]),
+        " ",
+        menu_opener(project, dashed(item.id), item.title),
     ]
 
 
@@ -126,4 +129,5 @@ VIEW = View(
     {"claims": Region(_rows, ("items",), tr, seconds=SECONDS)},
     needs=("items",),
     query=("list",),
+    modules=(MODULE,),
 )

@@ -7,12 +7,16 @@ from collections.abc import Iterator, Mapping
 import htpy
 from htpy import Node, code, div, dl, h2, section, span, tr
 
+from coordinator.console.buttons import MODULE
+from coordinator.console.operating import drain_button, end_drain_button
 from coordinator.console.parts import ago, chip, number, plain, short
 from coordinator.console.readings import FleetState, fleet_state, store_facts
 from coordinator.console.tables import cell, region_table
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_element, region_head
-from coordinator.store.drains import ending
+from coordinator.store.drains import FLEET_SCOPE, ending
 from coordinator.store.facts import StoreFacts
+from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.store.operator_actions import read_actions
 from coordinator.store.processes import Process, ProcessStatus
 
 SECONDS = 5
@@ -36,7 +40,7 @@ _NUMBERS = (
 async def _front_ends(asked: Asked) -> Rows:
     found = await fleet_state(asked)
     return Rows([
-        Row(_name(one), [*_process(found, one, status, "front-end"), *_front_end(status)])
+        Row(_name(one), [*_process(asked, found, one, status, "front-end"), *_front_end(status)])
         for one, status in found.running("frontend")
     ], head=_differences(found))  # fmt: skip
 
@@ -44,7 +48,7 @@ async def _front_ends(asked: Asked) -> Rows:
 async def _workers(asked: Asked) -> Rows:
     found = await fleet_state(asked)
     return Rows([
-        Row(_name(one), [*_process(found, one, status, "worker"), *_worker(status)])
+        Row(_name(one), [*_process(asked, found, one, status, "worker"), *_worker(status)])
         for one, status in found.running("worker")
     ], head=_silent(found))  # fmt: skip
 
@@ -53,12 +57,15 @@ def _name(process: Process) -> str:
     return f"{process.host}/{process.slot}"
 
 
-def _process(found: FleetState, process: Process, status: ProcessStatus, kind: str) -> Iterator[Node]:
+def _process(asked: Asked, found: FleetState, process: Process, status: ProcessStatus, kind: str) -> Iterator[Node]:
+    scope = f"process:{_name(process)}"
     yield cell(kind)[
         code[plain(_name(process))],
         " ",
         span(".dim")[f"pid {status.pid}"],
         ([" ", remark] for remark in _remarks(found, process, status)),
+        " ",
+        drain_button(asked, scope, process.slot) if scope not in found.drains else None,
     ]
     yield cell("version")[plain(status.version)]
     yield cell("runs since")[ago(status.started_at)]
@@ -125,9 +132,26 @@ async def _drains(asked: Asked) -> Rows:
         Row(f"drain:{scope}", [
             cell("what")[plain(scope)],
             cell("since")[ago(since)],
-            cell("ends by")[code(data_copy=ending(scope), tabindex="0")[ending(scope)]],
+            cell("ends by")[
+                code(data_copy=ending(scope), tabindex="0")[ending(scope)], " ", end_drain_button(asked, scope)
+            ],
         ])
         for scope, since in sorted(found.drains.items())
+    ])  # fmt: skip
+
+
+async def _acts(asked: Asked) -> Rows:
+    found = await asked.reads.admitted(DEFAULT_PROJECT, lambda: read_actions(asked.reads.store))
+    shown = [one for one in found if not one.project or asked.viewer.sees(one.project)]
+    return Rows([
+        Row(f"act:{one.at}:{one.action}:{one.target}", [
+            cell("when")[ago(one.at)],
+            cell("who")[plain(one.who)],
+            cell("what")[one.action.replace("_", " "), " ", code[plain(one.target)]],
+            cell("project")[one.project],
+            cell("why")[plain(one.reason)],
+        ])
+        for one in shown
     ])  # fmt: skip
 
 
@@ -189,6 +213,8 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
             ["No worker runs, so steps of flows wait. Start one: ", code(data_copy="fleet worker")["fleet worker"]],
         ),
         part("drains", "Drains", ("what", "since", "ends by"), "Nothing is drained."),
+        div(".actions")[drain_button(asked, FLEET_SCOPE, "the fleet")],
+        part("acts", "What operators did", ("when", "who", "what", "project", "why"), "Nothing by hand so far."),
         section(".fleet-part", aria_labelledby="of-store")[
             h2(id="of-store")["Store"], region_element(asked, "store", found, dl, class_="fleet-facts")
         ],
@@ -201,11 +227,13 @@ VIEW = View(
     "System",
     _body,
     {
-        "fronts": Region(_front_ends, (), tr, seconds=SECONDS),
-        "workers": Region(_workers, (), tr, seconds=SECONDS),
-        "drains": Region(_drains, (), tr, seconds=SECONDS),
+        "fronts": Region(_front_ends, (), tr, seconds=SECONDS, personal=True),
+        "workers": Region(_workers, (), tr, seconds=SECONDS, personal=True),
+        "drains": Region(_drains, (), tr, seconds=SECONDS, personal=True),
+        "acts": Region(_acts, (), tr, seconds=SECONDS, personal=True),
         "store": Region(_store, (), div, seconds=SECONDS),
     },
     of_project=False,
     query=("project",),
+    modules=(MODULE,),
 )
