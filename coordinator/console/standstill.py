@@ -13,6 +13,8 @@ QUIET_MS = 60_000
 """With claims at work, a project without a change for so long does not move."""
 ABSENT_MS = 60_000
 """An agent that was seen so recently will claim again."""
+BUSY_MS = 300_000
+"""The same of an agent that holds an item: it may work without a call for a while."""
 _LEAST = Criticality.SHEDDABLE.label
 """Searches and lists: without them, work goes on."""
 
@@ -41,7 +43,8 @@ def standstill(
     workers = [one for one in reports if one.role == "worker"]
     fronts = [one for one in reports if one.role == "frontend"]
     offered = state.ready + state.abandoned
-    idle = not state.claims and not state.parked and state.now - state.agent_seen > ABSENT_MS
+    unseen_ms = state.now - state.agent_seen
+    idle = not state.parked and unseen_ms > (BUSY_MS if state.claims else ABSENT_MS)
     if queued_steps and not workers:
         text = f"{queued_steps:,} steps of flows wait, and no worker runs."
         return Standstill("no workers", text, "fleet up --workers 1")
@@ -55,7 +58,10 @@ def standstill(
         text = f"{shed:,.1f} calls a second are shed, because the fleet is overloaded."
         return Standstill("shed", text, "see System: add front-ends, or slow down callers")
     if offered and idle:
-        text = f"{offered:,} items are ready, and no agent works or waits for one."
+        text = f"{offered:,} items are ready, and no agent asks for one."
+        if state.claims:
+            minutes = unseen_ms // 60_000
+            text = f"{offered:,} items are ready, and nobody was heard of for {minutes} min: agents may be dead."
         return Standstill("no agents", text, "connect an agent, or start one: fleet run")
     stuck = state.waiting + state.roles[4]
     if not offered and not state.claims and stuck:

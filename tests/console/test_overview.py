@@ -149,6 +149,8 @@ BLOCKED = {"ready": 0, "claims": 0, "waiting": 4, "roles": (4, 0, 0, 1, 2)}
         (None, state(), [process(shed_per_second={"sheddable": 3.0})], [], 0),
         ("no agents", state(**IDLE), [FRONT], [], 0),
         ("no agents", state(**IDLE, ready=0, abandoned=1), [FRONT], [], 0),
+        ("no agents", state(agent_seen=NOW - 400_000), [FRONT], [], 0),
+        (None, state(agent_seen=NOW - 200_000), [FRONT], [], 0),
         (None, state(**IDLE, parked=1), [FRONT], [], 0),
         (None, state(claims=0), [FRONT], [], 0),
         ("all blocked", state(**BLOCKED), [FRONT], [], 0),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, cast
 
 import htpy
-from htpy import Node, a, span
+from htpy import Node, a, div, span
 
 from coordinator.console.buttons import MODULE
 from coordinator.console.operating import agent_drain_button, end_claim_button
@@ -83,7 +83,7 @@ def _doing(project: str, agent: Agent, item: rows.Row | Literal[False]) -> Itera
         if item.attempts:
             yield [" ", chip(f"failed {number(item.attempts)} times", "warning", "attempts with this item so far")]
     if agent.wanted is not None:
-        yield ["waits for ", span[plain(", ".join(_words(agent.wanted)) or "any item")]]
+        yield div["waits for ", plain(", ".join(_words(agent.wanted)) or "any item")]
     elif not item:
         yield span(".dim")["idle"]
 
