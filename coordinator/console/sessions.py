@@ -17,6 +17,7 @@ from math import inf
 from typing import Literal
 
 import msgspec
+import structlog
 
 from coordinator.console.cookies import Cookie
 from coordinator.console.tickets import spend_ticket
@@ -25,12 +26,15 @@ from coordinator.errors import ToolFailure
 from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.grants import Denied, Grant, canonical
 from coordinator.identity.permissions import ALL_RIGHTS
+from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.gateway.rules.guards import HUMAN
 from coordinator.transport.replies import Header
 from coordinator.transport.sealing import Seals
+
+_log = structlog.get_logger(__name__)
 
 _PURPOSE = "console-session"
 _LONGEST = 3_800
@@ -119,12 +123,14 @@ class Sessions:
         try:
             grant = await self._authenticator.authenticate(b"Bearer " + token.encode())
         except Denied as denied:
+            recorder().auth_refused(denied.reason)
             if denied.reason == "unavailable":
                 raise ToolFailure("store_unavailable", denied.description, retry_after_ms=5_000) from None
             return None
         if grant is None or (
             grant.audiences is not None and canonical(self._authenticator.resource) not in grant.audiences
         ):
+            recorder().auth_refused("audience")
             return None
         return grant
 
@@ -135,6 +141,8 @@ class Sessions:
         text = await self._seals.seal(self._purpose, msgspec.msgpack.encode(session))
         if len(text) > _LONGEST:
             raise ToolFailure("VALIDATION_ERROR", "the token names more roles, permissions or projects than fit")
+        who = self._viewer(session)
+        _log.info("somebody has signed in to the console", name=who.name if who is not None else "", by=session.how)
         seconds = max(1, int(session.ends - self._authenticator.now()))
         return self._cookie.set(head, self._store.identity.known, text, seconds)
 

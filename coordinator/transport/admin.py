@@ -6,10 +6,26 @@ address; names are checked as on the clients' port.
 
 from __future__ import annotations
 
+import structlog
+
 from coordinator.transport.guards import Gate, head_of, is_address, without_padding
 from coordinator.transport.health import PROBES, Health
 from coordinator.transport.mounted import Mounts
-from coordinator.transport.replies import ClientDisconnected, Receive, Refused, Scope, Send, refuse, with_headers
+from coordinator.transport.replies import (
+    INTERNAL_ERROR,
+    ClientDisconnected,
+    Message,
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    refuse,
+    reply,
+    rpc_error,
+    with_headers,
+)
+
+_log = structlog.get_logger(__name__)
 
 
 class AdminApp:
@@ -29,20 +45,31 @@ class AdminApp:
             await send({"type": "websocket.close", "code": 1000})
             return
         mounted = self.mounts.at(scope["path"])
-        if mounted is not None:
-            send = with_headers(send, mounted.headers)
+        answer = with_headers(send, mounted.headers if mounted is not None else ())
+        started = False
+
+        async def noting(message: Message) -> None:
+            nonlocal started
+            started = True
+            await answer(message)
+
         try:
             head = self._checked_head(scope)
             if mounted is not None:
-                await mounted.serve(scope, receive, send, head)
+                await mounted.serve(scope, receive, noting, head)
                 return
             if scope["path"] not in PROBES:
                 raise Refused(404, f"this port serves only {', '.join(sorted((*PROBES, *self.mounts)))}")
-            await self._health.answer(scope["path"], scope["method"], send)
+            await self._health.answer(scope["path"], scope["method"], noting)
         except ClientDisconnected:
             return
         except Refused as refused:
-            await refuse(send, refused)
+            await refuse(noting, refused)
+        except Exception:
+            _log.exception("a request failed")
+            if started:
+                raise
+            await reply(noting, 500, rpc_error(INTERNAL_ERROR, "a defect of the coordinator stopped this request"))
 
     def _checked_head(self, scope: Scope) -> dict[bytes, bytes]:
         head = head_of(without_padding(scope["headers"]), (b"host", b"origin"))

@@ -136,9 +136,11 @@ class FrontEnd:
         self._endpoints = endpoints = Endpoints(
             toolsets, settings.toolsets, settings.tool_name_style, settings.output_schemas, settings.projects
         )
-        urls = (settings.auth.resource, settings.console.public_url)
-        own_names = [name for url in urls if (name := urlsplit(url).hostname)]
-        gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host, own_names)
+        own = [urlsplit(url) for url in (settings.auth.resource, settings.console.public_url) if url]
+        own_names = [parts.hostname for parts in own if parts.hostname]
+        # A proxy may put another host in the place of the public one, but leaves the origin as it is.
+        own_origins = [f"{parts.scheme}://{parts.netloc}" for parts in own]
+        gate = Gate(settings.allowed_hosts, (*settings.allowed_origins, *own_origins), settings.host, own_names)
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)
         self._hooks = hooks
         rounds = Rounds(seals) if seals is not None else None
@@ -159,7 +161,7 @@ class FrontEnd:
         longest_token = settings.max_header_bytes // 8
         self.authorization = Authorization(authenticator, endpoints, hooks.auth_refused, longest_token, delegations)
         """Who may call what."""
-        operators = Gate(settings.allowed_hosts, (), settings.admin_host or settings.host, own_names)
+        operators = Gate(settings.allowed_hosts, own_origins, settings.admin_host or settings.host, own_names)
         self.admin = AdminApp(self._health, operators)
         """The application of the operators' port."""
         self._cors = cors = Cors(settings.allowed_origins)

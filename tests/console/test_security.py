@@ -271,11 +271,29 @@ def test_a_visitor_who_reads_nothing_is_cut_off_and_keeps_nobody_waiting(running
         assert visitor.open(f"/console/p/{named}/agents").status == 200
 
 
+def test_a_person_of_some_projects_learns_of_no_others(guarded: RunningFleet, visitors: dict[str, Visitor]) -> None:
+    secret = "secret-project"
+    body = {"operation": "create", "items": [{"title": "secret title"}]}
+    assert visitors["person"].change(f"/console/p/{secret}/api/call/items/manage_items", body).status == 200
+    drained = {"name": "secret-agent", "reason": "secret reason"}
+    assert visitors["operator"].change(f"/console/p/{secret}/api/operate/drain_agents", drained).status == 200
+    for view, region in PAGES:
+        for query in ("", "?name=secret", "?q=secret", "?text=secret"):
+            here = path(view, region, "elsewhere") + query
+            for ask in (visitors["stranger"].open(here), visitors["stranger"].ask("GET", here, SCRIPT)):
+                assert "secret-" not in ask.text.replace(query, ""), here
+                assert "secret title" not in ask.text, here
+                assert "secret reason" not in ask.text, here
+    assert secret in visitors["person"].open("/console/projects").text
+
+
 def test_tokens_are_in_no_answer_and_no_log(guarded: RunningFleet, visitors: dict[str, Visitor]) -> None:
     for name in PEOPLE:
         Visitor(guarded.port).fill_in("/console/signin", token=token_of(name)[:-1], next="/console/p/default/agents")
     texts = [got.text for _, got in answers(guarded, Visitor(guarded.port, visitors["operator"].cookies))]
-    texts += [visitors["operator"].open(path(view, region, "default")).text for view, region in PAGES]
+    pages = [visitors["operator"].open(path(view, region, "default")).text for view, region in PAGES]
+    assert not any(scheme in text for text in pages for scheme in ("redis://", "rediss://", "unix://"))
+    texts += pages
     texts += [visitors["operator"].ask("GET", where, {}).text for where in ("/metrics", "/readyz", "/")]
     for text in (*texts, guarded.stderr, guarded.stdout, str([one.cookies for one in visitors.values()])):
         assert "canary-" not in text
