@@ -110,7 +110,7 @@ def test_a_list_is_filtered_by_its_url(console: Callable[..., Page], fleet: Sync
     second = create(fleet, "second", GATE)
     page.get_by_label("status").select_option("running")
     page.get_by_role("button", name="Show").click()
-    expect(page.locator("[data-key]")).to_have_count(1)
+    expect(page.locator("[data-region=flows] [data-key]")).to_have_count(1)
     expect(page.get_by_text("first 1 of 1")).to_be_visible()
     page = console("flows?creator=orchestrator&name=FIR")
     expect(page.locator("[data-region=flows]")).to_contain_text("first")

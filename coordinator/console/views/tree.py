@@ -18,7 +18,7 @@ from coordinator.console.layouts import Layout, NotDrawn
 from coordinator.console.parts import chip, item_id, item_link, number, plain, state
 from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, path_of, region_element
 from coordinator.toolsets.items.rules.board import Wanted
-from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.ids import dashed, no_such_item
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.store.board import BoardPage, board_page
 from coordinator.toolsets.items.store.tree_graph import MAX_NODES, Below, TreeGraph, read_tree
@@ -55,6 +55,8 @@ async def _shown(asked: Asked) -> _Shown:
         got = {"operation": "get", "id": asked.id}
         root: str = (await reads.tool(asked.viewer, project, "items", "query_items", got)).id.replace("-", "")
         tree = await reads.admitted(project, lambda: read_tree(reads.store, project, root))
+        if not tree.nodes or tree.nodes[0].id != root:  # it was deleted meanwhile
+            raise no_such_item("itemId")
         if tree.cut:
             wanted = Wanted(parent=root)
             page = await reads.admitted(
