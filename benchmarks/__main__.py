@@ -36,6 +36,7 @@ ALL = (
     "gateway",
     "overload",
     "feed",
+    "console",
 )
 
 
