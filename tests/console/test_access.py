@@ -1,0 +1,92 @@
+"""Everybody can use the console: no barriers that axe finds, narrow and enlarged pages that do not scroll sideways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+
+from coordinator.client import SyncFleet
+from coordinator.console.view import View, path_of
+from coordinator.console.views import VIEWS
+from deploy.pictures import fill
+from tests.console.asking import ask_approval, ask_checkpoint, ask_question, session_of
+from tests.support.fleets import RunningFleet
+
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+PROJECT = "console-access"
+PHONE = {"width": 390, "height": 844}
+ENLARGED = {"width": 640, "height": 400}
+"""What a window of 1280 px has at 200 %."""
+
+
+@pytest.fixture(scope="module")
+def ids(running: RunningFleet) -> dict[str, Any]:
+    """Of what views show in a project where agents work."""
+    with SyncFleet(running.state.base_url, project=PROJECT, agent="orchestrator") as fleet:
+        ask_question(fleet)
+        instance, session = ask_approval(fleet)["workflowId"], session_of(ask_checkpoint(fleet))
+        return {**fill(fleet), "instance": instance, "session": session}
+
+
+@pytest.fixture
+def page(browser: Browser, watch: Callable[[Page], Page], mishaps: list[str]) -> Iterator[Page]:
+    context = browser.new_context()
+    yield watch(context.new_page())
+    context.close()
+    assert not mishaps
+
+
+def address(running: RunningFleet, view: View, ids: dict[str, Any]) -> str:
+    path = path_of(view.name, PROJECT if view.of_project else "", str(ids[view.name]) if view.takes_id else "")
+    return running.state.base_url + path
+
+
+def barriers(page: Page) -> list[str]:
+    found = Axe().run(page, options={"runOnly": WCAG}).response["violations"]
+    return [f"{one['id']}: {node['html']}: {node['failureSummary']}" for one in found for node in one["nodes"]]
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_axe_finds_no_barriers(running: RunningFleet, page: Page, ids: dict[str, Any], view: View) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(address(running, view, ids))
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        assert barriers(page) == []
+    page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    assert barriers(page) == []
+
+
+@pytest.mark.parametrize("key", ["?", "Control+k"])
+def test_axe_finds_no_barriers_in_dialogs(running: RunningFleet, page: Page, ids: dict[str, Any], key: str) -> None:
+    page.goto(address(running, VIEWS["board"], ids))
+    page.keyboard.press(key)
+    page.get_by_role("dialog").wait_for()
+    if key == "Control+k":
+        page.keyboard.type("pay")
+        page.locator("#found a", has_text="Retry a failed payment").wait_for()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        assert barriers(page) == []
+
+
+def test_axe_finds_no_barriers_where_one_signs_in(running: RunningFleet, page: Page, mishaps: list[str]) -> None:
+    for path in ("signin", "nowhere"):
+        page.goto(f"{running.state.base_url}/console/{path}")
+        assert barriers(page) == []
+    mishaps.clear()  # nowhere is not found
+
+
+@pytest.mark.parametrize("size", [PHONE, ENLARGED], ids=["phone", "200 %"])
+def test_no_page_scrolls_sideways(running: RunningFleet, page: Page, ids: dict[str, Any], size: dict[str, int]) -> None:
+    page.set_viewport_size(size)  # type: ignore[arg-type]
+    wide = []
+    for view in VIEWS.values():
+        page.goto(address(running, view, ids))
+        if page.evaluate("document.documentElement.scrollWidth") > size["width"]:
+            wide.append(view.name)
+    assert wide == []
