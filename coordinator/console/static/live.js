@@ -193,8 +193,13 @@ function heard(frame) {
 /** Whether the page is to be kept current; a page about no project has no stream, and only looks now and then. */
 const awake = () => !paused && !document.hidden && Boolean(stream || !page);
 
+// A browser has six connections to an origin: tabs that are hidden leave theirs to the one that is shown.
+const tabs = new BroadcastChannel('live');
+tabs.onmessage = () => { if (document.hidden) disconnect(); };
+
 function connect() {
   if (stream || paused || !page || document.hidden) return;
+  tabs.postMessage('');
   stream = new EventSource(`${page.dataset.live}?after=${encodeURIComponent(position)}`);
   stream.onopen = () => state('live');
   stream.onmessage = (event) => {
