@@ -51,6 +51,8 @@ class Reads:
         self.decisions = decisions
         self.scanning = asyncio.Lock()
         """Held by a read that scans a project."""
+        self.scans = 0
+        """How many such reads run or wait."""
         self._tools: dict[tuple[str, str], Tool] = {
             (toolset.name, tool.name): tool
             for toolset in toolsets.values()

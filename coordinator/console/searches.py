@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from coordinator.console.view import Asked
+from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.rules.board import MAX_ROWS, Wanted
 from coordinator.toolsets.items.store.board import BoardPage, board_page
 from coordinator.toolsets.items.store.rows import Row, rows_by_ids
@@ -20,6 +21,8 @@ MOST = 200
 SECONDS = 3.0
 """How long a search looks at most."""
 KEPT_SECONDS = 10
+MOST_SCANS = 8
+"""Searches that run or wait in a process, whoever still wants their answers; further ones are refused."""
 
 
 class Hits(NamedTuple):
@@ -36,12 +39,20 @@ async def search(asked: Asked, wanted: Wanted) -> Hits:
     """The first items that meet all that is wanted, best first, as they are now.
 
     Raises:
-        ToolFailure: as ``board_page``.
+        ToolFailure: as ``board_page``; ``over_capacity``: too many searches wait.
     """
-
     reads, project = asked.reads, asked.project
 
     async def find() -> tuple[list[str], BoardPage]:
+        if reads.scans >= MOST_SCANS:
+            raise ToolFailure("over_capacity", "too many searches wait for each other", retry_after_ms=3_000)
+        reads.scans += 1
+        try:
+            return await scan()
+        finally:
+            reads.scans -= 1
+
+    async def scan() -> tuple[list[str], BoardPage]:
         async with reads.scanning:
             ids, after, until = list[str](), "", time.monotonic() + SECONDS
             while True:

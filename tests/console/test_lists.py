@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from coordinator.client import SyncFleet
 from tests.console.items import advance, create
@@ -35,21 +35,31 @@ def place(page: Page, n: int) -> Locator:
     return queue(page).locator(f"li[aria-posinset='{n}']")
 
 
-def opened(console: Callable[..., Page], running: RunningFleet, project: str) -> Page:
+def opened(console: Callable[..., Page], running: RunningFleet, project: str, tallest: str = "15_000_000") -> Page:
     page = console("agents")
+
+    def shortened(route: Route) -> None:
+        script = route.fetch()
+        route.fulfill(response=script, body=script.text().replace("15_000_000", tallest))
+
+    page.route("**/*-list-*.js", shortened)
     page.goto(f"{running.state.base_url}/console/p/{project}/board")
     expect(page.locator("[data-head-of='queue']")).to_have_text("100,000")
     return page
 
 
-def test_jumps_to_the_end_and_the_middle(console: Callable[..., Page], running: RunningFleet, many: str) -> None:
-    page = opened(console, running, many)
+@pytest.mark.parametrize("tallest", ["15_000_000", "1_000_000"])  # px; a list that is taller scrolls by share
+def test_jumps_to_the_end_and_the_middle(
+    console: Callable[..., Page], running: RunningFleet, many: str, tallest: str
+) -> None:
+    page = opened(console, running, many, tallest)
     expect(place(page, 1)).to_be_in_viewport()
     for n, share in ((COUNT, 1), (COUNT // 2, 0.5), (1, 0)):
         queue(page).evaluate("(box, share) => { box.scrollTop = share * (box.scrollHeight - box.clientHeight) }", share)
         expect(place(page, n)).to_be_in_viewport()
         expect(place(page, n)).to_have_attribute("aria-setsize", str(COUNT))
         assert page.locator("li.entry").count() <= 400
+        assert queue(page).evaluate("(box) => box.scrollHeight") == min(100 * COUNT, int(tallest))
         rows = [int(row.get_attribute("aria-posinset") or 0) for row in queue(page).locator("li").all()]
         assert rows == list(range(rows[0], rows[0] + len(rows)))
     titles = queue(page).locator("li a.item").all_inner_texts()

@@ -222,7 +222,7 @@ async def _sessions(asked: Asked) -> Rows:
         Row(
             f"session:{one.id}",
             [
-                a(href=path_of("sessions", asked.project, one.id))[plain(one.workflow)],
+                a(href=path_of("session", asked.project, one.id))[plain(one.workflow)],
                 span[plain(one.activity)],
                 chip("waits for an answer", "warning") if one.checkpoint else None,
                 chip("completed") if one.completed else None,
@@ -259,7 +259,9 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
                 noscript[a(href=asked.url(offset=str(end)))[f"from {number(end + 1)} on"]]
                 if end < found["children"].total
                 else None,
-                part("sessions", "Sessions", htpy.ul, "No session is bound to it."),
+                part("sessions", "Sessions", htpy.ul, "No session is bound to it.")
+                if asked.viewer.reads("sessions")
+                else None,
             ],
         ],
     ]
