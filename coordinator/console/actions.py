@@ -55,9 +55,12 @@ class Actions:
         toolsets: those that are served.
         calls: runs calls.
         operator: does what is no tool.
+        rate: how fast a person may change things.
     """
 
-    def __init__(self, toolsets: Mapping[str, Toolset], calls: Calls, operator: Operator) -> None:
+    def __init__(
+        self, toolsets: Mapping[str, Toolset], calls: Calls, operator: Operator, rate: Rate | None = None
+    ) -> None:
         self._tools: dict[tuple[str, str], Tool] = {
             (toolset, tool.name): tool
             for toolset, names in CALLS.items()
@@ -67,7 +70,7 @@ class Actions:
         }
         self._calls = calls
         self._operator = operator
-        self._rate = Rate()
+        self._rate = rate or Rate()
         self._metrics = recorder().console
 
     async def answer(self, viewer: Viewer, project: str, path: str, body: bytes) -> Answer:
@@ -196,6 +199,8 @@ def _refused(result: Mapping[str, Any]) -> Iterator[str]:
     for one in result.get("results") or ():
         if not one.get("applied", True):
             said = one.get("error") or one.get("skippedReason") or ", ".join(one.get("gateErrors") or ())
+            if lacks := [note["key"] for note in one.get("missingNotes") or ()]:
+                said = f"required notes are not filled: {', '.join(lacks)}"
             yield str(said or "it was refused")
     for one in result.get("failures") or ():
         yield str(one["error"])

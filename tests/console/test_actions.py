@@ -2,67 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 
-from coordinator.console.actions import CALLS, Actions
-from coordinator.console.operations import OPERATIONS, Operator
+from coordinator.console.actions import CALLS
+from coordinator.console.operations import OPERATIONS
 from coordinator.console.rate import PER_SECOND, Rate
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
-from coordinator.identity.callers import trusting_callers
-from coordinator.identity.noop import trust_self_reported
 from coordinator.identity.permissions import OPERATE
-from coordinator.metrics import MemoryCells, Recorder
+from coordinator.metrics.console import ACTIONS
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.operator_actions import read_actions
-from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.items.store.history import read_history
-from coordinator.toolsets.registry import load_toolsets
-from coordinator.toolsets.tool import Services
-from coordinator.transport.calls import Calls
+from tests.console.site import Json, Site, person
 from tests.items.client import Client, actor, fresh_id
 
 pytestmark = pytest.mark.anyio
-
-Json = dict[str, Any]
-SETTINGS = Settings(request_deadline_ms=120_000)
-
-
-def person(name: str = "ada", *permissions: str, kind: str = "user", roles: tuple[str, ...] = ("human",)) -> Viewer:
-    """A viewer; with all permissions unless some are named."""
-    return Viewer(Caller(name, kind, frozenset(roles), frozenset(permissions or ("*", OPERATE))))
-
-
-ADA = person()
-
-
-class Site:
-    """The actions of one process, in one project."""
-
-    def __init__(self, store: Store, project: str) -> None:
-        services = Services(SETTINGS, store, trusting_callers(trust_self_reported))
-        calls = Calls(SETTINGS.request_deadline_ms, Recorder(MemoryCells(), "fe-0"))
-        self._actions = Actions(load_toolsets(services), calls, Operator(SETTINGS, store, services.resolve_actor))
-        self.project = project
-
-    async def __call__(self, path: str, arguments: object, who: Viewer = ADA, project: str | None = None) -> Json:
-        body = arguments if isinstance(arguments, bytes) else msgspec.json.encode(arguments)
-        answer = await self._actions.answer(who, self.project if project is None else project, path, body)
-        assert answer.status == 200
-        told: Json = msgspec.json.decode(answer.body)
-        return told
-
-    async def create(self, title: str = "t", **more: object) -> str:
-        created = await self("call/items/manage_items", {"operation": "create", "items": [{"title": title, **more}]})
-        return str(created["result"]["items"][0]["id"])
-
-    async def advance(self, item: str, trigger: str, who: Viewer = ADA, **more: object) -> Json:
-        change = {"itemId": item, "trigger": trigger}
-        return await self("call/items/advance_item", {"transitions": [change], **more}, who)
 
 
 @pytest.fixture
@@ -251,3 +208,16 @@ def test_a_person_makes_so_many_changes_a_second_at_most() -> None:
     rate.check("ada")
     with pytest.raises(ToolFailure):
         rate.check("ada")
+
+
+async def test_an_advance_without_a_required_note_names_it(store: Store, project: str) -> None:
+    noted = msgspec.convert(
+        {"work_item_schemas": {"bug": {"notes": [{"key": "repro", "role": "queue", "required": True}]}}}, Settings
+    )
+    site = Site(store, project, noted)
+    item = await site.create(type="bug")
+    assert (await site.advance(item, "start"))["problem"] == "required notes are not filled: repro"
+
+
+def test_the_metric_has_room_for_all_actions() -> None:
+    assert len([*OPERATIONS, *(tool for tools in CALLS.values() for tool in tools)]) <= ACTIONS.labels[0].limit
