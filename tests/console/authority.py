@@ -8,11 +8,12 @@ import json
 import secrets
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Self
-from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote_plus, urlencode, urlsplit
 
 from tests.identity.signing import Signer, jwks
 from tests.support.web import LocalServer, Quiet
 
+OPENID = "/.well-known/openid-configuration"
 CLIENT, SECRET = "fleet-console", "s3cret:/?"
 Json = dict[str, Any]
 
@@ -30,6 +31,12 @@ class Authority:
         """The same for the answer of the token endpoint."""
         self.id_token: Json = {}
         """The same for the claims of id tokens."""
+        self.changed: Json = {}
+        """The same for its metadata."""
+        self.oidc_only = False
+        """Whether its metadata are where OpenID Connect has them, and only there."""
+        self.secret: str | None = SECRET
+        """That of the client; None: it has none."""
         self.asked: list[Json] = []
         self._codes: dict[str, Json] = {}
         authority = self
@@ -46,7 +53,7 @@ class Authority:
                     self.end_headers()
                 elif parts.path == "/jwks":
                     self._json(200, jwks(authority.signer))
-                elif parts.path == "/.well-known/oauth-authorization-server":
+                elif parts.path == ("/.well-known/oauth-authorization-server", OPENID)[authority.oidc_only]:
                     self._json(200, authority.metadata)
                 elif parts.path == "/frame":
                     self._send(200, "text/html", f'<iframe src="{parse_qs(parts.query)["of"][0]}"></iframe>'.encode())
@@ -81,6 +88,7 @@ class Authority:
             "token_endpoint": f"{self.url}/token",
             "jwks_uri": f"{self.url}/jwks",
             "authorization_response_iss_parameter_supported": True,
+            **self.changed,
         }
 
     def authorize(self, query: Json) -> str:
@@ -94,14 +102,13 @@ class Authority:
     def exchange(self, form: Json, headers: Any) -> tuple[int, Json]:
         """The answer of the token endpoint."""
         asked = self._codes.pop(form.get("code", ""), None)
-        wanted = base64.b64encode(f"{CLIENT}:s3cret%3A%2F%3F".encode()).decode()
         proof = base64.urlsafe_b64encode(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
-        if asked is None or headers["authorization"] != f"Basic {wanted}":
+        if asked is None or not self._knows(form, headers["authorization"]):
             return 400, {"error": "invalid_grant"}
         if proof.rstrip(b"=").decode() != asked["code_challenge"] or form["redirect_uri"] != asked["redirect_uri"]:
             return 400, {"error": "invalid_grant"}
-        said = {"iss": self.url, "aud": form["resource"], **self.person}
-        about = {"iss": self.url, "aud": CLIENT, "nonce": asked["nonce"], **self.id_token}
+        said = {"iss": self.url, "aud": form.get("resource"), **self.person}
+        about = {"iss": self.url, "aud": CLIENT, "nonce": asked.get("nonce"), **self.id_token}
         answer = {
             "access_token": self.signer.token(said.pop("sub", "ada"), **said),
             "id_token": self.signer.token(self.person.get("sub", "ada"), **about),
@@ -109,10 +116,20 @@ class Authority:
         }
         return 200, {name: one for name, one in {**answer, **self.tokens}.items() if one is not None}
 
+    def _knows(self, form: Json, authorization: str | None) -> bool:
+        """Whether the client has shown its secret, in the way that the metadata ask for."""
+        if self.secret is None:
+            return authorization is None and form["client_id"] == CLIENT and "client_secret" not in form
+        if "token_endpoint_auth_methods_supported" in self.changed:
+            return authorization is None and form.get("client_secret") == self.secret
+        wanted = base64.b64encode(f"{CLIENT}:{quote_plus(self.secret)}".encode()).decode()
+        return authorization == f"Basic {wanted}" and "client_secret" not in form
+
     def reset(self) -> None:
         """Forgets what a test has set."""
         self.person = {"sub": "ada", "kind": "user", "roles": ["human"], "permissions": ["*"]}
-        self.back, self.tokens, self.id_token = {}, {}, {}
+        self.back, self.tokens, self.id_token, self.changed = {}, {}, {}, {}
+        self.oidc_only, self.secret = False, SECRET
 
     def __enter__(self) -> Self:
         self._server.__enter__()
