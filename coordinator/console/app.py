@@ -28,10 +28,9 @@ from coordinator.console.signin import SignIn, signin_path
 from coordinator.console.tickets import PATH as SIGN_IN
 from coordinator.console.view import Asked, Rendered, path_of
 from coordinator.console.viewer import Viewer
-from coordinator.console.views import HOME, VIEWS, needs
+from coordinator.console.views import NAVIGATION, VIEWS, needs
 from coordinator.errors import ToolFailure, invalid
 from coordinator.feed import FeedReader
-from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.transport.bodies import Bodies
 from coordinator.transport.endpoints import Endpoints
 from coordinator.transport.replies import Header, Receive, Scope, Send
@@ -130,7 +129,10 @@ class Console:
         if path == SIGN_IN or path.startswith(SIGN_IN + "/"):
             return await self._sign_in.answer(scope, receive, head, viewer)
         if path.rstrip("/") == ROOT:
-            return redirect(path_of(HOME, self._first_project(viewer)))
+            visitor = viewer or Viewer()
+            first = next((one for one, _ in NAVIGATION if one.open_to(visitor)), NAVIGATION[0][0])
+            in_project = visitor.first_project(self._endpoints.projects) if first.of_project else ""
+            return redirect(path_of(first.name, in_project))
         if viewer is None:
             raise ToolFailure("unauthenticated", "sign in to see the fleet")
         match = _PATH.match(path)
@@ -154,8 +156,8 @@ class Console:
         if not view.open_to(viewer):
             raise ToolFailure("permission_denied", f"this page needs the permission '{view.needs[0]}.read'")
         known = {key: query[key] for key in (*view.query, "offset") if key in query}
-        places = self._places(head)
-        asked = Asked(viewer, view, project, match["id"] or "", known, self._reads, self._layouts, places)
+        places, listed = self._places(head), self._endpoints.projects
+        asked = Asked(viewer, view, project, match["id"] or "", known, self._reads, self._layouts, places, listed)
         if match["region"] is not None:
             if match["region"] not in view.regions:
                 raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such part of a page")
@@ -230,11 +232,6 @@ class Console:
             raise ToolFailure("RESOURCE_NOT_FOUND", refusal.message)
         if not viewer.sees(project):
             raise ToolFailure("permission_denied", f"you may not see the project '{project}'")
-
-    def _first_project(self, viewer: Viewer | None) -> str:
-        if viewer is None or viewer.projects is None or DEFAULT_PROJECT in viewer.projects:
-            return DEFAULT_PROJECT
-        return min(viewer.projects, default=DEFAULT_PROJECT)
 
 
 def _query(text: bytes) -> dict[str, str]:

@@ -15,7 +15,7 @@ from coordinator.console.view import Asked, View, path_of
 from coordinator.console.viewer import Viewer
 from coordinator.console.views import NAVIGATION
 from coordinator.console.views.needs import APPROVALS
-from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
+from coordinator.store.keys import PROJECT
 
 PLAIN = ("main.js", "live.js")
 """The modules of a page for somebody who has yet to sign in."""
@@ -40,7 +40,7 @@ def frame(asked: Asked, content: Node, assets: Assets, position: str, needs: Nod
         assets,
         [
             _header(asked.viewer, project, bool(view.regions), view),
-            _navigation(asked.viewer, view, project, needs),
+            _navigation(asked, project, needs),
             main(id="main", tabindex="-1", data_view=view.name, **live)[
                 h1(".title")[view.title] if view.titled else None, content
             ],
@@ -131,14 +131,15 @@ def _header(viewer: Viewer, project: str, live: bool, view: View | None = None) 
     ]
 
 
-def _navigation(viewer: Viewer, present: View, project: str, needs: Node) -> Node:
+def _navigation(asked: Asked, project: str, needs: Node) -> Node:
     of = f"?project={project}" if project else ""
+    opened = project or asked.viewer.first_project(asked.listed)
 
     def entry(view: View, key: str) -> Node:
-        if not view.open_to(viewer):
+        if not view.open_to(asked.viewer):
             return None
-        path = path_of(view.name, project or DEFAULT_PROJECT) if view.of_project else path_of(view.name) + of
-        current = "page" if view is present else None
+        path = path_of(view.name, opened) if view.of_project else path_of(view.name) + of
+        current = "page" if view is asked.view else None
         count = needs if view.name == APPROVALS else None
         return li[a(href=path, aria_current=current, data_go=key)[icon(view.name), span[view.title], count]]
 

@@ -28,7 +28,11 @@ def region_table(
     heads = [th(scope="col", class_="number" if one in numbers else None)[one] for one in columns]
     return [
         table(".stack")[thead[tr[heads]], region_element(asked, name, found, tbody)],
-        div(".empty", data_empty_of=name, hidden=bool(found[name].rows))[empty],
+        div(".empty", data_empty_of=name, hidden=bool(found[name].rows))[
+            ["The list ends before this place. ", a(href=asked.url(offset=None))["Go to its beginning"]]
+            if asked.offset
+            else empty
+        ],
     ]
 
 
@@ -43,7 +47,8 @@ def choices(asked: Asked, parameter: str, options: Mapping[str, str], default: s
     Args:
         options: value -> text.
     """
-    chosen = asked.query.get(parameter) or default
+    given = asked.query.get(parameter, "")
+    chosen = given if given in options else default
     return nav(".choices", aria_label="Lists")[
         (
             a(
@@ -67,7 +72,7 @@ def pager(asked: Asked, shown: int, total: int, more: bool = False) -> Node:
         return None
     before, after = max(0, offset - MOST_ROWS), offset + MOST_ROWS
     return nav(".pager", aria_label="Pages")[
-        span[f"{number(offset + 1)}-{number(offset + shown)} of {number(total, more)}" if shown else "none here"],
+        span[f"{number(offset + 1)}-{number(offset + shown)} of {number(total, more)}" if shown else None],
         a(rel="prev", href=asked.url(offset=str(before or "")))["previous"] if offset else None,
         a(rel="next", href=asked.url(offset=str(after)))["next"] if after < total else None,
     ]

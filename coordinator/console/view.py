@@ -44,6 +44,8 @@ class Asked:
     layouts: Layouts
     places: Sequence[Place] = ()
     """What this server serves to clients, the MCP endpoint first. Only for what is not in a region."""
+    listed: frozenset[str] = frozenset()
+    """The projects that the settings allow; empty: any."""
     at: str = ""
     """The position of the feed that everything read must be newer than; '' for none."""
 

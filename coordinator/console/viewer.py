@@ -8,6 +8,7 @@ import msgspec
 
 from coordinator.identity.permissions import OPERATE, sufficient
 from coordinator.settings.model import TOOLSETS
+from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.caller import Caller
 
 PERSON = "user"
@@ -24,6 +25,11 @@ class Viewer(msgspec.Struct, frozen=True):
     """The projects that they may open; None: all."""
     ends: float = 0
     """When their session ends, in Unix seconds; 0: they are not signed in."""
+
+    def first_project(self, listed: frozenset[str]) -> str:
+        """The project that they see first, of those that the settings list; empty: any."""
+        seen = listed if self.projects is None else self.projects & listed if listed else self.projects
+        return DEFAULT_PROJECT if not seen or DEFAULT_PROJECT in seen else min(seen)
 
     @property
     def name(self) -> str:

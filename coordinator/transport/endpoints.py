@@ -172,6 +172,11 @@ class Endpoints:
         self._projects = frozenset(projects)
         self._paths.clear()
 
+    @property
+    def projects(self) -> frozenset[str]:
+        """The allowed projects; empty: any."""
+        return self._projects
+
     def others(self, path: str, caller: Caller | None) -> str:
         """The existing projects, for the end of an error message; empty: the project was not the problem."""
         match = _PATH.match(path)

@@ -122,5 +122,8 @@ def test_lists_of_claims(console: Callable[..., Page], fleet: SyncFleet, running
         page.get_by_role("link", name=name, exact=True).click()
         expect(page.locator("tbody tr")).to_have_count(1)
         expect(page.locator("tbody tr")).to_contain_text(only)
+    page = console("claims?list=stalled&offset=300")
+    page.get_by_role("link", name="Go to its beginning").click()
+    expect(page.locator("tbody tr")).to_contain_text("Silent")
     page.get_by_role("link", name="abandoned").click()
     expect(page.get_by_text("No item is abandoned.")).to_be_visible()

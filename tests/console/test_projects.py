@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 from playwright.sync_api import Page, expect
 
@@ -14,7 +15,7 @@ from coordinator.console.viewer import Viewer
 from coordinator.console.views import projects
 from coordinator.store import Store
 from tests.console.items import advance, claim, create
-from tests.console.visitors import of_store
+from tests.console.visitors import Visitor, of_store
 from tests.support.fleets import RunningFleet
 
 
@@ -47,11 +48,12 @@ def test_another_project_is_opened_at_the_same_page(
     assert page.url == f"{running.state.base_url}/console/p/{named}/agents"
 
 
-def names(running: RunningFleet, viewer: Viewer, **query: str) -> list[str]:
+def names(running: RunningFleet, viewer: Viewer, listed: Sequence[str] = (), **query: str) -> list[str]:
     """The projects that a viewer gets to see."""
 
     async def read(store: Store) -> list[str]:
-        asked = Asked(viewer, projects.VIEW, "", "", query, Reads(store, {}, None), Layouts())
+        reads = Reads(store, {}, cast(Any, None), None)
+        asked = Asked(viewer, projects.VIEW, "", "", query, reads, Layouts(), (), frozenset(listed))
         return [row.key.removeprefix("project:") for row in (await projects.VIEW.regions["projects"].load(asked)).rows]
 
     return of_store(running, read)
@@ -62,6 +64,9 @@ def test_only_projects_that_the_viewer_may_see_are_listed(fleet: SyncFleet, runn
     assert named in names(running, Viewer())
     assert names(running, Viewer(projects=frozenset({"mine", "other"}))) == ["mine", "other"]
     assert names(running, Viewer(projects=frozenset({"mine", "other"})), name="o") == ["other"]
+    assert names(running, Viewer(), ["mine", "yours"]) == ["mine", "yours"]
+    assert names(running, Viewer(projects=frozenset({"mine", "other"})), ["mine", "yours"]) == ["mine"]
+    assert names(running, Viewer(projects=frozenset({"other"})), ["mine"]) == []
     assert named in names(running, Viewer(), name=named[:14])
     assert names(running, Viewer(), name=named, offset="100") == []
 
@@ -72,3 +77,16 @@ def test_a_forged_project_or_view_leads_nowhere(console: Callable[..., Page], fl
     link = page.get_by_role("cell").get_by_role("link", name=named)
     expect(link).to_have_attribute("href", f"/console/p/{named}/overview")
     expect(page.get_by_title("Choose a project")).to_have_text("choose a project")
+
+
+def test_the_first_project_is_one_that_is_open() -> None:
+    some = Viewer(projects=frozenset({"b", "a"}))
+    assert Viewer().first_project(frozenset()) == "default"
+    assert Viewer().first_project(frozenset({"x", "w"})) == "w"
+    assert some.first_project(frozenset()) == "a"
+    assert some.first_project(frozenset({"b", "c"})) == "b"
+
+
+def test_the_overview_is_what_one_sees_first(running: RunningFleet) -> None:
+    got = Visitor(running.port).open("/console")
+    assert (got.status, got.headers["location"]) == (303, "/console/p/default/overview")

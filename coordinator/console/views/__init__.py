@@ -23,7 +23,6 @@ from coordinator.console.views import (
     tree,
 )
 
-HOME = overview.VIEW.name
 NAVIGATION: tuple[tuple[View, str], ...] = (
     (overview.VIEW, "o"),
     (board.VIEW, "b"),

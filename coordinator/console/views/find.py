@@ -46,7 +46,7 @@ def _pages(navigation: _Navigation, asked: Asked, text: str) -> Iterator[Row]:
                 if view.of_project
                 else f"{path_of(view.name)}?project={asked.project}"
             )
-            shown = [a(href=path)[icon(view.name), view.title], " ", span(".dim")[f"g {key}"]]
+            shown: Node = [a(href=path)[icon(view.name), view.title], " ", span(".dim")[f"g {key}"]]
             yield Row(f"page:{view.name}", shown)
 
 

@@ -51,9 +51,10 @@ async def _projects(asked: Asked) -> Rows:
 
 async def _names(asked: Asked) -> tuple[list[str], bool]:
     """The projects that the viewer may see, and whether there may be more."""
-    prefix, viewer = asked.query.get("name", "").strip(), asked.viewer
-    if viewer.projects is not None:
-        return sorted(name for name in viewer.projects if name.startswith(prefix)), False
+    prefix, viewer, listed = asked.query.get("name", "").strip(), asked.viewer, asked.listed
+    seen = listed if viewer.projects is None else viewer.projects & listed if listed else viewer.projects
+    if seen or viewer.projects is not None:
+        return sorted(name for name in seen if name.startswith(prefix)), False
     names, more = await asked.reads.admitted(DEFAULT_PROJECT, lambda: find(asked.reads.store, prefix, _LOOKED_AT))
     return names, more
 
@@ -79,10 +80,11 @@ def _view(asked: Asked) -> str:
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     name, view = asked.query.get("name", ""), asked.query.get("view")
+    opened = asked.viewer.first_project(asked.listed)
     first = 'fleet items add "Fix the login" --project NAME'
     none: Node = [
         "No project has work yet. The first item makes one: ", htpy.code(data_copy=first, tabindex="0")[first],
-        ", or ", a(href=path_of(HOME, DEFAULT_PROJECT))[f"open {DEFAULT_PROJECT}"], ".",
+        ", or ", a(href=path_of(HOME, opened))[f"open {opened}"], ".",
     ]  # fmt: skip
     if name:
         none = [f"No project here begins with “{name}”. ", a(href=asked.url(name=None))["Show all"]]
