@@ -102,7 +102,7 @@ def graph_element(
             htpy.button(type="button", data_zoom="out", title="Smaller (-)", aria_label="Smaller")["\N{MINUS SIGN}"],
             htpy.button(type="button", data_zoom="fit", title="Fit (0)")["fit"],
         ],
-        htpy.div(".pane", tabindex="0", role="group", aria_label=f"{label}; the list below says the same")[
+        htpy.div(".pane", tabindex="0", role="group", aria_label=f"{label}; a list on this page says the same")[
             htpy.svg(".drawing", size, aria_hidden="true")[
                 htpy.defs[
                     _arrow("arrow"),

@@ -10,7 +10,7 @@ import htpy
 from htpy import Node
 
 from coordinator.console.graphs import GraphEdge, GraphNode, graph_element, graph_rows, structure
-from coordinator.console.layouts import Layout, NotDrawn
+from coordinator.console.layouts import Drawn
 from coordinator.console.parts import number, plain
 from coordinator.console.view import Asked, Region, Rendered, Rows, path_of
 from coordinator.toolsets.items.rules.ids import dashed
@@ -62,8 +62,7 @@ def drawn(project: str, item: tree_graph.Node, now: int, classes: str = "", more
 class _Shown(NamedTuple):
     found: tree_graph.Neighbourhood
     edges: list[GraphEdge]
-    layout: Layout | None
-    why: str
+    drawn: Drawn
 
 
 async def _shown(asked: Asked) -> _Shown:
@@ -74,11 +73,8 @@ async def _shown(asked: Asked) -> _Shown:
         found = await reads.admitted(project, lambda: tree_graph.read_neighbourhood(reads.store, project, item))
         edges = sorted(GraphEdge(edge.blocker, edge.blocked) for edge in found.edges)
         if not edges:
-            return _Shown(found, [], None, "")
-        try:
-            return _Shown(found, edges, await asked.layouts.of(structure(len(found.nodes), edges)), "")
-        except NotDrawn as reason:
-            return _Shown(found, edges, None, str(reason))
+            return _Shown(found, [], Drawn(None))
+        return _Shown(found, edges, await asked.layouts.drawn(structure(len(found.nodes), edges)))
 
     key = "neighbours", asked.project, asked.id, asked.viewer.reads("items"), asked.at
     return await asked.reads.shared(key, make)
@@ -86,13 +82,13 @@ async def _shown(asked: Asked) -> _Shown:
 
 async def _rows(asked: Asked) -> Rows:
     shown = await _shown(asked)
-    if shown.layout is None:
-        return Rows([])
+    if shown.drawn.layout is None:
+        return Rows([], again=shown.drawn.again)
     nodes = [
         drawn(asked.project, node, shown.found.now, "here first" * (place == 0))
         for place, node in enumerate(shown.found.nodes)
     ]
-    return Rows(await to_thread(graph_rows, shown.layout, nodes, shown.edges, ()))
+    return Rows(await to_thread(graph_rows, shown.drawn.layout, nodes, shown.edges, ()))
 
 
 NEIGHBOURS = Region(_rows, ("items",), htpy.g)
@@ -111,10 +107,10 @@ async def neighbours_element(asked: Asked, name: str, rendered: Mapping[str, Ren
         f"{tree_graph.MAX_SIDE} on each side are drawn. "
         if max(shown.found.blockers, shown.found.blocked) > tree_graph.MAX_SIDE
         else None,
-        f"{shown.why} " if shown.why else None,
+        f"{shown.drawn.why} " if shown.drawn.why else None,
         htpy.a(href=path_of("tree", asked.project, dashed(item.id)))["Graph of what is below it"],
         [", ", htpy.a(href=path_of("tree", asked.project, dashed(item.parent)))["of its parent"]]
         if isinstance(item.parent, str)
         else None,
     ]
-    return graph_element(asked, name, rendered, shown.layout, "Neighbours", about)
+    return graph_element(asked, name, rendered, shown.drawn.layout, "Neighbours", about)

@@ -17,12 +17,17 @@ MOST_NODES = 300
 MOST_EDGES = 1_500
 _MOST_WAITING = 4
 """Graphs that wait for the worker, or are laid out."""
+PATIENCE = 0.8
+"""Seconds that a page waits for a graph."""
+AGAIN = 2
+"""Seconds until it looks again."""
 _KEPT = 64
 """Layouts."""
 _LONGEST_LINE = 16 * 1024 * 1024
 _WORKER = Path(__file__).with_name("layout_worker.py")
 TOO_LARGE = "This graph is too large to draw. Open a part of it."
-BUSY = "Too many graphs are being drawn just now. Reload in a moment."
+LATER = "The graph is being drawn."
+BUSY = "The graph will be drawn after some others."
 FAILED = "This graph could not be drawn."
 NOT_INSTALLED = "Graphs are lists here, because the Python package graphlay is not installed."
 
@@ -54,6 +59,15 @@ class NotDrawn(Exception):
     """There is no layout; the message says why, as a sentence."""
 
 
+class Drawn(NamedTuple):
+    """A layout, or why there is none."""
+
+    layout: Layout | None
+    why: str = ""
+    again: int = 0
+    """When to ask again, in seconds; 0: it would be in vain."""
+
+
 _decode = msgspec.json.Decoder(Layout).decode
 
 
@@ -71,8 +85,18 @@ class Layouts:
         self._turn = asyncio.Lock()
         self._made: OrderedDict[Graph, asyncio.Task[Layout]] = OrderedDict()
 
-    async def of(self, graph: Graph) -> Layout:
+    async def drawn(self, graph: Graph) -> Drawn:
+        """The layout of a graph for a page, which does not wait for it long."""
+        try:
+            return Drawn(await self.of(graph, PATIENCE))
+        except NotDrawn as reason:
+            return Drawn(None, str(reason), AGAIN if str(reason) in (LATER, BUSY) else 0)
+
+    async def of(self, graph: Graph, patience: float | None = None) -> Layout:
         """The layout of a graph.
+
+        Args:
+            patience: seconds after which it goes on without the caller, who asks again.
 
         Raises:
             NotDrawn: it is too large or takes too long, too many are being made, or graphlay is not installed.
@@ -90,7 +114,10 @@ class Layouts:
             while len(self._made) > _KEPT and next(iter(self._made.values())).done():
                 self._made.popitem(last=False)
         self._made.move_to_end(graph)
-        return await asyncio.shield(making)
+        try:
+            return await asyncio.wait_for(asyncio.shield(making), patience)
+        except TimeoutError:
+            raise NotDrawn(LATER) from None
 
     @property
     def pid(self) -> int:

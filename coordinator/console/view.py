@@ -211,6 +211,7 @@ def region_element(
             data_seconds=str(region.seconds) if region.seconds else None,
             data_height=str(region.height) if region.height else None,
             data_own=asked.id if region.own else None,
+            data_again=str(found.again) if found.again else None,
             data_total=str(found.total),
             data_offset=str(found.offset),
         )[(row.html for row in found.rows)],

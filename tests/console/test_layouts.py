@@ -12,7 +12,7 @@ import pytest
 
 from coordinator.console import layout_worker, layouts
 from coordinator.console.graphs import GraphEdge, GraphNode, cut, graph_rows, structure
-from coordinator.console.layouts import Graph, Layouts, NotDrawn
+from coordinator.console.layouts import Drawn, Graph, Layouts, NotDrawn
 from tests.support.wait import process_alive, wait_until_sync
 
 CHAIN = structure(3, [GraphEdge(0, 1), GraphEdge(1, 2, "true")])
@@ -80,6 +80,27 @@ def test_what_takes_too_long_is_given_up_while_others_are_served(tmp_path: Path)
         assert time.monotonic() - again < 0.2  # that is known
         assert (await made.of(CHAIN)).size[0] > 0  # by another process
         counting.cancel()
+        await made.aclose()
+
+    asyncio.run(asked())
+
+
+def test_a_page_does_not_wait_for_a_slow_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = tmp_path / "go"
+    os.mkfifo(pipe)
+    answer = '{"size": [1, 1], "nodes": [[0, 0]], "lines": [], "labels": []}'
+    program = f"import sys; sys.stdin.readline(); open({str(pipe)!r}).read(); print({answer!r}, flush=True); input()"
+    monkeypatch.setattr(layouts, "PATIENCE", 0.01)
+
+    async def asked() -> None:
+        made = Layouts((sys.executable, "-c", program))
+        graph = structure(1, [])
+        assert await made.drawn(graph) == Drawn(None, layouts.LATER, layouts.AGAIN)
+        others = [await made.drawn(structure(number, [])) for number in range(2, 8)]
+        assert others[-1] == Drawn(None, layouts.BUSY, layouts.AGAIN)
+        await asyncio.to_thread(pipe.write_text, "")
+        assert (await made.of(graph)).size == (1, 1)
+        assert (await made.drawn(graph)).layout is not None
         await made.aclose()
 
     asyncio.run(asked())

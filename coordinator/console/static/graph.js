@@ -114,7 +114,9 @@ class Graph {
   redrawn() {
     this.node()?.classList.add('at');
     const [before, after] = [this.place, this.placeOfFocus()];
-    if (this.svg.getAttribute('viewBox') !== `0 0 ${this.size().join(' ')}`) say('The graph has changed.');
+    const drawn = this.svg.getAttribute('viewBox');
+    if (drawn === '0 0 1 1') this.fit(); // the first drawing
+    else if (drawn !== `0 0 ${this.size().join(' ')}`) say('The graph has changed.');
     this.draw(this.scale);
     if (before && after) this.pane.scrollBy((after[0] - before[0]) * this.scale, (after[1] - before[1]) * this.scale);
   }

@@ -34,6 +34,7 @@ export class Region {
     this.timer = undefined;
     const seconds = Number(element.dataset.seconds ?? 0);
     if (seconds) setInterval(() => { if (awake()) this.read(); }, seconds * 1000);
+    if (element.dataset.again) this.soon(Number(element.dataset.again) * 1000);
   }
 
   /** @param {Record<string, string[]>} changed ids by toolset */

@@ -13,7 +13,7 @@ from htpy import Node, a, details, div, h2, li, ol, p, pre, span, summary, table
 from coordinator.console.buttons import MODULE
 from coordinator.console.flow_actions import flow_buttons, step_button
 from coordinator.console.graphs import GraphEdge, GraphNode, graph_element, graph_rows, structure
-from coordinator.console.layouts import Layout, NotDrawn
+from coordinator.console.layouts import Drawn
 from coordinator.console.parts import ago, number, plain, state, whole_id
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
 from coordinator.console.views.flows import flow_id, flow_status
@@ -44,12 +44,11 @@ _NOW = ("pending", "ready", "running", "waits for release", "failed")
 
 
 class _Shown(NamedTuple):
-    """A workflow as the page shows it; None: it cannot be drawn, ``why`` says why."""
+    """A workflow as the page shows it."""
 
     progress: Progress
     edges: list[GraphEdge]
-    layout: Layout | None
-    why: str
+    drawn: Drawn
 
     def state_of(self, key: str) -> str:
         record = self.progress.steps.get(key)
@@ -67,11 +66,7 @@ async def _shown(asked: Asked) -> _Shown:
         if found is None:
             raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such workflow")
         edges = edges_of(found.spec.flow)
-        try:
-            layout, why = await asked.layouts.of(structure(len(found.spec.flow), edges)), ""
-        except NotDrawn as reason:
-            layout, why = None, str(reason)
-        return _Shown(found, edges, layout, why)
+        return _Shown(found, edges, await asked.layouts.drawn(structure(len(found.spec.flow), edges)))
 
     return await asked.reads.shared(("flow", asked.project, asked.id, asked.viewer.caller, asked.at), make)
 
@@ -94,8 +89,8 @@ def _briefly(condition: str) -> str:
 
 async def _graph(asked: Asked) -> Rows:
     shown = await _shown(asked)
-    if shown.layout is None:
-        return Rows([])
+    if shown.drawn.layout is None:
+        return Rows([], again=shown.drawn.again)
     flow, steps = shown.progress.spec.flow, shown.progress.steps
     nodes = []
     for place, (key, step) in enumerate(flow.items()):
@@ -110,7 +105,7 @@ async def _graph(asked: Asked) -> Rows:
     taken = {
         (edge.source, edge.target) for edge in shown.edges if keys[edge.source] in over and keys[edge.target] in steps
     }
-    return Rows(await to_thread(graph_rows, shown.layout, nodes, shown.edges, taken))
+    return Rows(await to_thread(graph_rows, shown.drawn.layout, nodes, shown.edges, taken))
 
 
 async def _steps(asked: Asked) -> Rows:
@@ -205,7 +200,8 @@ def _indented(json: str) -> str:
 
 
 async def _state(asked: Asked) -> Rows:
-    progress = (await _shown(asked)).progress
+    shown = await _shown(asked)
+    progress = shown.progress
     row, steps = progress.row, progress.steps.values()
     ended = sum(step.status in ("done", "failed", "cancelled") for step in steps)
     over = row.completed_at or row.cancelled_at
@@ -216,8 +212,9 @@ async def _state(asked: Asked) -> Rows:
         span["ended ", ago(over), f" by {plain(row.cancelled_by)}" if row.cancelled_by else None] if over else None,
         a(href=path_of("flow", asked.project, row.parent))[f"for workflow {row.parent}"] if row.parent else None,
         p(".reason")[plain(row.error)] if row.error else None,
+        span(".dim")[shown.drawn.why] if shown.drawn.why else None,
     ]
-    return Rows([Row(f"flow:{row.id}", content)])
+    return Rows([Row(f"flow:{row.id}", content)], again=shown.drawn.again)
 
 
 async def _actions(asked: Asked) -> Rows:
@@ -262,8 +259,7 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
         h2(".subject")[plain(progress.row.name), " ", whole_id(str(progress.row.id))],
         region_element(asked, "state", found, ol, class_="facts"),
         region_element(asked, "actions", found, htpy.menu, class_="actions", aria_label="Actions"),
-        graph_element(asked, "graph", found, shown.layout, "Graph of steps", "Bold edges were taken."),
-        p(".dim")[shown.why] if shown.why else None,
+        graph_element(asked, "graph", found, shown.drawn.layout, "Graph of steps", "Bold edges were taken."),
         h2["Steps"],
         div(".wide-table")[
             table[

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from coordinator.console.graphs import GraphEdge, GraphNode, graph_element, graph_rows, structure
 from coordinator.console.item_graph import ItemState, drawn, state_of
-from coordinator.console.layouts import Layout, NotDrawn
+from coordinator.console.layouts import Drawn
 from coordinator.console.parts import chip, item_id, item_link, number, plain, state
 from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, path_of, region_element
 from coordinator.toolsets.items.rules.board import Wanted
@@ -38,9 +38,8 @@ class _Shown(NamedTuple):
     path: list[int]
     """The critical path."""
     edges: list[GraphEdge]
-    layout: Layout | None
-    """Of the nodes in ``ends``; None: it cannot be drawn, ``why`` says why."""
-    why: str
+    drawn: Drawn
+    """The nodes in ``ends``."""
     ends: list[int]
     """The nodes that wait for others or block some, by id, so that their order does not depend on their states."""
     children: BoardPage | None
@@ -62,19 +61,16 @@ async def _shown(asked: Asked) -> _Shown:
             page = await reads.admitted(
                 project, lambda: board_page(reads.store, project, wanted, offset=asked.offset, limit=MOST_ROWS)
             )
-            return _Shown(tree, [], [], None, "", [], page)
+            return _Shown(tree, [], [], Drawn(None), [], page)
         path = tree.critical_path(by_complexity)
         ids = [node.id for node in tree.nodes]
         ends = sorted({end for edge in tree.edges for end in (edge.blocker, edge.blocked)}, key=ids.__getitem__)
         place = {end: n for n, end in enumerate(ends)}
         edges = sorted(GraphEdge(place[edge.blocker], place[edge.blocked]) for edge in tree.edges)
         if not edges:
-            return _Shown(tree, path, [], None, "No item of this tree waits for another one of it.", [], None)
-        try:
-            layout, why = await asked.layouts.of(structure(len(ends), edges)), ""
-        except NotDrawn as reason:
-            layout, why = None, str(reason)
-        return _Shown(tree, path, edges, layout, why, ends, None)
+            none = Drawn(None, "No item of this tree waits for another one of it.")
+            return _Shown(tree, path, [], none, [], None)
+        return _Shown(tree, path, edges, await asked.layouts.drawn(structure(len(ends), edges)), ends, None)
 
     key = "tree", asked.project, asked.id, by_complexity, asked.offset, asked.viewer.reads("items"), asked.at
     return await asked.reads.shared(key, make)
@@ -82,8 +78,8 @@ async def _shown(asked: Asked) -> _Shown:
 
 async def _graph(asked: Asked) -> Rows:
     shown = await _shown(asked)
-    if shown.layout is None:
-        return Rows([])
+    if shown.drawn.layout is None:
+        return Rows([], again=shown.drawn.again)
     steps = {end: f"step {n} of {len(shown.path)}" for n, end in enumerate(shown.path, 1)}
     first = shown.path[0] if shown.path else None
     nodes: list[GraphNode] = []
@@ -92,7 +88,7 @@ async def _graph(asked: Asked) -> Rows:
         nodes.append(drawn(asked.project, shown.tree.nodes[end], shown.tree.now, classes, steps.get(end, "")))
     place = {end: n for n, end in enumerate(shown.ends)}
     strong = {(place[one], place[other]) for one, other in zip(shown.path, shown.path[1:], strict=False)}
-    return Rows(await to_thread(graph_rows, shown.layout, nodes, shown.edges, strong))
+    return Rows(await to_thread(graph_rows, shown.drawn.layout, nodes, shown.edges, strong))
 
 
 async def _list(asked: Asked) -> Rows:
@@ -220,9 +216,9 @@ async def _facts(asked: Asked) -> Rows:
         else None,
         span[f"{number(below.hidden)} ended items are not shown"] if below.hidden > 0 else None,
         None if tree.all_edges else span(".reason")["There are more dependencies than can be shown."],
-        span(".dim")[shown.why] if shown.why else None,
+        span(".dim")[shown.drawn.why] if shown.drawn.why else None,
     ]
-    return Rows([Row("facts:tree", content)])
+    return Rows([Row("facts:tree", content)], again=shown.drawn.again)
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
@@ -242,7 +238,7 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
             else None,
         ],
         region_element(asked, "facts", found, ol, class_="facts"),
-        graph_element(asked, "graph", found, shown.layout, "Dependency graph", about),
+        graph_element(asked, "graph", found, shown.drawn.layout, "Dependency graph", about),
         region_element(asked, "list", found, ul, role="tree", aria_label="Items of the tree", class_="tree"),
     ]
 
