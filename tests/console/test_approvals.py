@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from coordinator.client import SyncFleet
 from coordinator.store import Store
+from coordinator.toolsets.gateway.store.instances import InstanceStore
 from tests.console.asking import RELEASE, Json, ask_approval, ask_checkpoint, ask_gate, ask_question
 from tests.console.visitors import of_store, operator
 from tests.gateway.lab import Lab, section, settings_of
@@ -26,6 +27,16 @@ def ask_as(running: RunningFleet, project: str, person: str) -> Json:
         return await asking.follow(await asking.start("release"), "pass")
 
     return of_store(running, ask)
+
+
+def decline(running: RunningFleet, project: str, workflow: str, version: int) -> None:
+    """Somebody was asked by their client, and has given no answer."""
+
+    async def act(store: Store) -> None:
+        settings = settings_of(section(workflows={"release": RELEASE}), project)
+        await InstanceStore(store, settings).decline(project, workflow, version, "cleo")
+
+    of_store(running, act)
 
 
 def needs(page: Page) -> Locator:
@@ -179,13 +190,18 @@ def test_who_has_not_signed_in_sees_all_and_answers_nothing(console: Console, fl
     assert page.locator(".answers form").count() == 0
 
 
-def test_what_a_person_types_stays_while_other_things_change(console: Console, fleet: SyncFleet) -> None:
+def test_what_a_person_types_stays_while_other_things_change(
+    running: RunningFleet, console: Console, fleet: SyncFleet, named: str
+) -> None:
     asked = ask_approval(fleet)
     page = console(f"approvals?show=approval:{asked['pendingHuman'][0]['requestId']}", "ada")
     field = page.locator("[name='arguments.reason']")
     field.fill("Because it is")
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    # What is shown changes, too: somebody was asked, and has not answered.
+    decline(running, named, asked["workflowId"], asked["version"])
     ask_approval(fleet, "1.3.0")
+    expect(page.locator("[data-region=shown]")).to_contain_text("asked in vaincleo")
     ask_question(fleet)
     expect(needs(page)).to_contain_text("3")
     expect(page.locator("[data-region=open] > li")).to_have_count(3)

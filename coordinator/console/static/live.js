@@ -164,14 +164,22 @@ function flash(row) {
   setTimeout(() => row.classList.remove('changed'), FLASH_MS);
 }
 
-/** Replaces a row; what has the focus inside keeps it, and what was unfolded stays so. @param {HTMLElement} row @param {HTMLElement} fresh */
+/** Replaces a row; what has the focus inside keeps it, and what was unfolded or typed stays so. @param {HTMLElement} row @param {HTMLElement} fresh */
 export function replace(row, fresh) {
   const focused = row.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement) : null;
   const folded = fresh.querySelectorAll('details');
   row.querySelectorAll('details').forEach((one, n) => { if (one.open && folded[n]) folded[n].open = true; });
+  const fields = /** @type {NodeListOf<HTMLInputElement>} */ (fresh.querySelectorAll('[name]'));
+  /** @type {HTMLElement | undefined} */
+  let next;
+  /** @type {NodeListOf<HTMLInputElement>} */ (row.querySelectorAll('[name]')).forEach((one, n) => {
+    if (fields[n]?.name !== one.name || one.type === 'hidden') return;
+    Object.assign(fields[n], { value: one.value, checked: one.checked });
+    if (one === focused) next = fields[n];
+  });
   const place = focused ? [...row.querySelectorAll('*')].indexOf(focused) : -1;
   row.replaceWith(fresh);
-  if (focused) /** @type {HTMLElement} */ (place < 0 ? fresh : fresh.querySelectorAll('*')[place])?.focus();
+  if (focused) (next ?? /** @type {HTMLElement} */ (place < 0 ? fresh : fresh.querySelectorAll('*')[place]))?.focus();
 }
 
 export const regions = [.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('[data-region]'))].map(

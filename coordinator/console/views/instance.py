@@ -167,7 +167,7 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     return div(".paper")[
         p[a(href=path_of("gateway", asked.project))["all instances"], " ", code[plain(asked.id)]],
         div(".halves")[
-            section[region_element(asked, "head", found, div), region_element(asked, "people", found, div)],
+            section[h2["Now"], region_element(asked, "head", found, div), region_element(asked, "people", found, div)],
             section[h2["States"], region_element(asked, "machine", found, ol, class_="machine")],
         ],
         section[

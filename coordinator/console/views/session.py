@@ -112,7 +112,9 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     return div(".paper")[
         p[a(href=path_of("sessions", asked.project))["all sessions"], " ", code[plain(asked.id)]],
         div(".halves")[
-            section[region_element(asked, "head", found, div), region_element(asked, "checkpoint", found, div)],
+            section[
+                h2["Now"], region_element(asked, "head", found, div), region_element(asked, "checkpoint", found, div)
+            ],
             section[
                 h2["Activities"],
                 region_element(

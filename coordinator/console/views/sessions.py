@@ -47,7 +47,7 @@ def _cells(asked: Asked, one: SessionRow) -> Iterator[Node]:
     if one.checkpoint:
         link = path_of("approvals", asked.project) + f"?show=checkpoint:{one.id}"
         waits = [a(href=link)[plain(one.checkpoint)], ", ", ago(one.yielded_at)]
-    yield cell("open checkpoint")[waits]
+    yield cell("open checkpoint", ".prose")[waits]
     yield cell("item")[item_link(asked.project, dashed(one.item), "") if one.item else None]
     yield cell("agent")[agent_link(asked.project, one.agent) if one.agent else None]
     yield cell("started by")[
