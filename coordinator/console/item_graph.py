@@ -107,7 +107,7 @@ async def neighbours_element(asked: Asked, name: str, rendered: Mapping[str, Ren
         f"{tree_graph.MAX_SIDE} on each side are drawn. "
         if max(shown.found.blockers, shown.found.blocked) > tree_graph.MAX_SIDE
         else None,
-        f"{shown.drawn.why} " if shown.drawn.why else None,
+        f"{shown.drawn.why} " if shown.drawn.why and not shown.drawn.again else None,
         htpy.a(href=path_of("tree", asked.project, dashed(item.id)))["Graph of what is below it"],
         [", ", htpy.a(href=path_of("tree", asked.project, dashed(item.parent)))["of its parent"]]
         if isinstance(item.parent, str)

@@ -142,6 +142,15 @@ def test_a_graph_is_looked_around_in(console: Callable[..., Page], fleet: SyncFl
     assert last["x"] + last["width"] <= around["x"] + around["width"]
 
 
+def test_a_page_is_whole_without_scripts(console: Callable[..., Page], planted: dict[str, str]) -> None:
+    page = console(f"tree/{planted['root']}", java_script_enabled=False)
+    expect(page.locator(".node")).to_have_count(3)
+    expect(page.locator("[role=treeitem]")).to_have_count(5)
+    assert page.locator(".drawing").get_attribute("viewBox") != "0 0 1 1"
+    entry(page, planted["c"]).click()
+    expect(page.get_by_role("heading", name="c", exact=True)).to_be_visible()
+
+
 def test_two_fingers_zoom(console: Callable[..., Page], planted: dict[str, str]) -> None:
     page = console(f"tree/{planted['root']}", has_touch=True, viewport={"width": 390, "height": 844})
     fitting = float(page.locator(".drawing").get_attribute("width") or 0)
