@@ -99,6 +99,19 @@ def test_notes_stand_by_phase_with_what_gates_lack(console: Callable[..., Page],
     expect(head(page)).to_contain_text("lacks notes of phase work: tests")
 
 
+def test_its_sessions_are_listed(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    (item,) = create(fleet, "Fix it")
+    page = live(console(f"item/{item}"))
+    expect(part(page, "Sessions")).to_contain_text("No session is bound to it")
+    claim(fleet, item)
+    actor = {"id": "orchestrator", "kind": "orchestrator"}
+    given = {"workflow_id": "hotfix", "agent_id": "orchestrator", "item_id": item, "actor": actor}
+    fleet.call("start_session", given, toolset="sessions")
+    expect(part(page, "Sessions").get_by_role("link", name="hotfix")).to_be_visible()
+    part(page, "Sessions").get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Session")
+
+
 def test_history_has_pages(console: Callable[..., Page], fleet: SyncFleet) -> None:
     (item,) = create(fleet, "Fix it")
     for n in range(30):
