@@ -18,7 +18,6 @@ class List {
     this.height = Number(this.box.dataset.height);
     this.window = Math.max(region.rows().length, 20);
     this.index = 0; // the row that the keys are at, among all
-    this.base = 0; // px; where row 0 would be
     this.focusing = false;
     this.pointed = false;
     this.waiting = false; // rows that have changed their places wait
@@ -154,19 +153,19 @@ class List {
   place() {
     const { total, offset, height } = this;
     this.box.style.setProperty('--tall', `${Math.min(total * height, TALLEST)}px`);
-    this.base = total * height > TALLEST ? this.box.scrollTop - this.first * height : 0;
+    const base = total * height > TALLEST ? this.box.scrollTop - this.first * height : 0; // px; where row 0 would be
     const rows = this.region.rows();
     const current = Math.min(Math.max(this.index - offset, 0), rows.length - 1);
     rows.forEach((row, n) => {
-      row.style.top = `${this.base + (offset + n) * height}px`;
+      row.style.top = `${base + (offset + n) * height}px`;
       row.ariaSetSize = String(total);
       row.ariaPosInSet = String(offset + n + 1);
       for (const one of row.querySelectorAll('a, button, input')) /** @type {HTMLElement} */ (one).tabIndex = n === current ? 0 : -1;
     });
   }
 
-  /** Moves the focus to a row, as soon as it is here. @param {number} index */
-  focus(index) {
+  /** Moves the focus to a row, as soon as it is here. @param {number} [index] */
+  focus(index = this.index) {
     this.index = Math.max(0, Math.min(index, this.total - 1));
     const row = this.region.rows()[this.index - this.offset];
     this.focusing = !row;
@@ -191,7 +190,7 @@ class List {
     ]).get(event.key);
     const aside = new Map([['ArrowRight', 1], ['l', 1], ['ArrowLeft', -1], ['h', -1]]).get(event.key);
     if (goal !== undefined) this.focus(goal);
-    else if (aside) beside(this, aside)?.focus(beside(this, aside)?.index ?? 0);
+    else if (aside) beside(this, aside)?.focus();
     else return;
     event.preventDefault();
   }

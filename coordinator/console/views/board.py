@@ -54,9 +54,10 @@ async def _read(asked: Asked) -> Wanted:
         got = {"itemId": below}
         item = (await asked.reads.tool(asked.viewer, asked.project, "items", "get_context", got)).item
         below = item.id.replace("-", "")
+    tags = ",".join(filter(None, map(str.strip, given["tags"].split(","))))
     text = given["text"] if len(given["text"]) >= LEAST_LETTERS else ""
     return Wanted(
-        tags=given["tags"], type=given["type"], priority=given["priority"], state=given["state"],
+        tags=tags, type=given["type"], priority=given["priority"], state=given["state"],
         holder=given["holder"], ancestor=below, text=text,
     )  # fmt: skip
 
