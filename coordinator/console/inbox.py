@@ -18,7 +18,7 @@ from coordinator.toolsets.flows.rules.permissions import administers
 from coordinator.toolsets.flows.store.gates import WaitingGate, waiting_gates
 from coordinator.toolsets.gateway.decisions import Decisions, OpenApproval
 from coordinator.toolsets.gateway.rules.guards import Principal
-from coordinator.toolsets.items.store.questions import OpenQuestion, open_questions
+from coordinator.toolsets.items.store.questions import OpenQuestion, count_questions, open_questions
 from coordinator.toolsets.sessions.store.listing import SessionRow, count_open, list_sessions
 
 Kind = Literal["approval", "gate", "checkpoint", "question"]
@@ -111,7 +111,7 @@ async def count_waiting(
         return await count_open(store, project)
 
     async def questions() -> int:
-        return len((await open_questions(store, project, limit=_COUNTED)).rows)
+        return await count_questions(store, project)
 
     counts = {"approval": approvals, "gate": gates, "checkpoint": checkpoints, "question": questions}
     wanted = [kind for kind in KINDS if kind in kinds]

@@ -26,6 +26,7 @@ RELEASE = {
             "onEnter": {"executor": {"kind": "human", "queue": "ops", "distinctFrom": "requester"}},
             "transitions": {
                 "approve": {"title": "Approve", "actor": "human", "target": "deployed", "evidence": ["approval"]},
+                "drop": {"title": "Drop it", "actor": "human", "target": "abandoned"},
                 "reject": {
                     "title": "Reject",
                     "description": "Nothing is deployed.",

@@ -100,6 +100,19 @@ def test_an_approval_shows_what_each_answer_leads_to_and_takes_its_arguments(
     )
 
 
+def test_an_answer_that_ends_the_workflow_as_a_failure_is_asked_for_again(console: Console, fleet: SyncFleet) -> None:
+    asked = ask_approval(fleet)
+    page = console(f"approvals?show=approval:{asked['pendingHuman'][0]['requestId']}", "ada")
+    answer(page, "Drop it").get_by_role("button").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Drop it: leads to abandoned, which ends the workflow.")
+    dialog.get_by_role("button", name="Back").click()
+    expect(dialog).to_have_count(0)
+    answer(page, "Drop it").get_by_role("button").click()
+    dialog.get_by_role("button", name="Drop it").click()
+    expect(page.locator(".answered")).to_contain_text("ada has answered: drop")
+
+
 def test_of_two_approvers_one_wins_and_the_other_learns_who_and_when(
     running: RunningFleet, console: Console, fleet: SyncFleet, mishaps: list[str], named: str
 ) -> None:

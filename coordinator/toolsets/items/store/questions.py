@@ -68,6 +68,15 @@ async def open_questions(store: Store, project: str, *, after: str = "", limit: 
     return QuestionPage(now, position, [_question(row) for row in rows])
 
 
+async def count_questions(store: Store, project: str) -> int:
+    """How many questions are open, ``MOST`` at most; their texts are not read. One round trip.
+
+    Raises ToolFailure as ``Store.run`` says.
+    """
+    _, _, rows = await store.run(_LIST, project, "", MOST, -1)
+    return len(rows)
+
+
 def _question(row: _Row) -> OpenQuestion:
     actor, verification = stored_actor(row.actor), stored_verification(row.verification)
     return OpenQuestion(*row[:5], actor, verification, row.asked_at)
