@@ -12,6 +12,7 @@ import msgspec
 from benchmarks.support import Failed
 
 _AT_ONCE = 50
+_OPEN_SECONDS = 60
 BOARD = ("queue", "work", "review", "blocked", "terminal")
 """The regions of a board."""
 
@@ -28,6 +29,7 @@ class Tabs:
         self._port = port
         self._path = f"/console/p/{project}"
         self._regions = regions
+        self._after = ""
         self.frames = 0
         self.reads = 0
 
@@ -35,11 +37,14 @@ class Tabs:
     async def open(self, count: int) -> AsyncIterator[None]:
         """Opens so many; they stay until the block ends."""
         tasks = list[asyncio.Task[None]]()
+        page = await self._read(f"{self._path}/board")
+        self._after = page.partition(b'data-position="')[2].partition(b'"')[0].decode()
         try:
             for start in range(0, count, _AT_ONCE):
                 ready = [asyncio.Event() for _ in range(start, min(start + _AT_ONCE, count))]
                 tasks += [asyncio.create_task(self._tab(one)) for one in ready]
-                await asyncio.gather(*(one.wait() for one in ready))
+                async with asyncio.timeout(_OPEN_SECONDS):
+                    await asyncio.gather(*(one.wait() for one in ready))
             yield
         finally:
             ended = [task for task in tasks if task.done()]
@@ -54,7 +59,7 @@ class Tabs:
         looking: asyncio.Task[None] | None = None
         due = 0.0
         try:
-            writer.write(self._request(f"{self._path}/live"))
+            writer.write(self._request(f"{self._path}/live?after={self._after}"))
             while True:
                 line = await reader.readline()
                 if not line:
@@ -74,16 +79,21 @@ class Tabs:
 
     async def _look(self, after: float) -> None:
         await asyncio.sleep(after)
+        for region in self._regions:
+            await self._read(f"{self._path}/board/~{region}")
+            self.reads += 1
+
+    async def _read(self, path: str) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         try:
-            for region in self._regions:
-                writer.write(self._request(f"{self._path}/board/~{region}"))
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-                await reader.readexactly(int(length[15:]))
-                self.reads += 1
+            writer.write(self._request(path))
+            head = await reader.readuntil(b"\r\n\r\n")
+            if not head.startswith(b"HTTP/1.1 200"):
+                raise Failed(f"{path}: {head.splitlines()[0].decode()}")
+            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            return await reader.readexactly(int(length[15:]))
         finally:
             writer.close()
 
     def _request(self, path: str) -> bytes:
-        return f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\naccept-encoding: gzip\r\n\r\n".encode()
+        return f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from zlib import crc32
 
 import htpy
 from htpy import Node, a, body, button, div, h1, header, html, li, link, main, meta, nav, script, span, title, ul
@@ -114,7 +115,7 @@ def _header(viewer: Viewer, project: str, live: bool, view: View | None = None) 
     return header(".top")[
         a(".brand", href="/console")[icon("fleet"), "fleet"],
         a(".project", href=path_of("projects") + chosen, data_project=project, title="Choose a project")[
-            span(".swatch"), project or "choose a project"
+            _swatch(project), project or "choose a project"
         ],
         span(".live", id="live", data_state="live" if live else "still")[
             span(".dot"), span(id="live-text")["live" if live else ""]
@@ -129,6 +130,13 @@ def _header(viewer: Viewer, project: str, live: bool, view: View | None = None) 
             plain(viewer.name), span(".kind")[viewer.caller.kind if viewer.caller is not None else "read only"]
         ],
     ]
+
+
+def _swatch(project: str) -> Node:
+    """A project's own colour, so that nobody acts in the wrong window."""
+    hue = crc32(project.encode()) % 360
+    shown = htpy.rect(width="10", height="10", rx="3", fill=f"hsl({hue} 60% 50%)")
+    return htpy.svg(".swatch", aria_hidden="true", viewBox="0 0 10 10")[shown]
 
 
 def _navigation(asked: Asked, project: str, needs: Node) -> Node:

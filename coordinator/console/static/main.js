@@ -121,11 +121,3 @@ document.addEventListener('click', (event) => {
 // A page that could not be made, because the store is away or busy, tries again.
 const again = /** @type {HTMLElement | null} */ (document.querySelector('[data-again]'));
 if (again) setTimeout(() => location.reload(), 2000 * Number(again.dataset.again) + Math.random() * 2000);
-
-// A project has a colour of its own, so that nobody acts in the wrong window.
-const project = /** @type {HTMLElement | null} */ (document.querySelector('[data-project]'));
-if (project?.dataset.project) {
-  let hue = 0;
-  for (const char of project.dataset.project) hue = (hue * 31 + char.charCodeAt(0)) % 360;
-  project.style.setProperty('--hue', String(hue));
-}
