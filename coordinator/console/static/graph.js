@@ -22,16 +22,17 @@ class Graph {
     this.svg = /** @type {SVGSVGElement} */ (figure.querySelector('.drawing'));
     this.scale = 1;
     this.at = ''; // the key of the node that has the focus
+    const change = (/** @type {string} */ how) => (how === 'fit' ? this.fit() : this.zoom(how === 'in' ? STEP : 1 / STEP));
     figure.addEventListener('click', (event) => {
       const how = /** @type {Element} */ (event.target).closest('[data-zoom]')?.getAttribute('data-zoom');
-      if (how) this.change(how);
+      if (how) change(how);
     });
     this.pane.addEventListener('keydown', (event) => {
       const how = { '+': 'in', '=': 'in', '-': 'out', 0: 'fit' }[event.key];
       if (!how || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       event.stopPropagation();
-      this.change(how);
+      change(how);
     });
     this.pane.addEventListener('wheel', (event) => {
       if (!event.ctrlKey && !event.metaKey) return; // it scrolls
@@ -47,12 +48,6 @@ class Graph {
   /** @returns {number[]} width and height of the drawing */
   size() {
     return (this.svg.querySelector('[data-box]')?.getAttribute('data-box') ?? '1 1').split(' ').map(Number);
-  }
-
-  /** @param {string} how */
-  change(how) {
-    if (how === 'fit') this.fit();
-    else this.zoom(how === 'in' ? STEP : 1 / STEP);
   }
 
   /** Draws it larger; what is at a point of the window stays there. @param {number} by @param {number} [x] @param {number} [y] */
@@ -122,20 +117,17 @@ class Graph {
   }
 
   drag() {
-    /** @type {PointerEvent | null} */
-    let last = null;
+    let held = false;
     let moved = 0;
     this.pane.addEventListener('pointerdown', (event) => {
       moved = 0;
-      if (event.pointerType === 'mouse' && event.button === 0) last = event; // touch scrolls
+      held = event.pointerType === 'mouse' && event.button === 0; // touch scrolls
     });
-    window.addEventListener('pointermove', (event) => {
-      if (!last) return;
-      moved += Math.abs(event.clientX - last.clientX) + Math.abs(event.clientY - last.clientY);
-      if (moved >= DRAG_PX) this.pane.scrollBy(last.clientX - event.clientX, last.clientY - event.clientY);
-      last = event;
+    window.addEventListener('pointermove', ({ movementX, movementY }) => {
+      moved += held ? Math.abs(movementX) + Math.abs(movementY) : 0;
+      if (held && moved >= DRAG_PX) this.pane.scrollBy(-movementX, -movementY);
     });
-    window.addEventListener('pointerup', () => { last = null; });
+    window.addEventListener('pointerup', () => { held = false; });
     this.pane.addEventListener('dragstart', (event) => event.preventDefault()); // of links
     this.pane.addEventListener('click', (event) => { if (moved >= DRAG_PX) event.preventDefault(); }, true);
   }
