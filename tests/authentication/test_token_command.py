@@ -53,7 +53,7 @@ def test_a_token_is_printed_once(fleet: Fleet, tmp_path: Path) -> None:
     assert json.loads(as_json[1])[0]["key"] == entry.key
 
 
-@pytest.mark.parametrize("permission", ["items", "flows.read", "workflow.admin", "*", "*.read"])
+@pytest.mark.parametrize("permission", ["items", "flows.read", "workflow.admin", "*", "*.read", "operate"])
 def test_a_permission_for_toolsets_causes_no_note(fleet: Fleet, permission: str) -> None:
     assert "note" not in fleet("create", "a", "--permission", permission)[2]
 
