@@ -98,7 +98,7 @@ def look(page: Page, url: str) -> None:
     """Opens a page and waits until it is current."""
     page.goto(url)
     page.wait_for_selector("#live[data-state=live]")
-    page.wait_for_function("!document.querySelector('.changed')")
+    page.wait_for_selector(".changed", state="detached")
 
 
 def main() -> int:
