@@ -8,7 +8,7 @@ import htpy
 from htpy import Node, a, div, h2, nav, p, section, span, ul
 
 from coordinator.console import asks, buttons
-from coordinator.console.inbox import KINDS, MOST, TOOLSET, Kind, Waiting, read_inbox
+from coordinator.console.inbox import KINDS, TOOLSET, Kind, Waiting, read_inbox
 from coordinator.console.live import INBOX
 from coordinator.console.parts import ago, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
@@ -28,6 +28,8 @@ _NAMES: Mapping[Kind, str] = {
     "checkpoint": "checkpoints",
     "question": "questions",
 }
+_PAGE = 20
+"""Of each kind: reading one takes a millisecond."""
 _ABOUT = 160
 """Characters of a text in the list."""
 _ABSENT = ("RESOURCE_NOT_FOUND", "VALIDATION_ERROR")
@@ -57,6 +59,7 @@ async def _open(asked: Asked) -> Rows:
             asked.viewer.caller,
             kinds=kinds,
             after={kind: after for kind in kinds if after},
+            limit=_PAGE,
         ),
     )
     rows = [Row(f"{one.kind}:{one.id}", _line(asked, one)) for one in found.rows]
@@ -94,7 +97,7 @@ def _about(one: Waiting) -> str:
 
 def _more(asked: Asked, kind: Kind, after: str) -> Node:
     earlier = a(href=asked.url(kind=kind, after=after))[f"earlier {_NAMES[kind]}"]
-    return [f"The last {MOST} {_NAMES[kind]}; ", earlier]
+    return [f"The last {_PAGE} {_NAMES[kind]}; ", earlier]
 
 
 async def _shown_one(asked: Asked) -> Rows:
