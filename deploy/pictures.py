@@ -27,7 +27,7 @@ PICTURES = {
 }
 """Files, and what follows the project in the address of what they show."""
 _SIZE = {"width": 1280, "height": 720}
-_START_SECONDS = 60
+_START_SECONDS = 180
 _RELEASE: dict[str, Any] = {
     "start": {"name": "build", "tool": "get_greeting", "args": {"name": "{{input.version}}"}, "next": "checks"},
     "checks": {"name": "checks", "tool": None, "parallel": ["unit", "browser", "load"]},
