@@ -17,7 +17,8 @@ def first_steps(asked: Asked) -> Node:
     if elsewhere:
         endpoint = f"{endpoint.removesuffix('/mcp')}/p/{project}/mcp"
     flag = f" --project {project}" if elsewhere else ""
-    header = "" if asked.viewer.caller is None else ' --header "Authorization: Bearer $FLEET_TOKEN"'
+    guarded = bool(places) and places[0].needs_token
+    header = ' --header "Authorization: Bearer $FLEET_TOKEN"' if guarded else ""
     steps = (
         ("Add work: from a terminal, an agent, or another tracker.", f'fleet items add "Fix the login"{flag}'),
         ("Connect an agent: here Claude Code, or any other MCP client.",

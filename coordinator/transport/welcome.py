@@ -28,6 +28,7 @@ class Place(NamedTuple):
     what: str
     url: str
     """Or the path."""
+    needs_token: bool = False
 
 
 class Welcome:
@@ -54,10 +55,10 @@ class Welcome:
             html: for a browser; else in plain text, for programs.
         """
         if not html:
-            lines = [_INTRODUCTION, "", *(f"{what}: {where}" for what, where in self.places(host)), ""]
+            lines = [_INTRODUCTION, "", *(f"{what}: {where}" for what, where, _ in self.places(host)), ""]
             return "\n".join(lines).encode()
         endpoint = escape(self._endpoint(host))
-        rows = "".join(f"<li>{escape(what)}: <code>{escape(where)}</code></li>" for what, where in self.places(host))
+        rows = "".join(f"<li>{escape(what)}: <code>{escape(where)}</code></li>" for what, where, _ in self.places(host))
         return (
             '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Fleet coordinator</title>'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -73,9 +74,11 @@ class Welcome:
         """What there is, the MCP endpoint first, as seen by a client that asks for this host."""
         endpoint = self._endpoint(host)
         token = " (needs a bearer token)" if self._guarded else ""
-        places = [Place(f"MCP endpoint{token}", endpoint)]
+        places = [Place(f"MCP endpoint{token}", endpoint, self._guarded)]
         places += [Place(f"only the toolset {name}", f"{endpoint}/{name}") for name in self._toolsets]
         places.append(Place("another project", endpoint.removesuffix("/mcp") + "/p/PROJECT/mcp"))
-        places.append(Place(f"change feed of a project{token}", endpoint.removesuffix("/mcp") + "/feed/PROJECT"))
+        places.append(
+            Place(f"change feed of a project{token}", endpoint.removesuffix("/mcp") + "/feed/PROJECT", self._guarded)
+        )
         names = {"/healthz": "whether it is alive", "/readyz": "whether it is ready", "/metrics": "metrics"}
         return places + [Place(name, path) for path, name in names.items() if path in self._probes]

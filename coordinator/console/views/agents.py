@@ -79,9 +79,9 @@ def _cells(asked: Asked, agent: Agent, item: rows.Row | Literal[False]) -> Itera
 
 def _doing(project: str, agent: Agent, item: rows.Row | Literal[False]) -> Iterator[Node]:
     if item:
-        yield [item_link(project, dashed(item.id), plain(item.title)), " ", item_id(dashed(item.id))]
+        yield div[item_link(project, dashed(item.id), plain(item.title)), " ", item_id(dashed(item.id))]
         if item.attempts:
-            yield [" ", chip(f"failed {number(item.attempts)} times", "warning", "attempts with this item so far")]
+            yield div[chip(f"failed {number(item.attempts)} times", "warning", "attempts with this item so far")]
     if agent.wanted is not None:
         yield div["waits for ", plain(", ".join(_words(agent.wanted)) or "any item")]
     elif not item:

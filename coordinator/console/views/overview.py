@@ -40,8 +40,7 @@ def _why(found: ProjectNumbers) -> Row:
     quiet = state.now - state.changed > QUIET_MS
     moves: Node = [
         span(".idle" if quiet else ".moves")["quiet" if quiet else "moving"],
-        ", last change ",
-        ago(state.changed),
+        span["last change ", ago(state.changed)],
     ]
     if cause is not None:
         ended = cause.cause == "empty"
