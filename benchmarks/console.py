@@ -85,14 +85,21 @@ def _until(page: Page, expression: str) -> None:
         time.sleep(0.01)
 
 
+def _finished(page: Page) -> list[Request]:
+    """The requests of a page that have ended, as they end."""
+    asked = list[Request]()
+    page.on("requestfinished", lambda request: asked.append(request))
+    return asked
+
+
 def _paints(browser: Browser, front: FrontEnd, items: int, rounds: int) -> None:
     times: dict[str, list[float]] = {"default": [], "empty": []}
     requests, size = 0, 0
     for number in range(rounds + 1):
         for project in ("default", "empty") if number % 2 else ("empty", "default"):
             context = browser.new_context()  # an empty cache
-            page, asked = context.new_page(), list[Request]()
-            page.on("requestfinished", lambda request, asked=asked: asked.append(request))
+            page = context.new_page()
+            asked = _finished(page)
             page.goto(f"{url_of(front.port)}/console/p/{project}/board")
             _until(page, _PAINTED)
             if number:  # the first one warms up
@@ -132,7 +139,7 @@ def _changes(browser: Browser, front: FrontEnd, seconds: float) -> None:
             pages = [_page(browser, front, "changes") for _ in range(REAL_TABS)]
             for page in pages:
                 page.evaluate(_WATCH)
-            committed, delays, began = [], [], time.monotonic()
+            committed, delays, began = list[float](), list[float](), time.monotonic()
             while time.monotonic() < began + seconds:
                 number = len(committed)
                 item = {"id": ids[number % len(ids)], "title": f"change {number}"}

@@ -106,10 +106,18 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         data, config = Path(folder) / "data", Path(folder) / "fleet.yaml"
         config.write_text("flows: {demo_tools: true}\n")
-        command = [Path(sys.executable).with_name("fleet"), "up", "--port", "0", "--data-dir", data, "--config", config]
-        running = subprocess.Popen(
-            [*command, "--frontends", "2", "--workers", "1"], cwd=ROOT, stderr=subprocess.DEVNULL
-        )
+        command = [
+            str(Path(sys.executable).with_name("fleet")),
+            "up",
+            "--port",
+            "0",
+            "--frontends",
+            "2",
+            "--workers",
+            "1",
+        ]
+        command += ["--data-dir", str(data), "--config", str(config)]
+        running = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
         try:
             until = time.monotonic() + _START_SECONDS
             while (fleet := read_fleet(data)) is None or not fleet.ready:

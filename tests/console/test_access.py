@@ -55,7 +55,7 @@ def test_axe_finds_no_barriers(running: RunningFleet, page: Page, ids: dict[str,
     page.emulate_media(reduced_motion="reduce")
     page.goto(address(running, view, ids))
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         assert barriers(page) == []
     page.set_viewport_size(PHONE)  # type: ignore[arg-type]
     assert barriers(page) == []
@@ -70,7 +70,7 @@ def test_axe_finds_no_barriers_in_dialogs(running: RunningFleet, page: Page, ids
         page.keyboard.type("pay")
         page.locator("#found a", has_text="Retry a failed payment").wait_for()
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         assert barriers(page) == []
 
 

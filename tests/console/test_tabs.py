@@ -136,6 +136,10 @@ def test_a_page_that_is_shed_says_how_old_it_is(
     mishaps.clear()
 
 
+def _back(fleet: RunningFleet, slot: str, killed: int) -> None:
+    wait_until_sync(lambda: fleet.pid(slot) not in (None, killed), 60, f"{slot} to be back")
+
+
 def test_a_killed_front_end_costs_no_change(own: RunningFleet, browser: Browser, watch: Callable[[Page], Page]) -> None:
     page = watch(browser.new_page())
     with SyncFleet(own.state.base_url, project="harbour", agent="orchestrator") as fleet:
@@ -150,7 +154,7 @@ def test_a_killed_front_end_costs_no_change(own: RunningFleet, browser: Browser,
             create(fleet, f"After {slot}")
             expect(count(page, "work")).to_have_text(str(number + 1))
             expect(count(page, "queue")).to_have_text("10")
-            wait_until_sync(lambda slot=slot, pid=pid: own.pid(slot) not in (None, pid), 60, f"{slot} to be back")
+            _back(own, slot, pid)
         is_live(page)
         shown = keys(page)
         found = [one["id"] for one in fleet.call("query_items", {"operation": "search", "limit": 50})["items"]]
