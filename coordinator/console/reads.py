@@ -27,6 +27,8 @@ SHARE = "!console"
 FRESH_SECONDS = 1.0
 """How long an answer is given to further tabs."""
 _KEPT = 512
+MOST_AT_ONCE = 3
+"""Reads of the store at a time. Further ones wait: a page has several, which would be shed as more than one's share."""
 
 
 class Reads:
@@ -60,6 +62,7 @@ class Reads:
         }
         self._admission = admission
         self._shed = shed
+        self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._shared: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
 
     async def tool(self, viewer: Viewer, project: str, toolset: str, name: str, arguments: Mapping[str, Any]) -> Any:
@@ -83,6 +86,10 @@ class Reads:
         Raises:
             ToolFailure: there is none, or what ``read`` raises.
         """
+        async with self._room:
+            return await self._admitted(project, read)
+
+    async def _admitted(self, project: str, read: Callable[[], Awaitable[T]]) -> T:
         if self._admission is None:
             return await read()
         # Who has drained the fleet has to see it, and there is room then.

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Request, Response, expect
 
 from coordinator.client import SyncFleet
 from tests.console.asking import CONFIG
@@ -92,15 +92,17 @@ def watch(mishaps: list[str]) -> Callable[[Page], Page]:
         page.set_default_timeout(WAIT_MS)
         page.on("console", lambda message: mishaps.append(f"console {message.type}: {message.text}"))
         page.on("pageerror", lambda error: mishaps.append(f"error: {error}"))
-        page.on(
-            "response", lambda answer: mishaps.append(f"{answer.status} {answer.url}") if answer.status >= 400 else 0
-        )
-        # A page that is left ends its stream and its reads.
-        page.on(
-            "requestfailed",
-            lambda request: mishaps.append(f"failed: {request.url}") if request.failure != "net::ERR_ABORTED" else 0,
-        )
+        page.on("response", answered)
+        page.on("requestfailed", failed)
         return page
+
+    def answered(answer: Response) -> None:
+        if answer.status >= 400:
+            mishaps.append(f"{answer.status} {answer.url}")
+
+    def failed(request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # a page that is left ends its stream and its reads
+            mishaps.append(f"failed: {request.url}")
 
     return watched
 

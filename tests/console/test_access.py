@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, ViewportSize
 
 from coordinator.client import SyncFleet
 from coordinator.console.view import View, path_of
@@ -18,8 +18,8 @@ from tests.support.fleets import RunningFleet
 
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 PROJECT = "console-access"
-PHONE = {"width": 390, "height": 844}
-ENLARGED = {"width": 640, "height": 400}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+ENLARGED: ViewportSize = {"width": 640, "height": 400}
 """What a window of 1280 px has at 200 %."""
 
 
@@ -57,7 +57,7 @@ def test_axe_finds_no_barriers(running: RunningFleet, page: Page, ids: dict[str,
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         assert barriers(page) == []
-    page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    page.set_viewport_size(PHONE)
     assert barriers(page) == []
 
 
@@ -83,7 +83,7 @@ def test_axe_finds_no_barriers_where_one_signs_in(running: RunningFleet, page: P
 
 @pytest.mark.parametrize("size", [PHONE, ENLARGED], ids=["phone", "200 %"])
 def test_no_page_scrolls_sideways(running: RunningFleet, page: Page, ids: dict[str, Any], size: dict[str, int]) -> None:
-    page.set_viewport_size(size)  # type: ignore[arg-type]
+    page.set_viewport_size(size)
     wide = []
     for view in VIEWS.values():
         page.goto(address(running, view, ids))

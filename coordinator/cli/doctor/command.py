@@ -14,7 +14,6 @@ from redis.exceptions import RedisError
 from coordinator.cli.commands import COMMANDS
 from coordinator.cli.doctor import host, items, queues, store
 from coordinator.cli.doctor.findings import Finding, lines_of
-from coordinator.cli.drain import ending
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url
@@ -31,7 +30,7 @@ from coordinator.store import (
     keys,
     permissions,
 )
-from coordinator.store.drains import Drains
+from coordinator.store.drains import Drains, ending
 from coordinator.store.identity import identity_file
 
 _PINGS = 5
