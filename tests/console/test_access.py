@@ -82,7 +82,7 @@ def test_axe_finds_no_barriers_where_one_signs_in(running: RunningFleet, page: P
 
 
 @pytest.mark.parametrize("size", [PHONE, ENLARGED], ids=["phone", "200 %"])
-def test_no_page_scrolls_sideways(running: RunningFleet, page: Page, ids: dict[str, Any], size: dict[str, int]) -> None:
+def test_no_page_scrolls_sideways(running: RunningFleet, page: Page, ids: dict[str, Any], size: ViewportSize) -> None:
     page.set_viewport_size(size)
     wide = []
     for view in VIEWS.values():
