@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import random
 import time
 from collections.abc import AsyncIterator, Sequence
 
@@ -22,6 +24,10 @@ class _Frame(msgspec.Struct):
     changed: dict[str, list[str]]
 
 
+class _Region(msgspec.Struct):
+    rows: list[list[str]]
+
+
 class Tabs:
     """Open tabs of one project's board."""
 
@@ -37,7 +43,9 @@ class Tabs:
     async def open(self, count: int) -> AsyncIterator[None]:
         """Opens so many; they stay until the block ends."""
         tasks = list[asyncio.Task[None]]()
-        page = await self._read(f"{self._path}/board")
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        page = await self._read(reader, writer, f"{self._path}/board")
+        writer.close()
         self._after = page.partition(b'data-position="')[2].partition(b'"')[0].decode()
         try:
             for start in range(0, count, _AT_ONCE):
@@ -56,44 +64,55 @@ class Tabs:
 
     async def _tab(self, ready: asyncio.Event) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        other = await asyncio.open_connection("127.0.0.1", self._port)
+        have: dict[str, str] = {}
+        await self._look(*other, have, self._after, 0.0)  # a page comes with its rows
         looking: asyncio.Task[None] | None = None
-        due = 0.0
+        due, at = math.inf, self._after
         try:
             writer.write(self._request(f"{self._path}/live?after={self._after}"))
             while True:
                 line = await reader.readline()
                 if not line:
                     return
+                if line.startswith(b"id: "):
+                    at = line[4:].strip().decode()
                 if not line.startswith(b"data: {"):
                     continue
                 ready.set()
                 self.frames += 1
                 frame = msgspec.json.decode(line[6:], type=_Frame)
+                if due == math.inf:  # it has been open for a while
+                    due = time.monotonic() + random.random() * frame.look
                 if self._regions and frame.changed and (looking is None or looking.done()):
-                    looking = asyncio.create_task(self._look(max(0.0, due - time.monotonic())))
+                    looking = asyncio.create_task(self._look(*other, have, at, max(0.0, due - time.monotonic())))
                     due = max(due, time.monotonic()) + frame.look
         finally:
             if looking is not None:
                 looking.cancel()
             writer.close()
+            other[1].close()
 
-    async def _look(self, after: float) -> None:
+    async def _look(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, have: dict[str, str], at: str, after: float
+    ) -> None:
+        """Reads the regions, as a page does that has some rows already."""
         await asyncio.sleep(after)
         for region in self._regions:
-            await self._read(f"{self._path}/board/~{region}")
+            known = f"fleet-have: {have.get(region, '')}\r\nfleet-at: {at}\r\n"
+            found = await self._read(reader, writer, f"{self._path}/board/~{region}", known)
+            have[region] = ",".join(row[1] for row in msgspec.json.decode(found, type=_Region).rows)
             self.reads += 1
 
-    async def _read(self, path: str) -> bytes:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-        try:
-            writer.write(self._request(path))
-            head = await reader.readuntil(b"\r\n\r\n")
-            if not head.startswith(b"HTTP/1.1 200"):
-                raise Failed(f"{path}: {head.splitlines()[0].decode()}")
-            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-            return await reader.readexactly(int(length[15:]))
-        finally:
-            writer.close()
+    async def _read(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, more: str = ""
+    ) -> bytes:
+        writer.write(self._request(path, more))
+        head = await reader.readuntil(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise Failed(f"{path}: {head.splitlines()[0].decode()}")
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        return await reader.readexactly(int(length[15:]))
 
-    def _request(self, path: str) -> bytes:
-        return f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode()
+    def _request(self, path: str, more: str = "") -> bytes:
+        return f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n{more}\r\n".encode()

@@ -34,7 +34,7 @@ PACE_SECONDS_PER_TAB = 0.0012
 """Frames follow each other in ``PACE_SECONDS`` at least, and more with many tabs."""
 GATHER_SECONDS = 0.05
 """What happens so soon after the first change is in the same frame."""
-LOOK_SECONDS_PER_TAB = 0.02
+LOOK_SECONDS_PER_TAB = 0.2
 """For each tab of the process, a tab waits this much longer before it looks at changes that it does not show."""
 MOST_IDS = 200
 """Ids of a frame; if there are more, tabs ask for all that they show."""

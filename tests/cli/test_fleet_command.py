@@ -54,7 +54,7 @@ def test_version() -> None:
     [
         (
             ["nonsense"],
-            "unknown command 'nonsense'; known: agents, agents-md, audit, completion, config, definitions, ",
+            "unknown command 'nonsense'; known: agents, agents-md, audit, completion, config, console, ",
         ),
         (["work"], "unknown command 'work'; did you mean 'worker'?"),
         (["config", "shw"], "unknown command 'shw'; did you mean 'show'?"),
@@ -287,7 +287,9 @@ def test_an_interrupted_start_is_silent(monkeypatch: pytest.MonkeyPatch, capsys:
 
 def test_commands_without_mcp_start_without_its_sdk() -> None:
     """It takes a second of CPU time to import."""
-    modules = {one.target.partition(":")[0] for name, one in COMMANDS.items() if name not in ("demo", "stdio")}
+    modules = {
+        one.target.partition(":")[0] for name, one in COMMANDS.items() if name not in ("console", "demo", "stdio")
+    }
     code = f"import sys, {', '.join(sorted(modules))}; print('mcp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

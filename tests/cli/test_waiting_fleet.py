@@ -369,9 +369,9 @@ async def test_hundreds_of_waiting_calls_cost_almost_nothing(project: Project) -
         seconds, done = time.monotonic() - began, spent(project.store) - before
     for of_links in ("info", "ping", "hello"):
         del done[of_links]
-    # One front-end also measures each project of earlier tests from time to time.
+    # One front-end also measures each project of earlier tests from time to time, and samples it.
     assert done["fcall"] / seconds < calls / 4, done
-    assert done.total() / done["fcall"] < 10, done
+    assert done.total() / done["fcall"] < 16, done
     assert not done.keys() & {"publish", "hset"}, done
     assert done["zadd"] < calls / 2, done  # processes note themselves and what is due, calls do not
 

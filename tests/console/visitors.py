@@ -40,7 +40,9 @@ PEOPLE: Mapping[str, Mapping[str, Any]] = {
     "without a role": {"kind": "user", "permissions": ["*", "operate"]},
     "stranger": {"kind": "user", "roles": ["human"], "permissions": ["*", "operate"], "projects": ["elsewhere"]},
     "agent": {"kind": "subagent", "roles": ["human"], "permissions": ["*", "operate"]},
+    # Each of these is removed by a test.
     "brief": {"kind": "user", "roles": ["human"], "permissions": ["*"]},
+    "briefer": {"kind": "user", "roles": ["human"], "permissions": ["*"]},
 }
 """Whose tokens a guarded fleet has."""
 

@@ -120,7 +120,8 @@ class RunningCommand:
 
         def line() -> str | None:
             assert self.process.poll() is None, f"ended with {self.process.returncode}:\n{self.stderr}"
-            return next((line for line in self.stdout.splitlines() if "ready" in line), None)
+            *whole, _ = self.stdout.split("\n")  # the last one may still be written
+            return next((line for line in whole if "ready" in line), None)
 
         return wait_until_sync(line, seconds, "the ready line") or ""
 
