@@ -30,7 +30,7 @@ from tests.steps.rig import Rig
 from tests.support.fleets import NewCommand, RunningCommand, scrape
 from tests.support.wait import wait_until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.chaos]
 
 Start = Callable[..., RunningCommand]
 
