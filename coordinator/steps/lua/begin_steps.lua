@@ -6,7 +6,7 @@ args:      run.engine jobs...
            jobs = ids of RQ jobs
 reply:     what modules/taking.lua says, no results
 errors:    none
-writes:    events run step step_leases step_queue step_timers step_gates step_suspects
+writes:    events run step step_leases step_queue step_timers step_suspects
 --]]
 local taking = require 'taking'
 

@@ -6,7 +6,7 @@ args:      run.engine want
            engine = see modules/handoff.lua; want = how many at most
 reply:     what modules/taking.lua says, no results
 errors:    none
-writes:    events run step step_leases step_queue step_timers step_gates step_suspects outbox rq
+writes:    events run step step_leases step_queue step_timers step_suspects outbox rq
 --]]
 local pointers = require 'pointers'
 local taking = require 'taking'

@@ -37,8 +37,8 @@ function recent.position(entry)
   return clock.whole(entry.at) .. '/' .. entry.id
 end
 
--- A page of entries {id, at} of the set, and the position after it; '' if it is the last one. `marks` = for each part of
--- the set what is added to the times of its entries: multiples of recent.MARK.
+-- A page of entries {id, at} of the set, and the position after it; '' if it is the last one. `marks` = for each part
+-- of the set what is added to the times of its entries: multiples of recent.MARK.
 function recent.page(key, marks, after, limit)
   local all = {}
   for _, mark in ipairs(marks) do

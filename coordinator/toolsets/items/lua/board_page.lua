@@ -1,7 +1,7 @@
 --[[
 purpose:   Reads a window of the items of some classes in order of rank, for boards and lists that people read.
-guarantee: O(log n + limit) if one scope of the ranked index holds just what is asked for, or if that is one agent's item
-           or in one small tree. Else about `budget` items are looked at; the reply says where to continue.
+guarantee: O(log n + limit) if one scope of the ranked index holds just what is asked for, or if that is one agent's
+           item or in one small tree. Else about `budget` items are looked at; the reply says where to continue.
 args:      asked offset after limit budget
            asked = packed map: scopes, classes, span, conditions as for scan_items.lua, holder and ancestor or '';
            after = `next` of an earlier reply, '' for none: then the first `offset` matches are passed over

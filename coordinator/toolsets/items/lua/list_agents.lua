@@ -37,7 +37,8 @@ local function names_of(entries)
 end
 
 function LISTS.holding(run)
-  local found, entries = redis.call('ZRANGEBYSCORE', run.keys.leases, '(' .. run.now, '+inf', 'LIMIT', 0, LOOKED_MAX), {}
+  local live = '(' .. run.now
+  local found, entries = redis.call('ZRANGEBYSCORE', run.keys.leases, live, '+inf', 'LIMIT', 0, LOOKED_MAX), {}
   for _, id in ipairs(found[1] and redis.call('HMGET', run.keys.agents, unpack(found)) or {}) do
     local record = id and redis.call('HGET', run.keys.item .. id, 'w')
     if record then

@@ -20,8 +20,8 @@ local rows = require 'rows'
 local EXPIRING_MS = 60000
 local LOOKED_MAX = 1000
 
--- The live claims of some positions in leases after those that have expired, as {id, first claimed at, last sign of life,
--- whether it is stalled, agent}.
+-- The live claims of some positions in leases after those that have expired, as {id, first claimed at, last sign of
+-- life, whether it is stalled, agent}.
 local function claimed(run, first, last)
   if last < first then return {} end
   local expired = redis.call('ZCOUNT', run.keys.leases, '-inf', run.now)

@@ -35,7 +35,8 @@ return function(run, after, limit, text_most)
       local item = questions.open_item(run, entry.id, entry.at)
       if item then
         local number, text, bytes, actor, verification = last_question(run, entry.id, tonumber(text_most))
-        rows[#rows + 1] = {entry.id, items.title_of(run, item) or '', number, text, bytes, actor, verification, entry.at}
+        local title = items.title_of(run, item) or ''
+        rows[#rows + 1] = {entry.id, title, number, text, bytes, actor, verification, entry.at}
       end
     end
     return {run.now, position, rows}

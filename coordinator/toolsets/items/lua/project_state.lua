@@ -44,15 +44,15 @@ end
 
 return function(run)
   return read(run, function()
-    local keys, now = run.keys, run.now
+    local now = run.now
     local oldest, id = oldest_ready(run)
     return {
       now, tallies.of_project(run), count(run, QUEUE * STATES + READY) + count(run, APART + QUEUE), id, oldest,
-      count_waiting(run), redis.call('ZCOUNT', keys.leases, now + 1, '+inf'),
-      redis.call('ZCOUNT', keys.leases, now + 1, now + EXPIRING_MS),
-      redis.call('ZCOUNT', keys.abandoned, 0, index.WAITING_OFFSET - 1), redis.call('ZCARD', keys.quarantined),
-      redis.call('ZCARD', keys.retries), redis.call('ZCARD', keys.agent_seen), waiters.count(run),
-      tonumber(redis.call('ZREVRANGE', keys.agent_seen, 0, 0, 'WITHSCORES')[2] or 0), agent_drains.count(run),
+      count_waiting(run), redis.call('ZCOUNT', run.keys.leases, now + 1, '+inf'),
+      redis.call('ZCOUNT', run.keys.leases, now + 1, now + EXPIRING_MS),
+      redis.call('ZCOUNT', run.keys.abandoned, 0, index.WAITING_OFFSET - 1), redis.call('ZCARD', run.keys.quarantined),
+      redis.call('ZCARD', run.keys.retries), redis.call('ZCARD', run.keys.agent_seen), waiters.count(run),
+      tonumber(redis.call('ZREVRANGE', run.keys.agent_seen, 0, 0, 'WITHSCORES')[2] or 0), agent_drains.count(run),
       last_change(run),
     }
   end)

@@ -17,25 +17,24 @@ local READS = {
   TIME = 1, ZMSCORE = 1, ZRANGEBYSCORE = 1, ZSCORE = 1,
 }
 
-local digits = {}
-
-local function hex(s)
-  if not digits['\0'] then -- not when the library is loaded, because string is not there yet
-    for byte = 0, 255 do digits[string.char(byte)] = string.format('%02x', byte) end
+local function hex(run, s)
+  if not run.hex_digits then
+    run.hex_digits = {}
+    for byte = 0, 255 do run.hex_digits[string.char(byte)] = string.format('%02x', byte) end
   end
-  return (string.gsub(s, '.', digits))
+  return (string.gsub(s, '.', run.hex_digits))
 end
 
 -- The reply with the record of an item in hex digits.
-local function with_readable_record(words, reply)
+local function with_readable_record(run, words, reply)
   local command = words[1]
   if string.sub(words[2], 1, 2) ~= 'i:' then return reply end
-  if command == 'HGET' and words[3] == 'w' and reply then return hex(reply) end
+  if command == 'HGET' and words[3] == 'w' and reply then return hex(run, reply) end
   for n = 1, command == 'HGETALL' and #reply or 0, 2 do
-    if reply[n] == 'w' then reply[n + 1] = hex(reply[n + 1]) end
+    if reply[n] == 'w' then reply[n + 1] = hex(run, reply[n + 1]) end
   end
   for n = 1, command == 'HMGET' and #reply or 0 do
-    if words[n + 2] == 'w' and reply[n] then reply[n] = hex(reply[n]) end
+    if words[n + 2] == 'w' and reply[n] then reply[n] = hex(run, reply[n]) end
   end
   return reply
 end
@@ -50,7 +49,8 @@ return function(run, reads)
       elseif words[1] == 'AGENT' then
         replies[n] = agents.record_of(run, words[3])
       else
-        replies[n] = with_readable_record(words, redis.call(words[1], run.keys.prefix .. words[2], unpack(words, 3)))
+        local reply = redis.call(words[1], run.keys.prefix .. words[2], unpack(words, 3))
+        replies[n] = with_readable_record(run, words, reply)
       end
     end
     return replies

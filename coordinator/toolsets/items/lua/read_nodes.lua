@@ -1,7 +1,7 @@
 --[[
 purpose:   Reads items as nodes of a graph that people see, with the blocking edges among them.
-guarantee: A consistent snapshot; items that do not exist are left out. The caller sends at most 300; some 3,000 edges are
-           read.
+guarantee: A consistent snapshot; items that do not exist are left out. The caller sends at most 300; some 3,000 edges
+           are read.
 args:      ids
            ids = packed list
 reply:     {now, nodes, edges, whether these are all}: as in modules/nodes.lua

@@ -1,7 +1,7 @@
 --[[
 purpose:   Reads a page of the items of some classes by the last entry of their history, newest first, for boards.
-guarantee: Each item comes once. About `budget` entries are looked at; the reply says where to continue. Items that never
-           changed their role, and those whose history was trimmed, are not found.
+guarantee: Each item comes once. About `budget` entries are looked at; the reply says where to continue. Items that
+           never changed their role, and those whose history was trimmed, are not found.
 args:      asked after limit budget
            asked = as for board_page.lua; after = `next` of an earlier reply, '' for none
 reply:     {now, rows (modules/rows.lua), next or '' at the end}

@@ -69,9 +69,7 @@ function reports.ask(run, item, agent, author, said)
   local key, problem = nil, nil
   if open then key, problem = write(run, item, author, 'question-' .. number, said) end
   if problem then return nil, problem end
-  local entry = triggers.advance(run, item.id, 'block', agent, author[1], author[2], said[3], 0)
-  if key and item.role == BLOCKED then questions.add(run, item) end
-  return key, nil, entry
+  return key, nil, triggers.advance(run, item.id, 'block', agent, author[1], author[2], said[3], 0)
 end
 
 -- The answer to a worker without a claim on the item: how it has ended its work, if it has lately.
@@ -107,6 +105,7 @@ return function(run, request, agent, id, fence, ends, author, kind, said)
       local inputs = notes.schema_inputs(run, item)
       return {refused or 'done', id, item.role, refused and entry or false, inputs, key or false}
     end
+    if kind == 'ask' then questions.add(run, item) end
     claims.release(run, item, lets_go and not lapsed and kind or '', kind == 'failed' and words[2] or '')
     redis.call('PSETEX', last .. id, request.keep_ms, cmsgpack.pack({kind, item.role, key or false}))
     redis.call('PSETEX', last, request.keep_ms, id)

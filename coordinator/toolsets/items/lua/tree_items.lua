@@ -1,11 +1,11 @@
 --[[
 purpose:   Chooses the items of a tree that people see as a graph.
-guarantee: A consistent snapshot of at most LOOKED_MAX items. If there are more than `most`, subtrees that have ended as a
-           whole are left out first, then the deepest items.
+guarantee: A consistent snapshot of at most LOOKED_MAX items. If there are more than `most`, subtrees that have ended as
+           a whole are left out first, then the deepest items.
 args:      id most
-reply:     {items of the tree or -1 for more than LOOKED_MAX, ids: the root first, parents before children; of each {items
-           below, ended ones of these, how many of those below are left out; -1 each for more than LOOKED_MAX}, whether
-           others than ended ones are left out}
+reply:     {items of the tree or -1 for more than LOOKED_MAX, ids: the root first, parents before children; of each
+           {items below, ended ones of these, how many of those below are left out; -1 each for more than LOOKED_MAX},
+           whether others than ended ones are left out}
 errors:    NOT_FOUND
 writes:    none
 --]]
@@ -35,8 +35,8 @@ local function count_below(root, below)
   return counts
 end
 
--- The entries to show below the root: all, or those that are open or have open ones below; and whether some are left out
--- even so.
+-- The entries to show below the root: all, or those that are open or have open ones below; and whether some are left
+-- out even so.
 local function chosen(below, counts, most)
   local list = {}
   for _, entry in ipairs(below) do

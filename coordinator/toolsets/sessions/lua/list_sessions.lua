@@ -1,7 +1,7 @@
 --[[
 purpose:   Lists sessions by their last change, the last one first.
-guarantee: Changes nothing. Looks at no more than `limit` sessions; those that have expired are left out, so a page may be
-           shorter.
+guarantee: Changes nothing. Looks at no more than `limit` sessions; those that have expired are left out, so a page may
+           be shorter.
 args:      only_open after limit
            only_open = 1: only those with an open checkpoint; after = the position of the page before, '' for the first
 reply:     {now, position of the next page or '', rows {id, workflow, activity, open checkpoint or '', when it was

@@ -23,7 +23,7 @@ return function(run, sid, before, limit)
     local last = tonumber(before) < 0 and past or math.min(tonumber(before), past)
     local first = math.max(base, last - limit)
     local events = last > first and redis.call('LRANGE', trace, first - base, last - base - 1) or {}
-    return {run.now, row, version, left and cmsgpack.unpack(left) or {}, redis.call('HVALS', run.keys.session_answers .. sid),
-      base, first, past, events}
+    local answers = redis.call('HVALS', run.keys.session_answers .. sid)
+    return {run.now, row, version, left and cmsgpack.unpack(left) or {}, answers, base, first, past, events}
   end)
 end

@@ -3,7 +3,8 @@
 --   t asked at  k transition that asks  s status: pending, resolved or withdrawn
 --   b who closed it  e closed at  a transition that closed it  v how the answer came, if not by a call of its own
 --   m those who were asked and gave no answer, as a JSON list
--- gate_asked has the pending ones, scored by the time they were asked for; gate_answered the others, by that of closing.
+-- gate_asked has the pending ones, scored by the time they were asked for; gate_answered the others, by that of
+-- closing.
 local audit = require 'audit'
 local events = require 'events'
 
@@ -12,7 +13,8 @@ local approvals = {}
 -- An approval, answered or not, as a row; nil: there is none. See read_approval.lua.
 function approvals.row(run, id)
   local instance, definition, queue, distinct, requester, asked_at, transition, status, by, answered_at, answer, via =
-    unpack(redis.call('HMGET', run.keys.gate_approval .. id, 'w', 'n', 'q', 'd', 'r', 't', 'k', 's', 'b', 'e', 'a', 'v'))
+    unpack(redis.call('HMGET', run.keys.gate_approval .. id,
+      'w', 'n', 'q', 'd', 'r', 't', 'k', 's', 'b', 'e', 'a', 'v'))
   if not instance then return nil end
   return {instance, definition, queue, distinct == '1', requester, tonumber(asked_at), transition, status, by or '',
     tonumber(answered_at or 0), answer or '', via or ''}

@@ -2,8 +2,8 @@
 -- expiry lies ahead. A held class means a claim that was live when last checked; items whose claims have expired are
 -- moved out of it in bounded batches (modules/expiry.lua), or when a call looks at them. The record of an expired claim
 -- stays on the item ("lapsed") until that is claimed, released or deleted, and is counted. Times are in ms.
--- Events: release and expire show a agent, f fence, a release with a reason also r, one by somebody else than the holder
--- b what that is; claim and renew x expires; a claim
+-- Events: release and expire show a agent, f fence, a release with a reason also r, one by somebody else than the
+-- holder b what that is; claim and renew x expires; a claim
 -- that lets go of an earlier one o that item, p that fence, instead of a release.
 --   leases  agents by the expiry of their claims, those of held items only
 --   lapsed  scope ('*' or 'p' .. parent) -> lapsed claims in it

@@ -61,8 +61,8 @@ function item_record.modified_at(record)
   return #record > SCORE_BYTES and time_or_nil(struct.unpack('>I6', record, MODIFIED_AT)) or nil
 end
 
--- When an item came to its role, was modified, its fence, and when its claim ends, was renewed and was placed (ms); 0 for
--- none. Of a record with a claim.
+-- When an item came to its role, was modified, its fence, and when its claim ends, was renewed and was placed (ms); 0
+-- for none. Of a record with a claim.
 function item_record.claim_times(record)
   return struct.unpack('>I6I6I6I6I6I6', record, ROLE_CHANGED_AT)
 end

@@ -9,8 +9,8 @@ local nodes = {}
 
 local EDGES_MAX = 3000 -- of the items of a graph, read at a time
 
--- An item as {id, title, role, state, priority, complexity or false, holder or '', expires, unsatisfied blockers, parent or
--- false}; nil if there is none.
+-- An item as {id, title, role, state, priority, complexity or false, holder or '', expires, unsatisfied blockers,
+-- parent or false}; nil if there is none.
 local function node_of(run, id)
   local record, title, blockers, parent = unpack(redis.call('HMGET', run.keys.item .. id, 'w', 't', 'nb', 'pa'))
   if not record then return nil end

@@ -32,7 +32,7 @@ local function store(run, note)
 end
 
 -- When the note was last modified, by its entry at the item.
-local function modified(run, entry)
+local function modified_at(run, entry)
   return tonumber(redis.call('HGET', run.keys.note .. string.sub(entry, 1, 32), 'm'))
 end
 
@@ -44,7 +44,7 @@ local function problem(run, item_id, key, expected)
   if full and redis.call('HEXISTS', notes_key, key) == 0 then return 'too_many_notes' end
   if not expected then return nil end
   local entry = redis.call('HGET', notes_key, key)
-  if (entry and modified(run, entry) or 0) ~= expected then return 'note_changed' end
+  if (entry and modified_at(run, entry) or 0) ~= expected then return 'note_changed' end
 end
 
 -- Stores a note, with its event. Returns its id; or nil, and why it cannot be written.

@@ -1,6 +1,6 @@
--- Questions of agents, each a note question-<n> of an item that was blocked with it. `questions` has the items, scored by
--- when they were asked about: the question is open as long as the item has not changed its role since. Entries that are
--- not open any more are taken out a few at a time, so that no other operation has to do it.
+-- Questions of agents, each a note question-<n> of an item that was blocked with it. `questions` has the items, scored
+-- by when they were asked about: the question is open as long as the item has not changed its role since. Entries that
+-- are not open any more are taken out a few at a time, so that no other operation has to do it.
 local classes = require 'classes'
 local items = require 'items'
 

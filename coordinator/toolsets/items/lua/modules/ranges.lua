@@ -29,8 +29,8 @@ function ranges.sets(run, scopes_asked, class_list)
   return sets, total
 end
 
--- The sets of the narrowest of some offers {condition that it answers, scopes}, or of that of a number, their sizes' sum,
--- and the number of the offer; `choice` = 0 for the narrowest.
+-- The sets of the narrowest of some offers {condition that it answers, scopes}, or of that of a number, their sizes'
+-- sum, and the number of the offer; `choice` = 0 for the narrowest.
 function ranges.narrowest(run, offers, class_list, choice)
   local sets, total, narrowest = nil, math.huge, choice
   for n, offer in ipairs(offers) do

@@ -1,6 +1,6 @@
 -- Windows of items in order of rank, and of ids at equal ranks, over several sets of the ranked index
--- (modules/ranges.lua): a page {ids, limit, rank and last = where it ends, skip = matches to pass over before it begins}.
--- The position stays good when items move between sets. Entries are {id, rank}.
+-- (modules/ranges.lua): a page {ids, limit, rank and last = where it ends, skip = matches to pass over before it
+-- begins}. The position stays good when items move between sets. Entries are {id, rank}.
 local classes = require 'classes'
 local walks = require 'walks'
 

@@ -12,8 +12,8 @@
 --   ps pw pa pv parent: session, workflow, activity, version
 --   i work item  f fence and h holder of the claim shown  hs agents that have shown one, packed  hq `q` when the
 --   session was taken over under a new claim, if it was
--- session_index has all sessions, scored by when they last changed; those with an open checkpoint are marked (recent.lua).
--- Answers are kept by activity/checkpoint, each as JSON: [when, n and q then, answer].
+-- session_index has all sessions, scored by when they last changed; those with an open checkpoint are marked
+-- (recent.lua). Answers are kept by activity/checkpoint, each as JSON: [when, n and q then, answer].
 -- Every operation gets run.sid, the session; run.aid, run.act and run.seq, agent, activity and sequence of the token
 -- shown; run.entry, the trace entry of the call in JSON; and run.ttl_ms. A session is a table `s` of these fields and
 -- its id.
