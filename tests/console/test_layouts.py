@@ -139,7 +139,7 @@ def test_the_worker_ends_when_the_front_end_is_killed(tmp_path: Path) -> None:
         "    made = Layouts()\n"
         "    await made.of(structure(2, []))\n"
         "    print(made.pid, flush=True)\n"
-        "    await asyncio.sleep(600)\n"
+        "    await asyncio.Event().wait()\n"
         "asyncio.run(main())\n"
     )
 

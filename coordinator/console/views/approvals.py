@@ -126,7 +126,7 @@ async def _approval(asked: Asked, id: str) -> tuple[str, Node]:
     return f"{plain(done.definition)}: {done.status}", _answered(asked, id, done)
 
 
-def _answered(asked: Asked, id: str, done: Answered | ListedApproval) -> Node:
+def _answered(asked: Asked, id: str, done: Answered) -> Node:
     if done.status == "pending":
         return p["Its instance has just moved on."]
     by = f"{plain(done.by)} has answered: " if done.by else f"{done.status}: "

@@ -3,8 +3,8 @@ purpose:   Lists approvals, the last one first: open ones by when they were aske
 guarantee: Changes nothing. Reads at most `limit`.
 args:      closed after limit
            closed = 1: those that were answered or withdrawn; after = the position of the page before, '' for the first
-reply:     {now, position of the next page or '', rows {id, instance, definition, queue, distinct, requester, asked at,
-           transition, status, by or '', answered at or 0, answer or '', via or ''}}
+reply:     {now, position of the next page or '', rows {instance, definition, queue, distinct, requester, asked at,
+           transition, status, by or '', answered at or 0, answer or '', via or '', id}}
 errors:    none
 writes:    none
 --]]
@@ -20,7 +20,7 @@ return function(run, closed, after, limit)
     for _, entry in ipairs(entries) do
       local row = approvals.row(run, entry.id)
       if row then
-        table.insert(row, 1, entry.id)
+        row[#row + 1] = entry.id
         rows[#rows + 1] = row
       end
     end

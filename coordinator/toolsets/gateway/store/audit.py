@@ -69,22 +69,10 @@ class Answered(Struct, array_like=True, frozen=True):
     """``client``: an agent's client was asked, and gave the answer; empty: by a call of its own."""
 
 
-class ListedApproval(Struct, array_like=True, frozen=True):
-    """An approval in a list: as ``Answered``, with its id."""
+class ListedApproval(Answered, array_like=True, frozen=True):
+    """An approval in a list."""
 
-    id: str
-    workflow: str
-    definition: str
-    queue: str
-    distinct: bool
-    requester: str
-    asked_at: int
-    transition: str
-    status: str
-    by: str
-    answered_at: int
-    answer: str
-    via: str
+    id: str = ""
 
 
 class ApprovalPage(NamedTuple):
