@@ -113,7 +113,9 @@ def _filters(asked: Asked) -> Node:
 
 
 def _shown(asked: Asked, page: FlowPage) -> Node:
-    """How many of how many there are, and the way to the others."""
+    """How many of how many there are, and the way to the others; nothing if there are none."""
+    if not page.total and not page.rows and not asked.query.get("before"):
+        return None
     told = f"{number(len(page.rows))} shown"
     if page.total is not None and not asked.query.get("before"):
         told = f"first {number(len(page.rows))} of {number(page.total)}"

@@ -179,7 +179,7 @@ class Decisions:
             return None
         if found.status != "pending":
             return found, None
-        row = ListedApproval(*msgspec.structs.astuple(found), id=id)
+        row = ListedApproval(**msgspec.structs.asdict(found), id=id)
         shown = _open(row, await self._snapshot(project, found.workflow), who)
         if shown is None:
             # The instance has moved on meanwhile, perhaps to another approval.
