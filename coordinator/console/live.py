@@ -241,20 +241,22 @@ class Live:
             connection.on_lost = tab.end
         self._metrics.tabs(self.tabs)
         try:
-            missed = await self._missed(at, wanted)
+            cursor, missed = await self._missed(at, wanted)
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await send({"type": "http.response.body", "body": retry + missed.text, "more_body": True})
-            self._follow(rights)
+            self._follow(rights, cursor)
             await self._until_over(tab, send, viewer, recheck)
             await send({"type": "http.response.body", "body": retry})
         finally:
             if connection is not None:
                 connection.on_lost = None
             tabs.discard(tab)
+            if not tabs and rights not in self._following:  # it has never got so far
+                self._groups.pop(rights, None)
             self._metrics.tabs(self.tabs)
 
-    async def _missed(self, at: Cursor, wanted: Filter) -> _Frame:
-        """A frame with what has changed since a position."""
+    async def _missed(self, at: Cursor, wanted: Filter) -> tuple[str, _Frame]:
+        """Up to where it has read, and a frame with what has changed since a position."""
         changes = _Changes()
         listener = self._reader.listen(at, wanted)
         events = 0
@@ -272,7 +274,7 @@ class Live:
                 cursor = self._reader.cursor_of(listener)
         finally:
             self._reader.close(listener)
-        return changes.frame(cursor, self.tabs)
+        return cursor, changes.frame(cursor, self.tabs)
 
     async def _until_over(self, tab: _Tab, send: Send, viewer: Viewer, recheck: _Recheck) -> None:
         checked = spoken = time.monotonic()
@@ -312,18 +314,17 @@ class Live:
                     tab.write(frame)
             await asyncio.sleep(STORE_SECONDS)
 
-    def _follow(self, rights: Rights) -> None:
+    def _follow(self, rights: Rights, cursor: str) -> None:
         if self._watching is None or self._watching.done():
             self._watching = asyncio.create_task(self._watch(), name="console store")
         task = self._following.get(rights)
         if task is None or task.done():
-            self._following[rights] = asyncio.create_task(self._frames(rights), name="console frames")
+            self._following[rights] = asyncio.create_task(self._frames(rights, cursor), name="console frames")
 
-    async def _frames(self, rights: Rights) -> None:
-        """Sends the tabs of a group their frames, until it has none."""
+    async def _frames(self, rights: Rights, cursor: str) -> None:
+        """Sends the tabs of a group their frames from a position on, until it has none."""
         tabs = self._groups[rights]
-        found = await self._reader.position(rights.project, None)
-        listener = self._reader.listen(Cursor(rights.project, found.epoch, found.position), rights.filter)
+        listener = self._reader.listen(parse(cursor, rights.project), rights.filter)
         try:
             while tabs:
                 try:
@@ -338,7 +339,7 @@ class Live:
                     await asyncio.sleep(max(PACE_SECONDS, self.tabs * PACE_SECONDS_PER_TAB) - GATHER_SECONDS)
                 elif listener.ended is not None:  # it was too slow
                     self._reader.close(listener)
-                    listener = self._reader.listen(Cursor(rights.project, found.epoch, listener.entry), rights.filter)
+                    listener = self._reader.listen(parse(listener.cursor, rights.project), rights.filter)
         finally:
             self._reader.close(listener)
             self._following.pop(rights, None)

@@ -136,3 +136,31 @@ async def test_a_stream_ends_when_the_rights_of_its_viewer_have_changed(streams:
     await streams.items.add("t")
     await streams.heard(same)
     assert changed.chunks == []
+
+
+async def test_a_tab_hears_of_what_happens_while_its_stream_begins(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[tuple[Any, ...]] = []
+    follow = streams.live._follow
+    monkeypatch.setattr(streams.live, "_follow", lambda *given: begun.append(given))
+    (tab,) = await streams.open()
+    (given,) = await wait_until(lambda: begun, what="the stream to have begun")
+    before = streams.reader.reached(streams.project)
+    await streams.items.add("t")
+    await wait_until(lambda: streams.reader.reached(streams.project) != before, what="the event to be read")
+    follow(*given)
+    await streams.heard(tab)
+    assert b'"items"' in tab.chunks[0]
+
+
+async def test_a_stream_that_could_not_begin_leaves_nothing_behind(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*given: Any) -> None:
+        raise ToolFailure("unavailable", "the store does not answer")
+
+    monkeypatch.setattr(streams.live, "_missed", away)
+    (tab,) = await streams.open()
+    await tab.task
+    assert not streams.live._groups
