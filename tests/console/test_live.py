@@ -158,7 +158,7 @@ async def test_a_stream_that_could_not_begin_leaves_nothing_behind(
     streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*given: Any) -> None:
-        raise ToolFailure("unavailable", "the store does not answer")
+        raise ToolFailure("over_capacity", "the store does not answer")
 
     monkeypatch.setattr(streams.live, "_missed", away)
     (tab,) = await streams.open()
