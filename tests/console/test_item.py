@@ -67,6 +67,22 @@ def test_it_shows_where_an_item_stands(console: Callable[..., Page], fleet: Sync
     expect(part(page, "Children")).to_contain_text("Fix it")
 
 
+def test_texts_and_history_are_read_when_the_item_changes_only(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    item, other = create(fleet, "Mine", "Another")
+    page = live(console(f"item/{item[:7].upper()}"))
+    asked = list[str]()
+    page.on("request", lambda request: asked.append(request.url.rpartition("~")[2]))
+    with page.expect_response("**/~children"):
+        advance(fleet, other, "start")
+    expect(part(page, "History")).to_contain_text("It has always been in its role.")
+    assert {"head", "links", "children"} <= set(asked)
+    assert not {"texts", "history"} & set(asked)
+    note(fleet, item, "report", "It is here.")
+    expect(page.locator(".texts")).to_contain_text("It is here.")
+    advance(fleet, item, "start")
+    expect(part(page, "History").locator("li")).to_have_count(1)
+
+
 def test_claims_and_transitions_appear(console: Callable[..., Page], fleet: SyncFleet) -> None:
     (item,) = create(fleet, "Fix it")
     page = live(console(f"item/{item[:8]}"))  # a prefix is enough

@@ -20,6 +20,9 @@ let position = page?.dataset.position ?? '';
  *   now: number}} Found
  */
 
+/** @param {string} id */
+const digits = (id) => id.replaceAll('-', '').toLowerCase();
+
 /** One region, read again when it may have changed: one request at a time. */
 export class Region {
   /** @param {HTMLElement} element */
@@ -41,8 +44,8 @@ export class Region {
   concerns(changed) {
     const toolsets = this.watch.filter((toolset) => changed[toolset]);
     if (!toolsets.length) return false;
-    const { own } = this.element.dataset;
-    if (own) return toolsets.some((toolset) => changed[toolset].includes(own)) && 'shown';
+    const own = digits(this.element.dataset.own ?? ''); // the beginning of an item's id is enough in a path
+    if (own) return toolsets.some((toolset) => changed[toolset].some((id) => digits(id).startsWith(own))) && 'shown';
     const shown = new Set(this.rows().map((row) => (row.dataset.key ?? '').replace(/^[a-z]+:/, '')));
     return toolsets.some((toolset) => changed[toolset].some((id) => shown.has(id))) ? 'shown' : 'perhaps';
   }

@@ -274,11 +274,11 @@ VIEW = View(
     {
         "head": Region(_head, ("items",), section),
         "actions": ACTIONS,
-        "texts": Region(texts, ("items",), section, personal=True),
+        "texts": Region(texts, ("items",), section, personal=True, own=True),
         "links": Region(_links, ("items",), personal=True),
         "neighbours": NEIGHBOURS,
         "children": Region(_children, ("items",), height=HEIGHT),
-        "history": Region(_history, ("items",)),
+        "history": Region(_history, ("items",), own=True),
         "sessions": Region(_sessions, ("sessions",), personal=True),
     },
     needs=("items",),
