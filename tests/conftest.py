@@ -45,6 +45,9 @@ from tests.support.template import template
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+_SHARING = {name: order for order, name in enumerate(("console", "runner", "client"))}
+"""Folders with a fleet for all their tests, in the order in which they run."""
+
 properties.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 properties.load_profile("ci")
 
@@ -61,8 +64,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # A cached logger keeps the set-up of the test that used it first, where later tests cannot capture it.
     configure = structlog.configure
     structlog.configure = lambda **given: configure(**(given | {"cache_logger_on_first_use": False}))
-    # Background jobs of a shell ignore interrupts, and so would the commands that tests interrupt.
+    # Background jobs of a shell ignore interrupts, those of nohup hangups, and so would the commands that tests end so.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -85,10 +89,13 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Runs the files with few tests first: they start processes, so they are slow and must not come last."""
+    """Runs the files with few tests first: they start processes, so they are slow and must not come last.
+
+    The folders whose tests share a fleet come before them, one after the other, so that it ends with their last test.
+    """
     if hasattr(config, "workerinput"):
         sizes = Counter(item.path for item in items)
-        items.sort(key=lambda item: sizes[item.path])
+        items.sort(key=lambda item: (_SHARING.get(item.path.parent.name, len(_SHARING)), sizes[item.path]))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -21,7 +21,7 @@ from tests.support.browser import WAIT_MS
 from tests.support.fleets import RunningFleet
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     folder = tmp_path_factory.mktemp("fleet")
     settings = folder / "fleet.yaml"
@@ -32,7 +32,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
         yield fleet
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def authorities() -> Iterator[Authority]:
     with Authority() as authority:
         yield authority
@@ -45,7 +45,7 @@ def authority(authorities: Authority) -> Authority:
     return authorities
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def guarded(tmp_path_factory: pytest.TempPathFactory, authorities: Authority) -> Iterator[RunningFleet]:
     """A fleet that lets nobody in without a token. Its token file has those of ``visitors.PEOPLE``."""
     folder = tmp_path_factory.mktemp("guarded")

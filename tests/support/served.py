@@ -18,7 +18,7 @@ SCHEMAS = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     folder = tmp_path_factory.mktemp("fleet")
     config = folder / "fleet.yaml"

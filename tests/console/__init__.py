@@ -1,0 +1,1 @@
+"""Tests of the console. A package, so that its fleets end with its last test."""
