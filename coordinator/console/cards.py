@@ -1,4 +1,4 @@
-"""Items in lists: cards that say what an item is, who has it, and what it waits for."""
+"""Items in lists: windows of them, and cards that say what an item is, who has it, and what it waits for."""
 
 from __future__ import annotations
 
@@ -11,16 +11,41 @@ from markupsafe import Markup
 
 from coordinator.console.buttons import choice, menu_opener
 from coordinator.console.parts import agent_link, ago, chip, item_link, left, number, plain, role
-from coordinator.console.view import Row
+from coordinator.console.view import Asked, Row
+from coordinator.toolsets.items.rules.board import Wanted
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 from coordinator.toolsets.items.store import rows
+from coordinator.toolsets.items.store.board import BoardPage, board_page
 
 HEIGHT = 100
 """Of a card with the gap below it, in px."""
+WINDOW = 30
+"""Cards that a page has of a list at a time."""
 _MOST_TAGS = 4
 _OF_ROLES = ("in-progress", "blocked", "done")
 """Labels that say no more than the role."""
+
+
+async def window(asked: Asked, wanted: Wanted, limit: int = WINDOW) -> tuple[BoardPage, int]:
+    """The items at the place that is asked for, and the place: the last ones, if the list has become shorter.
+
+    Raises:
+        ToolFailure: as ``board_page``.
+    """
+    reads, project = asked.reads, asked.project
+
+    async def read(offset: int) -> BoardPage:
+        return await reads.admitted(
+            project, lambda: board_page(reads.store, project, wanted, offset=offset, limit=limit)
+        )
+
+    offset = asked.offset
+    page = await read(offset)
+    if not page.rows and page.total and offset:
+        offset = max(0, page.total - limit)
+        page = await read(offset)
+    return page, offset
 
 
 def again(now: int, items: Iterable[rows.Row]) -> int:

@@ -112,6 +112,7 @@ def test_filters_are_in_the_address(console: Callable[..., Page], fleet: SyncFle
     [
         ("priority=urgent", "'urgent' is not one of high, medium, low"),
         ("role=ready", "'ready' is not one of queue"),
+        ("state=free", "'free' is not one of claimed, unclaimed, available, waiting"),
         ("tags=%3Cb%3E", "tags"),
         ("below=abc", "must be a UUID or a hex prefix"),
         ("below=00000000-0000-0000-0000-000000000000", "no such item"),

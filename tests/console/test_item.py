@@ -83,6 +83,15 @@ def test_texts_and_history_are_read_when_the_item_changes_only(console: Callable
     expect(part(page, "History").locator("li")).to_have_count(1)
 
 
+def test_the_last_children_are_shown_to_who_asks_for_later_ones(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    (parent,) = create(fleet, "Parent")
+    create(fleet, *(f"Child {n}" for n in range(40)), parentId=parent)
+    page = console(f"item/{parent}?offset=900")
+    children = part(page, "Children").locator("ol")
+    expect(children.locator("li")).to_have_count(30)
+    expect(children).to_have_attribute("data-offset", "10")
+
+
 def test_claims_and_transitions_appear(console: Callable[..., Page], fleet: SyncFleet) -> None:
     (item,) = create(fleet, "Fix it")
     page = live(console(f"item/{item[:8]}"))  # a prefix is enough

@@ -9,22 +9,19 @@ import htpy
 from htpy import Node, a, button, div, form, h2, label, nav, noscript, ol, option, p, section, select, span
 
 from coordinator.console.buttons import MODULE
-from coordinator.console.cards import HEIGHT, again, card
+from coordinator.console.cards import HEIGHT, WINDOW, again, card, window
 from coordinator.console.item_actions import bulk_bar, new_item, new_item_dialog
 from coordinator.console.parts import number, plain, role
 from coordinator.console.searches import KEPT_SECONDS, search
 from coordinator.console.view import Asked, Region, Rendered, Rows, View, region_element, region_head
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.contract.base import PRIORITIES, ROLES
-from coordinator.toolsets.items.rules.board import Wanted
+from coordinator.toolsets.items.rules.board import STATES, Wanted
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
-from coordinator.toolsets.items.store.board import BoardPage, board_page, recent_page
+from coordinator.toolsets.items.store.board import recent_page
 
-WINDOW = 30
-"""Cards of a column that a page has at a time."""
 LEAST_LETTERS = 3
 """Of a text that is searched for."""
-STATES = ("claimed", "unclaimed", "available", "waiting")
 _EMPTY = {
     "queue": "Nothing waits to be done.",
     "work": "Nobody works on anything.",
@@ -74,13 +71,10 @@ async def _column(name: str, asked: Asked) -> Rows:
     if isinstance(wanted, str):
         return Rows([])  # the page says why
     counted = wanted._replace(role=name)
-    page, offset = None, asked.offset
-    if not _scans(wanted):
-        page = await _window(asked, counted, offset)
-        if not page.rows and page.total and offset:  # the list has become shorter
-            offset = max(0, page.total - WINDOW)
-            page = await _window(asked, counted, offset)
-    if page is None or page.total is None:
+    if _scans(wanted):
+        return await _found(asked, wanted, name)
+    page, offset = await window(asked, counted)
+    if page.total is None:
         return await _found(asked, wanted, name)
     total, rows, of = page.total, page.rows, page.roles[ROLE_CODES[name]]
     if name == "terminal" and total > WINDOW and not asked.query.get("role"):
@@ -93,13 +87,6 @@ async def _column(name: str, asked: Asked) -> Rows:
     head = number(total) if total == of else f"{number(total)} of {number(of)}"
     cards = [card(asked.project, row) for row in rows]
     return Rows(cards, total, offset, head=head, again=again(page.now, rows))
-
-
-async def _window(asked: Asked, wanted: Wanted, offset: int) -> BoardPage:
-    reads = asked.reads
-    return await reads.admitted(
-        asked.project, lambda: board_page(reads.store, asked.project, wanted, offset=offset, limit=WINDOW)
-    )
 
 
 async def _found(asked: Asked, wanted: Wanted, name: str) -> Rows:

@@ -9,7 +9,7 @@ from htpy import Node, a, div, h1, h2, nav, noscript, section, span
 from msgspec import UNSET
 
 from coordinator.console.buttons import MODULE
-from coordinator.console.cards import HEIGHT, again, card, priority, standing, tags, troubles
+from coordinator.console.cards import HEIGHT, again, card, priority, standing, tags, troubles, window
 from coordinator.console.item_actions import ACTIONS, actions_element, dialogs, edge_button
 from coordinator.console.item_graph import NEIGHBOURS, neighbours_element
 from coordinator.console.item_text import texts
@@ -25,12 +25,9 @@ from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.items.store import rows
 from coordinator.toolsets.items.store.agents import read_agents_named
 from coordinator.toolsets.items.store.base import Changed
-from coordinator.toolsets.items.store.board import board_page
 from coordinator.toolsets.items.store.history import read_history
 from coordinator.toolsets.sessions.store.listing import sessions_of_item
 
-WINDOW = 30
-"""Children that a page has at a time."""
 _LINKS = {"waits": "waits for", "blocks": "blocks", "related": "is related to"}
 EDGES = 100
 """Dependencies that a page has."""
@@ -168,18 +165,14 @@ def _word(code: object) -> str:
 
 
 async def _children(asked: Asked) -> Rows:
-    reads, project = asked.reads, asked.project
-    wanted = Wanted(parent=await _inner(asked))
-    page = await reads.admitted(
-        project, lambda: board_page(reads.store, project, wanted, offset=asked.offset, limit=WINDOW)
-    )
+    page, offset = await window(asked, Wanted(parent=await _inner(asked)))
     total, head = page.total or 0, None
     if total:
         given = {"operation": "overview", "itemId": asked.id, "limit": 1}
-        counts = (await reads.tool(asked.viewer, project, "items", "query_items", given)).child_counts
+        counts = (await asked.reads.tool(asked.viewer, asked.project, "items", "query_items", given)).child_counts
         head = [[role(name, number(getattr(counts, name))), " "] for name in ROLE_NAMES if getattr(counts, name)]
-    cards = [card(project, row, with_role=True) for row in page.rows]
-    return Rows(cards, total, asked.offset, head=head, again=again(page.now, page.rows))
+    cards = [card(asked.project, row, with_role=True) for row in page.rows]
+    return Rows(cards, total, offset, head=head, again=again(page.now, page.rows))
 
 
 async def _history(asked: Asked) -> Rows:

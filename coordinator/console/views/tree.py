@@ -12,6 +12,7 @@ import htpy
 from htpy import Node, a, h2, li, ol, p, span, ul
 from markupsafe import Markup
 
+from coordinator.console.cards import window
 from coordinator.console.graphs import GraphEdge, GraphNode, graph_element, graph_rows, structure
 from coordinator.console.item_graph import ItemState, drawn, state_of
 from coordinator.console.layouts import Drawn
@@ -20,7 +21,7 @@ from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Ro
 from coordinator.toolsets.items.rules.board import Wanted
 from coordinator.toolsets.items.rules.ids import dashed, no_such_item
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.store.board import BoardPage, board_page
+from coordinator.toolsets.items.store.board import BoardPage
 from coordinator.toolsets.items.store.tree_graph import MAX_NODES, Below, TreeGraph, read_tree
 from coordinator.toolsets.items.store.tree_graph import Node as Item
 
@@ -44,6 +45,8 @@ class _Shown(NamedTuple):
     """The nodes that wait for others or block some, by id, so that their order does not depend on their states."""
     children: BoardPage | None
     """A window of the root's children, if the tree is too large to be shown."""
+    offset: int = 0
+    """Where it begins."""
 
 
 async def _shown(asked: Asked) -> _Shown:
@@ -57,11 +60,8 @@ async def _shown(asked: Asked) -> _Shown:
         if not tree.nodes or tree.nodes[0].id != root:  # it was deleted meanwhile
             raise no_such_item("itemId")
         if tree.cut:
-            wanted = Wanted(parent=root)
-            page = await reads.admitted(
-                project, lambda: board_page(reads.store, project, wanted, offset=asked.offset, limit=MOST_ROWS)
-            )
-            return _Shown(tree, [], [], Drawn(None), [], page)
+            page, offset = await window(asked, Wanted(parent=root), MOST_ROWS)
+            return _Shown(tree, [], [], Drawn(None), [], page, offset)
         path = tree.critical_path(by_complexity)
         ids = [node.id for node in tree.nodes]
         ends = sorted({end for edge in tree.edges for end in (edge.blocker, edge.blocked)}, key=ids.__getitem__)
@@ -94,7 +94,7 @@ async def _graph(asked: Asked) -> Rows:
 async def _list(asked: Asked) -> Rows:
     shown = await _shown(asked)
     if shown.children is not None:
-        return _children(asked, shown.children)
+        return _children(asked, shown.children, shown.offset)
     return Rows(await to_thread(_entries, asked.project, shown))  # 300 at once are much
 
 
@@ -160,7 +160,7 @@ def _natural(title: str) -> list[tuple[bool, int, str]]:
     ]
 
 
-def _children(asked: Asked, page: BoardPage) -> Rows:
+def _children(asked: Asked, page: BoardPage, offset: int) -> Rows:
     """The parts of a tree that is too large, to be chosen from."""
     rows = [
         Row(
@@ -176,9 +176,9 @@ def _children(asked: Asked, page: BoardPage) -> Rows:
             "",
             {"role": "none"},
         )
-        for n, child in enumerate(page.rows, asked.offset + 1)
+        for n, child in enumerate(page.rows, offset + 1)
     ]  # fmt: skip
-    return Rows(rows, page.total, asked.offset)
+    return Rows(rows, page.total, offset)
 
 
 def _role(code: int) -> tuple[str, str]:
@@ -190,7 +190,7 @@ async def _facts(asked: Asked) -> Rows:
     shown = await _shown(asked)
     tree = shown.tree
     if shown.children is not None:
-        first, count, total = asked.offset, len(shown.children.rows), shown.children.total or 0
+        first, count, total = shown.offset, len(shown.children.rows), shown.children.total or 0
         content: Node = [
             p(".reason")[
                 f"This tree has {number(tree.total)} items. A graph shows up to {MAX_NODES} that have not ended: "

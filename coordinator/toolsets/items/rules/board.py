@@ -19,6 +19,7 @@ _STATES = {
     "available": "qkwalrAmbnt",
     "waiting": "1234",
 }
+STATES = tuple(filter(None, _STATES))
 _AFTER = re.compile(r"(\d{1,16}:\d{1,16}:[0-9a-f]{0,32})?")
 _ENTRY = re.compile(r"(\d{1,16}-\d{1,16})?")
 
@@ -53,7 +54,7 @@ class Wanted(NamedTuple):
             priority=self.priority or None, query=self.text or None,
         )  # fmt: skip
         found = search(asked, self.parent).packable()
-        letters = _STATES[one_of(self.state, tuple(_STATES), "state")]
+        letters = _STATES[self.state and one_of(self.state, STATES, "state")]
         found["classes"] = "".join(letter for letter in found["classes"] if letter in letters)
         found["holder"], found["ancestor"] = self.holder, self.ancestor
         if self.ancestor:
