@@ -22,15 +22,13 @@ from coordinator.errors import ToolFailure, invalid
 from coordinator.identity.permissions import OPERATE
 from coordinator.metrics import recorder
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.store.operator_actions import note_action
 from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.gateway.rules.guards import HUMAN
+from coordinator.toolsets.request_id import MAX_REQUEST_ID
 from coordinator.toolsets.schema import identified_schema
 from coordinator.toolsets.tool import Call, Tool, Toolset
 from coordinator.transport.calls import Calls, Done
-
-_log = structlog.get_logger(__name__)
 
 CALLS: Mapping[str, tuple[str, ...]] = {
     "items": ("manage_items", "manage_notes", "manage_dependencies", "advance_item", "complete_tree"),
@@ -133,16 +131,9 @@ class Actions:
         reason, request = given.pop("reason", None), given.pop("requestId", "")
         if not isinstance(reason, str) or not 1 <= len(reason.strip()) <= MAX_REASON:
             raise invalid("reason", f"must be 1 to {MAX_REASON} characters, not blank")
-        if not isinstance(request, str):
-            raise invalid("requestId", "must be a text")
-        reason = reason.strip()
-        done = await self._operator.act(name, caller, project, given, reason, request)
-        _log.warning(
-            "an operator has acted", action=name, actor=caller.id, project=project, target=done.target,
-            reason=reason, done=not done.problem,
-        )  # fmt: skip
-        if not done.problem:
-            await note_action(self._operator.store, caller.id, name, project, done.target, reason)
+        if not isinstance(request, str) or len(request) > MAX_REQUEST_ID:
+            raise invalid("requestId", f"must be a text of at most {MAX_REQUEST_ID} characters")
+        done = await self._operator.act(name, caller, project, given, reason.strip(), request)
         return _answer(done.problem, msgspec.json.encode(done.result))
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
+import structlog
+from msgspec import Meta
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.drains import FLEET_SCOPE, Drains, host_scope, process_scope
-from coordinator.toolsets.actor import ActorResolver, CallerActor, attribution
+from coordinator.store.operator_actions import note_action, withdraw_action
+from coordinator.toolsets.actor import MAX_ID, ActorResolver, CallerActor, attribution
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.store.flows import FlowStore
 from coordinator.toolsets.items.rules.configured import schema_config
@@ -20,6 +23,8 @@ from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.agent_drains import begin_drain, drain_name, end_drain
 from coordinator.toolsets.items.store.end_claim import ClaimEnder
 from coordinator.toolsets.request_id import keyed
+
+_log = structlog.get_logger(__name__)
 
 
 class Asked(NamedTuple):
@@ -35,33 +40,34 @@ class Asked(NamedTuple):
 class Acted(NamedTuple):
     """What became of an operation."""
 
-    target: str
-    """What it was about, for the record."""
     problem: str = ""
     """Why nothing was done; empty: it was."""
     result: Mapping[str, Any] = {}
 
 
 class _Arguments(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    pass
+    @property
+    def target(self) -> str:
+        """What it is about, for the record: the first of them."""
+        return str(getattr(self, self.__struct_fields__[0]))
 
 
 class OfScope(_Arguments):
     """Processes: ``fleet``, ``host:<name>`` or ``process:<host>/<slot>``."""
 
-    scope: str
+    scope: Annotated[str, Meta(max_length=600)]
 
 
 class OfAgent(_Arguments):
     """Agents of a name."""
 
-    name: str
+    name: Annotated[str, Meta(max_length=MAX_ID + 1)]
 
 
 class OfClaim(_Arguments):
     """The claim on an item."""
 
-    item_id: str
+    item_id: Annotated[str, Meta(max_length=36)]
     fence: int = 0
     """Only the claim with this fence; 0: any."""
     failed: bool = False
@@ -83,7 +89,7 @@ class Operator:
 
     def __init__(self, settings: Settings, store: Store, resolve: ActorResolver) -> None:
         self._settings = settings
-        self.store = store
+        self._store = store
         self._resolve = resolve
 
     def configure(self, settings: Settings) -> None:
@@ -110,7 +116,23 @@ class Operator:
             arguments = msgspec.convert(given, operation.arguments)
         except msgspec.ValidationError as error:
             raise invalid("arguments", str(error)) from None
-        return await operation.act(self, Asked(who, project, reason, request), arguments)
+        target = arguments.target
+        note = await note_action(self._store, who.id, name, project, target, reason, request)
+        undone = False
+        try:
+            done = await operation.act(self, Asked(who, project, reason, request), arguments)
+            undone = bool(done.problem)
+        except ToolFailure as failure:
+            undone = failure.kind == "permanent"
+            raise
+        finally:
+            _log.warning(
+                "an operator has acted", action=name, actor=who.id, project=project, target=target, reason=reason,
+                done=not undone,
+            )  # fmt: skip
+            if undone:
+                await withdraw_action(self._store, note)
+        return done
 
     async def drain(self, asked: Asked, of: OfScope) -> Acted:
         """Processes take no new work."""
@@ -124,33 +146,31 @@ class Operator:
             scope = FLEET_SCOPE
         else:
             raise invalid("scope", "must be fleet, host:<name> or process:<host>/<slot>")
-        drains = Drains(self.store)
+        drains = Drains(self._store)
         if scope != FLEET_SCOPE:
             slots = (await drains.processes()).get(host)
             if slots is None or (slot and slot not in slots):
-                return Acted(scope, f"no such process runs: {rest}")
-        return Acted(scope, result={"drained": sorted(await drains.begin(scope))})
+                return Acted(f"no such process runs: {rest}")
+        return Acted(result={"drained": sorted(await drains.begin(scope))})
 
     async def end_drain(self, asked: Asked, of: OfScope) -> Acted:
         """They take new work again."""
-        return Acted(of.scope, result={"drained": sorted(await Drains(self.store).end(of.scope[:600]))})
+        return Acted(result={"drained": sorted(await Drains(self._store).end(of.scope))})
 
     async def drain_agents(self, asked: Asked, of: OfAgent) -> Acted:
         """Agents of a name get no more claims."""
-        name = drain_name(of.name)
-        _, answered = await begin_drain(self.store, asked.project, self._settings.events_max, name)
-        return Acted(name, result={"answered": answered})
+        _, answered = await begin_drain(self._store, asked.project, self._settings.events_max, drain_name(of.name))
+        return Acted(result={"answered": answered})
 
     async def end_drain_agents(self, asked: Asked, of: OfAgent) -> Acted:
         """They may claim again."""
-        name = drain_name(of.name)
-        ended, _ = await end_drain(self.store, asked.project, self._settings.events_max, name)
-        return Acted(name, "" if ended else "they are not drained (any more)")
+        ended, _ = await end_drain(self._store, asked.project, self._settings.events_max, drain_name(of.name))
+        return Acted("" if ended else "they are not drained (any more)")
 
     async def end_claim(self, asked: Asked, of: OfClaim) -> Acted:
         """The claim on an item ends in place of its holder."""
         by = await self._resolve(CallerActor(asked.who.id, asked.who.kind))
-        ender = ClaimEnder(self.store, self._settings, SchemaSource(schema_config(self._settings)))
+        ender = ClaimEnder(self._store, self._settings, SchemaSource(schema_config(self._settings)))
         item = await ender.resolve_one(asked.project, of.item_id, "itemId")
         told = dashed(item), of.fence, of.failed
         request = keyed(by.id, asked.request or None, "end_claim", *told, asked.reason)
@@ -170,7 +190,7 @@ class Operator:
             "not_claimed": "nobody holds it any more",
             "stale_fence": f"that claim is over; {ended.agent} holds it now",
         }.get(ended.outcome, "")
-        return Acted(told[0], problem, {"agent": ended.agent, "fenceToken": ended.fence})
+        return Acted(problem, {"agent": ended.agent, "fenceToken": ended.fence})
 
     async def retry_flow(self, asked: Asked, of: OfFlow) -> Acted:
         """The failed and cancelled steps of a flow run again."""
@@ -178,7 +198,7 @@ class Operator:
         found = await self._flows().retry(asked.project, request, of.id, asked.who.id)
         steps, status = _known(found)
         problem = "" if steps else f"it is {status}: it has no failed or cancelled steps to run again"
-        return Acted(str(of.id), problem, {"steps": steps})
+        return Acted(problem, {"steps": steps})
 
     async def pause_flow(self, asked: Asked, of: OfFlow) -> Acted:
         """No further step of a flow begins."""
@@ -193,10 +213,10 @@ class Operator:
         found = await self._flows().pause(asked.project, request, of.id, asked.who.id, resume=resume)
         done, status = _known(found)
         rule = "only a paused flow can be resumed" if resume else "only a running flow can be paused"
-        return Acted(str(of.id), "" if done else f"it is {status}: {rule}")
+        return Acted("" if done else f"it is {status}: {rule}")
 
     def _flows(self) -> FlowStore:
-        return FlowStore(self.store, self._settings)
+        return FlowStore(self._store, self._settings)
 
 
 def _known(found: tuple[int, str] | None) -> tuple[int, str]:
@@ -208,7 +228,7 @@ def _known(found: tuple[int, str] | None) -> tuple[int, str]:
 class Operation(NamedTuple):
     """One of them."""
 
-    arguments: type[msgspec.Struct]
+    arguments: type[_Arguments]
     act: Callable[[Operator, Asked, Any], Awaitable[Acted]]
     of_project: bool = True
 

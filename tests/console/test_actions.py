@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
 from coordinator.console.actions import CALLS
-from coordinator.console.operations import OPERATIONS
+from coordinator.console.operations import OPERATIONS, Acted
 from coordinator.console.rate import PER_SECOND, Rate
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
@@ -168,6 +170,29 @@ async def test_a_reason_is_needed_and_kept(site: Site, store: Store, project: st
     ]
 
 
+async def test_nothing_is_done_without_a_record_and_a_click_has_one(
+    site: Site, store: Store, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"name": "ag", "reason": "it loops", "requestId": fresh_id()}
+
+    async def kept() -> list[str]:
+        return [one.reason for one in await read_actions(store) if one.project == project]
+
+    async def died(*_: object) -> Acted:
+        assert await kept() == ["it loops"]
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as patched:
+        patched.setitem(OPERATIONS, "drain_agents", OPERATIONS["drain_agents"]._replace(act=died))
+        with pytest.raises(asyncio.CancelledError):
+            await site("operate/drain_agents", asked)
+    assert [await site("operate/drain_agents", asked) for _ in range(2)] == [{"result": {"answered": 0}}] * 2
+    assert await kept() == ["it loops"]
+    with pytest.raises(ToolFailure, match="NAME: must be"):
+        await site("operate/drain_agents", {"name": " ", "reason": "mistyped"})
+    assert await kept() == ["it loops"]
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "code"),
     [
@@ -177,6 +202,8 @@ async def test_a_reason_is_needed_and_kept(site: Site, store: Store, project: st
         ("retry_flow", {"id": 1}, "RESOURCE_NOT_FOUND"),
         ("pause_flow", {"id": "1"}, "VALIDATION_ERROR"),
         ("drain", {"scope": "fleet"}, "VALIDATION_ERROR"),
+        ("drain_agents", {"name": "x" * 600}, "VALIDATION_ERROR"),
+        ("drain_agents", {"name": "x", "requestId": "x" * 201}, "VALIDATION_ERROR"),
     ],
 )
 async def test_what_does_not_exist_or_is_malformed_is_refused(
