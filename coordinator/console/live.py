@@ -24,8 +24,7 @@ from coordinator.feed.events import Event
 from coordinator.feed.kinds import NAMES, ROLES, uuid
 from coordinator.metrics import recorder
 from coordinator.transport.feed_ids import limited
-from coordinator.transport.media import STREAM
-from coordinator.transport.replies import CONNECTION, Connection, Header, Scope, Send
+from coordinator.transport.replies import CONNECTION, STREAM_HEADERS, Connection, Scope, Send
 
 _log = structlog.get_logger(__name__)
 
@@ -50,11 +49,6 @@ STORE_SECONDS = 2.0
 """How often a process with tabs asks the store for a sign of life, to tell them when there is none."""
 RETRY_MS = 2_000
 AWAY_SECONDS = 1.0
-HEADERS: list[Header] = [
-    (b"content-type", STREAM),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
 INBOX = "inbox"
 """What frames call the ids of what may have come into the inbox or gone from it, beside their toolset's."""
 _encode = msgspec.json.Encoder().encode
@@ -225,7 +219,7 @@ class Live:
         at = parse(after, project)
         retry = b"retry: %d\n\n" % int(RETRY_MS * random.uniform(0.5, 1.5))
         if self._draining:
-            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
             await send({"type": "http.response.body", "body": retry})
             return
         if self.tabs >= MOST_TABS:
@@ -242,7 +236,7 @@ class Live:
         self._metrics.tabs(self.tabs)
         try:
             cursor, missed = await self._missed(at, wanted)
-            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
             await send({"type": "http.response.body", "body": retry + missed.text, "more_body": True})
             self._follow(rights, cursor)
             await self._until_over(tab, send, viewer, recheck)

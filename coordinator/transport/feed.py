@@ -31,8 +31,7 @@ from coordinator.transport.calls import Hints
 from coordinator.transport.endpoints import Endpoints
 from coordinator.transport.feed_ids import check_ids, limited
 from coordinator.transport.feed_request import FeedRequest, read_request
-from coordinator.transport.media import STREAM
-from coordinator.transport.replies import CONNECTION, Connection, Header, Refused, Scope, Send, reply, to_json
+from coordinator.transport.replies import CONNECTION, STREAM_HEADERS, Connection, Refused, Scope, Send, reply, to_json
 
 _log = structlog.get_logger(__name__)
 
@@ -53,11 +52,6 @@ _AWAY_SECONDS = 1.0
 _SOONER = 0.95
 """A wait in JSON ends a little earlier than asked, so that its client does not time out first."""
 
-_STREAM_HEADERS: list[Header] = [
-    (b"content-type", STREAM),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
 _ENDS = {
     "slow": "events came faster than they were taken; connect again with the last id",
     "revoked": "the rights of this token have ended or changed; connect again",
@@ -234,7 +228,7 @@ class Feed:
 
     async def _stream(self, one: _Open, send: Send, first: bytes) -> None:
         listener = one.listener
-        await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
         await self._send(one, send, first)
         del first  # the stream may last for days
         if one.connection is not None:
@@ -262,7 +256,7 @@ class Feed:
         one.since = asyncio.get_running_loop().time()
 
     async def _send_retry(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
         last = b": %b\nretry: %d\n\n" % (_ENDS["drain"].encode(), _retry_ms())
         await send({"type": "http.response.body", "body": last})
 

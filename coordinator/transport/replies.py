@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from coordinator.settings.problems import is_text
+from coordinator.transport.media import STREAM
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -22,6 +23,13 @@ CONNECTION = "coordinator.connection"
 """Key in the ASGI scope of the connection (``Connection``) of a request that was served over HTTP by our protocol."""
 
 JSON: bytes = b"application/json"
+
+STREAM_HEADERS: list[Header] = [
+    (b"content-type", STREAM),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+"""Of an event stream."""
 
 WRONG_ID = "the id of a request must be an integer or a string of valid Unicode text"
 

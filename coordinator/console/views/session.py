@@ -10,17 +10,13 @@ from htpy import Node, a, code, div, h2, li, ol, p, section, span, ul
 from coordinator.console import asks, buttons
 from coordinator.console.parts import agent_link, ago, chip, item_link, number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
-from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.sessions.contract.results import TraceEvent
-from coordinator.toolsets.sessions.rules.tokens import SID
 from coordinator.toolsets.sessions.tools.people import EVENTS, SeenSession
 
 
 async def _read(asked: Asked) -> SeenSession:
     """The session; regions that are read at the same position share it. Raises ToolFailure."""
-    if not SID.fullmatch(asked.id):
-        raise ToolFailure("RESOURCE_NOT_FOUND", "There is no such session.")
     before = asked.query.get("before", "")
     given = {"session_id": asked.id, "before": int(before) if before.isdecimal() and len(before) < 9 else -1}
 

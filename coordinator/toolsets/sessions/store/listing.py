@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,13 +10,13 @@ from coordinator.store import Script, Store, keys
 from coordinator.toolsets.sessions.contract.results import TraceEvent
 from coordinator.toolsets.sessions.rules import answers, trace
 from coordinator.toolsets.sessions.rules.answers import Kept
+from coordinator.toolsets.sessions.rules.tokens import SID
 from coordinator.toolsets.sessions.store.sessions import LIBRARY
 
 MOST = 200
 """How many sessions a page has at most, and how many events."""
 _MARK = 2**50
 """What is added to the times of sessions with an open checkpoint (``recent.lua``)."""
-_ID = re.compile(r"[0-9a-f-]{1,64}")
 
 
 class SessionRow(msgspec.Struct, array_like=True, frozen=True):
@@ -116,7 +115,7 @@ async def count_open(store: Store, project: str) -> int:
 async def sessions_of_item(store: Store, project: str, item: str) -> list[SessionRow]:
     """The sessions that are bound to a work item (32 hex digits), one per workflow, the last changed one first. One
     round trip; raises as ``list_sessions``."""
-    return (await store.run(_OF_ITEM, project, item)).rows if _ID.fullmatch(item) else []
+    return (await store.run(_OF_ITEM, project, item)).rows
 
 
 async def look(store: Store, project: str, session: str, *, before: int = -1, limit: int = 50) -> SessionView | None:
@@ -128,7 +127,7 @@ async def look(store: Store, project: str, session: str, *, before: int = -1, li
 
     Raises ToolFailure as ``Store.run`` says.
     """
-    if not _ID.fullmatch(session):
+    if not SID.fullmatch(session):
         return None  # an id becomes part of a key, so its form is checked
     reply = await store.run(_LOOK, project, session, before, max(1, min(limit, MOST)))
     if len(reply) < 2:
