@@ -120,7 +120,7 @@ class Actions:
 
     async def _call(self, caller: Caller, project: str, tool: Tool, arguments: Mapping[str, Any]) -> Answer:
         meant = decoded(tool, identified_schema(tool.arguments), arguments)
-        if tool.name in _KEEP and meant.operation == "delete":
+        if tool.name in _KEEP and meant.operation.lower() == "delete":  # in any case, as they read it
             raise ToolFailure("permission_denied", "nothing is deleted here")
         request = structlog.contextvars.get_contextvars().get("request_id", "")
         done = await self._calls.run(tool, Call(project, request, caller), meant, "console")

@@ -102,11 +102,12 @@ async def test_nothing_else_can_be_called(site: Site, path: str) -> None:
     assert refused.value.code == "RESOURCE_NOT_FOUND"
 
 
-async def test_items_and_notes_are_not_deleted_here(site: Site) -> None:
+@pytest.mark.parametrize("operation", ["delete", "DELETE", "Delete"])
+async def test_items_and_notes_are_not_deleted_here(site: Site, operation: str) -> None:
     item = await site.create()
     for tool, what in (("manage_items", {"ids": [item]}), ("manage_notes", {"itemId": item})):
         with pytest.raises(ToolFailure, match="nothing is deleted here"):
-            await site(f"call/items/{tool}", {"operation": "delete", **what})
+            await site(f"call/items/{tool}", {"operation": operation, **what})
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"a": 1e999}', b"\xff", b"[" * 100_000])

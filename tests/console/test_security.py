@@ -251,6 +251,9 @@ def test_malformed_positions_and_parameters_are_refused(running: RunningFleet) -
             assert visitor.open(f"/console/p/default/agents?{query}").status == 200, query
         assert visitor.open(f"/console/p/{quoted}/agents").status in (200, 303, 404), text
         assert visitor.open(f"/console/p/default/flow/{quoted}").status in (200, 400, 404), text
+    many = "9" * 30
+    for gate in (f"{many}:1", f"1:{many}", "%D9%A1:1", "1", ":", "1:x"):
+        assert "There is no such gate." in visitor.open(f"/console/p/default/approvals?show=gate:{gate}").text, gate
     assert visitor.open("/console/p/default/agents?" + "agent=x&" * 100).status == 400
     assert running.logged("a request failed") is False
 

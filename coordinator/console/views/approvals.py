@@ -12,6 +12,7 @@ from coordinator.console.inbox import KINDS, TOOLSET, Kind, Waiting, read_inbox
 from coordinator.console.live import INBOX
 from coordinator.console.parts import ago, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
+from coordinator.console.views.flows import flow_id
 from coordinator.console.views.needs import APPROVALS
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.flows.store import gates
@@ -145,25 +146,23 @@ def _answered(asked: Asked, id: str, done: Answered) -> Node:
 
 
 async def _gate(asked: Asked, id: str) -> tuple[str, Node]:
-    flow, _, step = id.partition(":")
-    if not (flow.isdecimal() and step.isdecimal()):
+    flow, step = (flow_id(part) for part in id.partition(":")[::2])
+    if not (flow and step):
         raise ToolFailure("RESOURCE_NOT_FOUND", "There is no such gate.")
     page = await asked.reads.admitted(
         asked.project,
         lambda: waiting_gates(asked.reads.store, asked.project, asked.viewer.caller, limit=gates.MOST),
     )
-    waiting = next((one for one in page.rows if str(one.step) == step), None)
+    waiting = next((one for one in page.rows if one.step == step), None)
     if waiting is not None:
         return f"{plain(waiting.flow_name)}: gate {plain(waiting.name)}", list(asks.gate(asked, waiting))
-    found = await asked.reads.tool(
-        asked.viewer, asked.project, "flows", "workflow_get", {"id": int(flow), "step": int(step)}
-    )
+    found = await asked.reads.tool(asked.viewer, asked.project, "flows", "workflow_get", {"id": flow, "step": step})
     one = next(iter(found.steps), None)
     if one is None:
         raise ToolFailure("RESOURCE_NOT_FOUND", "There is no such gate.")
     said = f"{plain(one.approved_by)} has released it" if one.approved_by else f"It is {one.status}"
     when: Node = [", ", ago(one.completed_at)] if one.completed_at else None
-    to_flow = p[a(href=path_of("flow", asked.project, flow))[f"flow {flow}"]]
+    to_flow = p[a(href=path_of("flow", asked.project, str(flow)))[f"flow {flow}"]]
     return f"{plain(found.name)}: gate {plain(one.name)}", [p(".answered")[said, when], to_flow]
 
 
