@@ -1,7 +1,8 @@
 """Items that a person searches for, where no index counts them.
 
-Such a search scans the project's items in slices. It stops at 200 hits or after a few seconds; one runs at a time in
-each process. What it has found is kept for some seconds: until then changes of the hits are read, not searched for.
+Such a search scans the project's items in slices. It stops when it has enough hits, or after a few seconds; one runs at
+a time in each process. What it has found is kept for some seconds: until then changes of the hits are read, not
+searched for.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class Hits(NamedTuple):
     """Whether there may be more."""
 
 
-async def search(asked: Asked, wanted: Wanted) -> Hits:
-    """The first items that meet all that is wanted, best first, as they are now.
+async def search(asked: Asked, wanted: Wanted, most: int = MOST) -> Hits:
+    """The first items that meet all that is wanted, best first, as they are now: ``most`` of them.
 
     Raises:
         ToolFailure: as ``board_page``; ``over_capacity``: too many searches wait.
@@ -56,19 +57,19 @@ async def search(asked: Asked, wanted: Wanted) -> Hits:
         async with reads.scanning:
             ids, after, until = list[str](), "", time.monotonic() + SECONDS
             while True:
-                part = partial(board_page, reads.store, project, wanted, after=after, limit=MOST - len(ids))
+                part = partial(board_page, reads.store, project, wanted, after=after, limit=most - len(ids))
                 page = await reads.admitted(project, part)
                 ids += (row.id for row in page.rows)
                 after = page.next
-                if not after or len(ids) >= MOST or time.monotonic() > until:
+                if not after or len(ids) >= most or time.monotonic() > until:
                     return ids, page
 
     async def read() -> Hits:
-        ids, page = await reads.shared(("search", project, wanted), find, KEPT_SECONDS)
+        ids, page = await reads.shared(("search", project, wanted, most), find, KEPT_SECONDS)
         rows: list[Row] = []
         for start in range(0, len(ids), MAX_ROWS):
             part = partial(rows_by_ids, reads.store, project, ids[start : start + MAX_ROWS])
             rows += (await reads.admitted(project, part))[1]
         return Hits(rows, page.roles, bool(page.next))
 
-    return await asked.reads.shared(("hits", asked.project, wanted, asked.at), read)
+    return await asked.reads.shared(("hits", asked.project, wanted, most, asked.at), read)

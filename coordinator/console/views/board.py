@@ -48,9 +48,9 @@ async def _read(asked: Asked) -> Wanted:
     given = {name: asked.query.get(name, "").strip() for name in _FILTERS}
     below = given["below"]
     if below:
-        got = {"itemId": below}
-        item = (await asked.reads.tool(asked.viewer, asked.project, "items", "get_context", got)).item
-        below = item.id.replace("-", "")
+        found = partial(asked.reads.tool, asked.viewer, asked.project, "items", "get_context", {"itemId": below})
+        context = await asked.reads.shared(("below", asked.project, below, asked.at), found)  # by all columns
+        below = context.item.id.replace("-", "")
     tags = ",".join(filter(None, map(str.strip, given["tags"].split(","))))
     text = given["text"] if len(given["text"]) >= LEAST_LETTERS else ""
     return Wanted(

@@ -67,8 +67,8 @@ async def _items(asked: Asked, text: str) -> list[Row]:
     """Items with a text in their titles or summaries."""
     if len(text) < LEAST_LETTERS:
         return []
-    hits = await search(asked, Wanted(text=text))
-    return [_row(asked, dashed(one.id), one.title, ROLE_NAMES[one.role]) for one in hits.rows[:MOST]]
+    hits = await search(asked, Wanted(text=text), MOST)
+    return [_row(asked, dashed(one.id), one.title, ROLE_NAMES[one.role]) for one in hits.rows]
 
 
 def _row(asked: Asked, id: str, title: str, of_role: str) -> Row:

@@ -1,0 +1,66 @@
+"""How much pages read."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from coordinator.console.layouts import Layouts
+from coordinator.console.reads import Reads
+from coordinator.console.view import Asked, View
+from coordinator.console.views import VIEWS
+from coordinator.store import Store
+from coordinator.toolsets.gateway.decisions import Decisions
+from coordinator.toolsets.gateway.listener import Listener
+from tests.console.site import ADA, SETTINGS, Site
+
+pytestmark = pytest.mark.anyio
+T = TypeVar("T")
+
+
+class Counted(Reads):
+    """Counts the reads of the store, and the rows that they find."""
+
+    count = rows = 0
+
+    async def admitted(self, project: str, read: Callable[[], Awaitable[T]]) -> T:
+        self.count += 1
+        found: Any = await super().admitted(project, read)
+        if isinstance(found, tuple) and isinstance(found[-1], list):
+            self.rows += len(found[-1])
+        return found
+
+
+@pytest.fixture
+def site(store: Store, project: str) -> Site:
+    return Site(store, project)
+
+
+@pytest.fixture
+def reads(store: Store, site: Site) -> Counted:
+    listener = Listener(store)  # only reads, so that it never starts
+    return Counted(store, site.toolsets, Decisions.of(store, SETTINGS, listener), None)
+
+
+def asked(reads: Reads, project: str, view: View, **query: str) -> Asked:
+    return Asked(ADA, view, project, "", query, reads, Layouts(), at="x")
+
+
+async def test_a_board_below_an_item_looks_for_it_once(site: Site, reads: Counted) -> None:
+    item = await site.create()
+    view = VIEWS["board"]
+    page = asked(reads, site.project, view, below=item[:8])
+    for region in view.regions.values():
+        await region.load(page)
+    assert reads.count == 1 + len(view.regions)
+
+
+async def test_find_reads_no_more_items_than_it_shows(site: Site, reads: Counted) -> None:
+    for number in range(12):
+        await site.create(f"needle {number}")
+    view = VIEWS["find"]
+    found = await view.regions["found"].load(asked(reads, site.project, view, text="needle"))
+    assert len(found.rows) == 10
+    assert reads.rows == 10
