@@ -50,6 +50,7 @@ class Tab:
         async def send(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self.status = message["status"]
+                await streams.answering.wait()
             self.begun.set()
 
         async def now() -> Viewer | None:
@@ -73,6 +74,9 @@ class Streams:
         self.live = Live(self.reader, store.ping)
         self.items = Client(store, project)
         self.tabs: list[Tab] = []
+        self.answering = asyncio.Event()
+        """Cleared: answers to tabs are held up where they begin."""
+        self.answering.set()
 
     async def open(self, count: int = 1) -> list[Tab]:
         self.position = self.position or await self.live.position(self.project)
@@ -138,18 +142,15 @@ async def test_a_stream_ends_when_the_rights_of_its_viewer_have_changed(streams:
     assert changed.chunks == []
 
 
-async def test_a_tab_hears_of_what_happens_while_its_stream_begins(
-    streams: Streams, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun: list[tuple[Any, ...]] = []
-    follow = streams.live._follow
-    monkeypatch.setattr(streams.live, "_follow", lambda *given: begun.append(given))
-    (tab,) = await streams.open()
-    (given,) = await wait_until(lambda: begun, what="the stream to have begun")
+async def test_a_tab_hears_of_what_happens_while_its_stream_begins(streams: Streams) -> None:
+    streams.answering.clear()
+    opened = asyncio.create_task(streams.open())
+    await wait_until(lambda: streams.tabs and streams.tabs[0].status, what="the stream to begin")
     before = streams.reader.reached(streams.project)
     await streams.items.add("t")
     await wait_until(lambda: streams.reader.reached(streams.project) != before, what="the event to be read")
-    follow(*given)
+    streams.answering.set()
+    (tab,) = await opened
     await streams.heard(tab)
     assert b'"items"' in tab.chunks[0]
 
@@ -157,10 +158,10 @@ async def test_a_tab_hears_of_what_happens_while_its_stream_begins(
 async def test_a_stream_that_could_not_begin_leaves_nothing_behind(
     streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def away(*given: Any) -> None:
+    def away(*given: Any) -> None:
         raise ToolFailure("over_capacity", "the store does not answer")
 
-    monkeypatch.setattr(streams.live, "_missed", away)
+    monkeypatch.setattr(streams.reader, "listen", away)
     (tab,) = await streams.open()
     await tab.task
-    assert not streams.live._groups
+    assert not streams.live._groups  # private: a group without tabs is seen nowhere

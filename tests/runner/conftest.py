@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from coordinator.runner.template import template
+from tests.runner import real_agents
+from tests.runner.attempts import Bench
+from tests.runner.model import Model
 from tests.support.served import fleet, named, running
 
 __all__ = ["fleet", "named", "running"]
@@ -16,3 +20,18 @@ __all__ = ["fleet", "named", "running"]
 def no_template_left() -> Iterator[None]:
     yield
     template.close()
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    """A stand-in for the models of real agents."""
+    with Model() as model:
+        yield model
+
+
+@pytest.fixture
+def real_bench(tmp_path: Path, model: Model) -> Bench:
+    """Runs real agents, with the stand-in."""
+    bench = Bench(tmp_path)
+    bench.place.environment |= real_agents.environment(tmp_path / "home", model)
+    return bench
