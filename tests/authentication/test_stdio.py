@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +20,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.store.address import parse
 from coordinator.store.embedded import find_running
 from tests.authentication.support import Authenticators, Tokens
-from tests.support.fleets import ROOT, environment, fleet_command
+from tests.support.fleets import ROOT, environment, fleet_command, fork_line
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -29,9 +28,10 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def connected(redis_url: str, project: str, **env: str) -> AsyncIterator[Client]:
+    command, *arguments = fork_line("stdio", "--toolset", "items", "--project", project)
     server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "coordinator", "stdio", "--toolset", "items", "--project", project],
+        command=command,
+        args=arguments,
         env=environment(FLEET_REDIS_URL=redis_url, **env),
         cwd=str(ROOT),
     )

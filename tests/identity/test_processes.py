@@ -7,7 +7,6 @@ import functools
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,17 @@ from tests.identity.servers import KeyServer
 from tests.identity.signing import AUDIENCE, ISSUER, Json, Signer, jwks
 from tests.items.client import fresh_id
 from tests.support import leaks
-from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, call_body, environment, fleet_command, once, scrape
+from tests.support.fleets import (
+    MCP_HEADERS,
+    Http,
+    RunningCommand,
+    call_body,
+    environment,
+    fleet_command,
+    fork_line,
+    once,
+    scrape,
+)
 from tests.support.wait import wait_until_sync
 
 OLD, NEW = Signer("old"), Signer("new", number=1)
@@ -231,7 +240,7 @@ def test_a_wrong_section_stops_the_start(tmp_path: Path, text: str, policy: str,
 
 
 def test_stdio_applies_the_same_policy(tmp_path: Path, store_url: str) -> None:
-    command = [sys.executable, "-m", "coordinator", "stdio", "--toolset", "items", "--data-dir", str(tmp_path)]
+    command = fork_line("stdio", "--toolset", "items", "--data-dir", str(tmp_path))
     env = environment(FLEET_REDIS_URL=store_url, DEGRADED_MODE_POLICY="reject")
     actor = {"id": "agent", "kind": "subagent"}
     call = call_body("claim_item", {"claims": [{"itemId": fresh_id()}], "actor": actor, "requestId": fresh_id()})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from coordinator.toolsets.items.contract.included import MAX_CHARS
 from coordinator.toolsets.items.rules.results import MAX_RESULT
 from tests.items.client import Json, actor, fresh_id
-from tests.support.fleets import MCP_HEADERS, ROOT, Http, RunningFleet, call_body, environment, scrape
+from tests.support.fleets import MCP_HEADERS, ROOT, Http, RunningFleet, call_body, environment, fork_line, scrape
 
 pytestmark = pytest.mark.anyio
 
@@ -99,8 +98,8 @@ async def test_a_body_that_is_too_long_is_refused(fleet: RunningFleet) -> None:
 
 
 async def test_over_stdio(tmp_path: Path) -> None:
-    command = ["-m", "coordinator", "stdio", "--toolset", "items", "--data-dir", str(tmp_path / "data")]
-    parameters = StdioServerParameters(command=sys.executable, args=command, env=environment(), cwd=str(ROOT))
+    command, *arguments = fork_line("stdio", "--toolset", "items", "--data-dir", str(tmp_path / "data"))
+    parameters = StdioServerParameters(command=command, args=arguments, env=environment(), cwd=str(ROOT))
     async with Client(stdio_client(parameters), read_timeout_seconds=60) as client:
 
         async def call(tool: str, **arguments: Any) -> Json:

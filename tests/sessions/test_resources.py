@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from coordinator.definitions.formats import json_schemas
 from coordinator.toolsets.sessions.contract.resources import resources
 from tests.sessions.client import Sessions
-from tests.support.fleets import ROOT, environment
+from tests.support.fleets import ROOT, environment, fork_line
 
 pytestmark = pytest.mark.anyio
 
@@ -28,8 +27,8 @@ async def read(client: Client, uri: str) -> Any:
 
 
 async def test_agents_read_the_schemas(tmp_path: Path) -> None:
-    command = ["-m", "coordinator", "stdio", "--toolset", "sessions", "--data-dir", str(tmp_path / "data")]
-    process = StdioServerParameters(command=sys.executable, args=command, env=environment(), cwd=str(ROOT))
+    command, *arguments = fork_line("stdio", "--toolset", "sessions", "--data-dir", str(tmp_path / "data"))
+    process = StdioServerParameters(command=command, args=arguments, env=environment(), cwd=str(ROOT))
     async with Client(stdio_client(process), read_timeout_seconds=60) as client:
         listed = [one.uri for one in (await client.list_resources()).resources]
         kinds = ["workflow", "activity", "skill", "condition", "state"]

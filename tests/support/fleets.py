@@ -76,6 +76,12 @@ def started(
     return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=env)
 
 
+def fork_line(*arguments: str) -> list[str]:
+    """The command line by which a program starts a ``fleet`` command, as a fork of the template if it can."""
+    start = template.command() if sys.platform == "linux" else [sys.executable, "-m", "coordinator"]
+    return [*start, *arguments]
+
+
 class RunningCommand:
     """A long-running ``fleet`` command.
 

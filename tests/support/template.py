@@ -4,8 +4,9 @@ What runs is the same as in a new interpreter: ``coordinator.cli.main`` with arg
 standard streams of its own, and the usual end of an interpreter. Only the command line that the system shows differs.
 The template that a fleet's own processes are forked from is a fork, too, which saves each fleet two more seconds.
 
-``python -m`` this module ``<descriptor>`` is the template: for each request on that socket it forks a keeper, which
-forks the command and tells its process id, and later its exit code. The first request starts the template.
+``python -m`` this module ``<descriptor> <descriptor>`` is the template: for each request on the first socket, or on
+connections to the second, it forks a keeper, which forks the command and tells its process id, and later its exit
+code. The first request starts the template.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import signal
 import socket
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -86,6 +88,12 @@ class Template:
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
         self._fixed: dict[str, str] = {}
+        self._name = f"fleet-template-{uuid.uuid4().hex}"
+
+    def command(self) -> list[str]:
+        """The command line, before arguments, by which other programs start a command as a fork of it."""
+        self._open()
+        return [sys.executable, "-IS", str(Path(__file__).with_name("forked.py")), self._name]
 
     def serves(self, environment: Mapping[str, str]) -> bool:
         """Whether it can start a command with this environment; what the interpreter reads at its start is fixed."""
@@ -119,12 +127,15 @@ class Template:
             self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             environment = {**os.environ, "PYTHONPATH": _ROOT}
             self._fixed = _fixed(environment)
-            with theirs:
+            with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as named:
+                named.bind("\0" + self._name)
+                named.listen()
+                sockets = theirs.fileno(), named.fileno()
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", __name__, str(theirs.fileno())],
+                    [sys.executable, "-m", __name__, *map(str, sockets)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(),),
+                    pass_fds=sockets,
                     env=environment,
                 )
         return self._requests
@@ -140,20 +151,25 @@ def _fixed(environment: Mapping[str, str]) -> dict[str, str]:
 
 def main() -> None:
     """Serves requests until the socket is closed; returns in each command, too, when it has ended."""
-    requests = socket.socket(fileno=int(sys.argv[1]))
+    requests, named = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, where its end is not the template's
     before = dict(os.environ)
     _import()
     imported = {name: value for name, value in os.environ.items() if before.get(name) != value}
     while True:
-        request, files, _, _ = socket.recv_fds(requests, _LONGEST_REQUEST, 4)
-        if not request:
-            return
+        if requests in select.select([requests, named], [], [])[0]:
+            request, files, _, _ = socket.recv_fds(requests, _LONGEST_REQUEST, 4)
+            if not request:
+                return
+        else:
+            with named.accept()[0] as connection:
+                request, files, _, _ = socket.recv_fds(connection, _LONGEST_REQUEST, 4)
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 """A keeper has ended."""
         if os.fork() == 0:
             requests.close()
+            named.close()
             *standard, told = files
             _keep(told)
             for number, file in enumerate(standard):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from coordinator.transport import asking
 from tests.gateway.lab import section, states
 from tests.sessions import lab
 from tests.support.counts import counted
-from tests.support.fleets import ROOT, environment
+from tests.support.fleets import ROOT, environment, fork_line
 from tests.transport.rounds import FORM, Client, Json, Site, accepting, refusing, the_form
 
 pytestmark = pytest.mark.anyio
@@ -335,9 +334,10 @@ async def test_a_checkpoint_is_text_for_readers_and_for_clients_without_forms(si
 async def test_a_real_client_on_stdio_passes_the_question_on(tmp_path: Path, redis_url: str, project: str) -> None:
     folder = str(lab.write(tmp_path / "own"))
     env = {"FLEET_REDIS_URL": redis_url, "FLEET_SESSION_WORKFLOWS": folder}
+    command, *arguments = fork_line("stdio", "--toolset", "sessions", "--project", project)
     server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "coordinator", "stdio", "--toolset", "sessions", "--project", project],
+        command=command,
+        args=arguments,
         env=environment(**env, FLEET_MIN_CHECKPOINT_RESPONSE_SECONDS="0"),
         cwd=str(ROOT),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from coordinator.transport.endpoints import Endpoint, Endpoints, Target
 from tests.authentication.support import Authenticators, Tokens
 from tests.feed.rig import Front, serving
 from tests.items.client import Client as Items
-from tests.support.fleets import ROOT, environment
+from tests.support.fleets import ROOT, environment, fork_line
 from tests.transport.guarded import RESOURCE, ask
 from tests.transport.rig import modern
 
@@ -297,9 +296,9 @@ def test_instructions_are_below_what_hosts_cut_off() -> None:
 
 
 async def test_a_process_on_stdio_serves_them_too(redis_url: str, project: str) -> None:
-    command = ["-m", "coordinator", "stdio", "--toolset", "items", "--project", project]
+    command, *arguments = fork_line("stdio", "--toolset", "items", "--project", project)
     env = environment(FLEET_REDIS_URL=redis_url)
-    process = StdioServerParameters(command=sys.executable, args=command, env=env, cwd=str(ROOT))
+    process = StdioServerParameters(command=command, args=arguments, env=env, cwd=str(ROOT))
     async with Client(stdio_client(process), read_timeout_seconds=60) as client:
         created = await client.call_tool("manage_items", {"operation": "create", "items": [{"title": "one"}]})
         assert created.structured_content is not None

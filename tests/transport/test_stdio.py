@@ -25,7 +25,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from coordinator.cli.exits import Exit
 from coordinator.store.address import parse
 from coordinator.store.embedded import find_running
-from tests.support.fleets import fleet_command
+from tests.support.fleets import fleet_command, fork_line
 from tests.support.wait import wait_until
 from tests.transport.rig import meta
 
@@ -46,7 +46,7 @@ LONG_MS = 45_000
 
 
 def fleet_stdio(data_dir: Path, *more: str) -> list[str]:
-    return [sys.executable, "-m", "coordinator", "stdio", "--toolset", "items", "--data-dir", str(data_dir), *more]
+    return fork_line("stdio", "--toolset", "items", "--data-dir", str(data_dir), *more)
 
 
 def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -282,7 +282,7 @@ def test_invalid_arguments_are_reported_in_one_sentence(tmp_path: Path, more: li
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-"])
 def test_a_closed_stream_is_reported(tmp_path: Path, closed: str) -> None:
-    command = [*fleet_stdio(tmp_path)]
+    command = [sys.executable, "-m", "coordinator", "stdio", "--toolset", "items", "--data-dir", str(tmp_path)]
     done = subprocess.run(
         ["sh", "-c", f'exec "$@" {closed}', "sh", *command], capture_output=True, text=True, env=ENVIRONMENT, cwd=ROOT,
         timeout=120, check=False,

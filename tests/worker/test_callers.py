@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,7 +21,7 @@ from tests.authentication.support import Authenticators, Tokens
 from tests.feed.rig import Front, serving
 from tests.items.client import LONG_MS
 from tests.support.contracts import toolsets
-from tests.support.fleets import ROOT, environment
+from tests.support.fleets import ROOT, environment, fork_line
 from tests.transport.guarded import RESOURCE
 from tests.worker.client import Tools
 
@@ -182,10 +181,10 @@ async def test_a_session_on_stdio_has_a_name(
 ) -> None:
     tools = Tools(store, project)
     item = await tools.add()
-    command = ["-m", "coordinator", "stdio", "--toolset", "worker", "--project", project, *flags]
+    command, *arguments = fork_line("stdio", "--toolset", "worker", "--project", project, *flags)
     process = StdioServerParameters(
-        command=sys.executable,
-        args=command,
+        command=command,
+        args=arguments,
         env=environment(FLEET_REDIS_URL=redis_url, FLEET_AGENT="other"),
         cwd=str(ROOT),
     )
