@@ -17,10 +17,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up test lint hosts agents install-agents chaos bench lock
+.PHONY: help install up test lint hosts agents install-agents screenshots chaos bench lock
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 install: $(VENV)/.installed ## Install the product into the virtual environment.
 
@@ -49,6 +49,9 @@ agents: install-agents ## Test with the real claude and codex, from npm (700 MB)
 
 install-agents: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.runner.real_agents
+
+screenshots: $(VENV)/.installed-dev ## Compare the console's pages with pictures; UPDATE_SCREENSHOTS=1 renews them.
+	@exec $(BIN)/pytest -m screenshots tests/console/test_screenshots.py $(ARGS)
 
 chaos: $(VENV)/.installed-dev ## Kill everything, at every step: tests that take minutes.
 	@exec $(BIN)/pytest -m chaos tests $(ARGS)

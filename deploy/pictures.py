@@ -66,8 +66,12 @@ def advance(fleet: SyncFleet, item: str, trigger: str, agent: str) -> None:
     fleet.call("advance_item", {"transitions": [change]})
 
 
-def fill(fleet: SyncFleet) -> dict[str, Any]:
-    """Makes a project look as if agents worked in it; ids of what can be looked at, by the name of the view."""
+def fill(fleet: SyncFleet, soon_seconds: int = 50) -> dict[str, Any]:
+    """Makes a project look as if agents worked in it; ids of what can be looked at, by the name of the view.
+
+    Args:
+        soon_seconds: after which one claim ends, long before the others.
+    """
     (root,) = create(
         fleet, {"title": "Checkout in one page", "priority": "high", "summary": "One page from the cart to **Pay**."}
     )
@@ -83,7 +87,7 @@ def fill(fleet: SyncFleet) -> dict[str, Any]:
     fleet.call("manage_dependencies", {"operation": "create", "dependencies": edges})
     for number, item in enumerate((ids[0], ids[2], ids[9], ids[5], ids[10], ids[13], ids[6])):
         agent = f"claude-{number + 1}"
-        claim = [{"itemId": item, "ttlSeconds": 50 if number == 3 else 900}]
+        claim = [{"itemId": item, "ttlSeconds": soon_seconds if number == 3 else 900}]
         fleet.call("claim_item", {"claims": claim, "actor": {"id": agent, "kind": "subagent"}}, agent=agent)
         if number != 6:
             advance(fleet, item, "start", agent)

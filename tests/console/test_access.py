@@ -9,11 +9,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, ViewportSize
 
-from coordinator.client import SyncFleet
-from coordinator.console.view import View, path_of
+from coordinator.console.view import View
 from coordinator.console.views import VIEWS
-from deploy.pictures import fill
-from tests.console.asking import ask_approval, ask_checkpoint, ask_question, session_of
+from tests.console.busy import address_of, fill_project
 from tests.support.fleets import RunningFleet
 
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -26,10 +24,7 @@ ENLARGED: ViewportSize = {"width": 640, "height": 400}
 @pytest.fixture(scope="module")
 def ids(running: RunningFleet) -> dict[str, Any]:
     """Of what views show in a project where agents work."""
-    with SyncFleet(running.state.base_url, project=PROJECT, agent="orchestrator") as fleet:
-        ask_question(fleet)
-        instance, session = ask_approval(fleet)["workflowId"], session_of(ask_checkpoint(fleet))
-        return {**fill(fleet), "instance": instance, "session": session}
+    return fill_project(running.state.base_url, PROJECT)
 
 
 @pytest.fixture
@@ -41,8 +36,7 @@ def page(browser: Browser, watch: Callable[[Page], Page], mishaps: list[str]) ->
 
 
 def address(running: RunningFleet, view: View, ids: dict[str, Any]) -> str:
-    path = path_of(view.name, PROJECT if view.of_project else "", str(ids[view.name]) if view.takes_id else "")
-    return running.state.base_url + path
+    return running.state.base_url + address_of(view, PROJECT, ids)
 
 
 def barriers(page: Page) -> list[str]:
