@@ -11,7 +11,7 @@ from coordinator.store import Store
 from coordinator.store.address import parse
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
-from tests.items.dying import Dies, owed
+from tests.items.dying import Dies, LosesAnswers, LosingClient, owed
 from tests.items.parked import Fronts
 from tests.support import leaks
 
@@ -60,3 +60,18 @@ async def dying(redis_url: str, project: str, tools: Client) -> AsyncIterator[Cl
     await store.close()
     assert (await audit(tools.store, project)).differences == []
     assert await owed(tools) == 0
+
+
+@pytest.fixture
+async def losing(redis_url: str, project: str) -> AsyncIterator[LosingClient]:
+    """Makes a client that loses the answer of the n-th script."""
+    stores: list[Store] = []
+
+    async def make(lose: int) -> Client:
+        stores.append(LosesAnswers(redis_url, lose))
+        await stores[-1].open()
+        return Client(stores[-1], project)
+
+    yield make
+    for store in stores:
+        await store.close()

@@ -1,10 +1,11 @@
-"""Processes that die after a script and before its debts are settled."""
+"""Processes that die after a script, before its debts are settled or its answer has come."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from coordinator.errors import ToolFailure
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
 from coordinator.toolsets.items.rules.ids import dashed
@@ -32,6 +33,26 @@ class Pauses(Store):
     async def finish(self, rest: Script[bool], project: str) -> None:
         await self._before()
         await super().finish(rest, project)
+
+
+class LosesAnswers(Store):
+    """A store whose connection breaks after the n-th script of a call has run in its project."""
+
+    def __init__(self, url: str, lose: int) -> None:
+        super().__init__(url, timeout_ms=5000)
+        self.lose = lose
+
+    async def run(self, script: Script[Any], project: str, *args: str | bytes | int, **more: Any) -> Any:
+        reply = await super().run(script, project, *args, **more)
+        if project == keys.FLEET:  # the record of the project's items, which is optional for the call
+            return reply
+        self.lose -= 1
+        if self.lose == 0:
+            raise ToolFailure("store_unavailable", "the answer was lost")
+        return reply
+
+
+LosingClient = Callable[[int], Awaitable[Client]]
 
 
 async def owed(tools: Client) -> int:

@@ -13,11 +13,10 @@ from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.trees import MAX_ELEMENTS
 from tests.items.client import Client, Json, actor, fresh_id
-from tests.items.dying import MANY, hub, link_pairs, owed, ready
+from tests.items.dying import MANY, LosesAnswers, hub, link_pairs, owed, ready
 from tests.items.parked import Front, Fronts, Parked
 from tests.items.planting import notes_of
 from tests.items.selectors import take
-from tests.items.test_lost_answers import LosesAnswers
 
 pytestmark = pytest.mark.anyio
 

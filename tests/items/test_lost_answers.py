@@ -2,53 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
-
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.audit import audit
 from tests.items.calls import Prepare, contents, events, events_of_one, every_call, keyed
 from tests.items.client import Client, Json, actor, fresh_id
+from tests.items.dying import LosingClient
 
 pytestmark = pytest.mark.anyio
-
-
-class LosesAnswers(Store):
-    """A store whose connection breaks after the n-th script of a call has run in its project."""
-
-    def __init__(self, url: str, lose: int) -> None:
-        super().__init__(url, timeout_ms=5000)
-        self.lose = lose
-
-    async def run(self, script: Script[Any], project: str, *args: str | bytes | int, **more: Any) -> Any:
-        reply = await super().run(script, project, *args, **more)
-        if project == keys.FLEET:  # the record of the project's items, which is optional for the call
-            return reply
-        self.lose -= 1
-        if self.lose == 0:
-            raise ToolFailure("store_unavailable", "the answer was lost")
-        return reply
-
-
-LosingClient = Callable[[int], Awaitable[Client]]
-
-
-@pytest.fixture
-async def losing(redis_url: str, project: str) -> AsyncIterator[LosingClient]:
-    """Makes a client that loses the answer of the n-th script."""
-    stores: list[Store] = []
-
-    async def make(lose: int) -> Client:
-        stores.append(LosesAnswers(redis_url, lose))
-        await stores[-1].open()
-        return Client(stores[-1], project)
-
-    yield make
-    for store in stores:
-        await store.close()
 
 
 @pytest.mark.parametrize("lose", [1, 2, 3])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.rules.ids import new_id, new_ids
 from coordinator.toolsets.items.store.base import SLICE
 from tests.items.client import Client, Json, actor, fresh_id
-from tests.items.test_lost_answers import LosesAnswers
+from tests.items.dying import LosingClient
 
 pytestmark = pytest.mark.anyio
 
@@ -19,22 +18,6 @@ FEW = 12
 """In random order they would match the given one with probability 1 in 479 million."""
 MANY = 3 * SLICE + 5
 ORDERS = ("priority", "oldest", "newest")
-Losing = Callable[[int], Awaitable[Client]]
-
-
-@pytest.fixture
-async def losing(redis_url: str, project: str) -> AsyncIterator[Losing]:
-    """Makes a client that loses the answer of the n-th script."""
-    stores: list[LosesAnswers] = []
-
-    async def make(lose: int) -> Client:
-        stores.append(LosesAnswers(redis_url, lose))
-        await stores[-1].open()
-        return Client(stores[-1], project)
-
-    yield make
-    for store in stores:
-        await store.close()
 
 
 async def searched(tools: Client, **asked: Any) -> list[str]:
@@ -122,7 +105,7 @@ async def test_a_new_item_by_another_call_comes_later(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("lose", [1, 2, 3])
-async def test_an_interrupted_and_retried_call_keeps_its_order(tools: Client, losing: Losing, lose: int) -> None:
+async def test_an_interrupted_and_retried_call_keeps_its_order(tools: Client, losing: LosingClient, lose: int) -> None:
     asked = {
         "operation": "create", "items": [{"title": str(n)} for n in range(MANY)], "requestId": fresh_id(),
         "actor": actor("planner"),
