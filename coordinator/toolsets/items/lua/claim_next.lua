@@ -11,10 +11,10 @@ args:      request run.events_max run.attempts agent who ttl_ms selected queue r
            after = cursor of the last call, or ''; again = 1 in the second search, else 0; include as claim_item. The
            detail of NOT_FOUND is the field with the unknown item.
 reply:     {now, {{outcome, id, expires, first claimed at, fence, role, whether it was abandoned, what is included}},
-           releases {outcome, id}, holders} as claim_item; of no_match expires: after how many ms to retry, fence:
-           matches in back-off; holders only if a waiting call got an item; outcome success, no_match, agent_draining
-           (id = the name drained), more (id = cursor for the next call, '' to begin again), again (begin the second
-           search), parked
+           releases {outcome, id}, holders} as claim_item; of no_match expires: after how many ms to retry, and what
+           modules/held_counts.lua tells; holders only if a waiting call got an item; outcome success, no_match,
+           agent_draining (id = the name drained), more (id = cursor for the next call, '' to begin again), again
+           (begin the second search), parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts holds lapsed abandoned retries
            quarantined notes note request events transitions waiting wanted queue arrivals waiter messages

@@ -31,15 +31,15 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """When the claim expires; for ``already_claimed``: in how many ms the other agent's claim expires; for
     ``no_match``: after how many ms to retry."""
     first_claimed_at: int
-    """For ``no_match``: how many items that match require capabilities that the agent lacks."""
     fence: int
-    """For ``no_match``: how many items that match are in back-off."""
     role: int = -1
     """Of a new claim, the item's role; else -1."""
     taken_over: bool = False
     """Whether the item was abandoned."""
-    included: Included | None = None
+    included: Included | Literal[False] | None = None
     """Of a success, what was asked for."""
+    told: dict[str, Any] | Literal[False] | None = None
+    """For ``no_match``: how many items that match are held back, by why they are."""
 
 
 class Released(msgspec.Struct, array_like=True, frozen=True, gc=False):

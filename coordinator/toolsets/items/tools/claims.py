@@ -25,7 +25,6 @@ from coordinator.toolsets.items.contract.claims import (
     ClaimItemResult,
     ClaimResult,
     ClaimSummary,
-    HeldBack,
     ReleaseEntry,
     ReleaseResult,
     Selector,
@@ -51,7 +50,7 @@ from coordinator.toolsets.items.store.claims import (
     Waiting,
 )
 from coordinator.toolsets.items.tools.included import add_to, rendered
-from coordinator.toolsets.items.tools.shared import shown
+from coordinator.toolsets.items.tools.shared import held_back, shown
 from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Services, Tool
@@ -393,15 +392,13 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
     by_selector = True if entry.selector is not None else UNSET
     ref = UNSET if entry.claim_ref is None else entry.claim_ref
     if outcome == "no_match":
-        apart, in_backoff = result.first_claimed_at, result.fence
-        held_back = HeldBack(capabilities=apart, backoff=in_backoff) if apart or in_backoff else UNSET
         return ClaimResult(
             outcome=outcome,
             kind="transient",
             code=outcome,
             claim_ref=ref,
             retry_after_ms=result.expires,
-            held_back=held_back,
+            held_back=held_back(result),
         )
     if outcome == "agent_draining" and by_selector:
         said = _drained_as(result.item)
@@ -439,7 +436,7 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
 def _add_included(claimed: list[ClaimResult], replies: list[Claimed], include: str, schemas: SchemaConfig) -> None:
     """Adds to the successful claim what was asked for about its item."""
     for result, reply in zip(claimed, replies, strict=True):
-        if reply.included is not None:
+        if reply.included:
             add_to(result, rendered(reply.included, include, schemas))
 
 

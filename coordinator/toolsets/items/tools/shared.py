@@ -12,10 +12,12 @@ from coordinator.store.idempotency import NO_KEY, IdempotencyKey, idempotency_ke
 from coordinator.toolsets.actor import Actor, Distrusted, checked, signature, stored_actor, stored_verification
 from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.items.contract.base import Ancestor
+from coordinator.toolsets.items.contract.claims import HeldBack
 from coordinator.toolsets.items.rules.ids import LONGEST, dashed, is_uuid, to_inner
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.base import Changed
+from coordinator.toolsets.items.store.claims import Claimed
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Services
 
@@ -109,3 +111,8 @@ def shown(inner: str, given: str) -> str:
     if inner.startswith("?"):
         return given
     return given.lower() if len(given) == LONGEST else dashed(inner)
+
+
+def held_back(claim: Claimed) -> HeldBack | UnsetType:
+    """How many items that match are held back, of a claim by selector that got nothing."""
+    return HeldBack(**{why: claim.told.get(why, 0) for why in HeldBack.__struct_fields__}) if claim.told else UNSET

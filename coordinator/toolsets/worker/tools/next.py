@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from coordinator.metrics import recorder
 from coordinator.toolsets.actor import attribution
-from coordinator.toolsets.items.contract.claims import HeldBack, Selector
+from coordinator.toolsets.items.contract.claims import Selector
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.items import capabilities, not_blank
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
@@ -17,6 +17,7 @@ from coordinator.toolsets.items.store.claims import Claimed, ClaimReply
 from coordinator.toolsets.items.store.take import PLACED, Taken, TakeStore, waiting_key
 from coordinator.toolsets.items.tools import ClaimServices
 from coordinator.toolsets.items.tools.included import rendered
+from coordinator.toolsets.items.tools.shared import held_back
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Services
 from coordinator.toolsets.worker.contract.work import TTL_SECONDS, WorkNext, WorkNextResult
@@ -167,10 +168,9 @@ def _without_item(claim: Claimed) -> WorkNextResult:
         return WorkNextResult(outcome="stop", problem=_draining(claim.item))
     if claim.outcome == "ended":
         return WorkNextResult(outcome="stop", problem="the claim that your token is for has ended")
-    apart, in_backoff = claim.first_claimed_at, claim.fence
     return WorkNextResult(
         outcome="none",
-        held_back=HeldBack(capabilities=apart, backoff=in_backoff) if apart or in_backoff else UNSET,
+        held_back=held_back(claim),
         retry_after_ms=claim.expires or UNSET,
     )
 

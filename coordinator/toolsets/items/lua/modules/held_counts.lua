@@ -82,10 +82,18 @@ local function by_requirements(run, selector, agent)
   return count
 end
 
--- The claim of a caller who got nothing, in the form of replies; `retry_ms` = when to ask again.
+-- How many matches are held back, by why they are: function(run, selector, agent).
+local COUNTED = {capabilities = by_requirements, backoff = in_backoff}
+
+-- The claim of a caller who got nothing, in the form of replies; `retry_ms` = when to ask again. What it tells is how
+-- many matches are held back, by why they are; absent: none.
 function held_counts.no_match(run, selector, agent, retry_ms)
-  local apart = by_requirements(run, selector, agent)
-  return {'no_match', '', retry_ms, apart, in_backoff(run, selector, agent)}
+  local counts = {}
+  for why, count in pairs(COUNTED) do
+    local found = count(run, selector, agent)
+    if found > 0 then counts[why] = found end
+  end
+  return {'no_match', '', retry_ms, 0, 0, -1, false, false, next(counts) and counts or false}
 end
 
 return held_counts
