@@ -154,7 +154,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             decisions = Decisions.of(store, settings, Listener(store))  # only reads, so that the listener never starts
             reads = Reads(store, toolsets, decisions, admission, recorder.console.shed)
             oauth = open_client(settings, os.environ, authenticator, store, seals)
-            actions, admin = Actions(toolsets, app.calls, operator), settings.console.listener == "admin"
+            actions, admin = Actions(toolsets, app.calls, operator, store), settings.console.listener == "admin"
             port = settings.port if admin else 0
             console = Console(reads, feed, sessions, app.endpoints, actions, app.welcome, oauth, port)
             app.mount(ROOT, console, admin=admin)

@@ -15,12 +15,14 @@ import msgspec
 import structlog
 
 from coordinator.console.answers import Answer, data
+from coordinator.console.large import untyped_items
 from coordinator.console.operations import OPERATIONS, Operator
 from coordinator.console.rate import Rate
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure, invalid
 from coordinator.identity.permissions import OPERATE
 from coordinator.metrics import recorder
+from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
@@ -53,11 +55,12 @@ class Actions:
         toolsets: those that are served.
         calls: runs calls.
         operator: does what is no tool.
+        store: that of the items.
         rate: how fast a person may change things.
     """
 
     def __init__(
-        self, toolsets: Mapping[str, Toolset], calls: Calls, operator: Operator, rate: Rate | None = None
+        self, toolsets: Mapping[str, Toolset], calls: Calls, operator: Operator, store: Store, rate: Rate | None = None
     ) -> None:
         self._tools: dict[tuple[str, str], Tool] = {
             (toolset, tool.name): tool
@@ -68,6 +71,7 @@ class Actions:
         }
         self._calls = calls
         self._operator = operator
+        self._store = store
         self._rate = rate or Rate()
         self._metrics = recorder().console
 
@@ -90,7 +94,7 @@ class Actions:
             caller = self._may(viewer, what, toolset)
             self._rate.check(caller.id)
             if found is not None:
-                answer = await self._call(caller, project or DEFAULT_PROJECT, found, _arguments(body))
+                answer = await self._call(caller, project or DEFAULT_PROJECT, toolset, found, _arguments(body))
             else:
                 answer = await self._operate(caller, project, name, _arguments(body))
             outcome = "refused" if answer.body.startswith(_PROBLEM) else "ok"
@@ -118,10 +122,16 @@ class Actions:
             raise ToolFailure("permission_denied", f"this needs the role '{HUMAN}'")
         return viewer.caller
 
-    async def _call(self, caller: Caller, project: str, tool: Tool, arguments: Mapping[str, Any]) -> Answer:
-        meant = decoded(tool, identified_schema(tool.arguments), arguments)
+    async def _call(
+        self, caller: Caller, project: str, toolset: str, tool: Tool, arguments: Mapping[str, Any]
+    ) -> Answer:
+        given = dict(arguments)
+        typed = given.pop("typed", "")
+        meant = decoded(tool, identified_schema(tool.arguments), given)
         if tool.name in _KEEP and meant.operation.lower() == "delete":  # in any case, as they read it
             raise ToolFailure("permission_denied", "nothing is deleted here")
+        if toolset == "items" and (problem := await untyped_items(self._store, project, meant, typed)):
+            return _answer(problem, b"{}")
         request = structlog.contextvars.get_contextvars().get("request_id", "")
         done = await self._calls.run(tool, Call(project, request, caller), meant, "console")
         return _told(done)
@@ -148,6 +158,8 @@ def _arguments(body: bytes) -> Mapping[str, Any]:
 
 
 _PROBLEM = b'{"problem":'
+_ENDED = "already terminal"
+"""Why an item of a tree is left as it is that is completed or cancelled with others."""
 
 
 def _told(done: Done) -> Answer:
@@ -187,8 +199,10 @@ def _problem(result: Any) -> str:
 
 
 def _refused(result: Mapping[str, Any]) -> Iterator[str]:
-    for one in result.get("results") or ():
-        if not one.get("applied", True):
+    results = result.get("results") or ()
+    done = any(one.get("applied") for one in results)
+    for one in results:
+        if not one.get("applied", True) and not (done and one.get("skippedReason") == _ENDED):
             said = one.get("error") or one.get("skippedReason") or ", ".join(one.get("gateErrors") or ())
             if lacks := [note["key"] for note in one.get("missingNotes") or ()]:
                 said = f"required notes are not filled: {', '.join(lacks)}"

@@ -22,6 +22,7 @@ from coordinator.console.buttons import (
     text_field,
     toolbar,
 )
+from coordinator.console.large import is_large_tree
 from coordinator.console.operating import end_claim_button
 from coordinator.console.parts import number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, region_element
@@ -59,7 +60,8 @@ async def _load(asked: Asked) -> Rows:
     now, rows = await reads.admitted(project, lambda: rows_by_ids(reads.store, project, [inner]))
     if not rows:
         raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such item")
-    shown = enumerate(_actions(asked, rows[0], full, context, now))
+    large = rows[0].children > 0 and await reads.admitted(project, lambda: is_large_tree(reads.store, project, inner))
+    shown = enumerate(_actions(asked, rows[0], full, context, now, large))
     return Rows([Row(f"action:{place}", content) for place, content in shown])
 
 
@@ -72,7 +74,9 @@ def actions_element(asked: Asked, rendered: Mapping[str, Rendered]) -> Node:
     return region_element(asked, "actions", rendered, htpy.menu, class_="actions", aria_label="Actions")
 
 
-def _actions(asked: Asked, item: Item, full: FullItem, context: ItemContextResult, now: int) -> Iterator[Node]:
+def _actions(
+    asked: Asked, item: Item, full: FullItem, context: ItemContextResult, now: int, large: bool
+) -> Iterator[Node]:
     title, role = plain(item.title), ROLE_NAMES[item.role]
     project, dashed = asked.project, full.id
     live = STATES[item.state] == "held" and item.expires > now
@@ -123,7 +127,8 @@ def _actions(asked: Asked, item: Item, full: FullItem, context: ItemContextResul
                 {"rootId": dashed, "trigger": trigger, "includeRoot": True},
                 f"It is {word}.",
             )
-            yield button(text, change, project, confirm=Confirm(question), kind="danger", refused=held)
+            confirm = Confirm(question, typed=project if large else "")
+            yield button(text, change, project, confirm=confirm, kind="danger", refused=held)
     if role != "terminal":
         question = f"Cancel \u201c{title}\u201d? Nobody works on it any more, and items that wait for it go on."
         yield move("Cancel item", "cancel", "It is cancelled.", kind="danger", confirm=Confirm(question, _SUMMARY))

@@ -9,6 +9,7 @@ import msgspec
 import structlog
 from msgspec import Meta
 
+from coordinator.console.large import untyped
 from coordinator.errors import ToolFailure, invalid
 from coordinator.settings import Settings
 from coordinator.store import Store
@@ -56,6 +57,8 @@ class OfScope(_Arguments):
     """Processes: ``fleet``, ``host:<name>`` or ``process:<host>/<slot>``."""
 
     scope: Annotated[str, Meta(max_length=600)]
+    typed: Annotated[str, Meta(max_length=600)] = ""
+    """What the person typed, so that nobody drains the fleet by mistake."""
 
 
 class OfAgent(_Arguments):
@@ -143,6 +146,8 @@ class Operator:
         elif kind == "process":
             scope = process_scope(host, slot)
         elif of.scope == FLEET_SCOPE:
+            if problem := untyped(of.typed, FLEET_SCOPE, "all processes"):
+                return Acted(problem)
             scope = FLEET_SCOPE
         else:
             raise invalid("scope", "must be fleet, host:<name> or process:<host>/<slot>")

@@ -42,7 +42,7 @@ class Site:
         calls = Calls(settings.request_deadline_ms, Recorder(MemoryCells(), "fe-0"))
         self.toolsets = load_toolsets(services)
         self._actions = Actions(
-            self.toolsets, calls, Operator(settings, store, services.resolve_actor), Rate(count().__next__)
+            self.toolsets, calls, Operator(settings, store, services.resolve_actor), store, Rate(count().__next__)
         )
         self.project = project
 

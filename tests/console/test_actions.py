@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from coordinator.console.actions import CALLS
+from coordinator.console.large import MANY
 from coordinator.console.operations import OPERATIONS, Acted
 from coordinator.console.rate import PER_SECOND, Rate
 from coordinator.console.viewer import Viewer
@@ -16,6 +17,7 @@ from coordinator.identity.permissions import OPERATE
 from coordinator.metrics.console import ACTIONS
 from coordinator.settings import Settings
 from coordinator.store import Store
+from coordinator.store.drains import Drains
 from coordinator.store.operator_actions import read_actions
 from coordinator.toolsets.items.store.history import read_history
 from tests.console.site import Json, Site, person
@@ -220,6 +222,47 @@ async def test_processes_that_do_not_run_cannot_be_drained(site: Site) -> None:
     assert told["problem"] == "no such process runs: nowhere"
     with pytest.raises(ToolFailure, match="scope: must be fleet"):
         await site("operate/drain", {"scope": "all", "reason": "why"}, project="")
+
+
+@pytest.mark.parametrize("typed", [{}, {"typed": ""}, {"typed": "fleed"}])
+async def test_the_fleet_is_not_drained_without_its_name(site: Site, store: Store, typed: Json) -> None:
+    told = await site("operate/drain", {"scope": "fleet", "reason": "why", **typed}, project="")
+    assert told["problem"] == "Type fleet to go on: this changes all processes."
+    assert not await Drains(store).read()
+    assert not [one for one in await read_actions(store) if one.target == "fleet"]
+
+
+async def test_more_than_twenty_items_are_not_changed_without_the_name_of_the_project(site: Site, project: str) -> None:
+    items = [await site.create() for _ in range(MANY + 1)]
+    held = [{"itemId": item, "trigger": "hold"} for item in items]
+    changes: dict[str, Json] = {
+        "advance_item": {"transitions": held},
+        "complete_tree": {"itemIds": items, "trigger": "cancel"},
+        "manage_items": {"operation": "update", "items": [{"id": item, "priority": "low"} for item in items]},
+    }
+    for tool, arguments in changes.items():
+        for typed in ({}, {"typed": "other"}, {"typed": 1}):
+            told = await site(f"call/items/{tool}", {**arguments, **typed})
+            assert told == {"problem": f"Type {project} to go on: this changes more than 20 items.", "result": {}}
+    for given in (
+        {"transitions": held, "typed": project},
+        {"transitions": [{"itemId": items[0], "trigger": "resume"}]},
+    ):
+        assert "problem" not in await site("call/items/advance_item", given)
+
+
+async def test_a_large_tree_is_not_ended_without_the_name_of_the_project(site: Site, project: str) -> None:
+    root = await site.create("root")
+    child = await site.create(parentId=root)
+    below = [await site.create(parentId=child) for _ in range(MANY)]
+    cancel = {"rootId": root, "trigger": "cancel", "includeRoot": True}
+    for given in (cancel, cancel | {"rootId": root[:8]}):
+        told = await site("call/items/complete_tree", given)
+        assert told["problem"] == f"Type {project} to go on: this changes more than 20 items."
+    assert "problem" not in await site("call/items/complete_tree", {**cancel, "rootId": child, "includeRoot": False})
+    told = await site("call/items/complete_tree", {**cancel, "typed": project})
+    assert "problem" not in told  # those that had ended before are no refusals
+    assert told["result"]["summary"]["skipped"] == len(below)
 
 
 def test_a_person_makes_so_many_changes_a_second_at_most() -> None:

@@ -109,12 +109,28 @@ def test_items_are_chosen_and_changed_together(person: Callable[..., Page], flee
     name = page.locator("[data-project]").get_attribute("data-project") or ""
     asks.get_by_label("Type").fill("wrong")
     asks.get_by_role("button", name="Cancel items").click()
-    expect(asks.get_by_role("alert")).to_have_text(f"Type {name}.")
+    expect(asks.get_by_role("alert")).to_have_text(f"Type {name} to go on: this changes more than 20 items.")
     asks.get_by_label("Type").fill(name)
     asks.get_by_role("button", name="Cancel items").click()
     expect(page.locator("section[aria-label='terminal'] li").first).to_be_visible()
     assert fleet.call("query_items", {"operation": "search", "role": "terminal"})["total"] == 21
     assert len(ids) == 24
+
+
+def test_blocking_many_is_taken_back_without_typing_again(person: Callable[..., Page], fleet: SyncFleet) -> None:
+    create(fleet, *(f"Item {n:02}" for n in range(21)))
+    page = person("board")
+    rows = page.locator("section[aria-label='queue'] li")
+    expect(rows).to_have_count(21)
+    for row in range(21):
+        rows.nth(row).get_by_role("checkbox").check()
+    page.locator("#bulk").get_by_role("button", name="Block").click()
+    asks = page.get_by_role("dialog")
+    asks.get_by_label("Type").fill(page.locator("[data-project]").get_attribute("data-project") or "")
+    asks.get_by_role("button", name="Block").click()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#toasts")).to_contain_text("Taken back.")
+    assert fleet.call("query_items", {"operation": "search", "role": "blocked"})["total"] == 0
 
 
 def test_a_new_item_appears(person: Callable[..., Page]) -> None:

@@ -72,7 +72,7 @@ def test_the_fleet_is_drained_by_its_name_only_and_that_can_be_ended_here(
     page = system()
     page.get_by_role("button", name="Drain the fleet").click()
     confirm(page, "Drain the fleet", "maintenance", "fleed")
-    expect(page.get_by_role("alert")).to_have_text("Type fleet.")
+    expect(page.get_by_role("alert")).to_have_text("Type fleet to go on: this changes all processes.")
     try:
         confirm(page, "Drain the fleet", "maintenance", "fleet")
         expect(page.locator("[data-region=drains]")).to_contain_text("fleet")

@@ -10,7 +10,7 @@ import { byId, nodes, toast } from './main.js';
 
 const TRIES = 3;
 const PAUSE_MS = 1_000;
-const MANY = 20; // of so many items, a name has to be typed
+const MANY = 20; // of more items, a name has to be typed, which the server checks, too (console/large.py)
 const LOST = 'No answer came. Try again: what was done already is not done twice.';
 
 /** @type {WeakMap<HTMLElement, Attempt>} Of each button whose last answer was lost. */
@@ -103,7 +103,7 @@ async function act(element, given, next) {
     for (const region of regions) region.soon(); // perhaps somebody else was faster
     return false;
   }
-  const back = undo && { action, arguments: every(element, JSON.parse(undo)) };
+  const back = undo && { action, arguments: every(element, { ...JSON.parse(undo), typed: given.typed }) };
   const taken = back && { label: 'Undo', act: () => takeBack(element, back) };
   if (done) toast(done, taken || undefined);
   if (element.dataset.each) chooseNone();
@@ -166,11 +166,7 @@ function confirm(button, given, question, typed) {
   form.append(make('div', { class: 'failed', role: 'alert' }), buttons);
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
-    if (name && name.value !== typed) {
-      placeOf(form).textContent = `Type ${typed}.`;
-      name.focus();
-      return;
-    }
+    if (name) given.typed = name.value;
     if (why && why.value.trim()) put(given, /** @type {string} */ (reason), why.value.trim());
     Object.assign(form.dataset, { ...button.dataset });
     if (!await act(form, given, nextOf(button))) return;

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from coordinator.store import Script
+from coordinator.store import Script, Store
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.actor import Attribution
 from coordinator.toolsets.items.rules.items import NewItem, size
@@ -74,6 +74,11 @@ def _weight(note: StoredNote) -> int:
     return 4 + size(note.body) // 1000
 
 
+async def descendants(store: Store, project: str, root: str, most: int) -> list[str]:
+    """A snapshot of the ids below ``root``, level by level; if there are more than ``most``, only a part."""
+    return await store.run(_DESCENDANTS, project, root, most)
+
+
 class TreeStore(BaseStore):
     """Work trees of any project."""
 
@@ -92,8 +97,8 @@ class TreeStore(BaseStore):
         return reply, _noted(reply.noted)
 
     async def descendants(self, project: str, root: str, most: int) -> list[str]:
-        """A snapshot of the ids below ``root``, level by level; if there are more than ``most``, only a part."""
-        return await self._store.run(_DESCENDANTS, project, root, most)
+        """As the function of this name."""
+        return await descendants(self._store, project, root, most)
 
     async def dependents(self, project: str, items: Sequence[str]) -> dict[str, list[str]]:
         """The dependents of each item, read in slices; items that do not exist are left out."""
