@@ -20,7 +20,7 @@ in ``lua/modules``, by subject:
 
 - layout: ``items`` (begin here), ``claim_record``, ``classes`` (the score), ``index`` (writes the ranked index and that
   of abandoned items), ``batch`` (commands for many items at once), ``schemas`` (note schemas), ``notes``; ``run`` (the
-  state of a call)
+  state of a call), ``terms`` (the settings that come with it)
 - claims: ``claims`` (TTL, fence, expiry), ``attempts`` (counted at the end of a claim), ``held_back`` (back-off and
   quarantine), ``held_counts``, ``expiry`` (what ends by time), ``holds`` (figures for metrics)
 - dependencies: ``graph`` (edges), ``blockers`` (counts that decide readiness), ``levels`` and ``neighbours`` (cycle

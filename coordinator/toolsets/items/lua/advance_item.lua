@@ -3,7 +3,7 @@ purpose:   Applies trigger-based transitions in turn, each with its cascades.
 guarantee: Each element is atomic: ownership, fence, dependencies and gates are checked in the step that changes
            the item, including cascades. The first `start` of an agent that took over an abandoned item begins
            its work again: the item keeps its role, and the start is recorded.
-args:      request run.events_max run.attempts run.config run.labels changes
+args:      request run.events_max run.terms run.config run.labels changes
            labels = packed {trigger -> label}; changes = packed
            {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0, and with a result: {text, ''
            or 'json', id for a new note}}

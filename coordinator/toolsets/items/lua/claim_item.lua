@@ -3,7 +3,7 @@ purpose:   Claims and releases items for one agent atomically: first the claims 
 guarantee: One winner per item among any number of callers. The agent's earlier claim is released only after a new
            one was acquired. One claim per agent: of several claimable entries the last is acquired and the others
            are `superseded`, so every item reported as held is held.
-args:      request run.events_max run.attempts agent who wanted releases include
+args:      request run.events_max run.terms agent who wanted releases include
            who = for modules/agents.lua;
            wanted = packed {id, ttl_ms, fence}, releases = packed {id, fence, reason, detail}; '' for none; fence 0 =
            none given; include = what to add about the claimed item (modules/included.lua), '' for nothing

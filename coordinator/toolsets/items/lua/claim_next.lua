@@ -4,7 +4,7 @@ guarantee: Finding and claiming are atomic, so a found item cannot be lost to an
            in order of arrival (modules/waiters.lua). A retry of a parked call keeps its place, and its answer ends
            every call with the same request. A search over several calls that finds nothing is repeated once. So an
            item that was ready before the second search is found by one of the two, unless its rank rises again.
-args:      request run.events_max run.attempts agent who ttl_ms selected queue releases wait_ms process only after
+args:      request run.events_max run.terms agent who ttl_ms selected queue releases wait_ms process only after
            again include
            who = for modules/agents.lua; selected = packed (modules/selectors.lua), queue = its hash; releases = packed
            {id, fence, reason, detail}, '' for none; wait_ms = 0: do not wait; process, only = for modules/handover.lua;

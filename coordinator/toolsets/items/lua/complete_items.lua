@@ -3,7 +3,7 @@ purpose:   Completes or cancels items in a given order, a bounded number per cal
 guarantee: Each item is checked and changed atomically: claim, dependencies, gate, role. Items that depend on a
            rejected item are skipped. Each call has its own record, and the first call's record has the order, so
            any process can continue after the last one. No cascades: the root of a tree is never completed.
-args:      request run.events_max run.attempts run.config run.labels trigger actor who budget plan position skipped
+args:      request run.events_max run.terms run.config run.labels trigger actor who budget plan position skipped
            who = packed {actor, verification}; plan = ids one after the other, 32 characters each (no id: not found);
            position, skipped (packed) = from the reply of the last call, or 1 and none
 reply:     {done, next position, results, skipped ids, plan of the first call or ''}

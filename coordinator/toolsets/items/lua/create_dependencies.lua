@@ -2,7 +2,7 @@
 purpose:   Creates dependency edges, all or none.
 guarantee: No duplicate (from, to, type), no self-edge, no cycle among blocking edges, over the whole batch. The
            readiness of every blocked item is updated in the same step, or recorded as a debt.
-args:      request run.events_max run.attempts edges cyclic
+args:      request run.events_max run.terms edges cyclic
            edges = packed list of {dependency id, from, to, code B|I|R, threshold mark}; cyclic = packed list of
            the positions of edges that the caller knows to close a cycle
 reply:     {failures {position, reason, end}, ids, far}; no failures if all were created. end = the end at fault

@@ -3,7 +3,7 @@ purpose:   Creates items, each atomically.
 guarantee: Each item appears completely (hash, texts, indexes) or not at all, with the right depth. The caller
            sends bounded slices. All items of a call have the creation time of the first slice and rising ids, so
            every list keeps them in the given order.
-args:      request run.events_max run.attempts run.config run.labels created specs
+args:      request run.events_max run.terms run.config run.labels created specs
            created = from the reply to the call's first slice, 0 in that; specs = packed list of specs
            (modules/creation.lua)
 reply:     {created (ms), list of {'created', depth, id} or {reason, 0, id}}

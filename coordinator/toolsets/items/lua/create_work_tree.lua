@@ -4,7 +4,7 @@ guarantee: All or nothing: only the parent check can fail, and it precedes all w
            debt, which is settled before any item is changed. There are no cycles: all edges are between new
            items, and the caller has checked them and computed levels and blocker counts. Ids rise, so the items
            keep their order.
-args:      request run.events_max run.attempts run.config run.labels specs edges noted first_notes...
+args:      request run.events_max run.terms run.config run.labels specs edges noted first_notes...
            specs = packed list of specs (modules/creation.lua), root first; edges = packed list of
            {id, from, to, code, mark}; first_notes = the notes in the form of debts (modules/debts.lua), in several
            parts if there are very many or long ones; noted = text for the reply

@@ -2,7 +2,7 @@
 purpose:   Deletes edges by dependency id, by pair, or all of one item.
 guarantee: Both ends of an edge are deleted and the blocked item's readiness is updated atomically. An item with
            very many edges takes several steps; progress is recorded, so any process can continue.
-args:      request run.events_max run.attempts mode first second codes before
+args:      request run.events_max run.terms mode first second codes before
            mode = id | pair | all; first, second = ids (second '' unless pair); codes = any of BIR;
            before = how many edges earlier steps have deleted
 reply:     {edges deleted, including earlier steps; first; second; whether done}

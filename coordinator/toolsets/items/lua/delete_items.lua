@@ -3,7 +3,7 @@ purpose:   Deletes items, with `recursive` their subtrees, deepest first, a boun
 guarantee: An item is deleted only if it has no children, so nothing is orphaned, even by concurrent creates. If it
            has very many edges, some are deleted before it. If a step ends early, progress is recorded, so any
            process can continue. Repeated ids count once.
-args:      request run.events_max run.attempts recursive budget ids state
+args:      request run.events_max run.terms recursive budget ids state
            recursive = 1 or 0, ids = packed list, state = packed progress of the last step or ''
 reply:     {done, position, deleted, descendants, failures {position, reason, children}, met {id}, ids}
            ids = the remaining list, empty when done

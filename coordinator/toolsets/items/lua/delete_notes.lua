@@ -1,7 +1,7 @@
 --[[
 purpose:   Deletes notes by id, then all notes of an item, or its note under a key.
 guarantee: A note is deleted together with its entry at the item. Repeated notes count once.
-args:      request run.events_max run.attempts ids item key
+args:      request run.events_max run.terms ids item key
            ids = packed list; item = id or ''; key = '' for all notes of the item
 reply:     {deleted, positions of unknown ids}
 errors:    REQUEST_ID_REUSED UNSETTLED

@@ -2,7 +2,7 @@
 purpose:   Ends the live claim on an item in place of its holder, for operators.
 guarantee: In one step the claim ends, its end is in the item's history, and the item goes to a parked call that wants
            it. Later writes with the fence of the ended claim are refused, also while nobody claims the item anew.
-args:      request run.events_max run.attempts id fence reason detail author kind
+args:      request run.events_max run.terms id fence reason detail author kind
            fence = of the only claim that is to be ended, 0: any; reason = handed_back or failed, which makes it an
            attempt on an item in work or review; detail = why, for people; author = packed {actor, verification};
            kind = what the author is

@@ -3,7 +3,7 @@ purpose:   Ends a parked claim, because it has timed out or its process stops. (
 guarantee: Either the claim was placed before, and its reply is returned; or the waiter is removed, and no claim will
            be placed. With `keep` = 1, "nothing was found" is recorded as the answer to every call with the request.
            Else the call stays parked for other processes that hold it, if any, and a retry parks again.
-args:      request run.events_max run.attempts keep process
+args:      request run.events_max run.terms keep process
 reply:     as claim_next
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts holds lapsed abandoned retries quarantined notes

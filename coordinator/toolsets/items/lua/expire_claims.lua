@@ -1,7 +1,7 @@
 --[[
 purpose:   Puts back what has ended by time: expired claims, and items whose back-off is over.
 guarantee: Bounded: at most 50 of each a call. Ready items go to parked calls in the same step.
-args:      run.events_max run.attempts
+args:      run.events_max run.terms
 reply:     {whether none are left, when the next one ends (ms, 0: there is none), now}
 errors:    UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts holds lapsed abandoned retries quarantined notes

@@ -2,7 +2,7 @@
 purpose:   Offers items that restore_items held back, once everything about them is there.
 guarantee: An item is offered, waits for its dependencies or is quarantined, as it was. Others are left as they are, so
            a call can be repeated.
-args:      request run.events_max run.attempts run.config run.labels ends
+args:      request run.events_max run.terms run.config run.labels ends
            ends = packed list of {id, since when it is quarantined (ms; 0: it is not)}
 reply:     {how many were let go}
 errors:    REQUEST_ID_REUSED UNSETTLED

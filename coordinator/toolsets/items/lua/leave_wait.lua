@@ -4,7 +4,7 @@ purpose:   Ends a parked claim whose client has hung up. If it was handed an ite
 guarantee: The item stays claimed if another call with the request got the reply or may still get it
            (modules/handover.lua), or if the agent has renewed the claim since and so knows of it. The call stays
            parked for other processes that hold it. Its releases are not undone.
-args:      request run.events_max run.attempts process
+args:      request run.events_max run.terms process
 reply:     1: an item was given back, else 0
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts holds lapsed abandoned retries quarantined notes

@@ -5,7 +5,7 @@ guarantee: Reads the head of the ranked index: O(log n + limit) at any number of
            filter. Items below held ones do not change that, if the selector has only role, priority, complexity,
            parent or ancestor. Expired claims are put back first, in a bounded batch; in a larger one if too few
            items are ready.
-args:      run.events_max run.attempts held packed_selector limit with_ancestors after
+args:      run.events_max run.terms held packed_selector limit with_ancestors after
            held = 0: ready items, except those below a held one; 1: all held and ready items;
            packed_selector = packed (modules/selectors.lua); with_ancestors = 1 or 0; after = cursor of the last call,
            or ''; the detail of NOT_FOUND is the field with the unknown item

@@ -3,7 +3,7 @@ purpose:   Takes what a worker reports of its item: a note, its end, that it fai
 guarantee: In one step, under the worker's claim, which is renewed or ends. An end is recorded for worker and item until
            the worker claims that again, so a repeated report has no second effect. The claim of a worker that reports
            after it has expired is placed again, if nobody else has claimed the item.
-args:      request run.events_max run.attempts run.config run.labels agent id fence ends author kind said
+args:      request run.events_max run.terms run.config run.labels agent id fence ends author kind said
            the request has no record; id = '' for the item that the agent claimed last; fence = of the only claim that
            may report, 0: any of the agent; ends = where the ends of its work are recorded; author = packed {actor,
            verification}; kind = note, done, failed, handed_back or ask; said = packed {id for a new note, text; then of

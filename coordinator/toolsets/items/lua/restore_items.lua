@@ -2,7 +2,7 @@
 purpose:   Restores items of another store as they were, each atomically, and holds them back until finish_restore.
 guarantee: Each item appears completely, with its id, dates and counts of attempts, or not at all; one that is there is
            left as it is, so a call can be repeated. Nobody is offered one before finish_restore.
-args:      request run.events_max run.attempts run.config run.labels specs
+args:      request run.events_max run.terms run.config run.labels specs
            config = ''; specs = packed list of {spec (modules/creation.lua), created (ms), {field -> text} of further
            fields of the item, role changed at, modified at, fence (0: none), entry of its last transition or '',
            attempts as JSON or ''}

@@ -2,7 +2,7 @@
 purpose:   Restores notes of another store as they were.
 guarantee: A note appears completely, with its id and dates, or not at all; one under a key that an item has is left as
            it is, so a call can be repeated.
-args:      request run.events_max run.attempts run.config run.labels list
+args:      request run.events_max run.terms run.config run.labels list
            list = packed list of {id, item, key, role letter, body, whether filled, actor, verification, created,
            modified (ms), format or ''}
 reply:     how many were written

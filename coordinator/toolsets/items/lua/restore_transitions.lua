@@ -2,7 +2,7 @@
 purpose:   Restores the history of role changes of another store.
 guarantee: A transition keeps its entry, which has its time. One that is not after those that are there is left out, so
            a call can be repeated.
-args:      request run.events_max run.attempts run.config run.labels rows
+args:      request run.events_max run.terms run.config run.labels rows
            rows = packed list of {entry, row (modules/transitions.lua)}, oldest first
 reply:     {how many were written}
 errors:    REQUEST_ID_REUSED UNSETTLED

@@ -2,7 +2,7 @@
 purpose:   Puts back expired claims and items whose back-off is over, and hands the items to parked calls. A process
            with parked calls runs it when the next of these ends, and at least once a second to register as alive.
 guarantee: Bounded: at most 100 of each a call.
-args:      run.events_max run.attempts process alive_ms
+args:      run.events_max run.terms process alive_ms
 reply:     when the next claim or back-off ends (ms), 0 if there is none; now; whether the process was
            still registered as alive, else its parked calls may have been dropped; when the last drain of agents began
 errors:    none

@@ -4,7 +4,7 @@ guarantee: If the completion is rejected, nothing else happens. Claim and start 
            advance_item; the three are atomic. The search is that of one call: `more` means that the caller has to
            continue with claim_next. A worker that is asked about holds one item at a time: if it has one, that is what
            it gets.
-args:      request run.events_max run.attempts run.config run.labels agent who ttl_ms packed_selector finished author
+args:      request run.events_max run.terms run.config run.labels agent who ttl_ms packed_selector finished author
            include waiting
            who = for modules/agents.lua;
            finished = packed as an element of advance_item's changes, '' for none; author = packed {actor,

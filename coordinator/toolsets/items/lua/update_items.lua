@@ -3,7 +3,7 @@ purpose:   Updates fields of items, each item atomically.
 guarantee: An update is applied completely or not at all. A move under another parent first checks cycles and the
            depth of the whole subtree, and changes the subtree's depths in the same step. A subtree of more
            than 700 items can only be moved to the same depth.
-args:      request run.events_max run.attempts run.config run.labels updates
+args:      request run.events_max run.terms run.config run.labels updates
            updates = packed list of {id, fields}; fields by letter as in modules/items.lua, p priority,
            c complexity; false clears, pa = '' moves to the root
 reply:     list of {'updated' or the reason, id, modified at, requires verification}

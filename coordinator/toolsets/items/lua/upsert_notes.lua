@@ -2,7 +2,7 @@
 purpose:   Writes notes by (item, key), each atomically.
 guarantee: A note and its entry at the item are stored in one step, so gates see it at once. One that somebody else
            has changed is not replaced, if the caller says which it has seen. The caller sends bounded slices.
-args:      request run.events_max run.attempts run.config run.labels new_notes
+args:      request run.events_max run.terms run.config run.labels new_notes
            new_notes = packed list of notes (modules/notes.lua)
 reply:     list of {reason or '', note id, item, role of the item, schema inputs, stored verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED

@@ -97,13 +97,19 @@ class SchemaConfig:
         return "".join(f"\0{trigger}={label}" for trigger, label in escaped.items()).encode()
 
     @cached_property
-    def packed_attempts(self) -> bytes:
+    def packed_terms(self) -> bytes:
+        """The settings that scripts decide by (``lua/modules/terms.lua``)."""
+        parts = {"a": self._attempts}
+        return "".join(parts).encode() + b" " + _pack(parts)
+
+    @property
+    def _attempts(self) -> tuple[object, ...]:
         """What scripts need to know about attempts (``lua/modules/attempts.lua``)."""
         stated = {name: -1 if one.max_attempts is None else one.max_attempts for name, one in self.schemas.items()}
         by_schema = stated if any(most >= 0 for most in stated.values()) else False
         section = self.attempts
         times = section.backoff_seconds * 1000, section.backoff_cap_seconds * 1000
-        return _pack((section.max, *times, by_schema, self.default or ""))
+        return section.max, *times, by_schema, self.default or ""
 
     def most_attempts(self, item: Typed) -> int:
         """How many attempts an item may have that does not say so itself; 0: any number."""

@@ -115,13 +115,12 @@ class BaseStore:
         self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int
     ) -> Coroutine[Any, Any, R]:
         """Runs a script whose first arguments are an idempotency key and the terms of all changes (``_terms``)."""
-        attempts = self.schemas.current.packed_attempts
-        return run_once(self._store, script, project, request, self._keep_ms, self._events, attempts, *args)
+        return run_once(self._store, script, project, request, self._keep_ms, *self._terms, *args)
 
     @property
     def _terms(self) -> tuple[str, bytes]:
-        """The first arguments of scripts that may end claims: events to keep, and what follows for attempts."""
-        return self._events, self.schemas.current.packed_attempts
+        """The first arguments of scripts that may end claims: events to keep, and settings to decide by."""
+        return self._events, self.schemas.current.packed_terms
 
     async def _change_by_schema(
         self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int

@@ -6,8 +6,8 @@
 --   rb  its first back-off in seconds, if the item says so; 0: none
 -- Beside the item is `a`, the JSON list of its last attempts, the last one first: {from, until (ms), how it ended,
 -- agent, reason or '', detail or ''}.
--- The settings come with the call, packed: {most, first back-off, longest back-off (ms), most by schema or false, name
--- of the default schema or ''}; by schema -1 = as for all. Without settings, attempts are counted, no more.
+-- The part `a` of the settings (modules/terms.lua): {most, first back-off, longest back-off (ms), most by schema or
+-- false, name of the default schema or ''}; by schema -1 = as for all. Without settings, attempts are counted, no more.
 -- Events: attempt shows a agent, f fence, n attempts that count, e how it ended, r reason; quarantine shows n, m the
 -- most; the transition of a quarantine has the trigger `quarantine`.
 local agents = require 'agents'
@@ -17,6 +17,7 @@ local held_back = require 'held_back'
 local holds = require 'holds'
 local item_events = require 'item_events'
 local items = require 'items'
+local terms = require 'terms'
 local transitions = require 'transitions'
 
 local BLOCKED = classes.BLOCKED
@@ -30,10 +31,8 @@ local JITTER = 0.25 -- the most by which a back-off exceeds its nominal time, so
 local DOUBLED_MAX = 40
 local COUNTED = {failed = true, gave_up = true} -- reasons of releases
 
--- Unpacked once per call.
 local function settings_of(run)
-  if type(run.attempts) == 'string' then run.attempts = cmsgpack.unpack(run.attempts) end
-  return run.attempts or NO_SETTINGS
+  return terms.part(run, 'a') or NO_SETTINGS
 end
 
 -- The name of the schema that decides; as in modules/schemas.lua. `known` = by name.

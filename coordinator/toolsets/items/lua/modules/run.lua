@@ -1,7 +1,7 @@
 -- The state of one call, as in the store's run.lua, with what the modules of the items keep there. Arguments that many
--- operations have: events_max (how many events the project keeps), attempts (packed, modules/attempts.lua), config
--- (version of the note schemas, '' for none), labels (of triggers: a zero byte, the trigger, '=' and its status label,
--- for each that has one; %00 and %25 in a label are a zero byte and a percent sign).
+-- operations have: events_max (how many events the project keeps), terms (modules/terms.lua), config (version of the
+-- note schemas, '' for none), labels (of triggers: a zero byte, the trigger, '=' and its status label, for each that
+-- has one; %00 and %25 in a label are a zero byte and a percent sign).
 local clock = require 'clock'
 local keys = require 'keys'
 
@@ -39,7 +39,7 @@ return function(args, prefix)
   local all = keys(prefix)
   return setmetatable({
     keys = all, project = all.project, now = clock.now(),
-    events_max = args.events_max, attempts = args.attempts, config = args.config, labels = args.labels,
+    events_max = args.events_max, terms = args.terms, config = args.config, labels = args.labels,
     loaded = {}, -- by id: one table per item and call, so that all code of the call sees changes
     newly_ready = {}, -- ids moved to a ready class by this call (modules/serve.lua hands them out)
     freed_ids = {}, -- items freed by this call: their subtrees may be claimed again (modules/serve.lua)

@@ -40,7 +40,7 @@ end
 -- Settles one debt, unpacked. Returns the number of writes.
 local function pay(run, debt)
   local terms, kind, content = debt[1], debt[2], debt[3]
-  run.events_max, run.attempts = run.events_max or terms[1], run.attempts or terms[2]
+  run.events_max, run.terms = run.events_max or terms[1], run.terms or terms[2]
   if kind == 'notes' then
     notes.store_first(run, content)
     return 5 * #content
