@@ -10,7 +10,6 @@ from coordinator.console.view import Asked
 from coordinator.store import keys
 from coordinator.store.drains import Drains
 from coordinator.store.facts import StoreFacts, read_facts
-from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.store.processes import Process, Processes, ProcessStatus, Role, read_processes
 from coordinator.toolsets.flows.contract.base import FlowStatus
 from coordinator.toolsets.flows.rules.permissions import administers
@@ -48,22 +47,15 @@ async def fleet_state(asked: Asked) -> FleetState:
     """The processes of the fleet, and what is drained; one round trip. Raises ToolFailure."""
     store = asked.reads.store
 
-    async def make() -> FleetState:
-        found: tuple[Processes, dict[str, int]] = await asked.reads.admitted(
-            DEFAULT_PROJECT, lambda: asyncio.gather(read_processes(store), Drains(store).read())
-        )
-        return FleetState(*found)
+    async def read() -> FleetState:
+        return FleetState(*await asyncio.gather(read_processes(store), Drains(store).read()))
 
-    return await asked.reads.shared("fleet state", make)
+    return await asked.reads.vital("fleet state", read)
 
 
 async def store_facts(asked: Asked) -> StoreFacts:
     """Facts of the store. Raises ToolFailure."""
-
-    async def make() -> StoreFacts:
-        return await asked.reads.admitted(DEFAULT_PROJECT, lambda: read_facts(asked.reads.store))
-
-    return await asked.reads.shared("store facts", make, FACTS_SECONDS)
+    return await asked.reads.vital("store facts", lambda: read_facts(asked.reads.store), FACTS_SECONDS)
 
 
 class Flows(NamedTuple):

@@ -1,7 +1,8 @@
 """What pages read, for all tabs of the process together.
 
-All of it is sheddable, and counts as one agent's share: whatever happens, the console costs no agent its claim. What
-tabs ask for after the same frame of the stream is read and rendered once.
+It is sheddable, and counts as one agent's share: whatever happens, the console costs no agent its claim. Only what says
+how the fleet is, read once a second at most, is not: people look for it when calls are shed. What tabs ask for after
+the same frame of the stream is read and rendered once.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ SHARE = "!console"
 FRESH_SECONDS = 1.0
 """How long an answer is given to further tabs."""
 _KEPT = 512
+OVERLOADED = "the fleet is overloaded, and calls of agents come before pages (see System)"
+_OVERLOAD = ("over_capacity", "queue_timeout", "actor_quota")
 MOST_AT_ONCE = 3
 """Reads of the store at a time. Further ones wait: a page has several, which would be shed as more than one's share."""
 
@@ -89,17 +92,32 @@ class Reads:
         async with self._room:
             return await self._admitted(project, read)
 
-    async def _admitted(self, project: str, read: Callable[[], Awaitable[T]]) -> T:
+    async def vital(self, key: Hashable, read: Callable[[], Awaitable[T]], seconds: float = FRESH_SECONDS) -> T:
+        """Reads what says how the fleet is, for all who ask for it: little, so it is read even in an overload.
+
+        Args:
+            seconds: how long it is given to further ones.
+
+        Raises:
+            ToolFailure: the store does not answer, or what ``read`` raises.
+        """
+        return await self.shared(key, lambda: self._admitted("", read, Criticality.CRITICAL), seconds)
+
+    async def _admitted(
+        self, project: str, read: Callable[[], Awaitable[T]], criticality: Criticality = Criticality.SHEDDABLE
+    ) -> T:
         if self._admission is None:
             return await read()
-        # Who has drained the fleet has to see it, and there is room then.
-        criticality = Criticality.READ if self._admission.draining else Criticality.SHEDDABLE
+        if self._admission.draining:  # who has drained the fleet has to see it, and there is room then
+            criticality = max(criticality, Criticality.READ)
         try:
             entered = self._admission.enter(criticality, SHARE, project)
             ticket = entered or await self._admission.wait(criticality, SHARE, project)
-        except ToolFailure:
+        except ToolFailure as failure:
             self._shed()
-            raise
+            if failure.code in _OVERLOAD:
+                failure = ToolFailure(failure.code, OVERLOADED, retry_after_ms=failure.retry_after_ms)
+            raise failure from None
         try:
             return await read()
         finally:

@@ -11,10 +11,13 @@ from coordinator.console.layouts import Layouts
 from coordinator.console.reads import Reads
 from coordinator.console.view import Asked, View
 from coordinator.console.views import VIEWS
+from coordinator.errors import ToolFailure
 from coordinator.store import Store
 from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.gateway.listener import Listener
+from coordinator.toolsets.tool import Criticality
 from tests.console.site import ADA, SETTINGS, Site
+from tests.overload.front import Front
 
 pytestmark = pytest.mark.anyio
 T = TypeVar("T")
@@ -55,6 +58,22 @@ async def test_a_board_below_an_item_looks_for_it_once(site: Site, reads: Counte
     for region in view.regions.values():
         await region.load(page)
     assert reads.count == 1 + len(view.regions)
+
+
+async def test_in_an_overload_pages_are_shed_and_the_state_of_the_fleet_is_read(store: Store, site: Site) -> None:
+    front = Front(queue_ms=1)
+    listener = Listener(store)
+    reads = Reads(store, site.toolsets, Decisions.of(store, SETTINGS, listener), front.admission)
+    held = front.fill(Criticality.SHEDDABLE, 4)
+    with pytest.raises(ToolFailure, match="the fleet is overloaded, and calls of agents come before pages") as refused:
+        await VIEWS["board"].regions["queue"].load(asked(reads, site.project, VIEWS["board"]))
+    assert refused.value.kind == "shedding"
+    assert refused.value.retry_after_ms
+    for region in VIEWS["system"].regions.values():
+        await region.load(asked(reads, "", VIEWS["system"]))
+    for ticket in held:
+        front.admission.leave(ticket)
+    await VIEWS["board"].regions["queue"].load(asked(reads, site.project, VIEWS["board"]))
 
 
 async def test_find_reads_no_more_items_than_it_shows(site: Site, reads: Counted) -> None:

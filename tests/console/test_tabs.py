@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -117,21 +118,29 @@ def test_a_page_that_is_shed_says_how_old_it_is(
 ) -> None:
     page = console("board")
     is_live(page)
-    shed = [True]
+    shed, asked = [True], list[str]()
 
     def answer(route: Route) -> None:
+        asked.append(route.request.url)
         if shed[0]:
             route.fulfill(
-                status=503, headers={"retry-after": "1"}, json={"error": {"code": "shedding", "message": "busy"}}
+                status=503, headers={"retry-after": "1"}, json={"error": {"code": "shedding", "message": "it is busy"}}
             )
         else:
             route.continue_()
 
     page.route(lambda url: "/~" in url, answer)
-    create(fleet, "Meanwhile")
-    expect(page.locator("#banner")).to_contain_text("s old")
+    with page.expect_response(lambda answer: answer.status == 503):
+        create(fleet, "Meanwhile")
+    told = page.locator("[data-live]")
+    for number in range(8):  # the page asks no more often because it hears of changes
+        position = told.get_attribute("data-position") or ""
+        create(fleet, f"Meanwhile {number}")
+        expect(told).not_to_have_attribute("data-position", position)
+    expect(page.locator("#banner")).to_contain_text("s old: it is busy")
+    assert max(Counter(asked).values()) <= 3
     shed[0] = False
-    expect(count(page, "queue")).to_have_text("1")
+    expect(count(page, "queue")).to_have_text("9")
     expect(page.locator("#banner")).to_be_hidden()
     mishaps.clear()
 

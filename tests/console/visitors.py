@@ -112,13 +112,17 @@ class Visitor:
         return self.ask("POST", path, CHANGE, msgspec.json.encode(value))
 
 
-def of_store(fleet: RunningFleet, act: Callable[[Store], Coroutine[Any, Any, R]]) -> R:
-    """Runs ``act`` with the store of a fleet; in a thread of its own, as Playwright has a loop in that of tests."""
+def of_store(fleet: RunningFleet, act: Callable[[Store], Coroutine[Any, Any, R]], url: str = "") -> R:
+    """Runs ``act`` with the store of a fleet; in a thread of its own, as Playwright has a loop in that of tests.
+
+    Args:
+        url: that of the store; empty: it is the fleet's own one.
+    """
 
     async def run() -> R:
-        url = find_running(fleet.data_dir)
-        assert url is not None
-        store = Store(url, timeout_ms=5000)
+        found = url or find_running(fleet.data_dir)
+        assert found is not None
+        store = Store(found, timeout_ms=5000)
         await store.open()
         try:
             return await act(store)
@@ -129,9 +133,9 @@ def of_store(fleet: RunningFleet, act: Callable[[Store], Coroutine[Any, Any, R]]
         return thread.submit(asyncio.run, run()).result()
 
 
-def link(fleet: RunningFleet, name: str = "ada") -> str:
+def link(fleet: RunningFleet, name: str = "ada", url: str = "") -> str:
     """The path of a link such as ``fleet console`` prints."""
-    return of_store(fleet, lambda store: make_ticket(store, Seals(store, Settings()), name))
+    return of_store(fleet, lambda store: make_ticket(store, Seals(store, Settings()), name), url)
 
 
 def signed_in(fleet: RunningFleet, name: str) -> Visitor:

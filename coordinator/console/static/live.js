@@ -5,10 +5,13 @@ import { byId, nodes, say, serverTime, tickTimes } from './main.js';
 const page = /** @type {HTMLElement | null} */ (document.querySelector('[data-live]'));
 const HIDDEN_MS = 30_000; // a hidden page keeps its stream for so long
 const AWAY_MS = 3_000; // then the page says how old it is
+const AGAIN_MS = 5_000; // after a read that failed: nothing else asks for that region meanwhile
+const AWAY = 'the fleet does not answer';
 const FLASH_MS = 600;
 
 let paused = false;
-let heardAt = Date.now();
+let awaySince = 0; // when the page ceased to be current
+let cut = ''; // why the stream brings nothing; empty: it does
 let look = 1; // seconds between looks at changes that a region does not show
 /** @type {EventSource | null} */
 let stream = null;
@@ -32,11 +35,12 @@ export class Region {
     /** @type {AbortController | null} */
     this.running = null;
     this.again = false;
+    this.why = ''; // the last read has failed
     this.readAt = Date.now();
     /** @type {number | undefined} */
     this.timer = undefined;
     const seconds = Number(element.dataset.seconds ?? 0);
-    if (seconds) setInterval(() => { if (awake()) this.read(); }, seconds * 1000);
+    if (seconds) setInterval(() => { if (awake() && !this.why) this.read(); }, seconds * 1000);
     if (element.dataset.again) this.soon(Number(element.dataset.again) * 1000);
   }
 
@@ -76,19 +80,18 @@ export class Region {
       const answer = await fetch(this.element.dataset.src ?? '', { headers, signal: running.signal });
       if (answer.status === 401) location.reload();
       if (answer.status === 404) return gone();
-      if (!answer.ok) throw new Error(String(answer.status));
-      const found = await answer.json();
-      if (this.running === running) this.show(found);
-      heardAt = Date.now();
-      if (!page || stream?.readyState === EventSource.OPEN) state('live');
-    } catch {
+      const told = await answer.json();
       if (this.running !== running) return;
-      state('away'); // the store or this process is away, or busy with more important calls
-      this.soon(5_000);
+      this.why = answer.ok ? '' : told.error.message; // such as that calls of agents come first
+      if (answer.ok) this.show(told);
+    } catch {
+      if (this.running === running) this.why = AWAY;
     } finally {
       if (this.running === running) {
         this.running = null;
-        if (this.again) this.soon();
+        state();
+        if (this.why) this.soon(AGAIN_MS);
+        else if (this.again) this.soon();
       }
     }
   }
@@ -191,12 +194,11 @@ export const regions = [.../** @type {NodeListOf<HTMLElement>} */ (document.quer
 
 /** @param {{changed: Record<string, string[]>, reset: boolean, look: number, now: number}} frame */
 function heard(frame) {
-  heardAt = Date.now();
   serverTime(frame.now);
   look = frame.look;
   for (const region of regions) {
     const concerned = frame.reset ? 'perhaps' : region.concerns(frame.changed);
-    if (!concerned) continue;
+    if (!concerned || region.why) continue;
     const wait = concerned === 'shown' ? 0 : Math.max(0, region.readAt + look * 1000 - Date.now());
     region.soon(frame.reset ? Math.random() * look * 1000 : wait);
   }
@@ -213,19 +215,19 @@ function connect() {
   if (stream || paused || !page || document.hidden) return;
   tabs.postMessage('');
   stream = new EventSource(`${page.dataset.live}?after=${encodeURIComponent(position)}`);
-  stream.onopen = () => state('live');
+  stream.onopen = () => state('');
   stream.onmessage = (event) => {
     position = event.lastEventId;
     page.dataset.position = position;
     heard(JSON.parse(event.data));
   };
   stream.addEventListener('store', (event) => {
-    if (event.data === 'away') return state('away');
-    state('live');
+    if (event.data === 'away') return state(AWAY);
+    state('');
     for (const region of regions) region.soon(Math.random() * look * 1000);
   });
   stream.onerror = () => {
-    state('away');
+    state(AWAY);
     if (stream?.readyState === EventSource.CLOSED) {
       disconnect();
       regions[0]?.soon(); // whoever is signed out learns it from this
@@ -239,21 +241,25 @@ function disconnect() {
   stream = null;
 }
 
-/** @param {'live' | 'away' | 'paused'} name */
-function state(name) {
+/** Why the page is not current; empty: it is. */
+const why = () => cut || (regions.find((region) => region.why)?.why ?? '');
+
+/** Shows whether the page is current. @param {string} [stopped] why the stream brings nothing, if that has changed */
+function state(stopped = cut) {
+  cut = stopped;
   const shown = byId('live');
-  if (!shown || shown.dataset.state === name || (paused && name !== 'paused')) return;
+  const name = paused ? 'paused' : why() ? 'away' : 'live';
+  byId('live-text').textContent = name !== 'away' ? name : cut ? 'connecting' : 'stale';
+  if (shown.dataset.state === name) return;
   shown.dataset.state = name;
-  byId('live-text').textContent = name === 'away' ? 'connecting' : name;
-  if (name === 'live') byId('banner').hidden = true;
-  else if (name === 'away') heardAt = Date.now();
+  if (name === 'away') awaySince = Date.now();
+  else byId('banner').hidden = true;
 }
 
 setInterval(() => {
   const banner = byId('banner');
-  const away = byId('live')?.dataset.state === 'away' && !document.hidden && Date.now() - heardAt > AWAY_MS;
-  if (!away) return;
-  const text = `What you see is ${Math.round((Date.now() - heardAt) / 1000)} s old: the fleet does not answer.`;
+  if (byId('live')?.dataset.state !== 'away' || document.hidden || Date.now() - awaySince < AWAY_MS) return;
+  const text = `What you see is ${Math.round((Date.now() - awaySince) / 1000)} s old: ${why()}.`;
   if (banner.hidden) say(text);
   banner.textContent = text;
   banner.hidden = false;
@@ -272,13 +278,9 @@ export function pause() {
   const button = byId('pause');
   button?.setAttribute('aria-pressed', String(paused));
   if (button) button.textContent = paused ? 'resume' : 'pause';
-  if (paused) {
-    disconnect();
-    state('paused');
-  } else {
-    state('live');
-    connect();
-  }
+  if (paused) disconnect();
+  else connect();
+  state();
 }
 byId('pause')?.addEventListener('click', pause);
 connect();

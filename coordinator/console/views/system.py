@@ -15,7 +15,6 @@ from coordinator.console.tables import cell, region_table
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_element, region_head
 from coordinator.store.drains import FLEET_SCOPE, ending
 from coordinator.store.facts import StoreFacts
-from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.store.operator_actions import read_actions
 from coordinator.store.processes import Process, ProcessStatus
 
@@ -141,7 +140,7 @@ async def _drains(asked: Asked) -> Rows:
 
 
 async def _acts(asked: Asked) -> Rows:
-    found = await asked.reads.admitted(DEFAULT_PROJECT, lambda: read_actions(asked.reads.store))
+    found = await asked.reads.vital("operators' actions", lambda: read_actions(asked.reads.store))
     shown = [one for one in found if not one.project or asked.viewer.sees(one.project)]
     return Rows([
         Row(f"act:{one.at}:{one.action}:{one.target}", [
