@@ -115,6 +115,9 @@ def prefix(project: str) -> bytes:
     return b"fc:{!fleet}:" if project == FLEET else project_prefix(project)
 
 
+MOST_ANSWERED = 1_000
+"""Answers of people that are kept in a project, of each kind (``lua/modules/answered.lua``)."""
+
 # --- the families -----------------------------------------------------------------------------
 
 item = Family("i", "hash", reason="a work item lives until it is deleted", doc="the short fields of a work item")
@@ -231,6 +234,8 @@ item_projects = Family("ip", "zset", single=True, scope="fleet", reason="empty o
                        doc="projects with work items by when they were last changed, in s")  # fmt: skip
 due_projects = Family("du", "zset", single=True, scope="fleet", reason="an entry goes when nothing in its project ends",
                       doc="projects by when the next claim or back-off in each ends")  # fmt: skip
+answered = Family("an", "stream", reason=f"capped at {MOST_ANSWERED} of each kind",
+                  doc="what people were asked and have answered, by kind: gates, checkpoints, questions")  # fmt: skip
 known_projects = Family("kp", "zset", single=True, scope="fleet", reason="at most 10000 entries",
                         doc="projects that somebody has written to, by when a process saw that, in s")  # fmt: skip
 signing_keys = Family("sk", "hash", single=True, scope="fleet", reason="a few; new ones replace old ones",

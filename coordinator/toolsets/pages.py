@@ -6,11 +6,14 @@ shown, so every page makes progress.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+
+from coordinator.errors import invalid
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
@@ -23,6 +26,7 @@ Limit = Annotated[
 Offset = Annotated[int, Meta(description="How many to skip: nextOffset of the page before.", ge=0, le=MAX_OFFSET)]
 
 _encode = msgspec.json.Encoder().encode
+_ENTRY = re.compile(r"([1-9]\d{0,15}-\d{1,16})?")
 
 
 def size(value: Any) -> int:
@@ -38,3 +42,14 @@ def fitting(*lists: Sequence[Any], chars: int = ANSWER_CHARS) -> int:
         if chars < 0:
             return max(1, position)
     return longest
+
+
+def stream_entry(name: str, field: str) -> str:
+    """The name of an entry of a stream at which a page begins, or '', checked.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field.
+    """
+    if not _ENTRY.fullmatch(name):
+        raise invalid(field, "must be the `next` of an earlier page")
+    return name

@@ -69,6 +69,9 @@ def test_all_that_waits_appears_and_goes_without_a_reload(console: Console, flee
     page.get_by_role("button", name="Release the gate").click()
     expect(page.locator("[data-region=shown]")).to_contain_text("ada has released it")
     expect(page.get_by_text("Nothing waits for a person")).to_be_visible()
+    past = page.locator("[data-region=answers] > li")
+    expect(past).to_have_count(1)
+    expect(past).to_contain_text("ada: released")
     expect(needs(page)).to_contain_text("3")
 
 
@@ -90,7 +93,7 @@ def test_an_approval_shows_what_each_answer_leads_to_and_takes_its_arguments(
     form.locator("[name='arguments.days']").fill("3")
     form.get_by_role("button").click()
     expect(shown.locator(".answered")).to_contain_text("ada has answered: reject")
-    past = page.locator("[data-region=closed]")
+    past = page.locator("[data-region=answers]")
     expect(past).to_contain_text("ada: reject")
     expect(needs(page)).to_have_text("")
     found = fleet.call("workflow.get", {"workflowId": asked["workflowId"]}, toolset="gateway")
@@ -167,6 +170,7 @@ def test_the_answer_to_a_question_is_with_the_item_that_is_offered_again(
     expect(said.nth(1)).to_contain_text("answer-1 by ada")
     expect(said.nth(1)).to_contain_text("Blue, with <i>dots</i>")
     expect(page.get_by_text("The item waits for no answer")).to_be_visible()
+    expect(page.locator("[data-region=answers]")).to_contain_text("ada: Blue, with <i>dots</i>asked by orchestrator")
     expect(needs(page)).to_have_text("")
     taken = fleet.call("work_next", {"tags": "asks"}, toolset="worker")
     assert taken["item"]["id"] == item

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.console.answered import Answer, History, read_history
 from coordinator.console.inbox import KINDS, Inbox, Kind, Waiting, count_waiting, read_inbox
 from coordinator.definitions import Definitions
+from coordinator.errors import ToolFailure
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.flows.rules.permissions import ADMIN
 from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.gateway.listener import Listener
 from tests.flows.client import Flows, gate
@@ -56,6 +59,9 @@ class Desk:
         assert await worker.take() == item
         await worker.ask("Which?")
         return item.replace("-", "")
+
+    async def history(self, who: Caller | None = None, **more: object) -> History:
+        return await read_history(self.store, self.decisions, self.project, who, **more)  # type: ignore[arg-type]
 
     async def inbox(self, who: Caller | None = None, **more: object) -> Inbox:
         return await read_inbox(self.store, self.decisions, self.project, who, **more)  # type: ignore[arg-type]
@@ -119,3 +125,58 @@ async def test_what_waits_is_counted_without_being_read(desk: Desk) -> None:
     assert (await count_waiting(desk.store, desk.project, stranger, kinds=["gate"])) == {"gate": 0}
     assert not (await pending.respond()).error
     assert await count_waiting(desk.store, desk.project, None, kinds=["checkpoint"]) == {"checkpoint": 0}
+
+
+async def all_kinds(desk: Desk) -> None:
+    """Has people answer one of each kind."""
+    ana, bo = desk.gateway.as_("ana", "human"), desk.gateway.as_("bo", "human")
+    asked = await ana.follow(await ana.start("w"), "ask")
+    await bo.follow(asked, "approve")
+    flow = await Flows(desk.store, desk.project).as_("ana", "*").create({"start": gate("release", done=True)})
+    await Flows(desk.store, desk.project).as_("bo", "*", ADMIN).release(flow, "release")
+    assert not (await (await desk.checkpoint()).respond()).error
+    item = await desk.question()
+    tools = Tools(desk.store, desk.project)
+    await tools.answer_question(item, "This one")
+    await tools.advance(item, "complete")
+
+
+async def test_what_was_answered_is_in_one_history(desk: Desk) -> None:
+    assert await desk.history(person("bo")) == History([], "")
+    await all_kinds(desk)
+    found = await desk.history(person("bo"))
+    assert found.next == ""
+    assert [row.at for row in found.rows] == sorted((row.at for row in found.rows), reverse=True)
+    by_kind: dict[Kind, Answer] = {row.kind: row for row in found.rows}
+    assert {*by_kind} == {*KINDS}
+    told = {kind: (row.by, row.what, row.asked_by) for kind, row in by_kind.items()}
+    assert told["approval"] == ("bo", "approve", "ana")
+    assert told["gate"] == ("bo", "released", "ana")
+    assert told["checkpoint"] == ("orchestrator", "proceed", "orchestrator")
+    assert told["question"][1:] == ("This one", "ann")
+    # A stranger's history lacks the flows that they may not see.
+    stranger = Caller("eve", "user", frozenset(), frozenset({"*"}))
+    assert {row.kind for row in (await desk.history(stranger)).rows} == {*KINDS} - {"gate"}
+
+
+async def test_the_history_has_pages_in_one_order(desk: Desk) -> None:
+    flows = Flows(desk.store, desk.project).as_("bo", "*")
+    for _ in range(2):
+        await all_kinds(desk)
+    for _ in range(3):
+        await flows.release(await flows.create({"start": gate("release", done=True)}), "release")
+    whole = (await desk.history(person("bo"))).rows
+    assert len(whole) == 11
+    stranger = Caller("bo", "user", frozenset(), frozenset({"*"}))  # to the flows of others
+    own = [row for row in whole if row.kind != "gate" or row.asked_by == "bo"]
+    for who, expected in ((person("bo"), whole), (stranger, own)):
+        rows, after = list[Answer](), ""
+        while page := await desk.history(who, after=after, limit=2):
+            rows += page.rows
+            if not (after := page.next):
+                break
+        assert rows == expected
+    with pytest.raises(ToolFailure, match="earlier page"):
+        await desk.history(after="gate:yesterday")
+    with pytest.raises(ToolFailure, match="earlier page"):
+        await desk.history(after="mail:1-1")

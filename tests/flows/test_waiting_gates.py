@@ -1,12 +1,15 @@
-"""Gates that wait for their release, in pages: which, and who may release them."""
+"""Gates that wait for their release and those that were released, in pages: which, and by whom."""
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from coordinator.errors import ToolFailure
 from coordinator.store import keys
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.flows.store.gates import WaitingGate, waiting_gates
+from coordinator.toolsets.flows.store.gates import ReleasedPage, WaitingGate, released_gates, waiting_gates
 from tests.flows.client import ONE_GATE, Flows, gate
 
 pytestmark = pytest.mark.anyio
@@ -78,3 +81,41 @@ async def test_gates_come_in_pages(flows: Flows) -> None:
             break
     assert sorted(found) == made
     assert len(found) == 7
+
+
+async def released(flows: Flows, who: Caller | None = None, after: str = "", limit: int = 50) -> ReleasedPage:
+    return await released_gates(flows.store, flows.project, who, after=after, limit=limit)
+
+
+@pytest.mark.every_store
+async def test_a_released_gate_is_in_the_history_with_who_did_it(flows: Flows) -> None:
+    ana, lea = flows.as_("ana", "*"), flows.as_("lea", "*", roles=("lead",))
+    flow = await ana.create({"start": gate("go", approver_role="lead", done=True)}, name="release")
+    step = (await ana.step(flow, "go"))["id"]
+    assert (await released(flows)).rows == []
+    await asyncio.gather(*(lea("workflow_step_ready", step_id=step) for _ in range(4)))  # once
+    (one,) = (await released(flows)).rows
+    assert (one.step, one.name, one.flow, one.flow_name, one.creator) == (step, "go", flow, "release", "ana")
+    assert (one.by, one.via) == ("lea", "")
+    # Seen by those who may see the flow.
+    seen = {who.id: len((await released(flows, who)).rows) for who in (caller("ana"), caller("l", "lead"), caller("x"))}
+    assert seen == {"ana": 1, "l": 1, "x": 0}
+
+
+async def test_a_gate_that_nobody_has_released_is_not_in_the_history(flows: Flows) -> None:
+    await flows("workflow_cancel", id=await flows.create())
+    assert (await released(flows)).rows == []
+
+
+async def test_released_gates_come_in_pages_and_outlive_their_flows(flows: Flows) -> None:
+    made = [await flows.create() for _ in range(3)]
+    for flow in made:
+        await flows.release(flow)
+    await flows.store.command("DEL", keys.run_spec.key(flows.project, str(made[0])))
+    first = await released(flows, limit=2)
+    assert [one.flow for one in first.rows] == made[:0:-1]
+    second = await released(flows, after=first.next, limit=2)
+    assert ([one.flow for one in second.rows], second.next) == (made[:1], "")
+    assert second.rows[0].name == "start"
+    with pytest.raises(ToolFailure, match="earlier page"):
+        await released(flows, after="soon")

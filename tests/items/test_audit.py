@@ -201,3 +201,13 @@ async def test_a_project_in_use_has_no_differences(tools: Client) -> None:
     after = await audited(tools)
     assert after.counters_judged
     assert not after.differences
+
+
+async def test_a_history_of_answers_past_its_bound_is_named(tools: Client) -> None:
+    history = keys.answered.key(tools.project, "question")
+    for _ in range(keys.MOST_ANSWERED):
+        await tools.store.command("XADD", history, "*", "r", "row")
+    assert await audited(tools) == Report()
+    await tools.store.command("XADD", history, "*", "r", "row")
+    told = f"has {keys.MOST_ANSWERED + 1} answers, of which at most {keys.MOST_ANSWERED} are to be kept"
+    assert (await audited(tools)).differences == [("an:question", told)]

@@ -7,7 +7,14 @@ import random
 import pytest
 
 from coordinator.store import Store, keys
-from coordinator.toolsets.sessions.store.listing import MOST, SessionRow, list_sessions, look, sessions_of_item
+from coordinator.toolsets.sessions.store.listing import (
+    MOST,
+    SessionRow,
+    answered_checkpoints,
+    list_sessions,
+    look,
+    sessions_of_item,
+)
 from tests.items.client import Client as Items
 from tests.items.client import fresh_id
 from tests.items.moments import server_time
@@ -217,3 +224,20 @@ async def test_a_trace_is_read_in_pages_from_its_end(sessions: Sessions) -> None
 async def test_a_session_that_is_none_is_not_found(sessions: Sessions) -> None:
     for odd in (fresh_id(), "", "*", "x:y", "a" * 65):
         assert await look(sessions.store, sessions.project, odd) is None
+
+
+@pytest.mark.every_store
+async def test_an_answered_checkpoint_is_in_the_history_once(sessions: Sessions) -> None:
+    pending = [await Pending.at(sessions) for _ in range(3)]
+    assert (await answered_checkpoints(sessions.store, sessions.project)).rows == []
+    for one in pending:
+        assert not (await one.respond()).error
+    assert (await pending[0].respond()).error  # it is answered already
+    first = await answered_checkpoints(sessions.store, sessions.project, limit=2)
+    assert [one.session for one in first.rows] == [payload(one.handle)["sid"] for one in pending[:0:-1]]
+    last = await answered_checkpoints(sessions.store, sessions.project, after=first.next, limit=2)
+    (one,) = last.rows
+    assert last.next == ""
+    assert (one.session, one.workflow, one.activity) == (payload(pending[0].handle)["sid"], "lab", "prepare")
+    assert (one.checkpoint, one.how, one.option, one.via) == ("go", "option_id", "proceed", "")
+    assert (one.asked_by, one.by) == ("orchestrator", "orchestrator")

@@ -8,18 +8,20 @@ import htpy
 from htpy import Node, a, div, h2, nav, p, section, span, ul
 
 from coordinator.console import asks, buttons
+from coordinator.console.answered import Answer, read_history
 from coordinator.console.inbox import KINDS, TOOLSET, Kind, Waiting, read_inbox
 from coordinator.console.live import INBOX
-from coordinator.console.parts import ago, plain
+from coordinator.console.parts import ago, number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
 from coordinator.console.views.flows import flow_id
 from coordinator.console.views.needs import APPROVALS
 from coordinator.errors import ToolFailure
+from coordinator.store.keys import MOST_ANSWERED
 from coordinator.toolsets.flows.store import gates
 from coordinator.toolsets.flows.store.gates import WaitingGate, waiting_gates
 from coordinator.toolsets.gateway.decisions import OpenApproval
 from coordinator.toolsets.gateway.rules.guards import Principal
-from coordinator.toolsets.gateway.store.audit import Answered, ListedApproval
+from coordinator.toolsets.gateway.store.audit import Answered
 from coordinator.toolsets.sessions.store.listing import SessionRow
 from coordinator.toolsets.sessions.tools.people import SeenSession
 
@@ -93,6 +95,10 @@ def _about(one: Waiting) -> str:
         text = detail.goal
     else:
         text = detail.flow_name if isinstance(detail, WaitingGate) else detail.text
+    return _short(text)
+
+
+def _short(text: str) -> str:
     return text if len(text) <= _ABOUT else text[:_ABOUT] + "…"
 
 
@@ -188,30 +194,42 @@ async def _question(asked: Asked, id: str) -> tuple[str, Node]:
 _READ = {"approval": _approval, "gate": _gate, "checkpoint": _checkpoint, "question": _question}
 
 
-async def _closed(asked: Asked) -> Rows:
-    if not asked.viewer.reads("gateway"):
+async def _answers(asked: Asked) -> Rows:
+    kinds = _kinds(asked)
+    if not kinds:
         return Rows([])
-    before = asked.query.get("before", "")
-    found = await asked.reads.admitted(
-        asked.project, lambda: asked.reads.decisions.closed(asked.project, after=before, limit=20)
+    reads = asked.reads
+    found = await reads.admitted(
+        asked.project,
+        lambda: read_history(
+            reads.store,
+            reads.decisions,
+            asked.project,
+            asked.viewer.caller,
+            kinds=kinds,
+            after=asked.query.get("before", ""),
+            limit=_PAGE,
+        ),
     )
-    rows = [Row(f"approval:{one.id}", list(_past(asked, one))) for one in found.rows]
+    rows = [Row(f"{one.kind}:{one.position}", list(_past(asked, one))) for one in found.rows]
     more = [a(href=asked.url(before=found.next))["earlier answers"]]
     return Rows([*rows, Row("more:answered", more)] if found.next else rows)
 
 
-def _past(asked: Asked, one: ListedApproval) -> Iterator[Node]:
-    yield a(href=asked.url(show=f"approval:{one.id}"))[plain(one.definition)]
-    yield span[plain(one.by) or "nobody", ": ", htpy.strong[plain(one.answer) or one.status]]
-    yield span(".dim")[f"asked by {plain(one.requester)}, ", ago(one.answered_at)]
+def _past(asked: Asked, one: Answer) -> Iterator[Node]:
+    yield a(href=asked.url(show=f"{one.kind}:{one.id}"))[plain(one.title)]
+    yield span(".chip")[one.kind]
+    yield span[plain(one.by) or "nobody", ": ", htpy.strong[plain(_short(one.what))]]
+    yield span(".dim")[f"asked by {plain(one.asked_by)}, " if one.asked_by else None, ago(one.at)]
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     readable = [kind for kind in KINDS if asked.viewer.reads(TOOLSET[kind])]
     chosen = asked.query.get("kind", "")
     choices = [("", "all"), *((kind, _NAMES[kind]) for kind in readable)]
+    anew = {"after": None, "before": None, "show": None}
     links = (
-        a(href=asked.url(kind=kind, after=None, show=None), aria_current="true" if kind == chosen else None)[name]
+        a(href=asked.url(kind=kind, **anew), aria_current="true" if kind == chosen else None)[name]
         for kind, name in choices
     )
     hint: Node = "Choose what to look at." if found["open"].rows else None
@@ -222,13 +240,12 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
                 asked, "open", found, ul, "Nothing waits for a person. Agents ask by approvals, gates, checkpoints "
                 "and questions; what they ask appears here at once.", class_="asks",
             ),
-            [
-                h2["Answered approvals"],
-                region_element(asked, "closed", found, ul, "No approval has been answered yet.", class_="asks"),
-                p(".dim")["Answers to gates, checkpoints and questions are with their flows, sessions and items."],
-            ]
-            if "gateway" in map(TOOLSET.get, readable)
-            else None,
+            h2["Answered"],
+            region_element(asked, "answers", found, ul, "Nothing has been answered yet.", class_="asks"),
+            p(".dim")[
+                f"Of gates, checkpoints and questions, the last {number(MOST_ANSWERED)} answers of each are kept; "
+                "approvals as long as their instances."
+            ],
         ],
         section(aria_label="Shown")[region_element(asked, "shown", found, div, hint, class_="asked")],
     ]  # fmt: skip
@@ -241,7 +258,7 @@ VIEW = View(
     {
         "open": Region(_open, (INBOX,), htpy.li, personal=True),
         "shown": Region(_shown_one, ("gateway", "flows", "sessions", INBOX), htpy.article, personal=True),
-        "closed": Region(_closed, ("gateway",), htpy.li, personal=True),
+        "answers": Region(_answers, (INBOX,), htpy.li, personal=True),
     },
     needs=tuple(TOOLSET.values()),
     query=("kind", "after", "before", "show"),

@@ -110,6 +110,7 @@ class _Audit:
             _NOTE: self._note,
             keys.dependency.suffix: self._dependency,
             keys.queue.suffix: self._queue,
+            keys.answered.suffix: self._answered,
         }
         self._walkers: dict[str, Callable[[str, str], AsyncIterator[_Subject]]] = {
             _EDGES: self._edges,
@@ -441,6 +442,15 @@ class _Audit:
                 yield f"lists {item} ({kept[2]}), which is not there or does not belong there"
 
         return _Subject(name, [kept, ("HGET", f"{_ITEM}:{item}", "w")], _nothing, judge)
+
+    def _answered(self, name: str, kind: str) -> _Subject:
+        """The history of what people were asked, which is bounded."""
+
+        def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
+            if first[0] > keys.MOST_ANSWERED:
+                yield f"has {first[0]} answers, of which at most {keys.MOST_ANSWERED} are to be kept"
+
+        return _Subject(name, [("XLEN", name)], _nothing, judge)
 
     def _queue(self, name: str, queue: str) -> _Subject:
         """The queue of one selector's parked claims must be listed in ``waiting``. (It may be there for longer.)"""

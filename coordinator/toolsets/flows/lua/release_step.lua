@@ -6,8 +6,9 @@ args:      request run.engine step actor via
 reply:     {whether this call did it, the step's status before, whether the relay has work}
            or {}: no such open step
 errors:    REQUEST_ID_REUSED
-writes:    request events step step_leases step_queue step_timers step_gates step_backlog outbox rq
+writes:    request events step step_leases step_queue step_timers step_backlog step_gates outbox answered rq
 --]]
+local answered = require 'answered'
 local change = require 'change'
 local handoff = require 'handoff'
 local step_events = require 'step_events'
@@ -22,6 +23,10 @@ return function(run, request, step, actor, via)
     if not st then return {}, false end
     local before = st.s
     if not RELEASABLE[before] then return {false, before, false} end
+    local flow = before == 'g' and steps.load_owner(run, st.r)
+    if flow then
+      answered.note(run, 'gate', {tonumber(step), st.k, tonumber(st.r), flow.n, flow.u, flow.ro or '', actor, via})
+    end
     steps.detach(run, st)
     st.g = via == '' and actor or actor .. '\0' .. via
     step_events.emit_by(run, 'step_released', st, actor)

@@ -1,8 +1,9 @@
-"""Gates that wait for somebody, for operators: which, since when, and who may release them."""
+"""Gates of flows, for operators: those that wait, and who may release them; those that were released, and by whom."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -12,6 +13,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import may_approve, may_read
 from coordinator.toolsets.flows.rules.spec import Spec, unpack
 from coordinator.toolsets.flows.store.flows import LIBRARY
+from coordinator.toolsets.pages import stream_entry
 
 MOST = 100
 """How many gates a page has at most."""
@@ -65,6 +67,67 @@ class _Row(msgspec.Struct, array_like=True, frozen=True):
 _LIST = Script(LIBRARY, "list_gates", tuple[int, str, list[_Row]])
 
 
+class ReleasedGate(NamedTuple):
+    """A gate that was released, as long as it is kept: the last 1,000 of the project are."""
+
+    step: int
+    name: str
+    """Its key if the flow is not kept any more."""
+    flow: int
+    flow_name: str
+    creator: str
+    by: str
+    via: str
+    """``client``: an agent's client was asked, and gave the answer; empty: by a call of its own."""
+    at: int
+    """In ms of the store's clock."""
+    entry: str
+    """The page after it begins there (``after``)."""
+
+
+class ReleasedPage(NamedTuple):
+    """A page of released gates."""
+
+    next: str
+    """Where the next page begins; empty: this is the last one."""
+    rows: list[ReleasedGate]
+
+
+class _ReleasedRow(msgspec.Struct, array_like=True, frozen=True):
+    step: int
+    key: str
+    flow: int
+    flow_name: str
+    creator: str
+    roles: str
+    by: str
+    via: str
+    entry: str
+    at: int
+
+
+_RELEASED = Script(LIBRARY, "list_released", tuple[str, list[_ReleasedRow]])
+
+
+async def released_gates(
+    store: Store, project: str, caller: Caller | None, *, after: str = "", limit: int = 50
+) -> ReleasedPage:
+    """Released gates of flows that the caller may see, the last answer first. Arguments, pages and errors as those of
+    ``waiting_gates``."""
+    position, found = await store.run(_RELEASED, project, stream_entry(after, "after"), max(1, min(limit, MOST)))
+    seen = [row for row in found if may_read(caller, row.creator, _roles(row.roles))]
+    specs = await _specs(store, project, (row.flow for row in seen))
+    gates = []
+    for row in seen:
+        spec = specs[row.flow]
+        step = spec.flow.get(row.key) if spec is not None else None
+        name = row.key if step is None else step.name
+        gates.append(
+            ReleasedGate(row.step, name, row.flow, row.flow_name, row.creator, row.by, row.via, row.at, row.entry)
+        )
+    return ReleasedPage(position, gates)
+
+
 async def waiting_gates(
     store: Store, project: str, caller: Caller | None, *, after: str = "", limit: int = 50
 ) -> GatePage:
@@ -79,8 +142,7 @@ async def waiting_gates(
     """
     now, position, found = await store.run(_LIST, project, after, max(1, min(limit, MOST)))
     seen = [row for row in found if may_read(caller, row.creator, _roles(row.roles))]
-    flows = list(dict.fromkeys(row.flow for row in seen))
-    specs = dict(zip(flows, await asyncio.gather(*(_spec(store, project, flow) for flow in flows)), strict=True))
+    specs = await _specs(store, project, (row.flow for row in seen))
     gates = []
     for row in seen:
         spec = specs[row.flow]
@@ -108,6 +170,11 @@ async def waiting_gates(
 
 def _roles(text: str) -> list[str]:
     return msgspec.json.decode(text, type=list[str]) if text else []
+
+
+async def _specs(store: Store, project: str, flows: Iterable[int]) -> dict[int, Spec | None]:
+    named = list(dict.fromkeys(flows))
+    return dict(zip(named, await asyncio.gather(*(_spec(store, project, flow) for flow in named)), strict=True))
 
 
 async def _spec(store: Store, project: str, flow: int) -> Spec | None:

@@ -16,8 +16,7 @@ local recent = require 'recent'
 
 -- The last question of an item {number, text, bytes, actor, verification}.
 local function last_question(run, id, text_most)
-  local number = 1
-  while redis.call('HEXISTS', run.keys.notes .. id, 'question-' .. number + 1) == 1 do number = number + 1 end
+  local number = math.max(1, questions.count(run, id))
   local entry = redis.call('HGET', run.keys.notes .. id, 'question-' .. number)
   if not entry then return number, '', 0, '', '' end -- the note was deleted
   local note = run.keys.note .. string.sub(entry, 1, 32)

@@ -14,8 +14,8 @@ reply:     {outcome, id, role, entry of a refused transition or false, schema in
            before), ended (otherwise: the entry is the kind of that report), other (an agent, in place of the key, holds
            it), none (the agent has no item, or no claim on this one), or as for an item that does not exist
 errors:    CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts holds lapsed abandoned retries quarantined notes
-           note questions request events transitions waiting wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_attempts holds lapsed abandoned retries quarantined
+           questions notes note request events transitions waiting wanted queue waiter answered messages
 --]]
 local agents = require 'agents'
 local change = require 'change'
@@ -64,10 +64,9 @@ function reports.done(run, item, agent, author, said)
 end
 
 function reports.ask(run, item, agent, author, said)
-  local number, open = 1, item.role ~= TERMINAL and item.role ~= BLOCKED -- else the transition is refused
-  while redis.call('HEXISTS', run.keys.notes .. item.id, 'question-' .. number) == 1 do number = number + 1 end
+  local open = item.role ~= TERMINAL and item.role ~= BLOCKED -- else the transition is refused
   local key, problem = nil, nil
-  if open then key, problem = write(run, item, author, 'question-' .. number, said) end
+  if open then key, problem = write(run, item, author, 'question-' .. questions.count(run, item.id) + 1, said) end
   if problem then return nil, problem end
   return key, nil, triggers.advance(run, item.id, 'block', agent, author[1], author[2], said[3], 0)
 end

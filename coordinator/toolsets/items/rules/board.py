@@ -21,7 +21,6 @@ _STATES = {
 }
 STATES = tuple(filter(None, _STATES))
 _AFTER = re.compile(r"(\d{1,16}:\d{1,16}:[0-9a-f]{0,32})?")
-_ENTRY = re.compile(r"(\d{1,16}-\d{1,16})?")
 
 
 class Wanted(NamedTuple):
@@ -76,14 +75,3 @@ def position(after: str) -> str:
     if not _AFTER.fullmatch(after):
         raise invalid("after", "must be the `next` of an earlier page")
     return after
-
-
-def entry(name: str, field: str) -> str:
-    """The name of an entry of the history, or '', checked.
-
-    Raises:
-        ToolFailure: VALIDATION_ERROR naming the field.
-    """
-    if not _ENTRY.fullmatch(name):
-        raise invalid(field, "must be the `next` of an earlier page")
-    return name

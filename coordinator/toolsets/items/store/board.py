@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from coordinator.store import Script, Store
-from coordinator.toolsets.items.rules.board import MAX_ROWS, Wanted, entry, position, window
+from coordinator.toolsets.items.rules.board import MAX_ROWS, Wanted, position, window
 from coordinator.toolsets.items.store.base import LIBRARY, pack
 from coordinator.toolsets.items.store.rows import Row
+from coordinator.toolsets.pages import stream_entry
 
 BUDGET = 150
 """How many items one run looks at, if no index answers."""
@@ -90,7 +91,7 @@ async def recent_page(
     """
     packed, (_, limit) = pack(wanted.packable()), window(0, limit)
     rows: list[Row] = []
-    after, runs = entry(after, "after"), 0
+    after, runs = stream_entry(after, "after"), 0
     while True:
         part = await store.run(_RECENT, project, packed, after, limit - len(rows), _ENTRIES)
         rows += [row for row in part.rows if wanted.holder in ("", row.holder)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from coordinator.store import Script, ScriptFailure, Store
-from coordinator.toolsets.items.rules.board import entry
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.store.base import LIBRARY, Changed
+from coordinator.toolsets.pages import stream_entry
 
 HISTORY_ROWS = 50
 """How many transitions a page has at most."""
@@ -37,7 +37,7 @@ async def read_history(store: Store, project: str, item: str, start: str = "", l
     Raises:
         ToolFailure: RESOURCE_NOT_FOUND; VALIDATION_ERROR for a malformed ``start``; and as ``Store.run`` says.
     """
-    entry(start, "start")
+    stream_entry(start, "start")
     try:
         return await store.run(_HISTORY, project, item, start, min(max(limit, 1), HISTORY_ROWS))
     except ScriptFailure:

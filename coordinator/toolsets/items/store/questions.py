@@ -1,14 +1,15 @@
-"""Questions of agents that nobody has answered yet, for operators."""
+"""Questions of agents, for operators: those that nobody has answered yet, and those that somebody has."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import UnsetType
 
 from coordinator.store import Script, Store
 from coordinator.toolsets.actor import ActorEcho, Verification, stored_actor, stored_verification
 from coordinator.toolsets.items.store.base import LIBRARY
+from coordinator.toolsets.pages import stream_entry
 
 MOST = 100
 """How many questions a page has at most."""
@@ -52,7 +53,49 @@ class _Row(NamedTuple):
     asked_at: int
 
 
+class AnsweredQuestion(NamedTuple):
+    """A question whose item has gone on, as long as it is kept: the last 1,000 of the project are."""
+
+    item: str
+    title: str
+    """Empty: the item was deleted."""
+    number: int
+    trigger: str
+    """``resume``, or ``cancel``."""
+    text: str
+    """The note ``answer-<number>`` as it is now; empty: there is none, or one of more than 20,000 bytes."""
+    by: ActorEcho | UnsetType
+    verification: Verification | UnsetType
+    asked_by: ActorEcho | UnsetType
+    at: int
+    """In ms of the store's clock."""
+    entry: str
+    """The page after it begins there (``after``)."""
+
+
+class AnsweredPage(NamedTuple):
+    """A page of answered questions."""
+
+    next: str
+    """Where the next page begins; empty: this is the last one."""
+    rows: list[AnsweredQuestion]
+
+
+class _AnsweredRow(NamedTuple):
+    item: str
+    number: int
+    trigger: str
+    actor: str
+    verification: str
+    entry: str
+    at: int
+    title: str | Literal[False]
+    text: str
+    asker: str
+
+
 _LIST = Script(LIBRARY, "list_questions", tuple[int, str, list[_Row]])
+_ANSWERED = Script(LIBRARY, "list_answers", tuple[str, list[_AnsweredRow]])
 
 
 async def open_questions(store: Store, project: str, *, after: str = "", limit: int = 50) -> QuestionPage:
@@ -68,6 +111,14 @@ async def open_questions(store: Store, project: str, *, after: str = "", limit: 
     return QuestionPage(now, position, [_question(row) for row in rows])
 
 
+async def answered_questions(store: Store, project: str, *, after: str = "", limit: int = 50) -> AnsweredPage:
+    """Answered questions, the last answer first. Arguments and errors as those of ``open_questions``;
+    VALIDATION_ERROR for a malformed ``after``."""
+    words = stream_entry(after, "after"), max(1, min(limit, MOST)), _TEXT_BYTES
+    position, rows = await store.run(_ANSWERED, project, *words)
+    return AnsweredPage(position, [_answered(row) for row in rows])
+
+
 async def count_questions(store: Store, project: str) -> int:
     """How many questions are open, ``MOST`` at most; their texts are not read. One round trip.
 
@@ -75,6 +126,21 @@ async def count_questions(store: Store, project: str) -> int:
     """
     _, _, rows = await store.run(_LIST, project, "", MOST, -1)
     return len(rows)
+
+
+def _answered(row: _AnsweredRow) -> AnsweredQuestion:
+    return AnsweredQuestion(
+        row.item,
+        row.title or "",
+        row.number,
+        row.trigger,
+        row.text,
+        stored_actor(row.actor),
+        stored_verification(row.verification),
+        stored_actor(row.asker),
+        row.at,
+        row.entry,
+    )
 
 
 def _question(row: _Row) -> OpenQuestion:

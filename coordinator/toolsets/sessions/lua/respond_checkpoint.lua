@@ -10,8 +10,9 @@ reply:     {ok | none | pending | closed | superseded | early | failed, now, q, 
            completed, ms since it was yielded | `q` of the handle | the last answer of this checkpoint in JSON or ''}
            if superseded, q is that of the token shown, so that it stays superseded
 errors:    UNKNOWN_SESSION
-writes:    events session session_trace session_answers session_item session_index
+writes:    events session session_trace session_answers session_item session_index answered
 --]]
+local answered = require 'answered'
 local asked = require 'asked'
 local bindings = require 'bindings'
 local clock = require 'clock'
@@ -38,6 +39,8 @@ return function(run, checkpoint, instance, least_ms, text, option, mode, problem
   redis.call('HSET', answers, place, answer)
   if redis.call('PTTL', answers) < 0 then redis.call('PEXPIRE', answers, run.ttl_ms) end
   sessions.unset(run, s, 'b')
+  local via = cjson.decode(text)[7]
+  answered.note(run, 'checkpoint', {s.id, s.w, s.a, checkpoint, s.la, mode, option, run.aid, via or ''})
   events.emit(run, 'session_answer', run.sid, 'w', s.w, 'at', s.a, 'cp', checkpoint, 'how', mode, 'option', option,
     'by', run.aid)
   sessions.advance(run, s, 'r', place, 'l', place)

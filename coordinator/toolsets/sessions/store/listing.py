@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from coordinator.store import Script, Store, keys
+from coordinator.toolsets.pages import stream_entry
 from coordinator.toolsets.sessions.contract.results import TraceEvent
 from coordinator.toolsets.sessions.rules import answers, trace
 from coordinator.toolsets.sessions.rules.answers import Kept
@@ -52,6 +53,35 @@ class SessionPage(NamedTuple):
     rows: list[SessionRow]
 
 
+class AnsweredCheckpoint(msgspec.Struct, array_like=True, frozen=True):
+    """A checkpoint that was answered, as long as it is kept: the last 1,000 of the project are."""
+
+    session: str
+    workflow: str
+    activity: str
+    checkpoint: str
+    asked_by: str
+    """The agent of the call before."""
+    how: str
+    """``option_id``, ``auto_advance`` or ``condition_not_met``."""
+    option: str
+    """Empty if the checkpoint was dismissed."""
+    by: str
+    via: str
+    """``client``: an agent's client was asked, and gave the answer; empty: by a call of its own."""
+    entry: str
+    """The page after it begins there (``after``)."""
+    at: int
+
+
+class AnsweredPage(NamedTuple):
+    """A page of answered checkpoints."""
+
+    next: str
+    """Where the next page begins; empty: this is the last one."""
+    rows: list[AnsweredCheckpoint]
+
+
 class SessionView(NamedTuple):
     """A session with its answers, and a page of its trace."""
 
@@ -86,6 +116,7 @@ class _View(msgspec.Struct, array_like=True, frozen=True):
 
 
 _LIST = Script(LIBRARY, "list_sessions", SessionPage)
+_ANSWERED = Script(LIBRARY, "list_answers", AnsweredPage)
 _OF_ITEM = Script(LIBRARY, "sessions_of_item", SessionPage)
 _LOOK: Script[Any] = Script(LIBRARY, "look_session")
 _view = msgspec.msgpack.Decoder(_View).decode
@@ -110,6 +141,19 @@ async def count_open(store: Store, project: str) -> int:
     """How many sessions have an open checkpoint; some that expired lately may be among them. Raises as
     ``list_sessions``."""
     return int(await store.command("ZCOUNT", keys.session_index.key(project), _MARK, "+inf"))
+
+
+async def answered_checkpoints(store: Store, project: str, *, after: str = "", limit: int = 50) -> AnsweredPage:
+    """Checkpoints that were answered, the last answer first. One round trip.
+
+    Args:
+        after: ``AnsweredPage.next`` of the page before, or ``AnsweredCheckpoint.entry``.
+        limit: at most so many, and ``MOST``.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR for a malformed ``after``; and as ``Store.run`` says.
+    """
+    return await store.run(_ANSWERED, project, stream_entry(after, "after"), max(1, min(limit, MOST)))
 
 
 async def sessions_of_item(store: Store, project: str, item: str) -> list[SessionRow]:

@@ -1,6 +1,8 @@
 -- Questions of agents, each a note question-<n> of an item that was blocked with it. `questions` has the items, scored
--- by when they were asked about: the question is open as long as the item has not changed its role since. Entries that
--- are not open any more are taken out a few at a time, so that no other operation has to do it.
+-- by when they were asked about: the question is open as long as the item has not changed its role since. Who answers
+-- takes it out; entries of items that were deleted or ended with their children are taken out a few at a time, so that
+-- no other operation has to do it. The answers are in `answered` (modules/answered.lua of the store).
+local answered = require 'answered'
 local classes = require 'classes'
 local items = require 'items'
 
@@ -13,6 +15,22 @@ local LOOKED_AT = 4
 function questions.open_item(run, id, at)
   local item = items.load(run, id)
   return item and item.role == classes.BLOCKED and item.role_changed_at == at and item or nil
+end
+
+-- How many questions were asked about an item.
+function questions.count(run, id)
+  local number = 0
+  while redis.call('HEXISTS', run.keys.notes .. id, 'question-' .. number + 1) == 1 do number = number + 1 end
+  return number
+end
+
+-- Notes who is about to end the wait of a blocked item by a trigger, if it waits for the answer to a question.
+function questions.note_end(run, item, trigger, author)
+  local asked = tonumber(redis.call('ZSCORE', run.keys.questions, item.id) or 0)
+  if asked ~= item.role_changed_at then return end
+  redis.call('ZREM', run.keys.questions, item.id)
+  local number = math.max(1, questions.count(run, item.id))
+  answered.note(run, 'question', {item.id, number, trigger, author.actor, author.verification})
 end
 
 -- Notes that the item has just been blocked with a question.

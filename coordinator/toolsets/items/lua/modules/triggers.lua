@@ -4,6 +4,7 @@ local classes = require 'classes'
 local graph = require 'graph'
 local items = require 'items'
 local notes = require 'notes'
+local questions = require 'questions'
 local schemas = require 'schemas'
 local transitions = require 'transitions'
 
@@ -59,6 +60,7 @@ local function apply(run, item, trigger, author, result)
     if #missing > 0 then return refusal(run, item, 'gate', {missing, phases}) end
   end
   if result then store_result(run, item, schema, result, author) end
+  if from == BLOCKED then questions.note_end(run, item, trigger, author) end
   local label, cascades = transitions.label_after(run, item, to, trigger), {}
   local unblocked_items = transitions.change_role(run, item, to, trigger, label, author)
   transitions.cascade_upwards(run, item, trigger, cascades, unblocked_items)

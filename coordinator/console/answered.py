@@ -1,0 +1,175 @@
+"""The history of the inbox: what people were asked in a project and was answered, in one list."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import NamedTuple
+
+from msgspec import UNSET
+
+from coordinator.console.inbox import KINDS, Kind
+from coordinator.errors import invalid
+from coordinator.store import Store
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.flows.store.gates import ReleasedGate, released_gates
+from coordinator.toolsets.gateway.decisions import Decisions
+from coordinator.toolsets.gateway.store.audit import ListedApproval
+from coordinator.toolsets.items.store.questions import AnsweredQuestion, answered_questions
+from coordinator.toolsets.sessions.store.listing import AnsweredCheckpoint, answered_checkpoints
+
+MOST = 50
+_POSITION = re.compile(r"(?:(\d{1,16})[-/]\w{1,80})?")
+
+
+class Answer(NamedTuple):
+    """Something that was answered."""
+
+    kind: Kind
+    id: str
+    """What it is called: ids of the approval, of flow and step, of the session, or of the item (32 hex digits)."""
+    title: str
+    by: str
+    """Who has answered; empty: nobody, it was withdrawn; or somebody who is not known."""
+    what: str
+    asked_by: str
+    """Empty: not known."""
+    via: str
+    """``client``: an agent's client was asked, and gave the answer; empty: by a call of its own."""
+    at: int
+    """In ms of the store's clock."""
+    position: str
+    """Where what comes after it begins, among those of its kind."""
+
+
+class History(NamedTuple):
+    """A page of it."""
+
+    rows: list[Answer]
+    """The last answer first."""
+    next: str
+    """Where the next page begins; empty: this is the last one."""
+
+
+async def read_history(
+    store: Store,
+    decisions: Decisions,
+    project: str,
+    caller: Caller | None,
+    *,
+    kinds: Collection[Kind] = KINDS,
+    after: str = "",
+    limit: int = MOST,
+) -> History:
+    """What was answered, of all kinds in one order. All kinds are read at the same time, in two round trips.
+
+    Args:
+        caller: gates of flows that they may not see are left out.
+        kinds: which are read.
+        after: ``History.next`` of the page before.
+        limit: at most so many, and ``MOST``. A page may be shorter although it is not the last one.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR for a malformed ``after``; and as ``Store.run`` says.
+    """
+    begins = _positions(after) if after else dict.fromkeys(KINDS, "")
+    wanted = [kind for kind in KINDS if kind in kinds and kind in begins]
+    limit = max(1, min(limit, MOST))
+    source = _Source(store, decisions, project, caller)
+    found = await asyncio.gather(*(_READ[kind](source, begins[kind], limit) for kind in wanted))
+    pages = dict(zip(wanted, found, strict=True))
+    # After a page of which some are left out, there may be later answers than the others have.
+    known = max((_time(page.next) for page in found if page.next and len(page.rows) < limit), default=0)
+    rows = [row for page in found for row in page.rows if row.at >= known]
+    rows = sorted(rows, key=lambda row: (-row.at, row.kind))[:limit]  # of one kind, they are in order
+    following = dict[Kind, str]()
+    for kind, page in pages.items():
+        shown = [row for row in rows if row.kind == kind]
+        if len(shown) < len(page.rows):
+            following[kind] = shown[-1].position if shown else begins[kind]
+        elif page.next:
+            following[kind] = page.next
+    return History(rows, ",".join(f"{kind}:{position}" for kind, position in following.items()))
+
+
+class _Source(NamedTuple):
+    """Where a kind is read."""
+
+    store: Store
+    decisions: Decisions
+    project: str
+    caller: Caller | None
+
+
+class _Page(NamedTuple):
+    next: str
+    rows: list[Answer]
+
+
+def _positions(after: str) -> dict[Kind, str]:
+    """Where each kind goes on; those that have ended are not there. Raises ToolFailure."""
+    found = dict[Kind, str]()
+    for part in after.split(","):
+        named, _, position = part.partition(":")
+        kind = next((one for one in KINDS if one == named), None)
+        if kind is None or not _POSITION.fullmatch(position):
+            raise invalid("after", "must be the `next` of an earlier page")
+        found[kind] = position
+    return found
+
+
+def _time(position: str) -> int:
+    return int(position.replace("/", "-").partition("-")[0])
+
+
+async def _approvals(source: _Source, after: str, limit: int) -> _Page:
+    page = await source.decisions.closed(source.project, after=after, limit=limit)
+    return _Page(page.next, [_of_approval(one) for one in page.rows])
+
+
+def _of_approval(one: ListedApproval) -> Answer:
+    position = f"{one.answered_at}/{one.id}"
+    what = one.answer or one.status
+    return Answer("approval", one.id, one.definition, one.by, what, one.requester, one.via, one.answered_at, position)
+
+
+async def _gates(source: _Source, after: str, limit: int) -> _Page:
+    page = await released_gates(source.store, source.project, source.caller, after=after, limit=limit)
+    return _Page(page.next, [_of_gate(one) for one in page.rows])
+
+
+def _of_gate(one: ReleasedGate) -> Answer:
+    name, title = f"{one.flow}:{one.step}", f"{one.flow_name}: {one.name}"
+    return Answer("gate", name, title, one.by, "released", one.creator, one.via, one.at, one.entry)
+
+
+async def _checkpoints(source: _Source, after: str, limit: int) -> _Page:
+    page = await answered_checkpoints(source.store, source.project, after=after, limit=limit)
+    return _Page(page.next, [_of_checkpoint(one) for one in page.rows])
+
+
+def _of_checkpoint(one: AnsweredCheckpoint) -> Answer:
+    title, what = f"{one.workflow}: {one.checkpoint}", one.option or one.how.replace("_", " ")
+    return Answer("checkpoint", one.session, title, one.by, what, one.asked_by, one.via, one.at, one.entry)
+
+
+async def _questions(source: _Source, after: str, limit: int) -> _Page:
+    page = await answered_questions(source.store, source.project, after=after, limit=limit)
+    return _Page(page.next, [_of_question(one) for one in page.rows])
+
+
+def _of_question(one: AnsweredQuestion) -> Answer:
+    by, asker = ("" if actor is UNSET else actor.id for actor in (one.by, one.asked_by))
+    what = one.text or _GONE_ON.get(one.trigger, one.trigger)
+    return Answer("question", one.item, one.title or "a deleted item", by, what, asker, "", one.at, one.entry)
+
+
+_GONE_ON = {"resume": "resumed", "cancel": "cancelled"}
+"""What became of items without an answer in words."""
+_READ: Mapping[Kind, Callable[[_Source, str, int], Awaitable[_Page]]] = {
+    "approval": _approvals,
+    "gate": _gates,
+    "checkpoint": _checkpoints,
+    "question": _questions,
+}
