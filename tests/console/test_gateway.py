@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from coordinator.client import SyncFleet
+from coordinator.client.errors import FleetError
 from tests.console.asking import Json, ask_approval
 from tests.console.visitors import operator
 from tests.support.fleets import RunningFleet
@@ -54,6 +56,7 @@ def test_an_instance_is_followed_live_to_its_end(console: Console, fleet: SyncFl
     expect(states).to_have_count(4)
     expect(states.and_(page.locator("[aria-current=step]"))).to_contain_text("testing")
     expect(page.locator("[data-region=audit]")).to_contain_text("workflow.started")
+    expect(page.locator("[data-head-of=audit]")).to_contain_text("back to its start")
     expect(page.get_by_role("button", name="Approve")).to_have_count(0)
     move = {"workflowId": one["workflowId"], "expectedVersion": 1, "transition": "pass", "arguments": {}}
     fleet.call("workflow.submit", move, toolset="gateway")
@@ -100,3 +103,20 @@ def test_pages_of_the_gateway_hold_no_more_than_their_windows(
     visitor = operator(running)
     body = visitor.open(f"/console/p/{named}/instance/{one}").text
     assert body.count("data-key=") < 60
+
+
+def test_the_audit_of_an_instance_has_pages(console: Console, fleet: SyncFleet) -> None:
+    one = start(fleet)
+    stale = {"workflowId": one["workflowId"], "expectedVersion": 9, "transition": "pass", "arguments": {}}
+    for _ in range(210):  # each is refused, which makes entries
+        with pytest.raises(FleetError):
+            fleet.call("workflow.submit", stale, toolset="gateway")
+    page = console(f"instance/{one['workflowId']}")
+    entries, head = page.locator("[data-region=audit] > li"), page.locator("[data-head-of=audit]")
+    expect(head).to_contain_text("The last 200 entries, with more before")
+    expect(entries).to_have_count(201)
+    page.get_by_role("link", name="earlier entries").click()
+    expect(head).to_contain_text("back to its start")
+    expect(entries.last).to_contain_text("workflow.started")
+    page.get_by_role("link", name="the last ones").click()
+    expect(entries).to_have_count(201)

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from coordinator.errors import ToolFailure
 from coordinator.store import Store, keys
 from coordinator.toolsets.gateway.decisions import Decisions, OpenApproval
 from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import Principal
+from coordinator.toolsets.gateway.rules.task import Event
+from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.toolsets.gateway.store.listing import list_instances
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Lab, states
@@ -79,6 +82,10 @@ async def asking(lab: Lab, workflow: str = "w", **given: Any) -> Any:
 async def only(made: Decisions, project: str, who: Principal) -> OpenApproval:
     (found,) = (await made.open(project, who)).rows
     return found
+
+
+async def only_of(made: Decisions, project: str, workflow: str) -> OpenApproval:
+    return next(one for one in (await made.open(project, BO)).rows if one.workflow == workflow)
 
 
 @pytest.mark.every_store
@@ -194,6 +201,70 @@ async def test_approvals_come_in_pages_and_leave_with_their_instances(
     # One is deleted while the page is read.
     await store.command("DEL", keys.run.key(project, seen[5].workflow))
     assert [one.id for one in (await made.open(project, BO)).rows] == [seen[6].id]
+
+
+# --- the audit of an instance -------------------------------------------------------------------------
+
+
+@pytest.mark.every_store
+async def test_an_instance_has_its_own_audit_however_much_others_have(
+    make_lab: MakeLab, project: str, decisions: Make
+) -> None:
+    lab = make_lab(workflows={"w": APPROVAL})
+    asked = await asking(lab)
+    made = decisions(lab)
+    audit = AuditStore(lab.store, lab.settings)
+    await audit.write(project, [Event("noise", "{}")] * 600)  # of no instance
+    await asyncio.gather(*(asking(lab) for _ in range(3)))
+    await made.answer(project, BO, await only_of(made, project, asked["workflowId"]), "approve", {})
+    own = await lab.audit(asked)
+    found = await made.entries(project, asked["workflowId"], limit=200)
+    assert (found.rows, found.next, found.begins) == (own[::-1], "", True)
+    assert {"workflow.started", "human.approval.requested"} < {one.type for one in found.rows}
+    # The same in pages, which are exact also while entries are added.
+    rows, start = [], ""
+    while True:
+        page = await made.entries(project, asked["workflowId"], start, 2)
+        rows += page.rows
+        await audit.write(project, [Event("refused", "{}")], workflow=asked["workflowId"])
+        if not (start := page.next):
+            break
+    assert (rows, page.begins) == (own[::-1], True)
+    assert (await made.entries(project, asked["workflowId"], limit=1)).rows[0].type == "refused"
+
+
+async def test_an_audit_that_was_trimmed_says_that_it_does_not_reach_back(
+    make_lab: MakeLab, project: str, decisions: Make
+) -> None:
+    lab = make_lab(workflows={"w": APPROVAL})
+    asked, made = await asking(lab), decisions(lab)
+    own = (await lab.audit(asked))[::-1]
+    await lab.store.command("XTRIM", keys.gate_audit.key(project), "MINID", own[1].position)
+    found = await made.entries(project, asked["workflowId"])
+    assert (found.rows, found.next, found.begins) == (own[:2], "", False)
+    page = await made.entries(project, asked["workflowId"], limit=2)
+    assert page.rows == own[:2]
+    rest = await made.entries(project, asked["workflowId"], page.next, 2)
+    assert (rest.rows, rest.next, rest.begins) == ([], "", False)
+    # An instance of a release that did not link entries has those that are linked.
+    await lab.store.command("HDEL", keys.run.key(project, asked["workflowId"]), "l")
+    assert await made.entries(project, asked["workflowId"]) == ([], "", False)
+
+
+async def test_an_audit_is_read_of_instances_only(make_lab: MakeLab, project: str, decisions: Make) -> None:
+    lab = make_lab(workflows={"w": APPROVAL})
+    made, asked = decisions(lab), await asking(lab)
+    other = await asking(lab)
+    for unknown in ("", "x y", "wf_0123456789ab"):
+        assert await made.entries(project, unknown) == ([], "", False)
+    with pytest.raises(ToolFailure, match="start: must be"):
+        await made.entries(project, asked["workflowId"], "soon")
+    (last,) = (await made.entries(project, other["workflowId"], limit=1)).rows
+    assert (await made.entries(project, asked["workflowId"], last.position)).rows == []
+    # What is written of an instance that is gone creates nothing.
+    gone = "wf_" + "0" * 12
+    await AuditStore(lab.store, lab.settings).write(project, [Event("refused", "{}")], workflow=gone)
+    assert await lab.store.command("EXISTS", keys.run.key(project, gone)) == 0
 
 
 # --- lists of instances -------------------------------------------------------------------------------

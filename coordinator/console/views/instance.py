@@ -13,14 +13,16 @@ from coordinator.console.parts import ago, chip, left, number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
 from coordinator.errors import ToolFailure
 from coordinator.settings.gateway.model import State, Transition, Workflow
-from coordinator.toolsets.gateway.decisions import LOOKED_AT, Answer, evidence_of
+from coordinator.toolsets.gateway.decisions import Answer, evidence_of
 from coordinator.toolsets.gateway.rules.graph import targets
 from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.snapshot import Snapshot
-from coordinator.toolsets.gateway.store.audit import Entry
+from coordinator.toolsets.gateway.store.audit import Entry, OwnEntries
 from coordinator.toolsets.gateway.store.instances import Instance
 from coordinator.toolsets.items.rules.times import instant
 
+_SHOWN = 200
+"""Entries of the audit on a page."""
 _decode = msgspec.json.decode
 
 
@@ -39,11 +41,11 @@ async def _read(asked: Asked) -> tuple[Snapshot, list[Answer]]:
     return found
 
 
-async def _entries(asked: Asked) -> list[Entry]:
-    key = "entries", asked.project, asked.id, asked.at
-    return await asked.reads.shared(
-        key,
-        lambda: asked.reads.admitted(asked.project, lambda: asked.reads.decisions.entries(asked.project, asked.id)),
+async def _entries(asked: Asked, start: str = "") -> OwnEntries:
+    reads, project, one = asked.reads, asked.project, asked.id
+    return await reads.shared(
+        ("entries", project, one, start, asked.at),
+        lambda: reads.admitted(project, lambda: reads.decisions.entries(project, one, start, _SHOWN)),
     )
 
 
@@ -106,7 +108,7 @@ async def _people(asked: Asked) -> Rows:
 
 async def _machine(asked: Asked) -> Rows:
     found, _ = await _read(asked)
-    entries = await _entries(asked)
+    entries = (await _entries(asked)).rows
     visited = {str(entry.payload.get(end)) for entry in entries if entry.type == "workflow.transitioned"
                for end in ("from", "to")}  # fmt: skip
     workflow, at = found.workflow, found.instance.state
@@ -148,10 +150,19 @@ def _way(name: str, one: Transition) -> Node:
 
 
 async def _audit(asked: Asked) -> Rows:
-    entries = await _entries(asked)
-    rows = [Row(f"entry:{one.position}", list(_entry(one))) for one in entries]
-    told = f"{number(len(rows))} entries among the last {number(LOOKED_AT)} of the project; the whole audit: "
-    return Rows(rows, head=[span(".dim")[told], code["fleet gateway audit"]])
+    start = asked.query.get("before", "")
+    found = await _entries(asked, start)
+    rows = [Row(f"entry:{one.position}", list(_entry(one))) for one in found.rows]
+    if found.next:
+        rows.append(Row("more:audit", a(href=asked.url(before=found.next))["earlier entries"]))
+    if found.begins:
+        reach = "back to its start"
+    elif found.next:
+        reach = "with more before"
+    else:
+        reach = "earlier ones are not kept (events_max)"
+    told = f"{'Earlier' if start else 'The last'} {number(len(found.rows))} entries, {reach} "
+    return Rows(rows, head=[span(".dim")[told], a(href=asked.url(before=None))["the last ones"] if start else None])
 
 
 def _entry(one: Entry) -> Iterator[Node]:
@@ -173,7 +184,7 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
         section[
             h2["Audit"],
             region_head("audit", found, div(".list-head")),
-            region_element(asked, "audit", found, ul, "It has no entry among the last ones.", class_="asks"),
+            region_element(asked, "audit", found, ul, "None of its entries is kept.", class_="asks"),
         ],
     ]
 
@@ -190,5 +201,6 @@ VIEW = View(
     },
     needs=("gateway",),
     takes_id=True,
+    query=("before",),
     modules=(buttons.MODULE,),
 )

@@ -15,22 +15,19 @@ from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey
 from coordinator.toolsets.gateway.listener import Listener
-from coordinator.toolsets.gateway.operations import Operations, SubmitRequest, new_operation
+from coordinator.toolsets.gateway.operations import WORKFLOW, Operations, SubmitRequest, new_operation
 from coordinator.toolsets.gateway.rules import checks, guards, machine
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.graph import targets
 from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
 from coordinator.toolsets.gateway.snapshot import Snapshot
-from coordinator.toolsets.gateway.store.audit import Answered, ApprovalPage, AuditStore, Entry, ListedApproval
+from coordinator.toolsets.gateway.store.audit import Answered, ApprovalPage, AuditStore, ListedApproval, OwnEntries
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 
 APPROVAL = re.compile(r"hr_[0-9a-f]{8,64}")
 """The form of ids of approvals."""
 MOST = 50
 """How many open approvals a page has at most: each is read with its instance."""
-
-LOOKED_AT = 500
-"""Entries of the audit."""
 
 _decode = msgspec.json.Decoder().decode
 
@@ -162,11 +159,15 @@ class Decisions:
         snapshot = await self._snapshot(project, id)
         return None if snapshot is None else (snapshot, answers(snapshot, who))
 
-    async def entries(self, project: str, workflow: str) -> list[Entry]:
-        """The entries of the audit about an instance, the last one first, among the last ``LOOKED_AT`` of its
-        project."""
-        found = await self._audit.newest(project, LOOKED_AT)
-        return [entry for entry in reversed(found) if entry.workflow_id == workflow]
+    async def entries(self, project: str, workflow: str, start: str = "", limit: int = 50) -> OwnEntries:
+        """A page of the audit about an instance, the last entry first; raises as ``AuditStore.of_instance``.
+
+        Args:
+            start: ``OwnEntries.next`` of the page before.
+        """
+        if not WORKFLOW.fullmatch(workflow):
+            return OwnEntries([], "", False)  # an id becomes part of a key, so its form is checked
+        return await self._audit.of_instance(project, workflow, start, limit)
 
     async def closed(self, project: str, *, after: str = "", limit: int = 50) -> ApprovalPage:
         """Approvals that were answered or withdrawn, the last one first, as long as their instances are kept."""

@@ -14,6 +14,7 @@ writes:    request events run run_spec step step_leases step_queue step_timers s
            gate_asked gate_answered gate_index gate_audit rq messages
 --]]
 local advances = require 'advances'
+local audit = require 'audit'
 local change = require 'change'
 local clock = require 'clock'
 local events = require 'events'
@@ -37,7 +38,7 @@ local function create(run, new, input, state)
   local inst = {id = id, status = 'r', version = 1, state = state, definition = new.definition, pool = new.pool,
     bundle = new.bundle, parent = new.parent}
   local fields = {'o', 'gateway', 'n', new.definition, 'u', new.creator, 's', 'r', 'h', new.bundle, 'v', 1, 'z', state,
-    't', run.at}
+    't', run.at, 'l', audit.BEGINNING}
   local function also(field, value)
     if not value then return end
     fields[#fields + 1] = field

@@ -12,6 +12,7 @@ from coordinator.settings import Settings
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.gateway.rules.task import Event
 from coordinator.toolsets.gateway.store.instances import LIBRARY
+from coordinator.toolsets.pages import stream_entry
 from coordinator.toolsets.timestamp import iso
 
 PAGE = 500
@@ -85,9 +86,21 @@ class ApprovalPage(NamedTuple):
     rows: list[ListedApproval]
 
 
+class OwnEntries(NamedTuple):
+    """A page of the entries about one instance."""
+
+    rows: list[Entry]
+    """The last one first."""
+    next: str
+    """The entry with which the next page begins; empty: there are none before these that are kept."""
+    begins: bool
+    """Whether these reach back to the beginning of the instance."""
+
+
 _WRITE: Script[Any] = Script(LIBRARY, "write_audit")
 _OPEN = Script(LIBRARY, "open_approvals", list[Asked])
 _LIST = Script(LIBRARY, "list_approvals", ApprovalPage)
+_OWN = Script(LIBRARY, "read_own_audit", tuple[list[tuple[str, list[str]]], str, bool])
 _NOTE_COPIED: Script[Any] = Script(LIBRARY, "note_copied")
 _ONE: Script[Any] = Script(LIBRARY, "read_approval")
 
@@ -114,12 +127,22 @@ class AuditStore:
         """Entries after a position, oldest first; without a position from the oldest one kept."""
         start = f"({after}" if after else "-"
         found = await self._store.command("XRANGE", keys.gate_audit.key(project), start, "+", "COUNT", count)
-        return [_entry(position, fields) for position, fields in found or ()]
+        return [_entry(position.decode(), [*map(bytes.decode, fields)]) for position, fields in found or ()]
 
     async def newest(self, project: str, count: int) -> list[Entry]:
         """The last entries, oldest first."""
         found = await self._store.command("XREVRANGE", keys.gate_audit.key(project), "+", "-", "COUNT", count)
-        return [_entry(position, fields) for position, fields in reversed(found or ())]
+        return [_entry(position.decode(), [*map(bytes.decode, fields)]) for position, fields in reversed(found or ())]
+
+    async def of_instance(self, project: str, workflow: str, start: str = "", limit: int = 50) -> OwnEntries:
+        """The entries about an instance, from an entry on (``OwnEntries.next``).
+
+        Raises:
+            ToolFailure: VALIDATION_ERROR for a malformed ``start``.
+        """
+        words = stream_entry(start, "start"), max(1, min(limit, PAGE))
+        rows, following, begins = await self._store.run(_OWN, project, workflow, *words)
+        return OwnEntries([_entry(position, fields) for position, fields in rows], following, begins)
 
     async def copied(self, project: str) -> str:
         """The position up to which the audit was copied to a file; empty: nothing was copied."""
@@ -159,9 +182,8 @@ class AuditStore:
         return None if len(reply) < 2 else _answered(reply)
 
 
-def _entry(position: bytes, fields: Sequence[bytes]) -> Entry:
-    facts = {fields[at].decode(): fields[at + 1].decode() for at in range(0, len(fields), 2)}
-    where = position.decode()
+def _entry(where: str, fields: Sequence[str]) -> Entry:
+    facts = dict(zip(fields[::2], fields[1::2], strict=True))
     return Entry(
         id="evt_" + where.replace("-", "_"),
         at=iso(int(where.partition("-")[0])),

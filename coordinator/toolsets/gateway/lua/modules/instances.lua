@@ -1,7 +1,8 @@
 -- An instance in Redis: an owner of steps (steps.lua of steps), whose hash keys.run .. id also has
 --   h bundle  z state  v version  t started at  d deadline  k nesting  m parent: instance and operation
 --   y ms that a session is kept  c operation in progress, with  ct its transition  cs since  a its step  tr its trace
---   b the sub-workflow that it waits for;  x outcome  e ended at.  Its status is r running or e ended.
+--   b the sub-workflow that it waits for;  x outcome  e ended at.  l last entry in the audit (audit.lua)
+-- Its status is r running or e ended.
 -- gate_data .. id: c context  n input  v evidence by kind  f last failure (all JSON)  fa its time
 --   o open approvals  g all approvals (ids, each followed by a blank)
 -- gate_index has all instances, scored by when their state, approvals or last operation ended or changed.
