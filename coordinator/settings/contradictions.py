@@ -10,6 +10,7 @@ from coordinator.settings.identity import verifier_problems
 from coordinator.settings.model import APART, TOOLSETS, Settings
 from coordinator.settings.overload import overload_problems
 from coordinator.settings.problems import KeyPath, short, shown, unknown
+from coordinator.settings.resources import capacities, faults_of
 from coordinator.settings.webhooks import webhook_problems
 from coordinator.settings.work import CANCELLED, repeated
 
@@ -84,6 +85,13 @@ def _work_problems(settings: Settings, broken: Collection[str]) -> Iterator[tupl
     if (settings.status_labels or {}).get("cancel", CANCELLED) != CANCELLED:
         here = ("status_labels", "cancel")
         yield here, _named(here, f"must be left out or {CANCELLED!r}: cancelled items always have this label")
+    if not {"resources", "work_item_schemas", "traits"} & set(broken):
+        for section in ("work_item_schemas", "traits"):
+            for name, stated in (getattr(settings, section) or {}).items():
+                for at, sentence in faults_of(
+                    stated.resources, capacities(settings.resources), (section, name, "resources")
+                ):
+                    yield at, _named(at, sentence)
     for section in ("work_item_schemas", "note_schemas", "traits"):
         if len(getattr(settings, section) or ()) > _MOST_NAMES:
             yield (section,), f"{section} may have at most {_MOST_NAMES} entries"

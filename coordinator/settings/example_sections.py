@@ -14,6 +14,8 @@ work_item_schemas:
   bug:
     default_traits: [needs-review]
     max_attempts: 3
+    resources:
+      - key: model/opus
     notes:
       - key: reproduction
         role: queue
@@ -31,6 +33,11 @@ work_item_schemas:
         role: work
         required: true
         description: What was done, and where.
+"""
+RESOURCES = """\
+resources:
+  gpu: 2
+  model/opus: {capacity: 5, perMinute: 60}
 """
 TRAITS = """\
 traits:

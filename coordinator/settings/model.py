@@ -35,6 +35,7 @@ from coordinator.settings.gateway.model import Gateway
 from coordinator.settings.identity import ActorAuthentication
 from coordinator.settings.overload import Overload
 from coordinator.settings.paths import REDIS_ALLOWED, REDIS_PATTERN
+from coordinator.settings.resources import Limits
 from coordinator.settings.runners import Runners
 from coordinator.settings.steps import StepSettings
 from coordinator.settings.tracing import Tracing
@@ -364,13 +365,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(
             description=(
                 "Schemas of work items by name: which notes an item needs in each phase (required ones gate its "
-                "transitions), its lifecycle, and how many attempts its items may have (max_attempts, else "
-                "attempts.max). An item takes the schema named by its type, else by the first of its "
-                "tags that names one, else the default."
+                "transitions), its lifecycle, how many attempts its items may have (max_attempts, else attempts.max), "
+                "and the resources that they demand unless they say so themselves. An item takes the schema named by "
+                "its type, else by the first of its tags that names one, else the default."
             ),
             extra={
                 "group": "Work items",
-                "allowed": "a mapping of names to lifecycle, default_traits, max_attempts and notes",
+                "allowed": "a mapping of names to lifecycle, default_traits, max_attempts, resources and notes",
                 "reload": True,
                 "example": examples.WORK_ITEM_SCHEMAS,
             },
@@ -382,9 +383,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             description=(
                 "Named sets of further notes that items of any schema can need. A schema lists the traits of all "
                 "its items (default_traits); an item can list further ones. If a trait and a schema have a note "
-                "with the same key, the schema's counts."
+                "with the same key, the schema's counts. The same holds for resources."
             ),
-            extra={"allowed": "a mapping of names to notes", "reload": True, "example": examples.TRAITS},
+            extra={"allowed": "a mapping of names to notes and resources", "reload": True, "example": examples.TRAITS},
         ),
     ] = None
     default_traits: Annotated[
@@ -438,6 +439,22 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = None
 
     attempts: Attempts = Attempts()
+    resources: Annotated[
+        Limits | None,
+        Meta(
+            description=(
+                "How much there is of the resources that work items demand (resources of an item, of its schema or of "
+                "its traits), by key: the capacity in units, or capacity and perMinute, the units that claims can take "
+                "per minute. Of other keys there is 1. Keys are paths: what is taken of a key also counts against each "
+                "of its ancestors that is listed here."
+            ),
+            extra={
+                "allowed": "a mapping of keys to a number of units, or to capacity and perMinute",
+                "reload": True,
+                "example": examples.RESOURCES,
+            },
+        ),
+    ] = None
 
     actor_authentication: ActorAuthentication = ActorAuthentication()
     auth: Auth = Auth()

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from coordinator.settings.attempts import MOST_ATTEMPTS
 from coordinator.settings.problems import Faults, KeyPath
+from coordinator.settings.resources import Demands
 
 CANCELLED = "cancelled"
 """The label of cancelled items, which cannot be changed."""
@@ -75,13 +76,15 @@ class SchemaSettings(_Section, frozen=True, kw_only=True):
     """One entry of ``work_item_schemas``.
 
     Raises:
-        Faults: a note or a trait is named twice.
+        Faults: a note, a trait or a resource is named twice.
     """
 
     lifecycle: Lifecycle = "auto"
     default_traits: TraitNames = ()
     max_attempts: Annotated[int, Meta(ge=0, le=MOST_ATTEMPTS)] | None = None
     """Instead of ``attempts.max``; 0: any number."""
+    resources: Demands = ()
+    """What its items demand that do not say so themselves."""
     notes: Notes = ()
 
     def __post_init__(self) -> None:
@@ -89,6 +92,7 @@ class SchemaSettings(_Section, frozen=True, kw_only=True):
             [
                 *repeated((note.key for note in self.notes), ("notes",), "the key"),
                 *repeated(self.default_traits, ("default_traits",), "the trait"),
+                *repeated((one.key for one in self.resources), ("resources",), "the key"),
             ]
         )
 
@@ -97,13 +101,19 @@ class TraitSettings(_Section, frozen=True, kw_only=True):
     """One entry of ``traits``.
 
     Raises:
-        Faults: a note is named twice.
+        Faults: a note or a resource is named twice.
     """
 
-    notes: Notes
+    notes: Notes = ()
+    resources: Demands = ()
 
     def __post_init__(self) -> None:
-        _refuse([*repeated((note.key for note in self.notes), ("notes",), "the key")])
+        _refuse(
+            [
+                *repeated((note.key for note in self.notes), ("notes",), "the key"),
+                *repeated((one.key for one in self.resources), ("resources",), "the key"),
+            ]
+        )
 
 
 Schemas = dict[Name, SchemaSettings]

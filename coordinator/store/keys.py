@@ -143,6 +143,10 @@ agent_drains = Family("ad", "hash", single=True, reason="until an operator ends 
                       doc="agents that are being drained, and since when")  # fmt: skip
 requirements = Family("rs", "hash", single=True, reason="an entry goes with its last item; at most 500",
                       doc="how many items require each set of capabilities")  # fmt: skip
+apart = Family("sa", "zset", single=True, reason="an entry goes with its last item; about 500",
+               doc="sets of ready items that are not for everybody, by their best items")  # fmt: skip
+demands = Family("rd", "hash", single=True, reason="an entry goes with its last open item",
+                 doc="how many open items demand each resource, or one below it")  # fmt: skip
 holds = Family("hd", "hash", single=True, reason="counters of bounded number",
                doc="how long claims were held that ended since the last count, by outcome and bucket")  # fmt: skip
 samples = Family("sm", "list", ttl="an hour or a day after the last change",

@@ -209,7 +209,18 @@ def test_configured_labels_replace_all_built_in_ones_except_cancel(tmp_path: Pat
         ),
         ("work_item_schemas:\n  a: {}\n  a: {}\n", ['3: the key is there twice: "a"']),
         ("traits:\n  t: [{key: k, role: work}]\n", ["2: traits.t must be a mapping, not [{"]),
-        ("traits:\n  t: {}\n", ["2: traits.t lacks notes, which must be a list of at most 100 notes"]),
+        (
+            "traits:\n  t: {resources: [{key: gpu, units: 2}]}\n",
+            ["2: traits.t.resources.0.units: the item demands 2 units of gpu, and its capacity is 1"],
+        ),
+        (
+            "work_item_schemas:\n  t: {resources: [{key: a}, {key: a}]}\n",
+            ["2: work_item_schemas.t.resources.1: the key 'a' is there twice; entry 0 has it too"],
+        ),
+        (
+            "resources: {a b: 2}\n",
+            ["1: a name in resources must be a path of at most 8 names and 200 characters"],
+        ),
         (
             "work_item_schemas:\n  'a,b': {}\n",
             ["2: a name in work_item_schemas must be 1 to 200 characters without ','"],

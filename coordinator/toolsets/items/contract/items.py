@@ -28,6 +28,7 @@ from coordinator.toolsets.items.contract.base import (
     SchemaMatch,
     Title,
 )
+from coordinator.toolsets.items.contract.resources import GivenResources
 
 Text = str | None | UnsetType
 RequiresVerification = Annotated[bool, Meta(description="As stored with the item.")]
@@ -73,6 +74,7 @@ class ItemSpec(Arguments, kw_only=True):
         Text, Meta(description="Comma-separated trait names, at most 32; replaces the stored list, '' removes it.")
     ] = UNSET
     requires: Capabilities = UNSET
+    resources: GivenResources = UNSET
     requires_verification: Annotated[
         bool | None | UnsetType, Meta(description="Kept with the item; default false.")
     ] = UNSET

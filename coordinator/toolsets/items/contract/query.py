@@ -34,6 +34,7 @@ from coordinator.toolsets.items.contract.base import (
     TypeName,
 )
 from coordinator.toolsets.items.contract.items import RequiresVerification
+from coordinator.toolsets.items.contract.resources import Resources
 from coordinator.toolsets.items.contract.transitions import ItemTransition
 
 OPERATIONS = ("get", "search", "overview")
@@ -127,6 +128,7 @@ class FullItem(Result, kw_only=True):
     tags: Tags | UnsetType
     type: TypeName | UnsetType
     requires: Requires | UnsetType = UNSET
+    resources: Resources | UnsetType = UNSET
     properties: Annotated[str, Meta(description="JSON object as a string, with its traits; absent: none.")] | UnsetType
     requires_verification: RequiresVerification
     max_attempts: MaxAttempts | UnsetType = UNSET

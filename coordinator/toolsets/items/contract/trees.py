@@ -35,6 +35,7 @@ from coordinator.toolsets.items.contract.dependencies import (
     Threshold,
     UnblockAt,
 )
+from coordinator.toolsets.items.contract.resources import GivenResources
 
 COMPLETIONS = ("complete", "cancel")
 
@@ -59,6 +60,7 @@ class TreeItem(Arguments, kw_only=True):
     requires: Annotated[
         list[str], Meta(description="Only agents with all of these get it.", extra_json_schema={"maxItems": 32})
     ] = []
+    resources: GivenResources = UNSET
     summary: Annotated[
         str | None, Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": 2000})
     ] = None

@@ -13,8 +13,8 @@ reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at,
            under which the agent is drained, or nil}; for new claims also role and whether it was abandoned, then what
            is included; for a renewal that includes something -1 and false before it
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_seen agent_attempts holds lapsed abandoned retries
-           quarantined notes note request events transitions waiting wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands holds lapsed abandoned
+           retries quarantined notes note request events transitions waiting wanted queue waiter messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'

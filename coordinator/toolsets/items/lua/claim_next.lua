@@ -16,8 +16,8 @@ reply:     {now, {{outcome, id, expires, first claimed at, fence, role, whether 
            agent_draining (id = the name drained), more (id = cursor for the next call, '' to begin again), again
            (begin the second search), parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_seen agent_attempts holds lapsed abandoned retries
-           quarantined notes note request events transitions waiting wanted queue arrivals waiter messages
+writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands holds lapsed abandoned
+           retries quarantined notes note request events transitions waiting wanted queue arrivals waiter messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'

@@ -6,8 +6,8 @@ guarantee: Either the claim was placed before, and its reply is returned; or the
 args:      request run.events_max run.terms keep process
 reply:     as claim_next
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts holds lapsed abandoned retries quarantined notes
-           note request events transitions waiting wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_attempts apart demands holds lapsed abandoned retries
+           quarantined notes note request events transitions waiting wanted queue waiter messages
 full:      it removes a parked call
 --]]
 local change = require 'change'

@@ -5,15 +5,17 @@ guarantee: An update is applied completely or not at all. A move under another p
            than 700 items can only be moved to the same depth.
 args:      request run.events_max run.terms run.config run.labels updates
            updates = packed list of {id, fields}; fields by letter as in modules/items.lua, p priority,
-           c complexity; false clears, pa = '' moves to the root
+           c complexity; false clears, rs = '' for no demands, false for those by default, pa = '' moves to the root
 reply:     list of {'updated' or the reason, id, modified at, requires verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts requirements holds lapsed abandoned retries
-           quarantined notes note request events transitions waiting wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_attempts requirements apart demands holds lapsed abandoned
+           retries quarantined notes note request events transitions waiting wanted queue waiter messages
 --]]
+local apart = require 'apart'
 local change = require 'change'
 local classes = require 'classes'
 local creation = require 'creation'
+local demands = require 'demands'
 local events = require 'events'
 local held_back = require 'held_back'
 local index = require 'index'
@@ -23,11 +25,11 @@ local reparent = require 'reparent'
 local requirements = require 'requirements'
 local schemas = require 'schemas'
 
-local NO_COMPLEXITY = classes.NO_COMPLEXITY
+local NO_COMPLEXITY, TERMINAL = classes.NO_COMPLEXITY, classes.TERMINAL
 
 local BY_LENGTH = {t = true, s = true} -- texts stored inline or beside the item, by length
 local BESIDE = {x = true, m = true, o = true} -- texts always beside the item
-local NOT_STORED = {pa = true, p = true, c = true} -- set by a move, or part of the score
+local NOT_STORED = {pa = true, p = true, c = true, rs = true} -- set apart, or part of the score
 
 -- The item's score with the given priority and complexity; nil keeps the current one, false clears a complexity.
 local function new_score(item, priority, complexity)
@@ -52,6 +54,22 @@ local function set_fields(run, item, fields)
   end
 end
 
+-- Brings what an item demands up to date, after its other fields: what it says itself (`fields.rs`, false: not any
+-- more), or what follows from its type, tags and traits.
+local function update_demands(run, item, fields)
+  local own = fields.rs
+  if own == nil and (item.ro or fields.y == nil and fields.g == nil and fields.q == nil) then return end
+  items.set(item, 'ro', own and '1')
+  local demanded, before = demands.of(run, item, own or nil), item.rs
+  if demanded == before then return end
+  if item.role ~= TERMINAL then
+    if before then demands.count(run, before, -1) end
+    if demanded then demands.count(run, demanded, 1) end
+  end
+  items.set(item, 'rs', demanded)
+  if classes.is_ready_class(item.class) then apart.choose(run, item) end
+end
+
 -- One update; returns its entry of the reply.
 local function update(run, id, fields)
   local item = items.load(run, id)
@@ -65,13 +83,16 @@ local function update(run, id, fields)
   local set_before, set = item.rq, fields.rq
   local full = set and set ~= set_before and not requirements.count(run, set)
   if full then return {'too_many_requirements', id, 0, false} end
-  local entries_before = index.entries_of(item)
+  local entries_before, apart_before = index.entries_of(item), item.as and apart.set_of(item)
   index.set_class(run, item, item.class) -- it may match other selectors now
   items.set(item, 'score', new_score(item, fields.p, fields.c))
   set_fields(run, item, fields)
+  update_demands(run, item, fields)
   if moves then reparent.apply(run, item, fields.pa, shift, below) end
   items.set_modified(run, item)
   index.reindex(run, item, entries_before)
+  if apart_before then apart.refresh(run, apart_before, item.class) end
+  if item.as then apart.refresh(run, apart.set_of(item), item.class) end
   if set_before and set_before ~= item.rq then requirements.discount(run, set_before, 1) end
   items.save(run, item)
   local no_backoff = fields.rb == 0 and item.nt and not held_back.is_quarantined(item)

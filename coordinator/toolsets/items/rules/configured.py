@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import cast
 
 from coordinator.settings import Settings
+from coordinator.settings.resources import limit_of
 from coordinator.settings.work import CANCELLED
+from coordinator.toolsets.items.rules.resources import ResourceConfig
 from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS
 from coordinator.toolsets.items.rules.schema import Lifecycle, Schema, SchemaConfig
 
@@ -24,6 +26,10 @@ def schema_config(settings: Settings) -> SchemaConfig:
         labels=labels(settings),
         require_actor=settings.actor_authentication.enabled,
         attempts=settings.attempts,
+        resources=ResourceConfig(
+            limits={key: limit_of(stated) for key, stated in (settings.resources or {}).items()},
+            traits={name: trait.resources for name, trait in (settings.traits or {}).items() if trait.resources},
+        ),
     )
 
 
@@ -47,6 +53,7 @@ def _schemas(settings: Settings) -> dict[str, Schema]:
             lifecycle=cast("Lifecycle", stated.lifecycle.lower().replace("_", "-")),
             default_traits=tuple(dict.fromkeys((*stated.default_traits, *everywhere))),
             max_attempts=stated.max_attempts,
+            resources=stated.resources,
         )
         for name, stated in settings.work_item_schemas.items()
     }

@@ -15,6 +15,7 @@ from coordinator.toolsets.items.contract.base import ROLES
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.rules import json_text
 from coordinator.toolsets.items.rules.refusals import refused_id
+from coordinator.toolsets.items.rules.resources import demands
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, one_of
 
 MAX_TITLE = 500
@@ -65,6 +66,8 @@ class NewItem(NamedTuple):
     """Seconds; -1: not given."""
     requires: str = ""
     """Capabilities of the agents that may take it, in order, separated by commas."""
+    resources: str | None = None
+    """What it demands (``modules/demands.lua``), '' for nothing; None: as its schema and traits say."""
 
 
 def given(value: Any) -> Any:
@@ -323,7 +326,12 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
         max_attempts=_or_unset(max_attempts(spec.max_attempts)),
         backoff=_or_unset(backoff(spec.retry_backoff_seconds)),
         requires=",".join(capabilities(given(spec.requires) or (), "requires")),
+        resources=_resources(spec),
     )
+
+
+def _resources(spec: ItemSpec) -> str | None:
+    return demands(spec.resources) if isinstance(spec.resources, list) else None
 
 
 def _or_unset(number: int | None) -> int:
@@ -354,9 +362,13 @@ def _changed_properties(spec: ItemSpec, default_traits: str | None) -> dict[str,
 
 
 def _changed_requirements(spec: ItemSpec) -> dict[str, str | bool]:
-    if spec.requires is UNSET:
-        return {}
-    return {"rq": ",".join(capabilities(spec.requires or (), "requires")) or False}
+    fields: dict[str, str | bool] = {}
+    if spec.requires is not UNSET:
+        fields["rq"] = ",".join(capabilities(spec.requires or (), "requires")) or False
+    if spec.resources is not UNSET:
+        own = _resources(spec)
+        fields["rs"] = False if own is None else own
+    return fields
 
 
 def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str | int | bool]:

@@ -19,7 +19,7 @@ from coordinator.settings.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
 CLASSES = "qQ-1wWa2rRA3tT--bB-4"
 """The letters of the classes ready, held, abandoned and waiting of each role; '-': there is no such class."""
 APART = 20
-"""In shared scopes: the first of the classes of available items that require capabilities, one for each role."""
+"""In shared scopes: the first of the classes of available items that are not for everybody, one for each role."""
 STATES = 4
 READY, HELD, ABANDONED, WAITING = range(STATES)
 WORK, REVIEW, TERMINAL, BLOCKED = 1, 2, 3, 4
@@ -39,7 +39,8 @@ OPEN_ROLES = (0, 1, 2, 4)
 
 Fields = Mapping[str, str]
 
-_KNOWN = frozenset(("pr", "pa", "rv", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", "rq", *"wtsdgyqku"))
+_DEMANDING = ("rs", "ro", "rh", "as")
+_KNOWN = frozenset(("pr", "pa", "rv", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", "rq", *_DEMANDING, *"wtsdgyqku"))
 _TEXTS = frozenset("tsxmoa")
 _CACHED = 1_024
 """How many records and scores are kept: the checks of one item read its own many times."""
@@ -188,23 +189,34 @@ def satisfied(role: int, threshold: int) -> bool:
     return role != BLOCKED and role >= threshold
 
 
-PLACED = ("w", "pa", "g", "y", "rq")
+PLACED = ("w", "pa", "g", "y", "rq", "as")
 """The fields that say to which scopes an item belongs."""
 
 
 def scopes(fields: Fields) -> list[str]:
     """The scopes that an item belongs to: its parent's children, those of any parent, each tag, the type.
 
-    If it is available and requires capabilities, also those of the items that require the same.
+    If it is available and not for everybody, also those of its set.
     """
     tags = fields.get("g", "").replace(",", " ").split()
     kind = [f"y{fields['y']}"] if "y" in fields else []
     of_parent = [f"p{fields['pa']}", "c"] if "pa" in fields else ["p"]
     by_name = [*(f"g{tag}" for tag in dict.fromkeys(tags)), *kind]
-    if "rq" not in fields or not available(fields):
+    if not apart(fields):
         return [*of_parent, *by_name]
     own = ["*", *([f"p{fields['pa']}"] if "pa" in fields else []), *by_name]
-    return [*of_parent, *by_name, *(f"R{fields['rq']} {scope}" for scope in own)]
+    return [*of_parent, *by_name, *(f"R{set_of(fields)} {scope}" for scope in own)]
+
+
+def set_of(fields: Fields) -> str:
+    """The set of an item that is not for everybody (``lua/modules/apart.lua``)."""
+    required = fields.get("rq", "")
+    return f"{required}|{fields['as']}" if "as" in fields else required
+
+
+def apart(fields: Fields) -> bool:
+    """Whether the item is available, but not for everybody."""
+    return ("rq" in fields or "as" in fields) and available(fields)
 
 
 def available(fields: Fields) -> bool:
@@ -373,7 +385,7 @@ def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str
     """Compares the item's score with that in the index of one of its scopes (False: missing)."""
     expected = state_of(fields["w"]).score
     parts = parsed(fields["w"])
-    if "rq" in fields and not scope.startswith("R") and available(fields):
+    if apart(fields) and not scope.startswith("R"):
         expected += (APART + parts.role - parts.role * STATES - parts.state) * CLASS_SPAN
     if score is False:
         yield f"is missing in {scope}"

@@ -20,8 +20,10 @@ from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.settings.attempts import Attempts
+from coordinator.settings.resources import Demand
 from coordinator.settings.work import NoteSettings
 from coordinator.toolsets.items.contract.base import ExpectedNote, NoteProgress
+from coordinator.toolsets.items.rules.resources import ResourceConfig
 from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS
 from coordinator.toolsets.tool import Call, Handler
 
@@ -38,6 +40,8 @@ class Schema(msgspec.Struct, frozen=True):
     default_traits: tuple[str, ...] = ()
     max_attempts: int | None = None
     """How many attempts its items may have, 0: any number; None: as for all items."""
+    resources: tuple[Demand, ...] = ()
+    """What its items demand that do not say so themselves."""
 
 
 class Resolved(NamedTuple):
@@ -84,6 +88,8 @@ class SchemaConfig:
     """Whether transitions and notes without an actor are rejected."""
     attempts: Attempts = field(default_factory=Attempts)
     """What follows when agents fail with an item."""
+    resources: ResourceConfig = field(default_factory=ResourceConfig)
+    """How much there is of what items demand."""
 
     @cached_property
     def version(self) -> str:
@@ -99,7 +105,10 @@ class SchemaConfig:
     @cached_property
     def packed_terms(self) -> bytes:
         """The settings that scripts decide by (``lua/modules/terms.lua``)."""
-        parts = {"a": self._attempts}
+        parts: dict[str, object] = {"a": self._attempts}
+        demands = {name: (one.resources, one.default_traits) for name, one in self.schemas.items()}
+        if resources := self.resources.packed(demands, self.default):
+            parts["r"] = resources
         return "".join(parts).encode() + b" " + _pack(parts)
 
     @property

@@ -23,6 +23,7 @@ from coordinator.toolsets.items.rules.items import (
     short_text,
     size,
 )
+from coordinator.toolsets.items.rules.resources import demands
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.schema import Resolved, SchemaConfig
 
@@ -136,6 +137,7 @@ def stored(item: TreeItem, place: str, item_id: str, parent: str, level: int, bl
         type=item.type,
         traits=item.traits,
         requires=item.requires or UNSET,
+        resources=item.resources,
         summary=item.summary,
         description=item.description,
         requires_verification=item.requires_verification,
@@ -183,7 +185,9 @@ def check_traits(items: Mapping[str, TreeItem], config: SchemaConfig) -> None:
     """Raises ToolFailure VALIDATION_ERROR naming the item and the trait that is not configured."""
     for number, item in enumerate(items.values()):
         place = f"children[{number - 1}]" if number else ROOT
-        if problem := config.unknown_trait(",".join(names_in(item.traits or "")), f"{place}.traits"):
+        own = demands(item.resources) if isinstance(item.resources, list) else ""
+        problem = config.unknown_trait(",".join(names_in(item.traits or "")), f"{place}.traits")
+        if problem := problem or config.resources.problem(own, f"{place}.resources"):
             raise problem
 
 

@@ -50,6 +50,7 @@ class View(msgspec.Struct, array_like=True):
     transitions: list[Changed]
     attempts: Record
     requires: str | bool
+    resources: str | bool
 
 
 class ShortView(NamedTuple):

@@ -70,7 +70,7 @@ class Items:
                 if isinstance(parent, ToolFailure):
                     raise parent
                 item = rules.new_item(spec, new_id, parent or shared, args.traits)
-                problem = schemas.unknown_trait(item.traits)
+                problem = schemas.unknown_trait(item.traits) or schemas.resources.problem(item.resources or "")
                 stored.append((number, item))
                 sent.append(rules.refused_item(problem) if problem else item)
             except ToolFailure as failure:
@@ -102,6 +102,7 @@ class Items:
             try:
                 item, fields = _change(spec, ids[number], parents[number], args.traits)
                 problem = schemas.unknown_trait(str(fields.get("q") or ""))
+                problem = problem or schemas.resources.problem(str(fields.get("rs") or ""))
                 changes.append((number, (refused_id(problem), {}) if problem else (item, fields)))
             except ToolFailure as failure:
                 failures[number] = _failed(number, spec, failure.message)

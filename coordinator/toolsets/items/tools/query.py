@@ -26,6 +26,7 @@ from coordinator.toolsets.items.contract.transitions import ItemTransition
 from coordinator.toolsets.items.rules import query as rules
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.items import names_in, not_blank, with_traits
+from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
 from coordinator.toolsets.items.tools.attempts import attempts
@@ -191,6 +192,7 @@ def full(view: View, shape: type[F], most_attempts: int) -> F:
         tags=or_unset(view.tags),
         type=or_unset(view.type),
         requires=view.requires.split(",") if isinstance(view.requires, str) else UNSET,
+        resources=shown_resources(view.resources) if isinstance(view.resources, str) else UNSET,
         properties=or_unset(properties),
         created_at=iso(view.created),
         modified_at=iso(view.modified),

@@ -35,21 +35,12 @@ local function settings_of(run)
   return terms.part(run, 'a') or NO_SETTINGS
 end
 
--- The name of the schema that decides; as in modules/schemas.lua. `known` = by name.
-local function schema_name(item, known, default)
-  if item.y and known[item.y] then return item.y end
-  for tag in string.gmatch(item.g or '', '[^,%s]+') do
-    if known[tag] then return tag end
-  end
-  return default
-end
-
 -- The most attempts of an item; 0: any number.
 local function most_of(run, item)
   local settings = settings_of(run)
   local known, own = settings[4], nil
   if item.am then return tonumber(item.am) end
-  if known then own = known[schema_name(item, known, settings[5])] end
+  if known then own = known[terms.schema_name(item, known, settings[5])] end
   return own and own >= 0 and own or settings[1]
 end
 

@@ -1,9 +1,9 @@
 -- Candidates for a selector in its order, from the ranked index, as streams (modules/streams.lua). Within a class the
 -- members of one (priority, complexity) are a contiguous range of scores in order of age, so the candidates of any
 -- order are a merge of ranges.
+local apart = require 'apart'
 local classes = require 'classes'
 local index = require 'index'
-local requirements = require 'requirements'
 local selectors = require 'selectors'
 local streams = require 'streams'
 
@@ -11,14 +11,14 @@ local CLASS_SIZE, GROUP_SIZE, PRIORITY_SIZE = classes.CLASS_SIZE, classes.GROUP_
 
 local candidates = {}
 
--- The smallest scopes of a class that together hold every match, of those that require `set`, if given.
+-- The smallest scopes of a class that together hold every match, of those in the set `set`, if given.
 local function narrowest_scopes(run, selector, class, set)
-  local best, best_size = set and {requirements.scope(set, '*')} or index.EVERYTHING, math.huge
+  local best, best_size = set and {apart.scope(set, '*')} or index.EVERYTHING, math.huge
   local low, high = class * CLASS_SIZE, (class + 1) * CLASS_SIZE - 1
   local function compare(list)
     local size = 0
     for n, scope in ipairs(list) do
-      if set then list[n] = requirements.scope(set, scope) end
+      if set then list[n] = apart.scope(set, scope) end
       size = size + redis.call('ZCOUNT', run.keys.ranked .. list[n], low, high)
     end
     if size < best_size then best, best_size = list, size end
@@ -81,7 +81,7 @@ local function add_parts(parts, selector, key, range, from, wanted)
 end
 
 -- The candidates of any selector in one class; `after` = {position, id} of the last one checked, or nil;
--- `wanted` = how many are probably needed; of those that require `set`, if given. Positions are scores, or ages
+-- `wanted` = how many are probably needed; of those in the set `set`, if given. Positions are scores, or ages
 -- (negative for newest first).
 function candidates.merged(run, selector, class, after, wanted, set)
   local parts, by_rank, down = {}, selectors.orders_by_rank(selector), selector.order == 'newest'

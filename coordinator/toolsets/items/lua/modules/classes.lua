@@ -32,10 +32,10 @@ function classes.role_of(score)
   return math.floor(score / (STATES * CLASS_SIZE))
 end
 
--- The score of an item in scopes that items of all kinds share. One that is ready and requires capabilities is apart
--- from those that any agent may take (modules/requirements.lua).
+-- The score of an item in scopes that items of all kinds share. One that is ready, but not for everybody, is apart from
+-- those that any agent may take (modules/apart.lua).
 function classes.shared_score(item)
-  if not (item.rq and classes.is_ready_class(item.class)) then return item.score end
+  if not ((item.rq or item.as) and classes.is_ready_class(item.class)) then return item.score end
   return item.score + (APART + item.role - item.class) * CLASS_SIZE
 end
 

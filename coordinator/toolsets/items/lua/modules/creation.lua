@@ -1,10 +1,12 @@
 -- New items. A spec is {1 id, 2 parent or '', 3 title, 4 summary, 5 role, 6 priority, 7 complexity or 0, 8 tags,
 -- 9 type, 10 status label, 11 requires verification, 12 description, 13 metadata, 14 properties, 15 traits, 16 graph
--- level, 17 unsatisfied blockers, 18 most attempts, 19 back-off in seconds, 20 required capabilities}; '' and in 18 and
--- 19 -1 mean not given. 16 and 17 are known where a whole tree is created with its edges. `creation.begin` comes first,
--- `creation.index_new` last.
+-- level, 17 unsatisfied blockers, 18 most attempts, 19 back-off in seconds, 20 required capabilities, 21 demanded
+-- resources (modules/demands.lua) or nil}; '' and in 18 and 19 -1 mean not given. 16 and 17 are known where a whole
+-- tree is created with its edges. `creation.begin` comes first, `creation.index_new` last.
+local apart = require 'apart'
 local classes = require 'classes'
 local debts = require 'debts'
+local demands = require 'demands'
 local index = require 'index'
 local item_events = require 'item_events'
 local item_record = require 'item_record'
@@ -83,7 +85,14 @@ local function store_item(run, spec, depth, created)
   for n, name in pairs(TEXTS_BESIDE) do
     if spec[n] ~= '' then texts[#texts + 1], texts[#texts + 2] = name, spec[n] end
   end
+  local demanded = demands.of(run, item, spec[21])
+  if spec[21] then add_field('ro', 1) end
+  if demanded then add_field('rs', demanded) end
   redis.call('HSET', run.keys.item .. id, unpack(fields))
+  if demanded then
+    if item.role ~= TERMINAL then demands.count(run, demanded, 1) end
+    apart.moved(run, item, -1)
+  end
   if texts[1] then redis.call('HSET', run.keys.text .. id, unpack(texts)) end
   return item
 end

@@ -1,8 +1,11 @@
 -- Removes items from the store with all their data.
+local apart = require 'apart'
 local batch = require 'batch'
 local blockers = require 'blockers'
 local bounds = require 'bounds'
 local claims = require 'claims'
+local classes = require 'classes'
+local demands = require 'demands'
 local graph = require 'graph'
 local held_back = require 'held_back'
 local index = require 'index'
@@ -54,7 +57,11 @@ function erasure.erase(run, item)
   if edges[1] then unlink.remove(run, item, edges, true) end
   redis.call('ZREM', run.keys.ranked .. 'p' .. (item.pa or ''), id)
   bounds.remove(run, item, item.pa)
+  if item.as and classes.is_ready_class(item.class) then
+    run.left_apart[apart.member(apart.set_of(item), item.class)] = item.class
+  end
   for scope in pairs(index.entries_of(item)) do table.insert(batch.list_in(run.left_in_scopes, scope), id) end
+  if item.rs and item.role ~= classes.TERMINAL then demands.count(run, item.rs, -1) end
   if item.rq then run.left_sets[item.rq] = (run.left_sets[item.rq] or 0) + 1 end
   redis.call('ZREM', run.keys.prefixes .. string.sub(id, 1, 4), string.sub(id, 5))
   local gone = {run.keys.item .. id, run.keys.text .. id, run.keys.edges .. id, run.keys.notes .. id}
@@ -70,6 +77,7 @@ function erasure.finish(run)
   for scope, ids in pairs(run.left_in_scopes) do
     if string.sub(scope, 1, 1) ~= 'p' then batch.call('ZREM', run.keys.ranked .. scope, ids) end
   end
+  for member, class in pairs(run.left_apart) do apart.refresh(run, apart.set_of_member(member), class) end
   for set, count in pairs(run.left_sets) do requirements.discount(run, set, count) end
 end
 

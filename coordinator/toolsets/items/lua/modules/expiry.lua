@@ -8,9 +8,10 @@ local expiry = {}
 
 local SWEEP_BATCH = 16
 
--- The keys that an operation with a sweep names to modules/change.lua.
+-- The keys that an operation with a sweep and a search names to modules/change.lua: what may end by time besides
+-- claims, and what a search has to look for.
 function expiry.keys(run)
-  return run.keys.abandoned, run.keys.retries
+  return run.keys.abandoned, run.keys.retries, run.keys.apart
 end
 
 -- Puts back up to `budget` (default SWEEP_BATCH) items whose claims have expired, and as many whose back-off is over.

@@ -3,12 +3,12 @@
 --   ranked     per scope: ids by their scores
 --   abandoned  abandoned items (`classes.is_left`, held by nobody) by when they were left (ms); those that wait for a
 --              dependency, or are held back, have WAITING_OFFSET added
+local apart = require 'apart'
 local batch = require 'batch'
 local bounds = require 'bounds'
 local classes = require 'classes'
 local clock = require 'clock'
 local items = require 'items'
-local requirements = require 'requirements'
 
 local REVIEW, WORK = classes.REVIEW, classes.WORK
 local CLASS_SIZE, HELD, STATES = classes.CLASS_SIZE, classes.HELD, classes.STATES
@@ -37,9 +37,9 @@ end
 
 -- Adds an item, and optionally another one, to a scope.
 local function add_to_scope(run, scope, item, other)
-  local score = item.rq and classes.shared_score(item) or item.score
+  local score = (item.rq or item.as) and classes.shared_score(item) or item.score
   if other then
-    local other_score = other.rq and classes.shared_score(other) or other.score
+    local other_score = (other.rq or other.as) and classes.shared_score(other) or other.score
     redis.call('ZADD', run.keys.ranked .. scope, score, item.id, other_score, other.id)
   else
     redis.call('ZADD', run.keys.ranked .. scope, score, item.id)
@@ -63,10 +63,10 @@ local function index_tags_and_type(run, item, other)
   if item.y then add_to_scope(run, 'y' .. item.y, item, other) end
 end
 
--- Adds a ready item to the index of ready items below its ancestors (modules/bounds.lua); one that requires
--- capabilities to the scopes of these instead.
+-- Adds a ready item to the index of ready items below its ancestors (modules/bounds.lua); one that is apart to the
+-- scopes of its set instead.
 local function index_elsewhere(run, item)
-  if item.rq then return requirements.place(run, item, classes.is_ready_class(item.class)) end
+  if item.rq or item.as then return apart.place(run, item) end
   if item.pa and classes.is_ready_class(item.class) then bounds.lower(run, item.pa, item.depth - 1, item.score) end
 end
 
@@ -105,7 +105,7 @@ function index.entries_of(item)
   local entries, shared = {}, classes.shared_score(item)
   for _, scope in ipairs(index.scopes_of(item)) do entries[scope] = shared end
   if not classes.is_ready_class(item.class) then return entries end
-  for _, scope in ipairs(requirements.scopes_of(item)) do entries[scope] = item.score end
+  for _, scope in ipairs(apart.scopes_of(item)) do entries[scope] = apart.score_of(item) end
   return entries
 end
 
@@ -118,7 +118,7 @@ function index.reindex(run, item, before)
   for scope in pairs(before) do
     if not entries[scope] then redis.call('ZREM', run.keys.ranked .. scope, item.id) end
   end
-  if not item.rq then index_elsewhere(run, item) end
+  if not (item.rq or item.as) then index_elsewhere(run, item) end
 end
 
 -- Adds an item to abandoned, or removes it, according to its state.
@@ -144,9 +144,9 @@ end
 function index.change_class(run, item, class)
   if item.class == class then return false end
   local before, role = item.class, item.role
-  if item.rq then item.was_available = item.was_available or classes.is_ready_class(before) end
   item.score = item.score + (class - before) * CLASS_SIZE
   index.set_class(run, item, class)
+  if item.rq or item.rs then apart.moved(run, item, before) end
   -- Not if it was held and still is, or was never in a role that can be abandoned.
   local matters = before % STATES ~= HELD or class % STATES ~= HELD
   if matters and (role == WORK or role == REVIEW or item.role == WORK or item.role == REVIEW) then

@@ -3,6 +3,7 @@
 --   w record of its state: score, dates, status label, claim, last transition (modules/item_record.lua)
 --   t title  s summary  pr previous role  d depth  pa parent  g tags  y type  q traits  rv requires verification
 --   rq capabilities that it requires (modules/requirements.lua)
+--   rs resources that it demands, ro 1 if it says so itself (modules/demands.lua)  as its set (modules/apart.lua)
 --   nb unsatisfied blockers  lv graph level  k put aside (modules/bounds.lua)
 --   u not claimed since it came to its role (only if it was claimed before): 1 by a cascade or a reopening, 2 by the
 --     resumption of a quarantined item

@@ -1,18 +1,10 @@
 -- Items that require capabilities of the agent that takes them: `rq` of modules/items.lua, in order, separated by
 -- commas.
--- Selectors of other agents have to pass them by, however many there are. So in the ranked index the available ones are
--- in a class that no selector searches (modules/classes.lua). In their real class they are in scopes of their own, one
--- for each of theirs and set of required capabilities: 'R' .. set .. ' ' and the scope, where '*' stands for
--- everything. A selector searches the scopes of the sets that its agent can serve, besides the others. What is not
--- available is in the shared scopes alone.
+-- Each set of them is one of the sets of items that are apart (modules/apart.lua).
 --   requirements  how many items require a set
 local requirements = {}
 
 local SETS_MAX = 500 -- per project: an agent with capabilities compares all of them
-
-function requirements.scope(set, scope)
-  return 'R' .. set .. ' ' .. scope
-end
 
 -- Whether an agent with these capabilities ('' or nil: none) can serve a set (nil: nothing is required).
 function requirements.is_met(set, capabilities)
@@ -34,29 +26,6 @@ function requirements.served_by(run, capabilities)
   end
   table.sort(list)
   return list[1] and list
-end
-
--- The scopes of an item's set that it belongs to.
-function requirements.scopes_of(item)
-  local list, set = {}, item.rq
-  if not set then return list end
-  list[1] = requirements.scope(set, '*')
-  if item.pa then list[2] = requirements.scope(set, 'p' .. item.pa) end -- no selector asks for roots alone
-  for tag in string.gmatch(item.g or '', '[^,%s]+') do list[#list + 1] = requirements.scope(set, 'g' .. tag) end
-  if item.y then list[#list + 1] = requirements.scope(set, 'y' .. item.y) end
-  return list
-end
-
--- Adds an available item to these; removes one that was available until now.
-function requirements.place(run, item, available)
-  if available then
-    for _, scope in ipairs(requirements.scopes_of(item)) do
-      redis.call('ZADD', run.keys.ranked .. scope, item.score, item.id)
-    end
-  elseif item.was_available then
-    for _, scope in ipairs(requirements.scopes_of(item)) do redis.call('ZREM', run.keys.ranked .. scope, item.id) end
-  end
-  item.was_available = available
 end
 
 -- Counts an item that will require a set. Returns false if there are too many sets.

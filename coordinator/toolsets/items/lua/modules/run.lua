@@ -16,7 +16,10 @@ local TABLES = {
   known_roots = true, -- by id of a parent: the item at the top of its tree (modules/item_events.lua)
   known_parents = true, new_items = true, -- by id; in order of creation (modules/creation.lua)
   known_processes = true, queue_states = true, -- by name; by queue (modules/queues.lua)
-  left_in_scopes = true, left_sets = true, spared_edges = true, -- of deleted items, to remove (modules/erasure.lua)
+  left_apart = true, left_in_scopes = true, left_sets = true, -- of deleted items, to remove (modules/erasure.lua)
+  spared_edges = true, -- edges of these
+  known_demands = true, demand_counts = true, -- by text; by node (modules/demands.lua)
+  new_sets = true, -- by member: sets that this call has chosen first (modules/apart.lua)
   owed_counts = true, -- by id: the outstanding change of the item's count of blockers
 }
 local VALUES = {
@@ -24,6 +27,7 @@ local VALUES = {
   abandoned_noted = false, -- whether this call has added abandoned items
   comparisons = 0, hand_overs = 0, -- of items with parked calls (modules/serve.lua)
   edges_looked_at = 0, -- for repairs of levels (modules/levels.lua)
+  sets_added = 0, -- how many of these
   looks_left = 256, -- remaining reads of parked calls in search of a holder (modules/holders.lua)
 }
 local DEFAULTS = {

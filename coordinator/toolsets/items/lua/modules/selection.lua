@@ -1,6 +1,8 @@
 -- The best items for a selector (modules/selectors.lua), found in bounded batches of candidates. Candidates come
 -- from one range of one scope if possible; else from a merge of ranges (modules/candidates.lua); or, if many are below
 -- held items, from a walk of the tree that skips these subtrees (modules/trees.lua).
+local apart = require 'apart'
+local apart_sets = require 'apart_sets'
 local candidates = require 'candidates'
 local classes = require 'classes'
 local clock = require 'clock'
@@ -48,7 +50,7 @@ local function few_scopes(selector, set)
   return unpack(index.EVERYTHING)
 end
 
--- The candidates of one class, of those that require `set`, if given; arguments as for `candidates.merged`.
+-- The candidates of one class, of those in the set `set`, if given; arguments as for `candidates.merged`.
 local function stream_of(run, selector, class, after, wanted, set)
   local scope, other, priority = false, nil, selector.priority
   if selectors.orders_by_rank(selector) and not selector.complexity and not selectors.age_range(selector) then
@@ -60,15 +62,22 @@ local function stream_of(run, selector, class, after, wanted, set)
   if after then low = math.max(low, after[1]) end
   local ranked = run.keys.ranked
   if other then return streams.read_both(ranked .. scope, ranked .. other, low, high, wanted) end
-  return streams.read(ranked .. (set and requirements.scope(set, scope) or scope), low, high, wanted)
+  return streams.read(ranked .. (set and apart.scope(set, scope) or scope), low, high, wanted)
 end
 
--- The candidates of one class, with those that require what the agent can do (`run.served`).
+-- The candidates of one class, with those apart that the agent may have: those that require no more than what it can do
+-- (`run.served`), and those of open sets with further conditions.
 local function class_stream(run, selector, class, after, wanted)
   local stream = stream_of(run, selector, class, after, wanted, nil)
-  if not (run.served and classes.is_ready_class(class)) then return stream end
+  local has_sets = apart_sets.exist(run)
+  if not ((run.served or has_sets) and classes.is_ready_class(class)) then return stream end
   local parts = {{next = stream}}
-  for n, set in ipairs(run.served) do parts[n + 1] = {next = stream_of(run, selector, class, after, wanted, set)} end
+  local function of_set(set) return stream_of(run, selector, class, after, wanted, set) end
+  for n, set in ipairs(run.served or {}) do parts[n + 1] = {next = of_set(set)} end
+  if has_sets then
+    local by_rank = selectors.orders_by_rank(selector)
+    parts[#parts + 1] = {next = apart_sets.stream(run, selector, class, by_rank, of_set)}
+  end
   return streams.merge(parts, function(part) part.position, part.id = part.next() end)
 end
 
@@ -108,7 +117,7 @@ end
 local function start_walk(run, selector, class_list, agent, after)
   if selector.parent or selector.type or selector.tags or selectors.age_range(selector) then return nil end
   if selector.changed_from or selector.changed_to or not selectors.orders_by_rank(selector) then return nil end
-  if run.served then return nil end -- what requires capabilities is not in that index
+  if run.served or apart_sets.exist(run) then return nil end -- what is apart is not in that index
   return trees.start(run, selector, class_list, agent, after)
 end
 

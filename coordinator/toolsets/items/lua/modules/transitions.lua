@@ -6,6 +6,7 @@
 --                the entry of the item's transition before}
 local blockers = require 'blockers'
 local classes = require 'classes'
+local demands = require 'demands'
 local events = require 'events'
 local held_back = require 'held_back'
 local index = require 'index'
@@ -104,6 +105,9 @@ function transitions.change_role(run, item, to, trigger, label, author)
   if item.tk then items.set(item, 'tk', nil) end
   items.set(item, 'u', unclaimed_mark(item, to, trigger))
   if item.an and (before == TERMINAL or held_back.is_quarantined(item)) then items.set(item, 'an', 0) end -- anew
+  if item.rs and (before == TERMINAL) ~= (to == TERMINAL) then
+    demands.count(run, item.rs, to == TERMINAL and -1 or 1)
+  end
   held_back.finish(run, item)
   if trigger == 'quarantine' then held_back.quarantine(run, item) end
   items.set_modified(run, item)

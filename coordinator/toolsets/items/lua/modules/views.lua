@@ -51,6 +51,7 @@ function views.full(run, item, no_texts)
     long.m or false, item.g or false, item.y or false, long.o or false, item.q or false, created,
     item.modified_at or created, item.role_changed_at or created, item.rv ~= nil,
     (views.transitions(run, item, nil, TRANSITIONS_SHOWN)), views.attempts(item, long.a), item.rq or false,
+    item.rs or false,
   }
 end
 

@@ -1,0 +1,124 @@
+-- Ready items that are not for everybody. In the shared scopes of the ranked index they are, while ready, in a class
+-- that no selector searches (modules/classes.lua): so a selector that may not have them does not meet them, however
+-- many there are. In their real class they are in scopes of their set: 'R' .. set .. ' ' and the scope, where '*'
+-- stands for everything. What is not ready is in the shared scopes alone.
+-- A set is a text: the capabilities that its items require (`rq`), and if there are further conditions '|' and these
+-- (`as`), each a word, separated by commas. They are chosen when an item becomes ready (`apart.choose`), and hold until
+-- it is not: an item knows its set, whatever changes meanwhile. Selectors find sets of capabilities alone by
+-- modules/requirements.lua, the others by their best items (modules/apart_sets.lua):
+--   apart  the character 48 + class .. set, by the score of the best item of the set in that class
+local classes = require 'classes'
+local demands = require 'demands'
+
+local CLASS_SIZE = classes.CLASS_SIZE
+
+local apart = {}
+
+-- Sets with further conditions, per project: with all conditions of their items, then with one. Items of further sets
+-- stay with the shared ones, and are met one by one.
+local DETAILED_MAX, SETS_MAX = 250, 500
+
+-- The set of an item in a ready class; nil if it is shared.
+function apart.set_of(item)
+  if not item.as then return item.rq end
+  return (item.rq or '') .. '|' .. item.as
+end
+
+-- The scope of a set.
+function apart.scope(set, scope)
+  return 'R' .. set .. ' ' .. scope
+end
+
+-- The scopes of an item's set that it belongs to.
+function apart.scopes_of(item)
+  local list, set = {}, apart.set_of(item)
+  if not set then return list end
+  list[1] = apart.scope(set, '*')
+  if item.pa then list[2] = apart.scope(set, 'p' .. item.pa) end -- no selector asks for roots alone
+  for tag in string.gmatch(item.g or '', '[^,%s]+') do list[#list + 1] = apart.scope(set, 'g' .. tag) end
+  if item.y then list[#list + 1] = apart.scope(set, 'y' .. item.y) end
+  return list
+end
+
+-- The score of an item in the scopes of its set.
+function apart.score_of(item)
+  return item.score
+end
+
+-- The member of the key apart for a set and a class, and both from it.
+function apart.member(set, class)
+  return string.char(48 + class) .. set
+end
+
+function apart.set_of_member(member)
+  return string.sub(member, 2)
+end
+
+-- Whether there is a set, or room for it if there are to be `most`.
+local function has_room(run, set, class, most)
+  local member = apart.member(set, class)
+  if run.new_sets[member] or redis.call('ZSCORE', run.keys.apart, member) then return true end
+  if redis.call('ZCARD', run.keys.apart) + run.sets_added >= most then return false end
+  run.new_sets[member], run.sets_added = true, run.sets_added + 1
+  return true
+end
+
+-- The further conditions of an item that becomes ready, as alternatives: those that keep it from most callers first.
+local function conditions_of(run, item)
+  return item.rs and demands.conditions(run, item.rs) or {}
+end
+
+-- Chooses the set of an item that is about to be indexed in a ready class, and stores it: the first that there is room
+-- for.
+function apart.choose(run, item)
+  local before = item.as
+  item.as = nil
+  for n, conditions in ipairs(conditions_of(run, item)) do
+    local most = n == 1 and DETAILED_MAX or SETS_MAX
+    if has_room(run, (item.rq or '') .. '|' .. conditions, item.class, most) then
+      item.as = conditions
+      break
+    end
+  end
+  if item.as == before then return end
+  if item.as then
+    redis.call('HSET', run.keys.item .. item.id, 'as', item.as)
+  else
+    redis.call('HDEL', run.keys.item .. item.id, 'as')
+  end
+end
+
+-- Prepares the index entries of an item whose class has changed from `before`.
+function apart.moved(run, item, before)
+  item.was_ready = item.was_ready or classes.is_ready_class(before) and before
+  if item.rs and not item.was_ready and classes.is_ready_class(item.class) then apart.choose(run, item) end
+end
+
+-- Brings the entry of a set with further conditions up to date, after items of a class have come or gone.
+function apart.refresh(run, set, class)
+  local low = class * CLASS_SIZE
+  local scope = run.keys.ranked .. apart.scope(set, '*')
+  local first = redis.call('ZRANGEBYSCORE', scope, low, low + CLASS_SIZE - 1, 'WITHSCORES', 'LIMIT', 0, 1)
+  if first[2] then
+    redis.call('ZADD', run.keys.apart, first[2], apart.member(set, class))
+  else
+    redis.call('ZREM', run.keys.apart, apart.member(set, class))
+  end
+end
+
+-- Adds an item in a ready class to the scopes of its set; removes one that was in a ready class until now
+-- (`was_ready`: in which).
+function apart.place(run, item)
+  local ready, was, set = classes.is_ready_class(item.class), item.was_ready, apart.set_of(item)
+  if ready then
+    local score = apart.score_of(item)
+    for _, scope in ipairs(apart.scopes_of(item)) do redis.call('ZADD', run.keys.ranked .. scope, score, item.id) end
+    if item.as then redis.call('ZADD', run.keys.apart, 'LT', score, apart.member(set, item.class)) end
+  elseif was then
+    for _, scope in ipairs(apart.scopes_of(item)) do redis.call('ZREM', run.keys.ranked .. scope, item.id) end
+  end
+  if item.as and was and not (ready and was == item.class) then apart.refresh(run, set, was) end
+  item.was_ready = ready and item.class
+end
+
+return apart

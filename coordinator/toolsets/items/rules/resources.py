@@ -1,0 +1,102 @@
+"""What items demand of resources, and how much there is (README.md, 'Resources')."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from coordinator.errors import ToolFailure, invalid
+from coordinator.settings.resources import (
+    KEY_LENGTH,
+    KEY_PATTERN,
+    KEY_RULE,
+    MOST_DEMANDS,
+    MOST_UNITS,
+    Demand,
+    Limit,
+    excess,
+)
+from coordinator.toolsets.items.contract.resources import GivenResource, Resource
+
+MODES = {"exclusive": "x", "shared": "s"}
+_NAMES = {letter: mode for mode, letter in MODES.items()}
+_KEY = re.compile(KEY_PATTERN)
+
+
+@dataclass(frozen=True)
+class ResourceConfig:
+    """What the settings say about resources."""
+
+    limits: Mapping[str, Limit] = field(default_factory=dict)
+    """By key; of others there is 1 unit."""
+    traits: Mapping[str, tuple[Demand, ...]] = field(default_factory=dict)
+    """What items with a trait demand."""
+
+    @cached_property
+    def _capacities(self) -> dict[str, int]:
+        return {key: limit.capacity for key, limit in self.limits.items()}
+
+    def packed(
+        self, schemas: Mapping[str, tuple[Sequence[Demand], Sequence[str]]], default: str | None
+    ) -> tuple[object, ...] | None:
+        """What scripts read (``lua/modules/demands.lua``); None: nothing is configured.
+
+        Args:
+            schemas: of each schema what its items demand, and its default traits.
+        """
+        by_schema = {
+            name: stored([*own, *(one for trait in traits for one in self.traits.get(trait, ()))])
+            for name, (own, traits) in schemas.items()
+        }
+        if not (self.limits or self.traits or any(by_schema.values())):
+            return None
+        limits = {key: (limit.capacity, limit.per_minute or 0) for key, limit in self.limits.items()}
+        return limits, by_schema, {name: stored(demands) for name, demands in self.traits.items()}, default or ""
+
+    def problem(self, text: str, field: str = "resources") -> ToolFailure | None:
+        """Why an item cannot have these demands (as stored): there is not so much."""
+        demands = [Demand(key=one.key, mode=one.mode, units=one.units) for one in shown(text)]  # type: ignore[arg-type]
+        for number, sentence in excess(demands, self._capacities) if text else ():
+            return invalid(f"{field}[{number}].units", sentence)
+        return None
+
+
+def stored(demands: Iterable[Demand | Resource]) -> str:
+    """Demands in the form of ``lua/modules/demands.lua``; of equal keys the first one counts."""
+    first: dict[str, Demand | Resource] = {}
+    for one in demands:
+        first.setdefault(one.key, one)
+    return ",".join(f"{MODES[one.mode]}{one.units}:{one.key}" for one in first.values())
+
+
+def shown(text: str) -> list[Resource]:
+    """Demands from their stored form."""
+    parts = (one.partition(":") for one in text.split(",") if one)
+    return [Resource(key=key, mode=_NAMES[head[0]], units=int(head[1:])) for head, _, key in parts]
+
+
+def demands(given: Sequence[GivenResource], field: str = "resources") -> str:
+    """Demands as given, in the stored form; '' for none.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field, and what is allowed.
+    """
+    if len(given) > MOST_DEMANDS:
+        raise invalid(field, f"must be at most {MOST_DEMANDS} resources, not {len(given)}")
+    places: dict[str, int] = {}
+    for number, one in enumerate(given):
+        place = f"{field}[{number}]"
+        if len(one.key) > KEY_LENGTH or not _KEY.fullmatch(one.key):
+            raise invalid(f"{place}.key", f"'{one.key[:64]}' must be {KEY_RULE}")
+        if one.key in places:
+            raise invalid(f"{place}.key", f"'{one.key[:64]}' is there twice; entry {places[one.key]} has it too")
+        places[one.key] = number
+        if one.mode not in MODES:
+            raise invalid(f"{place}.mode", f"must be exclusive or shared, not '{one.mode[:64]}'")
+        if not 1 <= one.units <= MOST_UNITS:
+            raise invalid(f"{place}.units", f"must be 1 to {MOST_UNITS:,}, not {one.units}")
+        if one.mode == "shared" and one.units > 1:
+            raise invalid(f"{place}.units", "must be 1 or left out: mode shared takes no units")
+    return stored(Resource(key=one.key, mode=one.mode, units=one.units) for one in given)

@@ -1,0 +1,77 @@
+"""Sets of ready items that are not for everybody: their place in the index, and how selectors find them."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.store import keys
+from coordinator.toolsets.items.audit import audit
+from tests.items.client import Client, Json
+from tests.items.selectors import take
+
+pytestmark = pytest.mark.anyio
+
+FEW = 32
+"""How many items that demand a key stay with the others (``lua/modules/demands.lua``)."""
+
+
+async def sets_of(tools: Client) -> set[str]:
+    """The sets of ready items, with the characters of their classes."""
+    return {one.decode() for one in await tools.store.command("ZRANGE", keys.apart.key(tools.project), 0, -1)}
+
+
+async def demanded(tools: Client) -> dict[str, int]:
+    """How many open items demand each key, or something below it."""
+    counts = await tools.store.command("HGETALL", keys.demands.key(tools.project))
+    return {name.decode(): int(count) % 2**24 for name, count in counts.items()}
+
+
+async def consistent(tools: Client) -> None:
+    assert (await audit(tools.store, tools.project)).differences == []
+
+
+def demanding(*keys: str, **more: object) -> Json:
+    return {"title": "x", "resources": [{"key": key} for key in keys], **more}
+
+
+async def test_items_of_popular_keys_are_apart_and_come_in_order(tools: Client) -> None:
+    made = await tools.create(*(demanding("gpu/0", priority=("high", "low")[n % 2]) for n in range(FEW + 4)))
+    ids = [item["id"] for item in made["items"]]
+    assert await sets_of(tools) == {"0|0.0.1.0:gpu,1.0.0.0:gpu/0"}
+    assert await demanded(tools) == {"gpu": FEW + 4, "gpu/0": FEW + 4}
+    await consistent(tools)
+    expected = ids[::2] + ids[1::2]
+    assert await tools.next(limit=20) == expected[:20]
+    await tools.update(ids[-1], priority="high")
+    await tools.update(ids[-2], tags="t", type="y")
+    await consistent(tools)
+    assert await tools.next(tags="t") == await tools.next(type="y") == [ids[-2]]
+    await tools.delete(*ids[FEW:])
+    assert await sets_of(tools) == set()
+    await consistent(tools)
+
+
+async def test_they_are_counted_while_they_are_open(tools: Client) -> None:
+    one, other = [item["id"] for item in (await tools.create(demanding("a/b"), demanding("a/c")))["items"]]
+    assert await demanded(tools) == {"a": 2, "a/b": 1, "a/c": 1}
+    await tools.advance(one, "cancel")
+    assert await demanded(tools) == {"a": 1, "a/c": 1}
+    await tools.advance(one, "reopen")
+    await tools.update(other, resources=[{"key": "d", "mode": "shared"}])
+    assert await demanded(tools) == {"a": 1, "a/b": 1, "d": 1}
+    await tools.delete(one)
+    await tools.update(other, resources=None)
+    assert await demanded(tools) == {}
+    await consistent(tools)
+
+
+async def test_claims_move_them(tools: Client) -> None:
+    made = await tools.create(*(demanding("gpu") for _ in range(FEW + 1)))
+    last = made["items"][-1]["id"]
+    assert (await tools.claim("a", last))["outcome"] == "success"
+    assert await sets_of(tools) == set()
+    await consistent(tools)
+    await tools.release("a", last)
+    assert await sets_of(tools) == {"0|1.0.0.0:gpu"}
+    assert (await take(tools, "a"))["itemId"] == made["items"][0]["id"]
+    await consistent(tools)
