@@ -14,7 +14,7 @@ from coordinator.errors import ToolFailure, invalid
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.drains import FLEET_SCOPE, Drains, host_scope, process_scope
-from coordinator.store.operator_actions import note_action, withdraw_action
+from coordinator.store.operator_actions import Intent, note_action, settle_action
 from coordinator.toolsets.actor import MAX_ID, ActorResolver, CallerActor, attribution
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.store.flows import FlowStore
@@ -32,10 +32,22 @@ class Asked(NamedTuple):
     """An operation by a person who may do it."""
 
     who: Caller
-    project: str
-    """Empty: it is about the fleet."""
-    reason: str
-    request: str
+    intent: Intent
+
+    @property
+    def project(self) -> str:
+        """Empty: it is about the fleet."""
+        return self.intent.project
+
+    @property
+    def reason(self) -> str:
+        """Why they do it."""
+        return self.intent.reason
+
+    @property
+    def request(self) -> str:
+        """Names the click."""
+        return self.intent.request
 
 
 class Acted(NamedTuple):
@@ -119,23 +131,23 @@ class Operator:
             arguments = msgspec.convert(given, operation.arguments)
         except msgspec.ValidationError as error:
             raise invalid("arguments", str(error)) from None
-        target = arguments.target
-        note = await note_action(self._store, who.id, name, project, target, reason, request)
-        undone = False
+        intent = Intent(name, who.id, project, arguments.target, reason, request)
+        note = await note_action(self._store, intent) if project else None  # those of the fleet are in the same step
+        done: bool | None = None
         try:
-            done = await operation.act(self, Asked(who, project, reason, request), arguments)
-            undone = bool(done.problem)
+            acted = await operation.act(self, Asked(who, intent), arguments)
+            done = not acted.problem
         except ToolFailure as failure:
-            undone = failure.kind == "permanent"
+            done = False if failure.kind == "permanent" else None
             raise
         finally:
             _log.warning(
-                "an operator has acted", action=name, actor=who.id, project=project, target=target, reason=reason,
-                done=not undone,
+                "an operator has acted", action=name, actor=who.id, project=project, target=intent.target,
+                reason=reason, done=done,
             )  # fmt: skip
-            if undone:
-                await withdraw_action(self._store, note)
-        return done
+            if note is not None and done is not None:
+                await settle_action(self._store, note, intent, done=done)
+        return acted
 
     async def drain(self, asked: Asked, of: OfScope) -> Acted:
         """Processes take no new work."""
@@ -156,11 +168,11 @@ class Operator:
             slots = (await drains.processes()).get(host)
             if slots is None or (slot and slot not in slots):
                 return Acted(f"no such process runs: {rest}")
-        return Acted(result={"drained": sorted(await drains.begin(scope))})
+        return Acted(result={"drained": sorted(await drains.begin(scope, asked.intent))})
 
     async def end_drain(self, asked: Asked, of: OfScope) -> Acted:
         """They take new work again."""
-        return Acted(result={"drained": sorted(await Drains(self._store).end(of.scope))})
+        return Acted(result={"drained": sorted(await Drains(self._store).end(of.scope, asked.intent))})
 
     async def drain_agents(self, asked: Asked, of: OfAgent) -> Acted:
         """Agents of a name get no more claims."""
@@ -200,7 +212,7 @@ class Operator:
     async def retry_flow(self, asked: Asked, of: OfFlow) -> Acted:
         """The failed and cancelled steps of a flow run again."""
         request = keyed(asked.who.id, asked.request or None, "retry_flow", of.id)
-        found = await self._flows().retry(asked.project, request, of.id, asked.who.id)
+        found = await self._flows().retry(asked.project, request, of.id, asked.who.id, asked.reason)
         steps, status = _known(found)
         problem = "" if steps else f"it is {status}: it has no failed or cancelled steps to run again"
         return Acted(problem, {"steps": steps})
@@ -215,7 +227,7 @@ class Operator:
 
     async def _pause(self, asked: Asked, of: OfFlow, *, resume: bool) -> Acted:
         request = keyed(asked.who.id, asked.request or None, "resume_flow" if resume else "pause_flow", of.id)
-        found = await self._flows().pause(asked.project, request, of.id, asked.who.id, resume=resume)
+        found = await self._flows().pause(asked.project, request, of.id, asked.who.id, asked.reason, resume=resume)
         done, status = _known(found)
         rule = "only a paused flow can be resumed" if resume else "only a running flow can be paused"
         return Acted("" if done else f"it is {status}: {rule}")

@@ -20,6 +20,7 @@ import structlog
 from coordinator.errors import ToolFailure, invalid
 from coordinator.store import keys
 from coordinator.store.errors import StoreError
+from coordinator.store.operator_actions import KEPT, Intent
 from coordinator.store.processes import GONE_SECONDS, STATUS_SECONDS, read_processes
 from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
@@ -75,14 +76,22 @@ class Drains:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def begin(self, scope: str) -> dict[str, int]:
-        """Begins to drain a scope; returns all scopes being drained, and since when (ms)."""
-        rows = await self._store.run(_SET, keys.FLEET, scope, 1)
-        return dict(rows)
+    async def begin(self, scope: str, intent: Intent | None = None) -> dict[str, int]:
+        """Begins to drain a scope; returns all scopes being drained, and since when (ms).
 
-    async def end(self, scope: str) -> dict[str, int]:
-        """Ends the drain of a scope; returns the scopes still being drained, and since when (ms)."""
-        rows = await self._store.run(_SET, keys.FLEET, scope, 0)
+        Args:
+            intent: recorded in the same step.
+        """
+        return await self._set(scope, True, intent)
+
+    async def end(self, scope: str, intent: Intent | None = None) -> dict[str, int]:
+        """Ends the drain of a scope; returns the scopes still being drained, and since when (ms). Arguments as those of
+        ``begin``."""
+        return await self._set(scope, False, intent)
+
+    async def _set(self, scope: str, on: bool, intent: Intent | None) -> dict[str, int]:
+        record = b"" if intent is None else intent.record
+        rows = await self._store.run(_SET, keys.FLEET, scope, int(on), KEPT, record)
         return dict(rows)
 
     async def follow(

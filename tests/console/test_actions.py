@@ -16,11 +16,13 @@ from coordinator.errors import ToolFailure
 from coordinator.identity.permissions import OPERATE
 from coordinator.metrics.console import ACTIONS
 from coordinator.settings import Settings
-from coordinator.store import Store
-from coordinator.store.drains import Drains
+from coordinator.store import Script, Store
+from coordinator.store.drains import Drains, process_scope
 from coordinator.store.operator_actions import read_actions
+from coordinator.toolsets.flows.store.progress import read_events, read_progress
 from coordinator.toolsets.items.store.history import read_history
 from tests.console.site import Json, Site, person
+from tests.flows.client import Flows
 from tests.items.client import Client, actor, fresh_id
 
 pytestmark = pytest.mark.anyio
@@ -178,22 +180,65 @@ async def test_nothing_is_done_without_a_record_and_a_click_has_one(
 ) -> None:
     asked = {"name": "ag", "reason": "it loops", "requestId": fresh_id()}
 
-    async def kept() -> list[str]:
-        return [one.reason for one in await read_actions(store) if one.project == project]
+    async def kept() -> list[tuple[str, bool]]:
+        return [(one.reason, one.done) for one in await read_actions(store) if one.project == project]
 
     async def died(*_: object) -> Acted:
-        assert await kept() == ["it loops"]
+        assert await kept() == [("it loops", False)]
         raise asyncio.CancelledError
 
     with monkeypatch.context() as patched:
         patched.setitem(OPERATIONS, "drain_agents", OPERATIONS["drain_agents"]._replace(act=died))
         with pytest.raises(asyncio.CancelledError):
             await site("operate/drain_agents", asked)
+    assert await kept() == [("it loops", False)]  # nobody knows whether it was done
     assert [await site("operate/drain_agents", asked) for _ in range(2)] == [{"result": {"answered": 0}}] * 2
-    assert await kept() == ["it loops"]
+    assert await kept() == [("it loops", True)]
     with pytest.raises(ToolFailure, match="NAME: must be"):
         await site("operate/drain_agents", {"name": " ", "reason": "mistyped"})
-    assert await kept() == ["it loops"]
+    assert await kept() == [("it loops", True)]
+
+
+async def test_the_reason_of_an_act_on_a_workflow_is_in_the_event_of_the_act(
+    site: Site, store: Store, project: str
+) -> None:
+    flows = Flows(store, project).as_("ada", "*")
+    flow = await flows.create()
+    for name, reason in (("pause_flow", "the database is full"), ("resume_flow", "it has room")):
+        assert "problem" not in await site(f"operate/{name}", {"id": flow, "reason": reason})
+    await flows("workflow_cancel", id=flow)
+    assert "problem" not in await site("operate/retry_flow", {"id": flow, "reason": "by mistake"})
+    progress = await read_progress(store, project, None, flow)
+    assert progress is not None
+    events, _ = await read_events(store, project, progress)
+    assert [(one.kind, one.actor, one.reason) for one in events if one.reason] == [
+        ("flow_retried", "ada", "by mistake"),
+        ("flow_resumed", "ada", "it has room"),
+        ("flow_paused", "ada", "the database is full"),
+    ]
+    told = [(one.action, one.done) for one in await read_actions(store) if one.project == project]
+    assert told == [("retry_flow", True), ("resume_flow", True), ("pause_flow", True)]
+
+
+async def test_a_drain_and_its_reason_are_one_step(site: Site, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever ends the process, there is both or neither: it makes one call of the store that writes."""
+    scope = process_scope("here", f"fe-{fresh_id()[:8]}")
+    host, _, slot = scope.partition(":")[2].partition("/")
+    monkeypatch.setattr(Drains, "processes", lambda _: asyncio.sleep(0, {host: [slot]}))
+    run = store.run
+
+    async def died(script: Script[object], *words: object) -> object:
+        await run(script, *words)  # type: ignore[arg-type]
+        raise asyncio.CancelledError
+
+    for name, reason, drained in (("drain", "it leaks", True), ("end_drain", "mended", False)):
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "run", died)
+            with pytest.raises(asyncio.CancelledError):
+                await site(f"operate/{name}", {"scope": scope, "reason": reason}, project="")
+        told = [(one.action, one.reason, one.done) for one in await read_actions(store) if one.target == scope]
+        assert told[0] == (name, reason, True)
+        assert (scope in await Drains(store).read()) == drained
 
 
 @pytest.mark.parametrize(

@@ -247,6 +247,7 @@ def _told(event: FlowEvent, flow: Flow) -> Node:
         else None,
         words,
         f" by {plain(event.actor)}" if event.actor else None,
+        f": {plain(event.reason)}" if event.reason else None,
     ]
 
 

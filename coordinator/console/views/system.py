@@ -146,7 +146,10 @@ async def _acts(asked: Asked) -> Rows:
         Row(f"act:{one.at}:{one.action}:{one.target}", [
             cell("when")[ago(one.at)],
             cell("who")[plain(one.who)],
-            cell("what")[one.action.replace("_", " "), " ", code[plain(one.target)]],
+            cell("what")[
+                one.action.replace("_", " "), " ", code[plain(one.target)], " ",
+                None if one.done else chip("perhaps not done", "warning"),
+            ],
             cell("project")[one.project],
             cell("why")[plain(one.reason)],
         ])

@@ -1,13 +1,16 @@
 --[[
 purpose:   Records what an operator is about to do, among the events of the fleet.
-guarantee: The stream keeps about `kept` entries.
-args:      kept action who project target reason click
+guarantee: The stream keeps about `kept` entries. Until settle_action.lua, the record says that it is not known whether
+           it was done.
+args:      kept record
+           record = packed, see modules/operator_actions.lua
 reply:     the entry
 errors:    none
 writes:    fleet_events
 full:      a capped record, without which an operator could not end what fills the store
 --]]
-return function(run, kept, action, who, project, target, reason, click)
-  return redis.call('XADD', run.keys.fleet_events, 'MAXLEN', '~', kept, '*', 'k', action, 'i', target, 'a', who,
-    'p', project, 'r', reason, 'q', click)
+local operator_actions = require 'operator_actions'
+
+return function(run, kept, record)
+  return operator_actions.add(run, kept, record, true)
 end

@@ -4,7 +4,7 @@ guarantee: Changes nothing. Looks at `limit` entries of the project's stream at 
 args:      id before since limit
            before = the id of an entry, '(' .. id, or '+'; since = the id of an entry or a time in ms
 reply:     {the last entry looked at or '' if there are no more, list of {entry, kind, step or '', attempt or '', actor
-           or ''}}
+           or '', reason or ''}}
 errors:    none
 writes:    none
 --]]
@@ -19,7 +19,7 @@ return function(run, id, before, since, limit)
       if flat[4] == id then
         local fields = {}
         for n = 1, #flat, 2 do fields[flat[n]] = flat[n + 1] end
-        found[#found + 1] = {entry[1], fields.k, fields.n or '', fields.f or '', fields.a or ''}
+        found[#found + 1] = {entry[1], fields.k, fields.n or '', fields.f or '', fields.a or '', fields.why or ''}
       end
     end
     local last = entries[#entries]

@@ -2,8 +2,8 @@
 purpose:   Pauses a running flow: none of its steps begins until it is resumed. Resumes a paused one.
 guarantee: Running steps finish and their outcomes are recorded; their successors wait. Timers keep running: steps
            that fall due meanwhile begin when the flow is resumed.
-args:      request run.engine id actor resumes
-           resumes = 1: resume it
+args:      request run.engine id actor reason resumes
+           reason = why, kept in the event; resumes = 1: resume it
 reply:     {whether this call did it, its status before, whether the relay has work} or {}: unknown
 errors:    REQUEST_ID_REUSED
 writes:    request events run step step_leases step_queue step_timers step_gates step_backlog outbox flows rq
@@ -15,9 +15,9 @@ local handoff = require 'handoff'
 local steps = require 'steps'
 
 -- Makes queued and backlogged steps wait until the flow is resumed.
-local function pause(run, flow, actor)
+local function pause(run, flow, actor, reason)
   flows.set_status(run, flow, 'p')
-  events.emit(run, 'flow_paused', flow.id, 'a', actor, steps.audience(flow))
+  events.emit(run, 'flow_paused', flow.id, 'a', actor, 'why', reason, steps.audience(flow))
   flows.each_open_step(run, flow, function(st)
     if st.s ~= 'q' and st.s ~= 'h' then return end
     steps.detach(run, st)
@@ -26,21 +26,22 @@ local function pause(run, flow, actor)
   end)
 end
 
-local function resume(run, flow, actor)
+local function resume(run, flow, actor, reason)
   flows.set_status(run, flow, 'r')
-  events.emit(run, 'flow_resumed', flow.id, 'a', actor, steps.audience(flow))
+  events.emit(run, 'flow_resumed', flow.id, 'a', actor, 'why', reason, steps.audience(flow))
   flows.each_open_step(run, flow, function(st)
     if st.s == 'p' then handoff.make_ready(run, st) end
   end)
 end
 
-return function(run, request, id, actor, resumes)
+return function(run, request, id, actor, reason, resumes)
   return change(run, request, function()
     local flow = steps.load_owner(run, id)
     if not flow then return {}, false end
     local before = flow.s
     if before ~= (resumes == '1' and 'p' or 'r') then return {false, before, false} end
-    if resumes == '1' then resume(run, flow, actor) else pause(run, flow, actor) end
+    local act = resumes == '1' and resume or pause
+    act(run, flow, actor, reason)
     handoff.refill(run)
     return {true, before, handoff.hand_over(run)}
   end)

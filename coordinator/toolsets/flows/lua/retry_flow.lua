@@ -2,7 +2,8 @@
 purpose:   Runs the failed and cancelled steps of a failed or cancelled flow again, under the same ids.
 guarantee: Done steps are not executed again, except one whose result no branch matched. Successors of steps that
            ended after the flow are created now. No step is in the history twice.
-args:      request run.engine id actor
+args:      request run.engine id actor reason
+           reason = why, kept in the event
 reply:     {how many steps were reopened, the flow's status before, whether the relay has work}
            or {}: unknown
 errors:    REQUEST_ID_REUSED
@@ -48,7 +49,7 @@ local function split_history(run, id)
   return kept, again
 end
 
-return function(run, request, id, actor)
+return function(run, request, id, actor, reason)
   return change(run, request, function()
     local flow = steps.load_owner(run, id)
     if not flow then return {}, false end
@@ -61,7 +62,7 @@ return function(run, request, id, actor)
     redis.call('ZREM', run.keys.ended, id)
     redis.call('HDEL', run.keys.run .. id, 'e', 'x')
     flows.set_status(run, flow, 'r')
-    events.emit(run, 'flow_retried', id, 'a', actor, steps.audience(flow))
+    events.emit(run, 'flow_retried', id, 'a', actor, 'why', reason, steps.audience(flow))
     for _, st in ipairs(again) do
       if st.t == 'g' and not st.v then plans.open_gate(run, st) else handoff.make_ready(run, st) end
     end

@@ -361,30 +361,36 @@ class FlowStore(RunStore, FlowReads):
         await self._store.run(_DECLINE, project, step, actor)
 
     async def pause(
-        self, project: str, request: IdempotencyKey, flow: int, actor: str, *, resume: bool = False
+        self, project: str, request: IdempotencyKey, flow: int, actor: str, reason: str = "", *, resume: bool = False
     ) -> tuple[bool, FlowStatus] | None:
         """Pauses a running workflow: no further step begins, running steps finish. Or resumes a paused one.
+
+        Args:
+            reason: why; kept in the event.
 
         Returns:
             Whether this call did it, and the workflow's status before; None if the workflow is unknown.
         """
         await self._note(project, request)
-        reply = await self._change(_PAUSE, project, request, flow, actor, int(resume))
+        reply = await self._change(_PAUSE, project, request, flow, actor, reason, int(resume))
         if not reply:
             return None
         await self._wake_relay(project, reply[2])
         return reply[0], _STATUSES[reply[1]]
 
     async def retry(
-        self, project: str, request: IdempotencyKey, flow: int, actor: str
+        self, project: str, request: IdempotencyKey, flow: int, actor: str, reason: str = ""
     ) -> tuple[int, FlowStatus] | None:
         """Runs the failed and cancelled steps of a failed or cancelled workflow again.
+
+        Args:
+            reason: why; kept in the event.
 
         Returns:
             How many steps were reopened, and the workflow's status before; None if the workflow is unknown.
         """
         await self._note(project, request)
-        reply = await self._change(_RETRY, project, request, flow, actor)
+        reply = await self._change(_RETRY, project, request, flow, actor, reason)
         if not reply:
             return None
         await self._wake_relay(project, reply[2])

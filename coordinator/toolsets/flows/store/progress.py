@@ -18,7 +18,7 @@ MOST_EVENTS = 200
 _LATE_MS = 1_000
 """The event of an end is recorded so soon after the time of the end."""
 
-_EVENTS = Script(LIBRARY, "flow_events", tuple[str, list[tuple[str, str, str, str, str]]])
+_EVENTS = Script(LIBRARY, "flow_events", tuple[str, list[tuple[str, str, str, str, str, str]]])
 
 
 class Progress(NamedTuple):
@@ -42,6 +42,8 @@ class FlowEvent(NamedTuple):
     attempt: str
     actor: str
     """Empty: nobody in particular."""
+    reason: str
+    """Why they did it; empty: they did not say."""
 
     @property
     def at(self) -> int:
