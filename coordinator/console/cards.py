@@ -23,8 +23,8 @@ HEIGHT = 100
 WINDOW = 30
 """Cards that a page has of a list at a time."""
 _MOST_TAGS = 4
-_OF_ROLES = ("in-progress", "blocked", "done")
-"""Labels that say no more than the role."""
+_TOLD = ("in-progress", "blocked", "done", "quarantined")
+"""Labels that say no more than the role, or what holds the item back."""
 
 
 async def window(asked: Asked, wanted: Wanted, limit: int = WINDOW) -> tuple[BoardPage, int]:
@@ -73,8 +73,8 @@ def _content(project: str, item: rows.Row, with_role: bool) -> Markup:
         div(".entry-line")[
             role(ROLE_NAMES[item.role]) if with_role else None,
             priority(item.priority),
-            *standing(project, item),
-            span(".dim.push", title="in this role")[ago(item.role_changed)],
+            *(standing(project, item) or [label(item)]),
+            None if is_held(item) else span(".dim.push", title="in this role")[ago(item.role_changed)],
         ],
         div(".entry-line")[
             *troubles(item),
@@ -93,16 +93,23 @@ def priority(code: int) -> Node:
     return span(f".priority.{name}", title="priority")[name]
 
 
+def is_held(item: rows.Row) -> bool:
+    """Whether somebody works on it."""
+    return rows.STATES[item.state] == "held" and ROLE_NAMES[item.role] != "terminal"
+
+
 def standing(project: str, item: rows.Row) -> list[Node]:
     """Who has it, and for how long."""
-    state = rows.STATES[item.state]
-    if state == "held" and ROLE_NAMES[item.role] != "terminal":
+    if is_held(item):
         return [span(".entry-holder")[agent_link(project, item.holder)], left(item.expires)]
-    if state == "abandoned":
+    if rows.STATES[item.state] == "abandoned":
         return [chip("abandoned", "warning", f"{item.holder} has left it in the middle")]
-    if isinstance(item.label, str) and item.label not in _OF_ROLES:
-        return [chip(item.label)]
     return []
+
+
+def label(item: rows.Row) -> Node:
+    """Its label, if that says more than the rest."""
+    return chip(item.label) if isinstance(item.label, str) and item.label not in _TOLD else None
 
 
 def troubles(item: rows.Row) -> list[Node]:

@@ -10,7 +10,7 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -95,7 +95,7 @@ def sending(slow: Slow, *plans: Plan) -> Iterator[list[Calls]]:
 def calls_of(port: int, items: list[str]) -> tuple[Kind, ...]:
     """Agents read, take, change and finish work."""
 
-    def kind(name: str, weight: float, tool: str, *arguments: dict[str, object]) -> Kind:
+    def kind(name: str, weight: float, tool: str, *arguments: Mapping[str, object]) -> Kind:
         return Kind(name, weight, tuple(request(port, tool, one) for one in arguments))
 
     who = {"id": "agent", "kind": "subagent"}

@@ -43,6 +43,21 @@ def test_an_unused_project_says_how_to_begin(
     expect(page.get_by_role("heading", name="Stalled")).to_be_visible()
 
 
+def test_what_is_bad_is_marked_and_not_the_number_beside_it(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    (item,) = create(fleet, "Fails", maxAttempts=1)
+    agent = {"id": "orchestrator", "kind": "orchestrator"}
+    claim(fleet, item)
+    advance(fleet, item, "start")
+    release = {"itemId": item, "reason": "failed"}
+    fleet.call("claim_item", {"releases": [release], "actor": agent, "requestId": str(uuid.uuid4())})
+    page = console("overview")
+    expect(page.locator("[data-key='held'] .bad")).to_have_text("1 quarantined")
+    page.locator("[data-key='held'] .bad").click()
+    page.get_by_role("link", name="Fails").click()
+    expect(page.locator(".item-head .chip", has_text="quarantined")).to_have_count(1)
+    expect(page.get_by_text("nobody has a claim on it")).to_be_visible()
+
+
 def test_numbers_are_those_of_the_tools_and_lead_to_their_lists(
     console: Callable[..., Page], fleet: SyncFleet, running: RunningFleet, named: str
 ) -> None:

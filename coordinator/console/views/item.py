@@ -9,7 +9,7 @@ from htpy import Node, a, div, h1, h2, nav, noscript, section, span
 from msgspec import UNSET
 
 from coordinator.console.buttons import MODULE
-from coordinator.console.cards import HEIGHT, again, card, priority, standing, tags, troubles, window
+from coordinator.console.cards import HEIGHT, again, card, label, priority, standing, tags, troubles, window
 from coordinator.console.item_actions import ACTIONS, actions_element, dialogs, edge_button
 from coordinator.console.item_graph import NEIGHBOURS, neighbours_element
 from coordinator.console.item_text import texts
@@ -65,7 +65,7 @@ async def _head(asked: Asked) -> Rows:
         div(".facts")[
             item_id(context.item.id),
             role(ROLE_NAMES[item.role]),
-            chip(item.label) if isinstance(item.label, str) else None,
+            label(item),
             priority(item.priority),
             span[f"complexity {item.complexity}"] if item.complexity else None,
             chip(item.type, title="type") if isinstance(item.type, str) else None,
@@ -87,7 +87,7 @@ def _claim(project: str, item: rows.Row, verified: bool) -> Node:
         return div(".facts.claim")[standing(project, item) or span(".dim")["nobody has a claim on it"]]
     return div(".facts.claim")[
         "claim of ",
-        standing(project, item) if ROLE_NAMES[item.role] != "terminal" else [plain(item.holder), left(item.expires)],
+        standing(project, item) or [plain(item.holder), left(item.expires)],
         chip("verified", title="its identity was verified") if verified else None,
         span(".dim")["since ", ago(item.claimed)],
         span(".dim")["renewed ", ago(item.renewed)] if item.renewed > item.claimed else None,

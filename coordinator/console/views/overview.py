@@ -119,20 +119,20 @@ def _facts(asked: Asked, found: ProjectNumbers) -> Iterator[Row]:
     waiting = a(href=agents("waiting"))[f"{number(state.parked)} wait for work"]
     yield _tile("agents", agents("seen"), "agents", number(state.agents), waiting)
     held = [
-        a(href=claims("quarantined"))[f"{number(state.quarantined)} quarantined"],
+        a(".bad" if state.quarantined else "", href=claims("quarantined"))[f"{number(state.quarantined)} quarantined"],
         a(href=claims("retries"))[f"{number(state.in_backoff)} in back-off"],
     ]
-    bad = bool(state.abandoned or state.quarantined)
+    bad = bool(state.abandoned)
     yield _tile("held", claims("abandoned"), "abandoned", number(state.abandoned), _joined(held), bad=bad)
     if found.flows is not None:
         path, running, paused, failed = path_of("flows", project), *found.flows
         more: list[Node] = [
             a(href=path + "?status=paused")[f"{number(paused)} paused"],
-            a(href=path + "?status=failed")[f"{number(failed)} failed"],
+            a(".bad" if failed else "", href=path + "?status=failed")[f"{number(failed)} failed"],
             f"{_counted(found.queued_steps, 'step')} wait",
         ]
         going = path + "?status=running"
-        yield _tile("flows", going, "flows at work", number(running), _joined(more), bad=bool(failed))
+        yield _tile("flows", going, "flows at work", number(running), _joined(more))
     what = ", ".join(_counted(count, kind) for kind, count in found.asks.items() if count)
     total = sum(found.asks.values())
     yield _tile(

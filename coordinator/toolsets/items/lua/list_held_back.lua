@@ -2,8 +2,8 @@
 purpose:   Lists items that wait for somebody or for a time, for people: those longest in a list first.
 guarantee: O(log n + limit). Items of claims that have expired but were not put back yet are not among the abandoned.
 args:      list offset limit
-           list = abandoned (those that wait for a dependency or are in back-off come last), quarantined, or retries:
-           items in back-off, the one whose back-off ends first
+           list = abandoned (not those that wait for a dependency or are in back-off, as project_state counts them),
+           quarantined, or retries: items in back-off, the one whose back-off ends first
 reply:     {now, how many are in the list, rows (modules/rows.lua), since when each is in the list, or when its back-off
            ends (ms)}
 errors:    none
@@ -17,10 +17,12 @@ return function(run, list, offset, limit)
   return read(run, function()
     local sets = {abandoned = run.keys.abandoned, quarantined = run.keys.quarantined, retries = run.keys.retries}
     local key, shown, times = sets[list], {}, {}
-    local flat = redis.call('ZRANGE', key, offset, offset + limit - 1, 'WITHSCORES')
+    local total = redis.call('ZCOUNT', key, 0, list == 'abandoned' and index.WAITING_OFFSET - 1 or '+inf')
+    local last = math.min(offset + limit, total) - 1
+    local flat = last < tonumber(offset) and {} or redis.call('ZRANGE', key, offset, last, 'WITHSCORES')
     for n = 1, #flat, 2 do
       shown[#shown + 1], times[#times + 1] = rows.of(run, flat[n]), tonumber(flat[n + 1]) % index.WAITING_OFFSET
     end
-    return {run.now, redis.call('ZCARD', key), shown, times}
+    return {run.now, total, shown, times}
   end)
 end
