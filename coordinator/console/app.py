@@ -151,7 +151,7 @@ class Console:
             await self._live.serve(scope, send, project, after, viewer, lambda: self._sessions.viewer(head))
             return None
         view = VIEWS.get(match["view"])
-        if view is None or view.of_project != bool(project) or bool(match["id"]) != view.takes_id:
+        if view is None or view.of_project != bool(project) or bool((match["id"] or "").strip()) != view.takes_id:
             raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such page")
         if not view.open_to(viewer):
             raise ToolFailure("permission_denied", f"this page needs the permission '{view.needs[0]}.read'")

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -302,3 +303,13 @@ def test_tokens_are_in_no_answer_and_no_log(guarded: RunningFleet, visitors: dic
         assert "canary-" not in text
         assert "s3cret" not in text
         assert "ticket=v1" not in text
+
+
+@pytest.mark.parametrize("view", [one for one in VIEWS.values() if one.takes_id], ids=lambda view: view.name)
+def test_malformed_ids_lead_nowhere(running: RunningFleet, view: View) -> None:
+    visitor = Visitor(running.port)
+    for text in (" ", "\n", "\u2003", "\0", "\u2603", "x" * 600, "0" * 36, "-1", "9" * 40, ".."):
+        path = f"/console/p/default/{view.name}/{quote(text, safe='')}"
+        assert visitor.open(path).status in (400, 404), text
+        for name in view.regions:
+            assert visitor.open(f"{path}/~{name}").status in (200, 400, 404), (text, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -216,6 +217,41 @@ def test_a_revoked_token_ends_the_open_page(
         expect(page.locator("#live")).to_have_attribute("data-state", "live")
         token_edit.remove(file, lambda entry: entry.id == "briefer")
         page.wait_for_url("**/console/signin?next=/console/p/default/agents", timeout=10_000)
+    assert [one for one in mishaps if "401" not in one] == []
+    mishaps.clear()
+
+
+def test_what_is_typed_outlives_the_session(
+    guarded: RunningFleet, browser: Browser, watch: Callable[[Page], Page], mishaps: list[str]
+) -> None:
+    url, other = guarded.state.base_url, signed_in(guarded, "operator")
+    items = "/console/p/default/api/call/items/manage_items"
+    made = other.change(items, {"operation": "create", "items": [{"title": "Long work"}]})
+    item = json.loads(made.text)["result"]["items"][0]["id"]
+
+    def sign_in(page: Page) -> None:
+        page.goto(f"{url}/console/signin")
+        page.get_by_label("Bearer token").fill(token_of("person"))
+        page.get_by_role("button", name="Sign in", exact=True).click()
+        page.wait_for_url("**/console/p/**")
+
+    with closing(browser.new_context()) as context:
+        page, tab = watch(context.new_page()), watch(context.new_page())
+        sign_in(page)
+        page.goto(f"{url}/console/p/default/item/{item}")
+        page.get_by_role("button", name="Add note").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Key").fill("plan")
+        dialog.get_by_label("Text").fill("What took an hour to write")
+        tab.goto(f"{url}/console/signin")
+        tab.get_by_role("button", name="Sign out").click()
+        with page.expect_response(lambda answer: answer.status == 401):
+            other.change(items, {"operation": "update", "items": [{"id": item, "priority": "high"}]})
+        dialog.get_by_role("button", name="Save note").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("sign in again in another tab")
+        sign_in(tab)
+        dialog.get_by_role("button", name="Save note").click()
+        expect(page.get_by_text("What took an hour to write")).to_be_visible()
     assert [one for one in mishaps if "401" not in one] == []
     mishaps.clear()
 

@@ -7,6 +7,7 @@ const HIDDEN_MS = 30_000; // a hidden page keeps its stream for so long
 const AWAY_MS = 3_000; // then the page says how old it is
 const AGAIN_MS = 5_000; // after a read that failed: nothing else asks for that region meanwhile
 const AWAY = 'the fleet does not answer';
+const WRITTEN = 'dialog[open] form[data-action], form[data-action]:focus-within';
 const FLASH_MS = 600;
 
 let paused = false;
@@ -78,7 +79,7 @@ export class Region {
       const have = this.rows().map((row) => row.dataset.digest).join(',');
       const headers = { 'fleet-have': have, 'fleet-at': position };
       const answer = await fetch(this.element.dataset.src ?? '', { headers, signal: running.signal });
-      if (answer.status === 401) location.reload();
+      if (answer.status === 401 && !document.querySelector(WRITTEN)) location.reload(); // what is typed stays
       if (answer.status === 404) return gone();
       const told = await answer.json();
       if (this.running !== running) return;
