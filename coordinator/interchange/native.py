@@ -54,6 +54,16 @@ class Attempt(Struct, kw_only=True, omit_defaults=True, rename={"began": "from",
     detail: str = ""
 
 
+class Recurs(Struct, kw_only=True, omit_defaults=True, rename="camel"):
+    """How a template recurs."""
+
+    cron: Annotated[str, Meta(min_length=1, max_length=200)]
+    time_zone: Annotated[str, Meta(min_length=1, max_length=100)] = "UTC"
+    missed: Literal["skip", "one", "all"] = "one"
+    overlap: Literal["skip", "allow"] = "skip"
+    made_until: Annotated[Time, Meta(description="Up to when its times have been dealt with.")]
+
+
 class Item(_Line, kw_only=True, tag="item"):
     """A work item."""
 
@@ -76,6 +86,11 @@ class Item(_Line, kw_only=True, tag="item"):
     requires_verification: bool = False
     max_attempts: Annotated[int, Meta(ge=0, le=1_000)] | UnsetType = UNSET
     retry_backoff_seconds: Annotated[int, Meta(ge=0, le=86_400)] | UnsetType = UNSET
+    not_before: Time | UnsetType = UNSET
+    due_at: Time | UnsetType = UNSET
+    due_after_ms: Annotated[Count | UnsetType, Meta(description="Of a template: from each of its times on.")] = UNSET
+    recurs: Recurs | UnsetType = UNSET
+    recurrence_of: Annotated[Uuid | UnsetType, Meta(description="The template that it is an occurrence of.")] = UNSET
     created_at: Time
     modified_at: Time
     role_changed_at: Time

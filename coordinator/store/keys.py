@@ -155,8 +155,18 @@ lapsed = Family("lp", "hash", single=True, reason="counters of bounded number",
                 doc="expired claims that are still on their items, counted per scope")  # fmt: skip
 abandoned = Family("ab", "zset", single=True, reason="an entry goes when its item is claimed or done",
                    doc="abandoned items by when they were abandoned, blocked ones last")  # fmt: skip
-retries = Family("rt", "zset", single=True, reason="empties as back-offs end",
-                 doc="items in back-off after a failed attempt, by when it ends")  # fmt: skip
+retries = Family("rt", "zset", single=True, reason="empties as their times come",
+                 doc="items that are held back until a time, by that")  # fmt: skip
+backoffs = Family("rb", "zset", single=True, reason="empties as back-offs end",
+                  doc="items in back-off after a failed attempt, by when it ends")  # fmt: skip
+postponed = Family("pp", "zset", single=True, reason="empties as their times come",
+                   doc="items that are not to be ready before a time, by that")  # fmt: skip
+due = Family("du", "zset", single=True, reason="an entry goes when its item is done or deleted",
+             doc="open items by when they are due")  # fmt: skip
+recurring = Family("rg", "zset", single=True, reason="an entry goes when its template is ended or deleted",
+                   doc="templates of recurring items, by when to look at them next")  # fmt: skip
+occurrences = Family("oc", "hash", single=True, reason="an entry goes with the last open occurrence",
+                     doc="how many occurrences of each template are open")  # fmt: skip
 quarantined = Family("qz", "zset", single=True, reason="an entry goes when its item is resumed, ended or deleted",
                      doc="quarantined items by since when")  # fmt: skip
 questions = Family("qs", "zset", single=True, reason="at most 10000; an entry goes some time after its question",

@@ -225,21 +225,27 @@ async def test_what_is_held_back_is_counted(tools: Client) -> None:
     for selector, able, count in cases:
         found = await take(tools, "a", selector, capabilities=able)
         assert found["outcome"] == "no_match", selector
-        assert found.get("heldBack") == ({"capabilities": count, "backoff": 0} if count else None), selector
+        assert found.get("heldBack") == ({"capabilities": count, "notBefore": 0, "backoff": 0} if count else None), (
+            selector
+        )
     # Below what another agent holds, capabilities would not help.
     await tools.claim("holder", parent)
     assert "heldBack" not in await take(tools, "a", {"role": "queue"})
     await tools.release("holder", parent)
     # What the agent can do is none of it.
     assert (await take(tools, "able-1", capabilities=["gpu"]))["outcome"] == "success"
-    assert (await take(tools, "able", capabilities=["gpu"])).get("heldBack") == {"capabilities": 2, "backoff": 0}
+    assert (await take(tools, "able", capabilities=["gpu"])).get("heldBack") == {
+        "capabilities": 2,
+        "notBefore": 0,
+        "backoff": 0,
+    }
 
 
 async def test_a_wait_in_vain_counts_what_is_held_back(fronts: Fronts) -> None:
     front = await fronts.make()
     await front.add(requires=["gpu"])
     call = front.begin("a", wait_ms=200, capabilities=["mac"])
-    assert (await call.claim())["heldBack"] == {"capabilities": 1, "backoff": 0}
+    assert (await call.claim())["heldBack"] == {"capabilities": 1, "notBefore": 0, "backoff": 0}
 
 
 async def test_a_change_of_requirements_wakes_a_parked_claim(fronts: Fronts) -> None:

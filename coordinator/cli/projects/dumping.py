@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from coordinator.interchange import native
 from coordinator.store import Script, Store, keys
-from coordinator.toolsets.items.rules import recount
+from coordinator.toolsets.items.rules import recount, recurrence
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, phase_of
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE
@@ -116,6 +116,7 @@ def _item(id: str, fields: Mapping[str, str], texts: Mapping[str, str], quaranti
         requires_verification="rv" in fields,
         max_attempts=int(fields["am"]) if "am" in fields else UNSET,
         retry_backoff_seconds=int(fields["rb"]) if "rb" in fields else UNSET,
+        **_times(fields),
         created_at=iso(score.created),
         modified_at=iso(state.modified or score.created),
         role_changed_at=iso(state.role_changed or score.created),
@@ -126,6 +127,26 @@ def _item(id: str, fields: Mapping[str, str], texts: Mapping[str, str], quaranti
         last_attempts=[_attempt(row) for row in last],
         last_transition=state.entry or UNSET,
     )
+
+
+def _times(fields: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if "nv" in fields:
+        found["not_before"] = iso(int(fields["nv"]))
+    if due := fields.get("du"):
+        found |= {"due_after_ms": int(due[1:])} if due.startswith("+") else {"due_at": iso(int(due))}
+    if "rc" in fields:
+        how = recurrence.stored(fields["rc"])
+        found["recurs"] = native.Recurs(
+            cron=how.cron,
+            time_zone=how.zone,
+            missed=how.missed,  # type: ignore[arg-type]
+            overlap=how.overlap,  # type: ignore[arg-type]
+            made_until=iso(int(fields["rn"])),
+        )
+    if "oc" in fields:
+        found["recurrence_of"] = dashed(fields["oc"])
+    return found
 
 
 def _attempt(row: Sequence[Any]) -> native.Attempt:

@@ -21,7 +21,10 @@ from coordinator.interchange.model import ImportProblem
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
+from coordinator.toolsets.items.contract.due_times import Recurs
+from coordinator.toolsets.items.rules import due_times
 from coordinator.toolsets.items.rules.items import NewItem
+from coordinator.toolsets.items.rules.recurrence import recurrence
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, ROLE_CODES
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.dependencies import DependencyStore, NewEdge
@@ -93,7 +96,15 @@ def _ids(file: BinaryIO) -> set[str]:
         ImportProblem: it is wrong.
     """
     file.seek(0)
-    return {_inner(line.id) for line in native.lines(file) if isinstance(line, native.Item)}
+    found = set[str]()
+    for number, line in enumerate(native.lines(file), 1):
+        if isinstance(line, native.Item):
+            found.add(_inner(line.id))
+            try:
+                _times(line)
+            except ToolFailure as failure:
+                raise ImportProblem(f"line {number}: {failure.message}") from None
+    return found
 
 
 async def _strangers(store: Store, project: str, ids: set[str]) -> str:
@@ -163,11 +174,29 @@ def _item(line: native.Item) -> RestoredItem:
         max_attempts=-1 if line.max_attempts is UNSET else line.max_attempts,
         backoff=-1 if line.retry_backoff_seconds is UNSET else line.retry_backoff_seconds,
         requires=",".join(line.requires),
+        due_times=_times(line) or "",
     )
     created, entry = _ms(line.created_at), "" if line.last_transition is UNSET else line.last_transition
     changed, modified = _ms(line.role_changed_at), _ms(line.modified_at)
     attempts = msgspec.json.encode(last).decode() if last else ""
     return RestoredItem(spec, created, fields, changed, modified, line.fence, entry, attempts)
+
+
+def _times(line: native.Item) -> due_times.Fields:
+    found: due_times.Fields = {}
+    if line.not_before is not UNSET:
+        found["nv"] = _ms(line.not_before)
+    if line.due_at is not UNSET:
+        found["du"] = _ms(line.due_at)
+    if line.due_after_ms is not UNSET:
+        found["du"] = f"+{line.due_after_ms}"
+    if line.recurs is not UNSET:
+        how = line.recurs
+        stated = Recurs(cron=how.cron, time_zone=how.time_zone, missed=how.missed, overlap=how.overlap)
+        found |= {"rc": recurrence(stated).stored(), "rn": _ms(how.made_until)}
+    if line.recurrence_of is not UNSET:
+        found["oc"] = _inner(line.recurrence_of)
+    return found
 
 
 def _note(line: native.Note) -> RestoredNote:

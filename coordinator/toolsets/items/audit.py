@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from coordinator.store import Script, Store, keys
-from coordinator.toolsets.items.rules import recount
+from coordinator.toolsets.items.rules import recount, recount_times
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -25,6 +25,8 @@ _MOMENT = Script(LIBRARY, "read_moment", list[Any])
 _TRIES = 8
 _BENEATH = keys.beneath.suffix
 _ITEM, _EDGES, _NOTES, _NOTE = (family.suffix for family in (keys.item, keys.edges, keys.notes, keys.note))
+_BY_TIME = keys.retries, keys.backoffs, keys.postponed, keys.quarantined, keys.due, keys.recurring
+"""Indexes of items by a time."""
 RECORD = b"\xff"
 """What precedes the name of an agent in the field of its record (``lua/modules/agents.lua``)."""
 SLICE = 100
@@ -103,6 +105,7 @@ class _Audit:
         self._found: set[Difference] = set()
         self._claimed: dict[str, list[str]] = {}
         self._requiring: dict[str, str] = {}
+        self._occurrences: dict[str, str] = {}
         self._now = 0
         self._subjects: dict[str, Callable[[str, str], _Subject]] = {
             _ITEM: self._item,
@@ -120,8 +123,7 @@ class _Audit:
             keys.prefixes.suffix: self._bucket,
             keys.leases.suffix: self._leases,
             keys.abandoned.suffix: self._listed,
-            keys.retries.suffix: self._listed,
-            keys.quarantined.suffix: self._listed,
+            **{family.suffix: self._listed for family in _BY_TIME},
             keys.agents.suffix: self._agents,
             keys.agent_seen.suffix: self._seen,
         }
@@ -136,7 +138,7 @@ class _Audit:
                     await self._judge(pending)
                     pending = []
         await self._judge(pending)
-        counters = [*await self._lapsed_counters(), *await self._requiring_counters()]
+        counters = [*await self._lapsed_counters(), *await self._requiring_counters(), *await self._open_counters()]
         if await self._last_event() == before:
             self._found.update(counters)
         else:
@@ -238,8 +240,7 @@ class _Audit:
                 ("HGET", keys.agents.suffix, agent),
                 ("HMGET", f"{_ITEM}:{fields.get('pa', '')}", "w", "d"),
                 ("ZSCORE", keys.abandoned.suffix, item),
-                ("ZSCORE", keys.retries.suffix, item),
-                ("ZSCORE", keys.quarantined.suffix, item),
+                *(("ZSCORE", family.suffix, item) for family in _BY_TIME),
                 ("HGET", f"{keys.text.suffix}:{item}", "a"),
                 *(("ZSCORE", f"{keys.ranked.suffix}:{scope}", item) for scope in recount.scopes(fields)),
                 *(("HGET", f"{_ITEM}:{edge.other}", "w") for edge in edges if edge.waits),
@@ -259,17 +260,21 @@ class _Audit:
             self._report.terminal += recount.parsed(fields["w"]).role == recount.TERMINAL
             if "rq" in fields:
                 self._requiring[item] = fields["rq"]
+            if "oc" in fields and recount.parsed(fields["w"]).role != recount.TERMINAL:
+                self._occurrences[item] = fields["oc"]
             if recount.claim_of(fields):
                 lapsed = recount.lapsed(fields)
                 self._claimed[item] = ["*", f"p{fields.get('pa', '')}"] if lapsed else []
-            in_bucket, lease, held_by_agent, parent, left, retry, quarantined, attempts, *more = extra
+            in_bucket, lease, held_by_agent, parent, left, *more = extra
+            timed, (attempts, *more) = more[: len(_BY_TIME)], more[len(_BY_TIME) :]
             scopes, waits = recount.scopes(fields), [edge for edge in edges if edge.waits]
             if in_bucket is False:
                 yield "is missing in the index of prefixes"
             yield from recount.claim_problems(item, fields, lease, held_by_agent)
             yield from recount.depth_problems(fields, parent)
             yield from recount.abandoned_problems(fields, left)
-            yield from recount.held_back_problems(fields, retry, quarantined)
+            yield from recount_times.held_back_problems(fields, *timed[:4])
+            yield from recount_times.time_problems(fields, *timed[4:])
             yield from recount.attempt_problems(fields, attempts)
             for scope, score in zip(scopes, more[: len(scopes)], strict=True):
                 yield from recount.rank_problems(fields, scope, score)
@@ -468,6 +473,10 @@ class _Audit:
 
     async def _requiring_counters(self) -> list[Difference]:
         return await self._miscounted(keys.requirements.suffix, Counter(self._requiring.values()), "items that require")
+
+    async def _open_counters(self) -> list[Difference]:
+        counted = Counter(self._occurrences.values())
+        return await self._miscounted(keys.occurrences.suffix, counted, "open occurrences of")
 
     async def _miscounted(self, name: str, counted: Counter[str], what: str) -> list[Difference]:
         """Compares a hash of counters with what was counted."""

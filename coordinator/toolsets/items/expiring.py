@@ -1,4 +1,4 @@
-"""Puts claims back when they expire, and items when their back-off is over, whether or not anybody calls.
+"""Puts back what ends by time: expired claims, and items that are held back until a time; makes due occurrences.
 
 Operations notice by themselves what has ended by time (``lua/modules/expiry.lua``). This makes reads show it soon, too:
 what has become of an item whose agent died. Each process notes when claims that it places end, in a list of the fleet's
@@ -10,16 +10,17 @@ nothing ends never, by one process at a time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
 from itertools import islice
-from time import monotonic
+from time import monotonic, time_ns
 from typing import Any
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Store, StoreError
 from coordinator.store.due_projects import DueProjects, Finished, Note
+from coordinator.toolsets.items.rules import due_times
 
 PAUSE_MS = 700
 """The shortest time between two sweeps of a project."""
@@ -28,6 +29,8 @@ _LOOK_SECONDS = 1.0
 _SOONEST_SECONDS = 0.05
 _TAKEN = 20
 """How many projects a process takes at a time."""
+_PRECISE_MS = 2_000
+"""What ends sooner may not be known to processes with parked calls, which look once a second."""
 _NOTED = 200
 """How many projects it notes at a time."""
 
@@ -48,6 +51,8 @@ class Expiring:
         self._new: set[str] = set()
         """The projects for which that is not noted yet."""
         self._changed = asyncio.Event()
+        self._precise: dict[str, tuple[float, asyncio.Task[None]]] = {}
+        """Sweeps in a short while, by project, and when."""
         self._turn = 0
         self._task: asyncio.Task[None] | None = None
         self._warn = ThrottledWarnings()
@@ -60,6 +65,42 @@ class Expiring:
             self._new.add(project)
             self._changed.set()
 
+    def note_times(self, project: str, said: Sequence[due_times.Fields]) -> None:
+        """Notes what new or changed items say about time."""
+        now = time_ns() // 1_000_000
+        first = min((at for fields in said if (at := due_times.first_time(fields, now)) is not None), default=None)
+        if first is None:
+            return
+        self.expect(project, first)
+        if first - now < _PRECISE_MS:
+            self._sweep_at(project, first - now)
+
+    def _sweep_at(self, project: str, milliseconds: int) -> None:
+        """Sweeps a project in a short while: processes with parked calls may not learn of it in time to do so."""
+
+        async def sweep() -> None:
+            pause = milliseconds
+            while pause >= 0:
+                await asyncio.sleep(pause / 1000)
+                try:
+                    ends, now = await self._sweep(project)
+                except (ToolFailure, StoreError):
+                    return  # noticed when the project is looked after
+                pause = ends - now if 0 < ends - now < _PRECISE_MS / 2 else -1
+
+        loop = asyncio.get_running_loop()
+        due = loop.time() + milliseconds / 1000
+        known = self._precise.get(project)
+        if known is not None and not known[1].done() and known[0] <= due:
+            return  # it goes on as long as something ends soon
+        task = loop.create_task(sweep(), name=f"sweep of {project}", context=Context())
+        self._precise[project] = due, task
+        task.add_done_callback(lambda _: self._over(project, task))
+
+    def _over(self, project: str, task: asyncio.Task[None]) -> None:
+        if project in self._precise and self._precise[project][1] is task:
+            del self._precise[project]
+
     def start(self) -> None:
         """Begins to look after projects."""
         # In an empty context, because it may be started by a call.
@@ -69,6 +110,8 @@ class Expiring:
         """Leaves the projects to other processes."""
         if self._task is not None:
             self._task.cancel()
+        for _, task in self._precise.values():
+            task.cancel()
 
     async def _run(self) -> None:
         finished: list[Finished] = []

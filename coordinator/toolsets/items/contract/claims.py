@@ -184,6 +184,7 @@ class HeldBack(Result, kw_only=True):
     """Items that the selector would match, but that are held back."""
 
     capabilities: Annotated[Count, Meta(description="They require capabilities that the agent lacks; of the 50 best.")]
+    not_before: Annotated[Count, Meta(description="Not ready before a time; of many, some.")]
     backoff: Annotated[Count, Meta(description="In back-off after a failed attempt; of many, some.")]
 
 

@@ -33,6 +33,7 @@ from coordinator.toolsets.items.contract.base import (
     WantsAncestors,
 )
 from coordinator.toolsets.items.contract.dependencies import Blocker
+from coordinator.toolsets.items.contract.due_times import DueAt, NotBefore, Overdue, RecurrenceOf, ShownRecurs
 from coordinator.toolsets.items.contract.included import (
     BlockerResults,
     Include,
@@ -134,6 +135,11 @@ class ItemContextResult(Result, kw_only=True):
     note_progress: Progress
     claim_detail: ClaimDetail | UnsetType = UNSET
     attempts: Annotated[HeldAttempts, Meta(description="Absent: none, and no maxAttempts.")] | UnsetType = UNSET
+    not_before: NotBefore | UnsetType = UNSET
+    due_at: DueAt | UnsetType = UNSET
+    overdue: Overdue | UnsetType = UNSET
+    recurs: ShownRecurs | UnsetType = UNSET
+    recurrence_of: RecurrenceOf | UnsetType = UNSET
     notes: IncludedNotes | UnsetType = UNSET
     notes_total: NotesTotal | UnsetType = UNSET
     results: BlockerResults | UnsetType = UNSET

@@ -28,6 +28,7 @@ from coordinator.toolsets.items.contract.base import (
     SchemaMatch,
     Title,
 )
+from coordinator.toolsets.items.contract.due_times import GivenDueAt, GivenNotBefore, GivenRecurs
 from coordinator.toolsets.items.contract.resources import GivenResources
 
 Text = str | None | UnsetType
@@ -75,6 +76,9 @@ class ItemSpec(Arguments, kw_only=True):
     ] = UNSET
     requires: Capabilities = UNSET
     resources: GivenResources = UNSET
+    not_before: GivenNotBefore = UNSET
+    due_at: GivenDueAt = UNSET
+    recurs: GivenRecurs = UNSET
     requires_verification: Annotated[
         bool | None | UnsetType, Meta(description="Kept with the item; default false.")
     ] = UNSET

@@ -25,6 +25,7 @@ from coordinator.toolsets.items.contract.base import (
 )
 from coordinator.toolsets.items.contract.claims import Selector
 from coordinator.toolsets.items.contract.dependencies import Blocker
+from coordinator.toolsets.items.contract.due_times import NotBefore
 
 GivenRole = Annotated[
     str | None,
@@ -85,14 +86,18 @@ class ReadyStatus(Result, kw_only=True):
 
 
 class BlockedStatus(Result, kw_only=True):
-    """The item cannot move on: dependencies (blockers), or its role (suggestion)."""
+    """The item cannot move on: dependencies (blockers), its role or its times (suggestion)."""
 
     recommendation: Annotated[str, Meta(description="It cannot move on.", extra_json_schema={"enum": ["Blocked"]})]
     current_role: RoleName
     blockers: Annotated[list[Blocker], Meta(description="What it waits for; absent in role blocked.")] | UnsetType = (
         UNSET
     )
-    suggestion: Annotated[str, Meta(description="In role blocked: how to leave it.")] | UnsetType = UNSET
+    not_before: NotBefore | UnsetType = UNSET
+    suggestion: (
+        Annotated[str, Meta(description="In role blocked: how to leave it; with notBefore and templates: what to do.")]
+        | UnsetType
+    ) = UNSET
 
 
 class TerminalStatus(Result, kw_only=True):

@@ -33,6 +33,7 @@ from coordinator.toolsets.items.contract.base import (
     Title,
     TypeName,
 )
+from coordinator.toolsets.items.contract.due_times import DueAt, NotBefore, Overdue, RecurrenceOf, ShownRecurs
 from coordinator.toolsets.items.contract.items import RequiresVerification
 from coordinator.toolsets.items.contract.resources import Resources
 from coordinator.toolsets.items.contract.transitions import ItemTransition
@@ -134,6 +135,11 @@ class FullItem(Result, kw_only=True):
     max_attempts: MaxAttempts | UnsetType = UNSET
     retry_backoff_seconds: RetryBackoffSeconds | UnsetType = UNSET
     attempts: Annotated[Attempts, Meta(description="Absent: none, and no maxAttempts.")] | UnsetType = UNSET
+    not_before: NotBefore | UnsetType = UNSET
+    due_at: DueAt | UnsetType = UNSET
+    overdue: Overdue | UnsetType = UNSET
+    recurs: ShownRecurs | UnsetType = UNSET
+    recurrence_of: RecurrenceOf | UnsetType = UNSET
     created_at: CreatedAt
     modified_at: ModifiedAt
     role_changed_at: Annotated[IsoTime, Meta(description="Time of the last role change, UTC.")]

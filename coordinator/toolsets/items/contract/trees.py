@@ -35,6 +35,7 @@ from coordinator.toolsets.items.contract.dependencies import (
     Threshold,
     UnblockAt,
 )
+from coordinator.toolsets.items.contract.due_times import GivenDueAt, GivenNotBefore, GivenRecurs
 from coordinator.toolsets.items.contract.resources import GivenResources
 
 COMPLETIONS = ("complete", "cancel")
@@ -61,6 +62,9 @@ class TreeItem(Arguments, kw_only=True):
         list[str], Meta(description="Only agents with all of these get it.", extra_json_schema={"maxItems": 32})
     ] = []
     resources: GivenResources = UNSET
+    not_before: GivenNotBefore = UNSET
+    due_at: GivenDueAt = UNSET
+    recurs: GivenRecurs = UNSET
     summary: Annotated[
         str | None, Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": 2000})
     ] = None

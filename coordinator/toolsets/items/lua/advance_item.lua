@@ -17,7 +17,8 @@ reply:     list of {id, reason or '', from, to, label, cascades, unblocked, titl
            the item) {role to which it leads}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands holds lapsed abandoned retries
-           quarantined questions notes note request events transitions waiting wanted queue waiter answered messages
+           backoffs postponed due recurring occurrences quarantined questions notes note request events transitions
+           waiting wanted queue waiter answered messages
 --]]
 local blockers = require 'blockers'
 local change = require 'change'

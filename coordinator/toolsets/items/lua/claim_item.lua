@@ -9,12 +9,14 @@ args:      request run.events_max run.terms agent who wanted releases include
            none given; include = what to add about the claimed item (modules/included.lua), '' for nothing
 reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}, '',
            and if the claimed item is not ready: {role, number of unsatisfied blockers, some of them as {id, role,
-           needed role}, when its back-off ends (ms; 0: it is quarantined, -1: neither)}, else nil or false; the name
-           under which the agent is drained, or nil}; for new claims also role and whether it was abandoned, then what
-           is included; for a renewal that includes something -1 and false before it
+           needed role}, until when it is held back (ms; 0: it is quarantined, -1: neither), whether by notBefore,
+           whether it is a template}, else nil or false; the name under which the agent is drained, or nil}; for new
+           claims also role and whether it was abandoned, then what is included; for a renewal that includes something
+           -1 and false before it
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands holds lapsed abandoned
-           retries quarantined notes note request events transitions waiting wanted queue waiter messages
+           retries backoffs postponed due recurring occurrences quarantined notes note request events transitions
+           waiting wanted queue waiter messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
@@ -23,6 +25,7 @@ local claims = require 'claims'
 local classes = require 'classes'
 local expiry = require 'expiry'
 local graph = require 'graph'
+local held_back = require 'held_back'
 local holds = require 'holds'
 local included = require 'included'
 local items = require 'items'
@@ -60,11 +63,12 @@ end
 
 -- Why a claimed item is not ready; nil if it is.
 local function why_not_ready(run, item)
-  local held_until = tonumber(item.nt or -1)
-  if held_until > 0 and held_until <= run.now then held_until = -1 end -- nobody has noticed yet
+  if item.nt and not item.depth then item = items.load(run, item.id) end -- `claims.load` reads less
+  local held_until, template = tonumber(item.nt or -1), held_back.is_template(item)
+  if held_until > 0 and held_until <= run.now and not template then held_until = -1 end -- nobody has noticed yet
   if not item.nb and held_until < 0 and item.role ~= BLOCKED then return nil end
   local found = item.nb and graph.unsatisfied_blockers(run, item, BLOCKERS_NAMED) or {}
-  return {item.role, tonumber(item.nb or 0), found, held_until}
+  return {item.role, tonumber(item.nb or 0), found, held_until, held_back.not_before(item) ~= nil, template}
 end
 
 return function(run, request, agent, who, wanted, releases, include)

@@ -17,7 +17,8 @@ reply:     {now, {{outcome, id, expires, first claimed at, fence, role, whether 
            (begin the second search), parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands holds lapsed abandoned
-           retries quarantined notes note request events transitions waiting wanted queue arrivals waiter messages
+           retries backoffs postponed due recurring occurrences quarantined notes note request events transitions
+           waiting wanted queue arrivals waiter messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'

@@ -13,7 +13,8 @@ reply:     {done, next position, results, skipped ids, plan of the first call or
            (plan and results are texts, which are cheap to pass through)
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands holds lapsed abandoned retries
-           quarantined notes note request events transitions waiting wanted queue waiter messages
+           backoffs postponed due recurring occurrences quarantined notes note request events transitions waiting wanted
+           queue waiter messages
 --]]
 local blockers = require 'blockers'
 local change = require 'change'

@@ -11,7 +11,8 @@ reply:     {failures {position, reason, end}, ids, far}; no failures if all were
            caller makes the repair in slices (shift_levels.lua) and calls again
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath edges dependency owed leases agents agent_attempts apart demands holds lapsed
-           abandoned retries quarantined notes note request events transitions waiting wanted queue waiter messages
+           abandoned retries backoffs postponed due recurring occurrences quarantined notes note request events
+           transitions waiting wanted queue waiter messages
 --]]
 local blockers = require 'blockers'
 local change = require 'change'

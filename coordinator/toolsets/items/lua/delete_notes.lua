@@ -6,7 +6,8 @@ args:      request run.events_max run.terms ids item key
 reply:     {deleted, positions of unknown ids}
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands holds lapsed abandoned retries
-           quarantined notes note request events transitions waiting wanted queue waiter messages
+           backoffs postponed due recurring occurrences quarantined notes note request events transitions waiting wanted
+           queue waiter messages
 full:      deleting frees memory
 --]]
 local batch = require 'batch'

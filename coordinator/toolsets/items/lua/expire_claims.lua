@@ -5,10 +5,12 @@ args:      run.events_max run.terms
 reply:     {whether none are left, when the next one ends (ms, 0: there is none), now}
 errors:    UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands holds lapsed abandoned retries
-           quarantined notes note request events transitions waiting wanted queue waiter messages
+           backoffs postponed due recurring occurrences quarantined notes note request events transitions waiting wanted
+           queue waiter messages
 full:      it removes expired claims
 --]]
 local debts = require 'debts'
+local due_times = require 'due_times'
 local expiry = require 'expiry'
 local serve = require 'serve'
 local settle = require 'settle'
@@ -19,5 +21,5 @@ return function(run)
   if not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
   local none_left = expiry.sweep(run, SWEEP_MAX)
   serve.parked_calls(run)
-  return debts.attach(run, cmsgpack.pack({none_left, expiry.next_end(run), run.now}))
+  return debts.attach(run, cmsgpack.pack({none_left, expiry.next_end(run), run.now, due_times.templates(run)}))
 end

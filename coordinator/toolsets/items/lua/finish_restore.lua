@@ -7,9 +7,11 @@ args:      request run.events_max run.terms run.config run.labels ends
 reply:     {how many were let go}
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands holds lapsed abandoned retries
-           quarantined notes note request events transitions waiting wanted queue waiter messages
+           backoffs postponed due recurring occurrences quarantined notes note request events transitions waiting wanted
+           queue waiter messages
 --]]
 local change = require 'change'
+local due_times = require 'due_times'
 local held_back = require 'held_back'
 local items = require 'items'
 
@@ -23,6 +25,10 @@ return function(run, request, ends)
           held_back.quarantine_since(run, item, one[2])
         else
           held_back.let_go(run, item)
+        end
+        if item.rc then
+          due_times.schedule(run, item, nil)
+          items.save(run, item)
         end
         done = done + 1
       end

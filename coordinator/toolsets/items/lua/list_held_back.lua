@@ -2,8 +2,9 @@
 purpose:   Lists items that wait for somebody or for a time, for people: those longest in a list first.
 guarantee: O(log n + limit). Items of claims that have expired but were not put back yet are not among the abandoned.
 args:      list offset limit
-           list = abandoned (not those that wait for a dependency or are in back-off, as project_state counts them),
-           quarantined, or retries: items in back-off, the one whose back-off ends first
+           list = abandoned (not those that wait for a dependency or are held back, as project_state counts them),
+           quarantined, or retries: items in back-off, the one whose back-off ends first; postponed: those not ready
+           before a time; due: open ones by when they are due; recurring: templates by when to look at them next
 reply:     {now, how many are in the list, rows (modules/rows.lua), since when each is in the list, or when its back-off
            ends (ms)}
 errors:    none
@@ -15,7 +16,10 @@ local rows = require 'rows'
 
 return function(run, list, offset, limit)
   return read(run, function()
-    local sets = {abandoned = run.keys.abandoned, quarantined = run.keys.quarantined, retries = run.keys.retries}
+    local sets = {
+      abandoned = run.keys.abandoned, quarantined = run.keys.quarantined, retries = run.keys.backoffs,
+      postponed = run.keys.postponed, due = run.keys.due, recurring = run.keys.recurring,
+    }
     local key, shown, times = sets[list], {}, {}
     local total = redis.call('ZCOUNT', key, 0, list == 'abandoned' and index.WAITING_OFFSET - 1 or '+inf')
     local last = math.min(offset + limit, total) - 1

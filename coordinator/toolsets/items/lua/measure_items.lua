@@ -5,12 +5,14 @@ guarantee: O(log n) at any number of items. Each ended claim is reported to one 
 args:      none
 reply:     {now, counts by role code, creation of the oldest item that is ready in the queue or 0, ended claims as
            fields and numbers in turn: see modules/holds.lua; numbers of items in back-off and in quarantine, when the
-           next claim or back-off ends (ms, 0: there is none), numbers of agents and of their drains}
+           next of these ends (ms, 0: there is none), numbers of agents and of their drains; of items that are
+           not ready before a time, and of overdue ones}
 errors:    none
 writes:    holds samples
 full:      it stores numbers: per project at most 1,800 rows of them
 --]]
 local agent_drains = require 'agent_drains'
+local due_times = require 'due_times'
 local expiry = require 'expiry'
 local oldest_ready = require 'oldest_ready'
 local samples = require 'samples'
@@ -27,7 +29,8 @@ return function(run)
   samples.note(run, counts, ended)
   return cmsgpack.pack({
     run.now, counts, oldest, ended,
-    redis.call('ZCARD', run.keys.retries), redis.call('ZCARD', run.keys.quarantined), expiry.next_end(run),
+    redis.call('ZCARD', run.keys.backoffs), redis.call('ZCARD', run.keys.quarantined), expiry.next_end(run),
     redis.call('ZCARD', run.keys.agent_seen), agent_drains.count(run),
+    redis.call('ZCOUNT', run.keys.postponed, run.now + 1, '+inf'), due_times.overdue(run),
   })
 end

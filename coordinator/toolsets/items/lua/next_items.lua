@@ -14,7 +14,8 @@ reply:     {rows, more, after}; row = {id, title, role, priority, complexity, su
            over, without these rows: claims have expired whose items may match
 errors:    NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands holds lapsed abandoned retries
-           quarantined notes note request events transitions waiting wanted queue waiter messages
+           backoffs postponed due recurring occurrences quarantined notes note request events transitions waiting wanted
+           queue waiter messages
 full:      a read that writes only a few bytes
 --]]
 local claims = require 'claims'

@@ -3,14 +3,16 @@ purpose:   Counts what a project has, and says when it last changed, for people 
 guarantee: A consistent snapshot, from indexes: O(log n) at any number of items.
 args:      none
 reply:     {now, counts by role code, how many are ready in the queue, the oldest of these or '', its creation (ms), how
-           many wait for a dependency or the end of a back-off, live claims, those of them that end within a minute,
+           many wait for a dependency or until a time, live claims, those of them that end within a minute,
            abandoned items that are available, quarantined ones, those in back-off, agents, parked calls, when an agent
-           was last seen (ms), drained names, when the project last changed (ms)}; times are 0 if there is none
+           was last seen (ms), drained names, when the project last changed (ms), items that are not ready
+           before a time, overdue ones}; times are 0 if there is none
 errors:    none
 writes:    none
 --]]
 local agent_drains = require 'agent_drains'
 local classes = require 'classes'
+local due_times = require 'due_times'
 local index = require 'index'
 local oldest_ready = require 'oldest_ready'
 local read = require 'read'
@@ -51,9 +53,9 @@ return function(run)
       count_waiting(run), redis.call('ZCOUNT', run.keys.leases, now + 1, '+inf'),
       redis.call('ZCOUNT', run.keys.leases, now + 1, now + EXPIRING_MS),
       redis.call('ZCOUNT', run.keys.abandoned, 0, index.WAITING_OFFSET - 1), redis.call('ZCARD', run.keys.quarantined),
-      redis.call('ZCARD', run.keys.retries), redis.call('ZCARD', run.keys.agent_seen), waiters.count(run),
+      redis.call('ZCARD', run.keys.backoffs), redis.call('ZCARD', run.keys.agent_seen), waiters.count(run),
       tonumber(redis.call('ZREVRANGE', run.keys.agent_seen, 0, 0, 'WITHSCORES')[2] or 0), agent_drains.count(run),
-      last_change(run),
+      last_change(run), redis.call('ZCOUNT', run.keys.postponed, now + 1, '+inf'), due_times.overdue(run),
     }
   end)
 end

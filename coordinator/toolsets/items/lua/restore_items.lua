@@ -9,7 +9,8 @@ args:      request run.events_max run.terms run.config run.labels specs
 reply:     list of {'created', 'there' or the reason, id}
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath prefixes owed leases agents agent_attempts requirements apart demands holds lapsed
-           abandoned retries quarantined notes note request events transitions waiting wanted queue waiter messages
+           abandoned retries backoffs postponed due recurring occurrences quarantined notes note request events
+           transitions waiting wanted queue waiter messages
 --]]
 local change = require 'change'
 local classes = require 'classes'
@@ -27,7 +28,7 @@ local function set_state(run, item, fields, role_changed_at, modified_at, fence,
   items.set(item, 'modified_at', modified_at)
   items.set(item, 'last_entry', entry ~= '' and entry)
   item.fence = fence > 0 and fence or nil
-  if item.role ~= TERMINAL then held_back.postpone(run, item, held_back.RESTORED) end
+  if item.role ~= TERMINAL then held_back.restore(run, item) end
   local class = classes.unclaimed_class(item, item.role)
   items.set(item, 'score', item.score + (class - item.class) * CLASS_SIZE)
   index.set_class(run, item, class)

@@ -5,7 +5,8 @@ args:      none
 reply:     whether no debts are left, as far as this call has seen
 errors:    none
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands holds lapsed abandoned retries
-           quarantined notes note request events transitions waiting wanted queue waiter messages
+           backoffs postponed due recurring occurrences quarantined notes note request events transitions waiting wanted
+           queue waiter messages
 --]]
 local settle = require 'settle'
 

@@ -7,11 +7,13 @@ reply:     when the next claim or back-off ends (ms), 0 if there is none; now; w
            still registered as alive, else its parked calls may have been dropped; when the last drain of agents began
 errors:    none
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands holds lapsed abandoned retries
-           quarantined notes note request events transitions waiting wanted queue waiter alive messages
+           backoffs postponed due recurring occurrences quarantined notes note request events transitions waiting wanted
+           queue waiter alive messages
 full:      it removes expired claims
 --]]
 local agent_drains = require 'agent_drains'
 local debts = require 'debts'
+local due_times = require 'due_times'
 local expiry = require 'expiry'
 local serve = require 'serve'
 local settle = require 'settle'
@@ -27,5 +29,6 @@ return function(run, process, alive_ms)
   else
     run.has_debts = true -- settle_debts continues
   end
-  return debts.attach(run, cmsgpack.pack({expiry.next_end(run), run.now, was_alive, agent_drains.begun(run)}))
+  local begun, templates = agent_drains.begun(run), due_times.templates(run)
+  return debts.attach(run, cmsgpack.pack({expiry.next_end(run), run.now, was_alive, begun, templates}))
 end

@@ -9,13 +9,15 @@ args:      request run.events_max run.terms run.config run.labels updates
 reply:     list of {'updated' or the reason, id, modified at, requires verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts requirements apart demands holds lapsed abandoned
-           retries quarantined notes note request events transitions waiting wanted queue waiter messages
+           retries backoffs postponed due recurring occurrences quarantined notes note request events transitions
+           waiting wanted queue waiter messages
 --]]
 local apart = require 'apart'
 local change = require 'change'
 local classes = require 'classes'
 local creation = require 'creation'
 local demands = require 'demands'
+local due_times = require 'due_times'
 local events = require 'events'
 local held_back = require 'held_back'
 local index = require 'index'
@@ -29,7 +31,8 @@ local NO_COMPLEXITY, TERMINAL = classes.NO_COMPLEXITY, classes.TERMINAL
 
 local BY_LENGTH = {t = true, s = true} -- texts stored inline or beside the item, by length
 local BESIDE = {x = true, m = true, o = true} -- texts always beside the item
-local NOT_STORED = {pa = true, p = true, c = true, rs = true} -- set apart, or part of the score
+-- Set by a move, set apart, part of the score, or by due_times.
+local NOT_STORED = {pa = true, p = true, c = true, rs = true, nv = true, du = true, rc = true}
 
 -- The item's score with the given priority and complexity; nil keeps the current one, false clears a complexity.
 local function new_score(item, priority, complexity)
@@ -74,6 +77,8 @@ end
 local function update(run, id, fields)
   local item = items.load(run, id)
   if not item then return {items.absence_reason(id), id, 0, false} end
+  local times_refused = due_times.problem(item, fields)
+  if times_refused then return {times_refused, id, 0, false} end
   local moves, shift, below, above, root_before = fields.pa ~= nil and fields.pa ~= (item.pa or '')
   if moves then
     shift, below, above = reparent.plan(run, item, fields.pa)
@@ -97,6 +102,10 @@ local function update(run, id, fields)
   items.save(run, item)
   local no_backoff = fields.rb == 0 and item.nt and not held_back.is_quarantined(item)
   if no_backoff then held_back.let_go(run, item) end
+  if fields.nv ~= nil or fields.du ~= nil or fields.rc ~= nil then
+    due_times.change(run, item, fields)
+    held_back.place(run, item)
+  end
   if moves and item_events.root_of(run, item) ~= root_before then -- its former tree has to hear of it, too
     events.emit(run, 'update', id, unpack(root_before and {'R', root_before} or {}))
   end

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 from msgspec import UNSET
@@ -13,7 +13,7 @@ from coordinator.errors import ToolFailure, invalid
 from coordinator.settings.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
 from coordinator.toolsets.items.contract.base import ROLES
 from coordinator.toolsets.items.contract.items import ItemSpec
-from coordinator.toolsets.items.rules import json_text
+from coordinator.toolsets.items.rules import due_times, json_text
 from coordinator.toolsets.items.rules.refusals import refused_id
 from coordinator.toolsets.items.rules.resources import demands
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, one_of
@@ -68,6 +68,8 @@ class NewItem(NamedTuple):
     """Capabilities of the agents that may take it, in order, separated by commas."""
     resources: str | None = None
     """What it demands (``modules/demands.lua``), '' for nothing; None: as its schema and traits say."""
+    due_times: due_times.Fields | Literal[""] = ""
+    """What it says about time."""
 
 
 def given(value: Any) -> Any:
@@ -327,11 +329,17 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
         backoff=_or_unset(backoff(spec.retry_backoff_seconds)),
         requires=",".join(capabilities(given(spec.requires) or (), "requires")),
         resources=_resources(spec),
+        due_times=_due_times(spec),
     )
 
 
 def _resources(spec: ItemSpec) -> str | None:
     return demands(spec.resources) if isinstance(spec.resources, list) else None
+
+
+def _due_times(spec: ItemSpec) -> due_times.Fields | Literal[""]:
+    found = due_times.given(spec.not_before, spec.due_at, spec.recurs)
+    return {name: value for name, value in found.items() if value is not False} or ""
 
 
 def _or_unset(number: int | None) -> int:
@@ -408,6 +416,7 @@ def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str 
     if spec.max_attempts is not UNSET:
         most = max_attempts(spec.max_attempts)
         fields["am"] = False if most is None else most
+    fields |= due_times.given(spec.not_before, spec.due_at, spec.recurs)
     if spec.retry_backoff_seconds is not UNSET:
         seconds = backoff(spec.retry_backoff_seconds)
         fields["rb"] = False if seconds is None else seconds

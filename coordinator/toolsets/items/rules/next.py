@@ -46,6 +46,19 @@ def next_status(
     )
 
 
+def held_back(role: str, not_before: str) -> BlockedStatus:
+    """The recommendation for an item that is not offered yet, or never, because it is a template.
+
+    Args:
+        not_before: from when on it is offered; '' for a template.
+    """
+    if not not_before:
+        said = "It is a template, which is never offered: 'cancel' ends its recurrence, or update it with recurs null"
+        return BlockedStatus(recommendation="Blocked", current_role=role, suggestion=said)
+    said = f"It is not offered before {not_before}; an agent that claims it by its id may start now"
+    return BlockedStatus(recommendation="Blocked", current_role=role, not_before=not_before, suggestion=said)
+
+
 def _phases(role: str, schema: Resolved | None) -> tuple[str, ...]:
     """The phases of an item; an item in review has that phase with any schema."""
     if role == "review" or (schema is not None and schema.has_review):

@@ -40,7 +40,10 @@ OPEN_ROLES = (0, 1, 2, 4)
 Fields = Mapping[str, str]
 
 _DEMANDING = ("rs", "ro", "rh", "as")
-_KNOWN = frozenset(("pr", "pa", "rv", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", "rq", *_DEMANDING, *"wtsdgyqku"))
+_TIMED = ("nv", "du", "rc", "rn", "oc")
+_KNOWN = frozenset(
+    ("pr", "pa", "rv", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", "rq", *_DEMANDING, *_TIMED, *"wtsdgyqku")
+)
 _TEXTS = frozenset("tsxmoa")
 _CACHED = 1_024
 """How many records and scores are kept: the checks of one item read its own many times."""
@@ -58,6 +61,8 @@ _RANGES = {
     "am": (0, MOST_ATTEMPTS),
     "rb": (0, LONGEST_BACKOFF_SECONDS),
     "nt": (0, None),
+    "nv": (1, None),
+    "rn": (1, None),
 }
 
 
@@ -269,19 +274,6 @@ def abandoned_problems(fields: Fields, since: str | bool) -> Iterator[str]:
         yield "is listed among the abandoned items, but is not abandoned"
     elif (float(since) >= WAITS) != ("nb" in fields or "nt" in fields):
         yield f"is listed as abandoned at {float(since):.0f}, {'not ' if float(since) < WAITS else ''}behind the others"
-
-
-def held_back_problems(fields: Fields, retry: str | bool, quarantined: str | bool) -> Iterator[str]:
-    """Compares the item's entries among those in back-off and those in quarantine (False: missing) with its fields."""
-    role, until = parsed(fields["w"]).role, int(fields.get("nt", "-1"))
-    if until > 0 and role not in (WORK, REVIEW):
-        yield "is in back-off, but in none of the roles with attempts"
-    if until == 0 and role != BLOCKED:
-        yield "is quarantined without being blocked"
-    if (retry is not False and int(float(retry))) != (until if until > 0 else False):
-        yield f"is in back-off until {max(until, 0)}, but listed until {0 if retry is False else float(retry):.0f}"
-    if (quarantined is not False) != (until == 0):
-        yield f"is {'' if until == 0 else 'not '}quarantined, but {'not ' if until == 0 else ''}listed so"
 
 
 def attempt_problems(fields: Fields, text: str | bool) -> Iterator[str]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from coordinator.errors import invalid
-from coordinator.toolsets.items.rules.items import not_blank
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def instant(text: str, field: str, *, up: bool = False) -> int:
+SAID = "must be an ISO-8601 time with a zone, for example 2026-01-01T12:00:00Z"
+
+
+def instant(text: str, field: str, *, up: bool = False, said: str = SAID) -> int:
     """Milliseconds since 1970 of an ISO-8601 time with a zone; fractions are cut off, or rounded ``up``.
+
+    Args:
+        said: what a refusal says is allowed.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field, for anything else.
@@ -21,7 +26,7 @@ def instant(text: str, field: str, *, up: bool = False) -> int:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise invalid(field, "must be an ISO-8601 time with a zone, for example 2026-01-01T12:00:00Z")
+        raise invalid(field, said)
     ms, rest = divmod(moment - _EPOCH, timedelta(milliseconds=1))
     return ms + (up and bool(rest))
 
@@ -32,8 +37,8 @@ def interval(after: str | None, before: str | None, name: str) -> tuple[int | No
     Raises:
         ToolFailure: VALIDATION_ERROR for a malformed time or an empty range.
     """
-    low = instant(text, f"{name}After", up=True) if (text := not_blank(after)) else None
-    high = instant(text, f"{name}Before") if (text := not_blank(before)) else None
+    low = instant(text, f"{name}After", up=True) if (text := (after or "").strip()) else None
+    high = instant(text, f"{name}Before") if (text := (before or "").strip()) else None
     if low is not None and high is not None and low > high:
         raise invalid(f"{name}After", f"must not be later than {name}Before")
     return low, high

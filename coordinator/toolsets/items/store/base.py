@@ -43,6 +43,18 @@ Path = list[tuple[str, str, int]]
 """Ancestors of an item, root first: id, title, depth."""
 
 
+class Template(NamedTuple):
+    """A template of recurring items that is to be looked at, as scripts report it."""
+
+    id: str
+    recurs: str
+    """As stored (``rules/recurrence.py``)."""
+    dealt: str
+    """Up to when its times are dealt with, in ms."""
+    not_before: str | bool
+    """Its times before that do not count, in ms; False: all do."""
+
+
 class Changed(NamedTuple):
     """A change of an item's role, as scripts report it."""
 
@@ -60,7 +72,7 @@ _INSTALL = Script(LIBRARY, "install_schemas", int)
 SETTLE = Script(LIBRARY, "settle_debts", bool)
 """Settles debts of scripts (``lua/modules/debts.lua``). Run until none are left, after every script that may make items
 ready or change counts of blockers."""
-_EXPIRE = Script(LIBRARY, "expire_claims", tuple[bool, int, int], rest=SETTLE)
+EXPIRE = Script(LIBRARY, "expire_claims", tuple[bool, int, int, list[Template]], rest=SETTLE)
 
 
 def slices(
@@ -159,7 +171,7 @@ class BaseStore:
             When the next one ends (0: there is none), and the store's time, both in ms.
         """
         while True:
-            none_left, next_end, now = await self._store.run(_EXPIRE, project, *self._terms)
+            none_left, next_end, now, _ = await self._store.run(EXPIRE, project, *self._terms)
             if none_left:
                 return next_end, now
 

@@ -12,8 +12,9 @@ from coordinator.toolsets.items.store.rows import Row
 ClaimList = Literal["ending", "held", "expiring", "stalled"]
 """All claims, the one that ends soonest first, or the one held longest first; those that end within a minute; those
 without a sign of life for half their TTL."""
-HeldBackList = Literal["abandoned", "quarantined", "retries"]
-"""Abandoned items; those in quarantine; those in back-off."""
+HeldBackList = Literal["abandoned", "quarantined", "retries", "postponed", "due", "recurring"]
+"""Abandoned items; those in quarantine; those in back-off; those not ready before a time; open ones that are due at a
+time; templates."""
 
 
 class Claim(NamedTuple):
@@ -50,7 +51,7 @@ class HeldBack(NamedTuple):
     """How many are in the list."""
     rows: list[Row]
     times: list[int]
-    """Since when each is in the list; of those in back-off, when that ends. In ms."""
+    """Since when each is in the list; of those that wait for a time or are due, that time. In ms."""
 
 
 _CLAIMS = Script(LIBRARY, "list_claims", Claims)

@@ -15,8 +15,9 @@ from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.store.agents import Claimant
-from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, pack, unfinished
+from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, pack, unfinished
 from coordinator.toolsets.items.store.included import Included
+from coordinator.toolsets.items.store.recurring import RecurringStore, Template
 
 Release = tuple[str, int, str, str]
 """A claim to release: the item's id, fence or 0, reason and detail or ''."""
@@ -58,7 +59,10 @@ class Waiting(msgspec.Struct, array_like=True, frozen=True, gc=False):
     blockers: list[tuple[str, int, int]]
     """Some of these: id, role, role that they must reach."""
     held_until: int
-    """When its back-off ends, in ms; 0: it is quarantined, -1: neither."""
+    """Until when it is held back, in ms; 0: it is quarantined, -1: neither."""
+    not_before: bool = False
+    """Whether by its notBefore."""
+    template: bool = False
 
 
 class ClaimReply(msgspec.Struct, array_like=True):
@@ -83,7 +87,7 @@ _CLAIM = Script(LIBRARY, "claim_item", NamedReply, rest=SETTLE)
 _CLAIM_NEXT = Script(LIBRARY, "claim_next", ClaimReply, rest=SETTLE)
 _END_WAIT = Script(LIBRARY, "end_wait", ClaimReply, rest=SETTLE)
 _LEAVE_WAIT = Script(LIBRARY, "leave_wait", rest=SETTLE)
-_SWEEP = Script(LIBRARY, "sweep_claims", tuple[int, int, bool, int], rest=SETTLE)
+_SWEEP = Script(LIBRARY, "sweep_claims", tuple[int, int, bool, int, list[Template]], rest=SETTLE)
 
 
 def _packed(entries: Sequence[Any]) -> bytes | str:
@@ -91,7 +95,7 @@ def _packed(entries: Sequence[Any]) -> bytes | str:
     return pack(entries) if entries else ""
 
 
-class ClaimStore(BaseStore):
+class ClaimStore(RecurringStore):
     """Claims of any project."""
 
     def claim(
@@ -169,10 +173,13 @@ class ClaimStore(BaseStore):
         await self._change(_LEAVE_WAIT, project, request, process)
 
     async def sweep(self, project: str, process: str, alive_ms: int) -> tuple[int, int, bool, int]:
-        """Puts expired claims back, serves parked calls, and registers ``process`` as alive.
+        """Puts back what has ended by time, makes due occurrences, serves parked calls; notes ``process`` as alive.
 
         Returns:
             When the earliest live claim expires (0: there is none) and the store's time, both in ms; and whether the
             process was still registered; and when the last drain of agents in force began, in ms.
         """
-        return await self._store.run(_SWEEP, project, *self._terms, process, alive_ms)
+        swept = *_, templates = await self._store.run(_SWEEP, project, *self._terms, process, alive_ms)
+        if templates:
+            await self.make(project, swept[1], templates)
+        return swept[:4]

@@ -7,7 +7,7 @@ other calls are served and items may change, so every run checks again that the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.ids import no_such_item
@@ -15,6 +15,7 @@ from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.agents import Agents, read_agents
 from coordinator.toolsets.items.store.attempts import Record
 from coordinator.toolsets.items.store.base import LIBRARY, READ_SLICE, Changed, Path, pack
+from coordinator.toolsets.items.store.due_times import DueTimes
 from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.measures import Abandoned, read_abandoned
 from coordinator.toolsets.items.store.ranked import RankedStore
@@ -58,6 +59,7 @@ class Context(NamedTuple):
     """The unsatisfied blockers: id, role, role that they must reach."""
     attempts: Record
     included: Included | bool = False
+    due_times: DueTimes | Literal[False] = False
 
 
 class Row(NamedTuple):

@@ -92,11 +92,15 @@ class Measures(NamedTuple):
     quarantined: int
     """Items in quarantine."""
     next_end: int
-    """When the next claim or back-off ends, in ms; 0: there is none."""
+    """When the next claim ends, or item is held back no longer, in ms; 0: there is none."""
     agents: int
     """Agents of the last day."""
     drains: int
     """Names under which agents are drained."""
+    postponed: int
+    """Items that are not ready before a time."""
+    overdue: int
+    """Open items whose time to be done has passed."""
 
 
 class _Reply(msgspec.Struct, array_like=True):
@@ -109,6 +113,8 @@ class _Reply(msgspec.Struct, array_like=True):
     next_end: int
     agents: int
     drains: int
+    postponed: int
+    overdue: int
 
 
 MEASURE = Script(LIBRARY, "measure_items", _Reply)
@@ -169,4 +175,6 @@ class MeasureStore:
             reply.next_end,
             reply.agents,
             reply.drains,
+            reply.postponed,
+            reply.overdue,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,7 @@ from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, Path, pack, unfinished
+from coordinator.toolsets.items.store.due_times import DueTimes
 from coordinator.toolsets.tool import COMPLETIONS_MOST, Completed
 
 
@@ -39,6 +40,9 @@ class Status(NamedTuple):
     schema: Filled
     blockers: list[tuple[str, int, int]]
     """The unsatisfied blockers: id, role, role that they must reach."""
+    due_times: DueTimes | Literal[False] = False
+    now: int = 0
+    """In ms."""
 
 
 _NEXT = Script(LIBRARY, "next_items", tuple[list[Next], bool, str], rest=SETTLE)

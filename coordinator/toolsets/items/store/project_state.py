@@ -20,7 +20,7 @@ class ProjectState(NamedTuple):
     """That of them which was created first, in the inner form; '': there is none."""
     oldest_created: int
     waiting: int
-    """Items in queue, work and review that wait for a dependency, or for the end of a back-off."""
+    """Items in queue, work and review that wait for a dependency, or until a time, and templates."""
     claims: int
     """Live claims."""
     expiring: int
@@ -39,6 +39,10 @@ class ProjectState(NamedTuple):
     """Names under which agents are drained."""
     changed: int
     """When an item, a flow or a session last changed."""
+    postponed: int = 0
+    """Items that are not ready before a time."""
+    overdue: int = 0
+    """Open items whose time to be done has passed."""
 
     @property
     def total(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import Semaphore
 from collections.abc import Iterable
 from time import perf_counter
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -16,6 +16,7 @@ from coordinator.toolsets.items.rules.query import Search
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.attempts import Record
 from coordinator.toolsets.items.store.base import LIBRARY, BaseStore, Changed, Path, pack
+from coordinator.toolsets.items.store.due_times import DueTimes
 
 OVERVIEW_BUDGET = 70
 """How many rows with counts one run of an overview reads."""
@@ -51,6 +52,7 @@ class View(msgspec.Struct, array_like=True):
     attempts: Record
     requires: str | bool
     resources: str | bool
+    due_times: DueTimes | Literal[False]
 
 
 class ShortView(NamedTuple):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from coordinator.store import Script, Store
 from coordinator.toolsets.items.store.base import LIBRARY, pack
+from coordinator.toolsets.items.store.due_times import DueTimes
 
 STATES = ("ready", "held", "abandoned", "waiting")
-"""By code: free; held by a claim; abandoned, and free; waiting for a dependency or the end of a back-off."""
+"""By code: free; held by a claim; abandoned, and free; waiting for a dependency or a time, or a template."""
 
 
 class Row(NamedTuple):
@@ -49,13 +50,14 @@ class Row(NamedTuple):
     most_attempts: int | bool
     """How many it may have, 0: any number; False: the settings decide (``SchemaConfig.most_attempts``)."""
     held_until: int
-    """When its back-off ends."""
+    """Until when it is held back: in back-off, or by its notBefore."""
     quarantined: bool
     blockers: int
     """Unsatisfied ones."""
     children: int
     ended_children: int
     """Those of them that are terminal."""
+    due_times: DueTimes | Literal[False]
 
 
 _ROWS = Script(LIBRARY, "rows_by_ids", tuple[int, list[Row]])

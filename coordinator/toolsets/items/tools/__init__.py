@@ -98,11 +98,11 @@ def toolset(services: Services, claiming: ClaimServices | None = None) -> Toolse
 
     recommending = NextStore(*shared)
     made = (
-        *items.tools(ItemStore(*shared), services),
+        *items.tools(ItemStore(*shared), services, expiring),
         *query.tools(QueryStore(*shared)),
         *dependencies.tools(DependencyStore(*shared), services),
         *transitions.tools(TransitionStore(*shared), services),
-        *trees.tools(TreeStore(*shared), services),
+        *trees.tools(TreeStore(*shared), services, expiring),
         *notes.tools(NoteStore(*shared), services),
         *next_tools.tools(recommending),
         *blocked.tools(BlockedStore(*shared)),

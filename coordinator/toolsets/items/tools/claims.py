@@ -463,8 +463,12 @@ def _say_why_it_waits(claimed: list[ClaimResult], waiting: Waiting) -> None:
         why = "it is quarantined, because too many attempts have failed: apply 'resume' first"
     elif ROLE_NAMES[waiting.role] == "blocked":
         why = "it is in role blocked: apply 'resume' first"
+    elif waiting.template:
+        why = "it is a template, which is never offered: its occurrences are"
     elif waiting.count:
         why = f"{waiting.count} blocking dependencies are not satisfied"
+    elif waiting.not_before:
+        why = f"it is not ready before {iso(waiting.held_until)}: until then it is offered to nobody"
     else:
         why = f"an attempt on it has failed: it is offered to others again at {iso(waiting.held_until)}"
     result.reason = f"{result.reason}; {why}" if result.reason else why

@@ -43,6 +43,7 @@ from coordinator.toolsets.items.store.measures import Left
 from coordinator.toolsets.items.store.watched import WatchedItems
 from coordinator.toolsets.items.tools.agents import agents_result
 from coordinator.toolsets.items.tools.attempts import held_attempts
+from coordinator.toolsets.items.tools.due_times import due_times
 from coordinator.toolsets.items.tools.included import add_to, rendered
 from coordinator.toolsets.items.tools.shared import ancestors, names, or_unset, transition
 from coordinator.toolsets.timestamp import iso
@@ -126,6 +127,7 @@ class Contexts:
             note_progress=standing.progress,
             claim_detail=_claim_detail(context.claim) if isinstance(context.claim, Claim) else UNSET,
             attempts=held_attempts(context.attempts, self._store.schemas.current.most_attempts(context.filled)),
+            **due_times(context.due_times, role),
         )
         if isinstance(context.included, Included):
             path = context.ancestors if args.include_ancestors else None

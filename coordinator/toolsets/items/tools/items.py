@@ -18,6 +18,7 @@ from coordinator.toolsets.items.contract.items import (
     UpdatedItem,
     UpdateItemsResult,
 )
+from coordinator.toolsets.items.expiring import Expiring
 from coordinator.toolsets.items.rules import items as rules
 from coordinator.toolsets.items.rules.ids import dashed, new_ids, parse
 from coordinator.toolsets.items.rules.refusals import refused, refused_id
@@ -41,9 +42,10 @@ _MANAGE = (
 class Items:
     """Handler of the tool that creates, changes and deletes items."""
 
-    def __init__(self, items: ItemStore, services: Services) -> None:
+    def __init__(self, items: ItemStore, services: Services, expiring: Expiring) -> None:
         self._items = items
         self._services = services
+        self._expiring = expiring
 
     async def manage_items(
         self, call: Call, args: ManageItems
@@ -76,6 +78,7 @@ class Items:
             except ToolFailure as failure:
                 failures[number] = failure.message
         replies = await self._items.create(call.project, record, sent) if sent else []
+        self._expiring.note_times(call.project, [item.due_times for item in sent if item.due_times])
         created: list[CreatedItem] = []
         for (number, item), (outcome, depth, item_id) in zip(stored, replies, strict=True):
             if outcome == "created":
@@ -107,6 +110,9 @@ class Items:
             except ToolFailure as failure:
                 failures[number] = _failed(number, spec, failure.message)
         replies = await self._items.update(call.project, record, [change for _, change in changes]) if changes else []
+        self._expiring.note_times(
+            call.project, [fields for _, (_, fields) in changes if "nv" in fields or "rc" in fields]
+        )
         updated: list[UpdatedItem] = []
         for (number, _), reply in zip(changes, replies, strict=True):
             if reply.outcome == "updated":
@@ -162,9 +168,9 @@ class Items:
         return [next(found) if isinstance(inner, str) and inner else inner for inner in parsed]
 
 
-def tools(items: ItemStore, services: Services) -> tuple[Tool, ...]:
+def tools(items: ItemStore, services: Services, expiring: Expiring) -> tuple[Tool, ...]:
     """The tool."""
-    handle = Items(items, services)
+    handle = Items(items, services, expiring)
     return (
         Tool(
             "manage_items",

@@ -16,11 +16,12 @@ from coordinator.toolsets.items.contract.next import (
 from coordinator.toolsets.items.rules import graph
 from coordinator.toolsets.items.rules.ids import FULL, dashed
 from coordinator.toolsets.items.rules.items import capabilities, not_blank
-from coordinator.toolsets.items.rules.next import next_status
+from coordinator.toolsets.items.rules.next import held_back, next_status
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 from coordinator.toolsets.items.rules.selection import selector
 from coordinator.toolsets.items.store.next import Next, NextStore
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
+from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Complete, Completed, Criticality, Tool
 
 _ITEM = (
@@ -56,7 +57,11 @@ class Recommendations:
         item = await self._store.resolve_one(call.project, args.item_id, "itemId")
         status = await self._store.status(call.project, item)
         schema = self._store.schemas.current.resolve_reported(status.schema)
-        return next_status(ROLE_NAMES[status.role], status.returns, schema, graph.unsatisfied(status.blockers))
+        found = next_status(ROLE_NAMES[status.role], status.returns, schema, graph.unsatisfied(status.blockers))
+        times = status.due_times
+        if times and isinstance(found, ReadyStatus) and (times.recurs or times.not_before > status.now):
+            return held_back(found.current_role, iso(times.not_before) if not times.recurs else "")
+        return found
 
 
 def tools(store: NextStore) -> tuple[Tool, ...]:

@@ -30,6 +30,7 @@ from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
 from coordinator.toolsets.items.tools.attempts import attempts
+from coordinator.toolsets.items.tools.due_times import due_times
 from coordinator.toolsets.items.tools.shared import ancestors, names, or_unset, transition
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
@@ -200,6 +201,7 @@ def full(view: View, shape: type[F], most_attempts: int) -> F:
         max_attempts=UNSET if view.attempts.most is False else view.attempts.most,
         retry_backoff_seconds=UNSET if view.attempts.backoff is False else view.attempts.backoff,
         attempts=attempts(view.attempts, most_attempts),
+        **due_times(view.due_times, ROLE_NAMES[view.role]),
         role_changed_at=iso(view.role_changed),
         transitions=[ItemTransition(**transition(row)) for row in view.transitions] or UNSET,
     )

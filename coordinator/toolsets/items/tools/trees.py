@@ -21,6 +21,7 @@ from coordinator.toolsets.items.contract.trees import (
     TreeItem,
     TreeNode,
 )
+from coordinator.toolsets.items.expiring import Expiring
 from coordinator.toolsets.items.rules import trees as rules
 from coordinator.toolsets.items.rules.dependencies import Edge, mark
 from coordinator.toolsets.items.rules.ids import dashed, new_id, new_ids, no_such_item, parse
@@ -54,9 +55,10 @@ _COMPLETE = (
 class Trees:
     """Handlers of the tools that create and complete whole trees."""
 
-    def __init__(self, trees: TreeStore, services: Services) -> None:
+    def __init__(self, trees: TreeStore, services: Services, expiring: Expiring) -> None:
         self._trees = trees
         self._services = services
+        self._expiring = expiring
 
     async def create_work_tree(self, call: Call, args: CreateWorkTree) -> CreateWorkTreeResult:
         """Creates a root with children, dependencies and notes, all or nothing."""
@@ -90,6 +92,7 @@ class Trees:
         ]
         links = [NewEdge(new_id(), ids[e.source], ids[e.target], e.type[0], mark(e.unblock_at)) for e in edges]
         reply, noted = await self._trees.create(call.project, record, specs, links, written)
+        self._expiring.note_times(call.project, [item.due_times for item in specs if item.due_times])
         if reply.reason == "too_many_requirements":
             raise ToolFailure("VALIDATION_ERROR", refused(reply.reason))
         if reply.reason == "too_deep":
@@ -148,9 +151,9 @@ class Trees:
         return list(dict.fromkeys(ids))
 
 
-def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
+def tools(trees: TreeStore, services: Services, expiring: Expiring) -> tuple[Tool, ...]:
     """The tools."""
-    handle = Trees(trees, services)
+    handle = Trees(trees, services, expiring)
     return (
         Tool(
             "create_work_tree",

@@ -1,12 +1,14 @@
 -- New items. A spec is {1 id, 2 parent or '', 3 title, 4 summary, 5 role, 6 priority, 7 complexity or 0, 8 tags,
 -- 9 type, 10 status label, 11 requires verification, 12 description, 13 metadata, 14 properties, 15 traits, 16 graph
 -- level, 17 unsatisfied blockers, 18 most attempts, 19 back-off in seconds, 20 required capabilities, 21 demanded
--- resources (modules/demands.lua) or nil}; '' and in 18 and 19 -1 mean not given. 16 and 17 are known where a whole
--- tree is created with its edges. `creation.begin` comes first, `creation.index_new` last.
+-- resources (modules/demands.lua) or nil, 22 what it says about time: as for `due_times.enter`}; '' and in 18 and 19 -1
+-- mean not given. 16 and 17 are known where a whole tree is created with its edges. `creation.begin` comes first,
+-- `creation.index_new` last.
 local apart = require 'apart'
 local classes = require 'classes'
 local debts = require 'debts'
 local demands = require 'demands'
+local due_times = require 'due_times'
 local index = require 'index'
 local item_events = require 'item_events'
 local item_record = require 'item_record'
@@ -58,6 +60,7 @@ end
 local function store_item(run, spec, depth, created)
   local id, complexity, level, blockers = spec[1], spec[7], spec[16] or 0, spec[17] or 0
   local item = {id = id, depth = depth, pa = spec[2] ~= '' and spec[2] or nil, nb = blockers > 0 and blockers or nil}
+  if spec[22] ~= '' then due_times.enter(run, item, spec[5], spec[22]) end
   index.set_class(run, item, classes.unclaimed_class(item, spec[5]))
   item.score = classes.score_of(item.class, spec[6], complexity > 0 and complexity or NO_COMPLEXITY, created)
   item.lb = spec[10] ~= '' and spec[10] or nil
@@ -94,6 +97,7 @@ local function store_item(run, spec, depth, created)
     apart.moved(run, item, -1)
   end
   if texts[1] then redis.call('HSET', run.keys.text .. id, unpack(texts)) end
+  if spec[22] ~= '' then items.save(run, item) end
   return item
 end
 

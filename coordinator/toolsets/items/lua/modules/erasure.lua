@@ -6,6 +6,7 @@ local bounds = require 'bounds'
 local claims = require 'claims'
 local classes = require 'classes'
 local demands = require 'demands'
+local due_times = require 'due_times'
 local graph = require 'graph'
 local held_back = require 'held_back'
 local index = require 'index'
@@ -51,7 +52,8 @@ function erasure.erase(run, item)
     return false, EDGES_AT_ONCE
   end
   if item.holder then claims.finish(run, item) end
-  held_back.finish(run, item)
+  held_back.forget(run, item)
+  due_times.forget(run, item)
   if item.fence then redis.call('ZREM', run.keys.abandoned, id) end
   local notes = redis.call('HVALS', run.keys.notes .. id)
   if edges[1] then unlink.remove(run, item, edges, true) end

@@ -1,7 +1,8 @@
--- What ends by time: claims, and the back-off after failed attempts. Both end when their time has come, whoever notices
--- it first. Operations that search for items put these back first, in bounded batches; front-ends do it as soon as they
--- are due (coordinator/toolsets/items/expiring.py).
+-- What ends by time: claims, and what holds items back: the back-off after failed attempts, and notBefore. All end when
+-- their time has come, whoever notices it first. Operations that search for items put these back first, in bounded
+-- batches; front-ends do it as soon as they are due (coordinator/toolsets/items/expiring.py).
 local claims = require 'claims'
+local due_times = require 'due_times'
 local held_back = require 'held_back'
 
 local expiry = {}
@@ -14,20 +15,21 @@ function expiry.keys(run)
   return run.keys.abandoned, run.keys.retries, run.keys.apart
 end
 
--- Puts back up to `budget` (default SWEEP_BATCH) items whose claims have expired, and as many whose back-off is over.
--- Returns whether none are left.
+-- Puts back up to `budget` (default SWEEP_BATCH) items whose claims have expired, and as many that are held back no
+-- longer. Returns whether none are left.
 function expiry.sweep(run, budget)
   local most = budget or SWEEP_BATCH
   local none_left = claims.expire(run, most)
-  if run.nothing_else then return none_left end -- no item was in back-off, and these have just begun
+  if run.nothing_else then return none_left end -- no item was held back, and these have just begun
   return held_back.sweep(run, most) and none_left
 end
 
--- When the next claim or back-off ends (ms); 0: there is none.
+-- When the next of these ends, or a template is to be looked at (ms); 0: there is none.
 function expiry.next_end(run)
   local claim = redis.call('ZRANGE', run.keys.leases, 0, 0, 'WITHSCORES')[2]
   local retry = redis.call('ZRANGE', run.keys.retries, 0, 0, 'WITHSCORES')[2]
-  local first = math.min(tonumber(claim) or math.huge, tonumber(retry) or math.huge)
+  local look = due_times.next_look(run)
+  local first = math.min(tonumber(claim) or math.huge, tonumber(retry) or math.huge, look or math.huge)
   return first < math.huge and first or 0
 end
 

@@ -1,8 +1,10 @@
 -- How many items a selector would match if they were not held back. Counted only for callers that got nothing, and over
--- at most LOOKED_MAX items, those whose back-off ends first, or of each role and the scopes of the selector the best:
--- agents that find nothing ask often, and need to know whether it is worth asking, not the exact number of a long list.
+-- at most LOOKED_MAX items, those that are held back until a time, the first to be offered, or of each role and the
+-- scopes of the selector the best: agents that find nothing ask often, and need to know whether it is worth asking, not
+-- the exact number of a long list.
 local candidates = require 'candidates'
 local classes = require 'classes'
+local held_back = require 'held_back'
 local items = require 'items'
 local requirements = require 'requirements'
 local selectors = require 'selectors'
@@ -14,9 +16,9 @@ local held_counts = {}
 
 local LOOKED_MAX = 50
 
--- The item as it will be when its back-off is over; nil if it will not be available then either.
+-- The item as it will be when it is held back no longer; nil if it will not be available then either.
 local function as_offered(item)
-  if not item.nt or classes.is_held(item) or item.nb then return nil end
+  if not item.nt or held_back.is_template(item) or classes.is_held(item) or item.nb then return nil end
   local class = item.role * STATES + (classes.is_left(item, item.role) and ABANDONED or READY)
   return setmetatable({class = class}, {__index = item})
 end
@@ -37,12 +39,13 @@ local function best(run, selector, class)
   end
 end
 
--- Ids of items in back-off. If there are many, of which the selector may want few, also those that it leads to.
-local function ids_in_backoff(run, selector)
+-- Ids of items that are held back until a time. If there are many, of which the selector may want few, also those that
+-- it leads to.
+local function ids_held_back(run, selector)
   local list, seen = redis.call('ZRANGE', run.keys.retries, 0, LOOKED_MAX - 1), {}
   if #list < LOOKED_MAX or next(selector) == nil then return list end
   for _, id in ipairs(list) do seen[id] = true end
-  for _, role in ipairs(selector.role and {selector.role} or {WORK, REVIEW}) do
+  for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do
     for id in best(run, selector, role * STATES + WAITING) do
       if not seen[id] then list[#list + 1] = id end
     end
@@ -50,16 +53,25 @@ local function ids_in_backoff(run, selector)
   return list
 end
 
--- Of items in back-off, for an agent.
-local function in_backoff(run, selector, agent)
+-- Of items that an agent would be offered but for their notBefore, or else but for their back-off.
+local function until_times(run, selector, agent, by_not_before)
   local count, scope = 0, selector.parent or selector.ancestor
   if run.nothing_else then return count end
-  for _, id in ipairs(ids_in_backoff(run, selector)) do
+  for _, id in ipairs(ids_held_back(run, selector)) do
     local offered = as_offered(items.load(run, id))
     local suits = offered and selectors.matches(run, offered, selector)
+    suits = suits and (held_back.not_before(offered) ~= nil) == by_not_before
     if suits and not selectors.is_shielded(run, offered, agent, scope) then count = count + 1 end
   end
   return count
+end
+
+local function until_not_before(run, selector, agent)
+  return until_times(run, selector, agent, true)
+end
+
+local function until_backoff(run, selector, agent)
+  return until_times(run, selector, agent, false)
 end
 
 -- Whether an item suits a selector in all but the capabilities.
@@ -83,7 +95,7 @@ local function by_requirements(run, selector, agent)
 end
 
 -- How many matches are held back, by why they are: function(run, selector, agent).
-local COUNTED = {capabilities = by_requirements, backoff = in_backoff}
+local COUNTED = {capabilities = by_requirements, notBefore = until_not_before, backoff = until_backoff}
 
 -- The claim of a caller who got nothing, in the form of replies; `retry_ms` = when to ask again. What it tells is how
 -- many matches are held back, by why they are; absent: none.

@@ -10,7 +10,8 @@
 --   tk fence of the claim that took it over while it was abandoned, until `start` (advance_item.lua)
 --   lo how many claims on it failed during the current claim (modules/holds.lua)
 --   an, am, rb attempts, and what the item says about them (modules/attempts.lua)
---   nt held back until (modules/held_back.lua)
+--   nt, nv held back until, not before (modules/held_back.lua)
+--   du, rc, rn, oc when it is due, and how it recurs (modules/due_times.lua)
 -- Texts over INLINE_BYTES are in a second hash under the same letters, so that the first stays small; always there:
 --   x description  m metadata  o properties  a last attempts (modules/attempts.lua)
 -- In Lua an `item` is a table. Its fields of one or two letters are the stored ones. Whole words are: its id and depth;

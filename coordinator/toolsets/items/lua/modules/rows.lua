@@ -3,6 +3,7 @@
 local classes = require 'classes'
 local held_back = require 'held_back'
 local items = require 'items'
+local views = require 'views'
 
 local CLASS_SIZE, STATES, TERMINAL = classes.CLASS_SIZE, classes.STATES, classes.TERMINAL
 
@@ -23,13 +24,14 @@ function rows.of(run, id)
   if not item then return nil end
   local score, quarantined, created = item.score, held_back.is_quarantined(item), classes.created_of(item.score)
   local children, ended = children_of(run, item)
+  local held_until = not held_back.is_template(item) and tonumber(item.nt)
   return {
     id, items.title_of(run, item), item.role, item.class % STATES, item.lb or false, classes.priority_of(score),
     classes.complexity_of(score), item.g or false, item.y or false, item.rq or false, item.pa or false, item.depth,
     created, item.role_changed_at or created, item.modified_at or created,
     item.holder or '', item.first_claimed_at or 0, item.claimed_at or 0, item.expires or 0, item.fence or 0,
-    tonumber(item.an) or 0, tonumber(item.am) or false, tonumber(item.nt) or 0, quarantined,
-    tonumber(item.nb) or 0, children, ended,
+    tonumber(item.an) or 0, tonumber(item.am) or false, held_until or 0, quarantined,
+    tonumber(item.nb) or 0, children, ended, views.due_times(run, item),
   }
 end
 

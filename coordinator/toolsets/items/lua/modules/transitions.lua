@@ -7,6 +7,7 @@
 local blockers = require 'blockers'
 local classes = require 'classes'
 local demands = require 'demands'
+local due_times = require 'due_times'
 local events = require 'events'
 local held_back = require 'held_back'
 local index = require 'index'
@@ -108,11 +109,12 @@ function transitions.change_role(run, item, to, trigger, label, author)
   if item.rs and (before == TERMINAL) ~= (to == TERMINAL) then
     demands.count(run, item.rs, to == TERMINAL and -1 or 1)
   end
-  held_back.finish(run, item)
+  held_back.finish(run, item, to)
   if trigger == 'quarantine' then held_back.quarantine(run, item) end
   items.set_modified(run, item)
   index.move_to_class(run, item, classes.is_held(item) and to * STATES + HELD or classes.unclaimed_class(item, to))
   transitions.record(run, item, before, trigger, from_label, author)
+  if item.du or item.rc or item.oc then due_times.note_role(run, item, before) end
   items.save(run, item)
   return blockers.update_dependents(run, item, before)
 end

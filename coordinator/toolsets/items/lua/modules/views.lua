@@ -1,6 +1,9 @@
 -- Views of items in replies: full, a row of a list, or the head for mentions.
 local classes = require 'classes'
+local held_back = require 'held_back'
 local item_record = require 'item_record'
+
+local TERMINAL = classes.TERMINAL
 
 local views = {}
 
@@ -33,10 +36,19 @@ end
 -- back-off in seconds, both false if it does not say; attempts that count, until when it is in back-off (ms, 0: it is
 -- not), the last attempts}. `list` = the list of these as stored, or nil.
 function views.attempts(item, list)
+  local held_until = not held_back.not_before(item) and not held_back.is_template(item) and tonumber(item.nt)
   return {
-    tonumber(item.am) or false, tonumber(item.rb) or false, tonumber(item.an) or 0, tonumber(item.nt) or 0,
+    tonumber(item.am) or false, tonumber(item.rb) or false, tonumber(item.an) or 0, held_until or 0,
     list and cjson.decode(list) or {},
   }
+end
+
+-- What an item says about time, in the order of the reply struct (DueTimes in store/due_times.py); false for nothing.
+function views.due_times(run, item)
+  if not (item.nv or item.du or item.rc or item.oc) then return false end
+  local due = item.role ~= TERMINAL and tonumber(string.match(item.du or '', '^%d+$'))
+  local overdue = due and due <= run.now or false
+  return {tonumber(item.nv) or 0, item.du or '', overdue, item.rc or '', tonumber(item.rn) or 0, item.oc or ''}
 end
 
 -- The full view of an item, in the order of the reply struct (View in store/query.py).
@@ -52,6 +64,7 @@ function views.full(run, item, no_texts)
     item.modified_at or created, item.role_changed_at or created, item.rv ~= nil,
     (views.transitions(run, item, nil, TRANSITIONS_SHOWN)), views.attempts(item, long.a), item.rq or false,
     item.rs or false,
+    views.due_times(run, item),
   }
 end
 

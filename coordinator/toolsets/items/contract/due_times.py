@@ -1,0 +1,65 @@
+"""What items say about time: from when they can be ready, when they are due, and how templates recur."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from coordinator.toolsets.items.contract.base import Arguments, IsoTime, Result
+
+MISSED = ("skip", "one", "all")
+OVERLAP = ("skip", "allow")
+
+_TIME = "ISO-8601 with zone, or from now on as in +30m or +1d12h (s, m, h, d, w)"
+GivenNotBefore = Annotated[str | None | UnsetType, Meta(description=f"Not ready before: {_TIME}. Null clears.")]
+GivenDueAt = Annotated[
+    str | None | UnsetType,
+    Meta(description=f"When it is due: {_TIME}; with recurs, from each occurrence on. Null clears."),
+]
+NotBefore = Annotated[IsoTime, Meta(description="It is not ready before, UTC; absent: at any time.")]
+DueAt = Annotated[
+    str,
+    Meta(description="When it is due, UTC; of a template from each occurrence on, as in +2h; absent: never."),
+]
+Overdue = Annotated[bool, Meta(description="True: its dueAt has passed.")]
+RecurrenceOf = Annotated[str, Meta(description="UUID of the template that it is an occurrence of; absent: none.")]
+
+
+# Defaults are encoded, so that a stated default is the same argument as none.
+class Recurs(Arguments, kw_only=True, omit_defaults=False):
+    """Makes the item a template, which is never offered: at each time a new item is made that repeats it."""
+
+    cron: Annotated[
+        str, Meta(description="Minute, hour, day, month, weekday, as in '0 9 * * MON-FRI'; or @hourly to @yearly.")
+    ]
+    time_zone: Annotated[str, Meta(description="IANA name, as in Europe/Berlin.")] = "UTC"
+    missed: Annotated[
+        str,
+        Meta(description="Of times a minute past: make none, one, or all.", extra_json_schema={"enum": list(MISSED)}),
+    ] = "one"
+    overlap: Annotated[
+        str,
+        Meta(
+            description="skip: makes none while an earlier occurrence is open.",
+            extra_json_schema={"enum": list(OVERLAP)},
+        ),
+    ] = "skip"
+
+
+GivenRecurs = Annotated[Recurs | None | UnsetType, Meta(description="When it recurs. Null: no longer.")]
+
+
+class Recurring(Result, kw_only=True):
+    """How a template recurs."""
+
+    cron: Annotated[str, Meta(description="Cron expression.")]
+    time_zone: Annotated[str, Meta(description="IANA name of its time zone.")]
+    missed: Annotated[str, Meta(description="What becomes of missed times.", extra_json_schema={"enum": list(MISSED)})]
+    overlap: Annotated[str, Meta(description="Whether occurrences overlap.", extra_json_schema={"enum": list(OVERLAP)})]
+    next_at: Annotated[IsoTime, Meta(description="The next time, UTC; absent: it is blocked or ended.")] | UnsetType = (
+        UNSET
+    )
+
+
+ShownRecurs = Annotated[Recurring, Meta(description="It is a template; absent: it is none.")]

@@ -1,0 +1,85 @@
+"""What callers say about the times of items: notBefore, dueAt, recurs."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+from msgspec import UNSET
+
+from coordinator.errors import invalid
+from coordinator.toolsets.items.contract.due_times import Recurs
+from coordinator.toolsets.items.rules.recurrence import recurrence
+from coordinator.toolsets.items.rules.times import instant
+
+_PART = re.compile(r"(\d{1,9})([smhdw])")
+_AFTER = re.compile(r"\+(?:\d{1,9}[smhdw])+")
+_UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_FIRST, _LAST = 946_684_800_000, 4_102_444_799_999
+"""2000 and the end of 2099, in ms."""
+_LONGEST = 3_650 * _UNITS["d"]
+Time = int | str
+"""In ms since 1970; or '+' and the ms from the store's now on."""
+Fields = dict[str, Time | bool]
+"""As ``modules/due_times.lua`` takes them: nv, du, rc, rn, oc."""
+
+
+def moment(text: str, field: str) -> Time:
+    """A time as a caller gives it.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field.
+    """
+    stripped = text.strip()
+    if stripped.startswith("+"):
+        if not _AFTER.fullmatch(stripped):
+            raise invalid(field, "must be + and a duration, as in +30m or +1d12h (s, m, h, d, w), or an ISO-8601 time")
+        after = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(stripped))
+        if after > _LONGEST:
+            raise invalid(field, "must be at most +3650d")
+        return f"+{after}"
+    at = instant(stripped, field, said="must be an ISO-8601 time with a zone, or + and a duration, as in +30m")
+    if not _FIRST <= at <= _LAST:
+        raise invalid(field, "must be in the years 2000 to 2099")
+    return at
+
+
+def duration(ms: int) -> str:
+    """A time from now on as callers give it: '+1d12h'."""
+    rest, parts = timedelta(milliseconds=ms) // timedelta(seconds=1), ""
+    for unit in ("w", "d", "h", "m", "s"):
+        count, rest = divmod(rest, _UNITS[unit] // 1000)
+        parts += f"{count}{unit}" if count else ""
+    return f"+{parts or '0s'}"
+
+
+def given(not_before: Any, due_at: Any, recurs: Any) -> Fields:
+    """The fields that a caller gives; null (False) clears, a blank text is absent.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field.
+    """
+    fields: Fields = {}
+    for name, field, text in (("nv", "notBefore", not_before), ("du", "dueAt", due_at)):
+        if text is None:
+            fields[name] = False
+        elif text is not UNSET and text.strip():
+            fields[name] = moment(text, field)
+    if recurs is None:
+        fields["rc"] = False
+    elif isinstance(recurs, Recurs):
+        fields["rc"] = recurrence(recurs).stored()
+        if isinstance(fields.get("du"), int) and fields["du"] is not False:
+            raise invalid("dueAt", "of a template counts from each occurrence: give + and a duration, as in +2h")
+    return fields
+
+
+def first_time(fields: Fields, now: int) -> int | None:
+    """When somebody has to look after an item with these fields (ms), None: never."""
+    if fields.get("rc"):
+        return now
+    start = fields.get("nv")
+    if isinstance(start, str):
+        return now + int(start[1:])
+    return None if start is None or start is False else int(start)

@@ -1,0 +1,56 @@
+"""Makes the occurrences of templates (``lua/make_occurrences.lua``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cronsim import CronSimError
+
+from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.store import Script
+from coordinator.store.idempotency import NO_KEY
+from coordinator.toolsets.items.rules.ids import new_ids
+from coordinator.toolsets.items.rules.recurrence import Plan, Recurrence, plan, stored
+from coordinator.toolsets.items.store.base import EXPIRE, LIBRARY, SETTLE, BaseStore, Template, pack
+
+__all__ = ["RecurringStore", "Template"]
+
+_MAKE = Script(LIBRARY, "make_occurrences", tuple[int, int], rest=SETTLE)
+_AGAIN_MS = 60_000
+"""How long a template rests whose times cannot be computed."""
+
+
+class RecurringStore(BaseStore):
+    """Makes occurrences in any project. Any number of processes may do so: each is made once."""
+
+    _warn = ThrottledWarnings()
+
+    async def expire(self, project: str) -> tuple[int, int]:
+        """As ``BaseStore.expire``; makes the occurrences that are due, too."""
+        while True:
+            none_left, next_end, now, templates = await self._store.run(EXPIRE, project, *self._terms)
+            if templates:
+                await self.make(project, now, templates)
+            elif none_left:
+                return next_end, now
+
+    async def make(self, project: str, now: int, templates: Sequence[Template]) -> None:
+        """Makes what is due of templates.
+
+        Args:
+            now: the store's time, in ms.
+        """
+        for template in templates:
+            how, dealt = stored(template.recurs), int(template.dealt)
+            todo = self._plan(project, template, how, dealt, now)
+            times = list(zip(new_ids(len(todo.times)), todo.times, strict=True))
+            overlap = int(how.overlap == "allow")
+            asked = template.id, template.recurs, template.dealt, pack(times), todo.dealt, todo.look, overlap
+            await self._change_by_schema(_MAKE, project, NO_KEY, *asked)
+
+    def _plan(self, project: str, template: Template, how: Recurrence, dealt: int, now: int) -> Plan:
+        try:
+            return plan(how, dealt, now, int(template.not_before or 0))
+        except CronSimError as problem:
+            self._warn("recurs", "a template cannot recur", project=project, item=template.id, reason=str(problem))
+            return Plan([], dealt, now + _AGAIN_MS)
