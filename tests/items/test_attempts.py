@@ -553,9 +553,9 @@ async def test_metrics_count_attempts(slow: Client) -> None:
 
 PLANTED = {
     "HSET {item} an 9": "counts 9 attempts, but lists 1",
-    "HDEL {item} nt": "is in back-off until 0, but listed until",
+    "HDEL {item} nt": "is held back until 0, but listed until",
     "HSET {item} nt 0": "is quarantined without being blocked",
-    "ZREM {retries} {id}": "is in back-off until",
+    "ZREM {retries} {id}": "is held back until",
     "ZADD {quarantined} 1 {id}": "is not quarantined, but listed so",
     "HDEL {text} a": "counts 1 attempts, and has no list of them",
     "ZADD {retries} 1 00112233445566778899aabbccddeeff": "lists 00112233445566778899aabbccddeeff",

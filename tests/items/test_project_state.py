@@ -21,7 +21,7 @@ async def claim(tools: Client, agent: str, item: str, **fields: object) -> None:
 
 async def test_an_empty_project(store: Store, project: str) -> None:
     found = await read_project_state(store, project)
-    assert found[1:] == ((0, 0, 0, 0, 0), 0, "", *[0] * 12)
+    assert found[1:] == ((0, 0, 0, 0, 0), 0, "", *[0] * 14)
     assert found.total == 0
 
 

@@ -95,7 +95,7 @@ local function by_requirements(run, selector, agent)
 end
 
 -- How many matches are held back, by why they are: function(run, selector, agent).
-local COUNTED = {capabilities = by_requirements, notBefore = until_not_before, backoff = until_backoff}
+local COUNTED = {capabilities = by_requirements, not_before = until_not_before, backoff = until_backoff}
 
 -- The claim of a caller who got nothing, in the form of replies; `retry_ms` = when to ask again. What it tells is how
 -- many matches are held back, by why they are; absent: none.
