@@ -21,8 +21,9 @@ in ``lua/modules``, by subject:
 - layout: ``items`` (begin here), ``claim_record``, ``classes`` (the score), ``index`` (writes the ranked index and that
   of abandoned items), ``batch`` (commands for many items at once), ``schemas`` (note schemas), ``notes``; ``run`` (the
   state of a call), ``terms`` (the settings that come with it)
-- claims: ``claims`` (TTL, fence, expiry), ``attempts`` (counted at the end of a claim), ``held_back`` (back-off,
-  notBefore and quarantine), ``due_times`` (dueAt, templates and their occurrences), ``held_counts``, ``expiry`` (what ends by time), ``holds`` (figures for metrics)
+- claims: ``claims`` (TTL, fence, expiry), ``attempts`` (counted at the end of a claim), ``held_counts``, ``expiry``
+  (what ends by time), ``holds`` (figures for metrics)
+- times: ``held_back`` (back-off, notBefore and quarantine), ``due_times`` (dueAt, templates and their occurrences)
 - dependencies: ``graph`` (edges), ``blockers`` (counts that decide readiness), ``levels`` and ``neighbours`` (cycle
   check), ``unlink``
 - changes: ``creation``, ``reparent``, ``transitions`` (roles and cascades), ``erasure``; ``debts`` and

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice, takewhile
-from typing import Any, Literal, NamedTuple, cast
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -157,8 +157,3 @@ def _latest(found: Recurrence, since: int, now: int) -> list[int]:
             break
         best = time
     return [best] if best else []
-
-
-def missed_policy(text: str) -> Literal["skip", "one", "all"]:
-    """What becomes of missed times, of a stored form."""
-    return cast(Any, stored(text).missed)
