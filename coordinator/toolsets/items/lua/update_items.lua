@@ -31,8 +31,7 @@ local NO_COMPLEXITY, TERMINAL = classes.NO_COMPLEXITY, classes.TERMINAL
 
 local BY_LENGTH = {t = true, s = true} -- texts stored inline or beside the item, by length
 local BESIDE = {x = true, m = true, o = true} -- texts always beside the item
--- Set by a move, set apart, part of the score, or by due_times.
-local NOT_STORED = {pa = true, p = true, c = true, rs = true, nv = true, du = true, rc = true}
+local NOT_STORED = {pa = true, p = true, c = true, rs = true, nv = true, du = true, rc = true} -- by others
 
 -- The item's score with the given priority and complexity; nil keeps the current one, false clears a complexity.
 local function new_score(item, priority, complexity)
@@ -102,10 +101,7 @@ local function update(run, id, fields)
   items.save(run, item)
   local no_backoff = fields.rb == 0 and item.nt and not held_back.is_quarantined(item)
   if no_backoff then held_back.let_go(run, item) end
-  if fields.nv ~= nil or fields.du ~= nil or fields.rc ~= nil then
-    due_times.change(run, item, fields)
-    held_back.place(run, item)
-  end
+  due_times.change(run, item, fields)
   if moves and item_events.root_of(run, item) ~= root_before then -- its former tree has to hear of it, too
     events.emit(run, 'update', id, unpack(root_before and {'R', root_before} or {}))
   end

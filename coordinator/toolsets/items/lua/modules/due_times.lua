@@ -91,8 +91,9 @@ function due_times.problem(item, fields)
   if template and due and not string.match(due, '^%+') then return 'due_of_template' end
 end
 
--- Changes what an item says about time: nv, du, rc, false clears. The caller moves it to its class, and saves it.
+-- Changes what an item says about time: nv, du, rc, false clears; moves it to its class, and saves it.
 function due_times.change(run, item, fields)
+  if fields.nv == nil and fields.du == nil and fields.rc == nil then return end
   if fields.rc ~= nil and (fields.rc or nil) ~= item.rc then
     items.set(item, 'rc', fields.rc)
     items.set(item, 'rn', nil)
@@ -102,6 +103,7 @@ function due_times.change(run, item, fields)
   end
   if fields.du ~= nil then set_due(run, item, fields.du) end
   if fields.nv ~= nil then held_back.set_not_before(run, item, fields.nv and time_of(run, fields.nv)) end
+  held_back.place(run, item)
 end
 
 -- The role of an item has changed; `items.save` must follow.
