@@ -53,7 +53,10 @@ def test_an_agent_is_drained_and_its_claim_ended(person: Callable[..., Page], fl
     claim(fleet, item)
 
 
-def test_a_process_is_drained_with_a_reason_that_is_kept(system: Callable[[], Page]) -> None:
+def test_a_process_is_drained_with_a_reason_that_is_kept(
+    system: Callable[[], Page], fleet: SyncFleet, named: str
+) -> None:
+    create(fleet, "Waits")
     page = system()
     workers = page.locator("[data-region=workers]")
     workers.get_by_role("button", name="Drain w-0").click()
@@ -61,6 +64,9 @@ def test_a_process_is_drained_with_a_reason_that_is_kept(system: Callable[[], Pa
     expect(page.locator("[data-region=drains]")).to_contain_text("w-0")
     expect(page.locator("[data-region=acts]")).to_contain_text("new memory")
     expect(workers.get_by_role("button", name="Drain w-0")).to_have_count(0)
+    page.goto(page.url.replace("system", f"p/{named}/overview"))
+    expect(page.locator("[data-key=why] .bad")).to_have_text("1 drained")
+    page.go_back()
     page.locator("[data-region=drains]").get_by_role("button", name="End drain").click()
     confirm(page, "End drain", "it has its memory")
     expect(workers.get_by_role("button", name="Drain w-0")).to_be_visible()

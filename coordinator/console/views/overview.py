@@ -53,15 +53,22 @@ def _why(found: ProjectNumbers) -> Row:
     return Row("why", [div[moves], a(href=path_of("system"))[_health(fleet)]], "standstill")
 
 
-def _health(fleet: FleetState) -> str:
+def _health(fleet: FleetState) -> Node:
     fronts, workers = fleet.running("frontend"), fleet.running("worker")
     statuses: list[ProcessStatus] = [status for _, status in (*fronts, *workers)]
     shed = sum(sum(one.shed_per_second.values()) for one in statuses)
     lag = max((one.lag_ms for one in statuses), default=0)
     silent = sum(map(fleet.is_silent, fleet.processes.running))
-    said = [_counted(len(fronts), "front-end"), _counted(len(workers), "worker")]
-    said += [f"{silent} silent"] if silent else []
-    return ", ".join((*said, f"shed {shed:,.4g}/s", f"lag {lag:,.0f} ms"))
+    drained = sum(bool(one.drained or one.paused) for one in statuses)
+    return _joined(
+        [
+            _counted(len(fronts), "front-end"),
+            _counted(len(workers), "worker"),
+            *(span(".bad")[f"{count} {what}"] for count, what in ((silent, "silent"), (drained, "drained")) if count),
+            span(".bad" if shed else "")[f"shed {shed:,.4g}/s"],
+            f"lag {lag:,.0f} ms",
+        ]
+    )
 
 
 def _counted(count: int, noun: str) -> str:
