@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -217,7 +218,9 @@ class Console:
         if status == 401:
             return redirect(signin_path(scope["path"], scope["query_string"]))
         seconds = int(more[0][1]) if more and scope["method"] == "GET" else 0
-        text = problem(viewer, self._assets, HTTPStatus(status).phrase, failure.message, seconds)
+        if seconds:  # the page tries again by itself, not all at the same time
+            more.append((b"refresh", b"%d" % random.randint(2 * seconds, 2 * seconds + 2)))
+        text = problem(viewer, self._assets, HTTPStatus(status).phrase, failure.message, again=bool(seconds))
         return page(text, status, *more)
 
     def _places(self, head: Mapping[bytes, bytes]) -> Sequence[Place]:

@@ -119,10 +119,36 @@ def form_dialog(id: str, title: str, change: Change, project: str, fields: Seque
             div(".failed", role="alert"),
             div(".buttons")[
                 htpy.button(".primary", type="submit")[verb],
-                htpy.button(type="button", data_closes=True)["Close"],
+                _closer(id, "Close"),
             ],
         ]
     ]
+
+
+def action_dialogs() -> Node:
+    """The dialogs that scripts fill: the actions of an item, and what is asked before one of them."""
+    return [
+        dialog(id="menu", aria_labelledby="menu-title")[
+            h2(id="menu-title"),
+            menu(".actions.menu"),
+            div(".failed", role="alert"),
+            div(".buttons")[_closer("menu", "Close")],
+        ],
+        dialog(id="confirm", aria_labelledby="confirm-title")[
+            form(".action", method="dialog")[
+                h2(id="confirm-title"),
+                p,
+                text_field("reason", "Reason", most=MAX_REASON),
+                text_field("typed", ""),
+                div(".failed", role="alert"),
+                div(".buttons")[htpy.button(".danger", type="submit"), _closer("confirm", "Back")],
+            ]
+        ],
+    ]
+
+
+def _closer(dialog_id: str, text: str) -> Node:
+    return htpy.button(type="button", commandfor=dialog_id, command="close")[text]
 
 
 def text_field(
@@ -221,6 +247,6 @@ def _json(value: object) -> str:
 
 
 __all__ = [
-    "MAX_REASON", "MODULE", "Change", "Confirm", "attributes", "button", "choice", "choice_field", "form_dialog",
-    "hidden_field", "menu_opener", "note", "opener", "operation", "refusal", "text_field", "toolbar",
+    "MAX_REASON", "MODULE", "Change", "Confirm", "action_dialogs", "attributes", "button", "choice", "choice_field",
+    "form_dialog", "hidden_field", "menu_opener", "note", "opener", "operation", "refusal", "text_field", "toolbar",
 ]  # fmt: skip

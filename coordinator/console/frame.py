@@ -9,6 +9,7 @@ import htpy
 from htpy import Node, a, body, button, div, h1, header, html, li, link, main, meta, nav, script, span, title, ul
 
 from coordinator.console.assets import Assets
+from coordinator.console.buttons import MODULE, action_dialogs
 from coordinator.console.keyboard import dialogs
 from coordinator.console.parts import SPRITE, icon, plain, short
 from coordinator.console.tickets import PATH
@@ -47,7 +48,7 @@ def frame(asked: Asked, content: Node, assets: Assets, position: str, needs: Nod
             ],
         ],
         modules_of(view),
-        dialogs(asked.viewer, project),
+        [dialogs(asked.viewer, project), action_dialogs() if MODULE in view.modules else None],
     )
 
 
@@ -57,15 +58,15 @@ def _came_from(asked: Asked) -> str:
     return project if PROJECT.fullmatch(project) and asked.viewer.sees(project) else ""
 
 
-def problem(viewer: Viewer | None, assets: Assets, name: str, message: str, seconds: int = 0) -> str:
+def problem(viewer: Viewer | None, assets: Assets, name: str, message: str, *, again: bool = False) -> str:
     """A page that says what went wrong.
 
     Args:
-        seconds: after which it may be over, so that the page tries again by itself; 0: it will not.
+        again: whether it is loaded again soon, by a header.
     """
-    again = htpy.p(data_again=str(seconds))["This page tries again by itself."] if seconds else None
+    hint = htpy.p["This page tries again by itself."] if again else None
     ways = htpy.p[a(href="/console")["Go to the overview"], " or ", a(href=path_of("system"))["to the system"], "."]
-    return plain_page(viewer, assets, name, [htpy.p[plain(message)], again, ways])
+    return plain_page(viewer, assets, name, [htpy.p[plain(message)], hint, ways])
 
 
 def plain_page(
@@ -125,7 +126,7 @@ def _header(viewer: Viewer, project: str, live: bool, view: View | None = None) 
         else None,
         span(".grow"),
         button(".quiet", id="theme", type="button", title="Light or dark")[icon("theme"), " ", span(".wide")["theme"]],
-        button(".quiet", id="help", type="button", title="Keys (?)")["?"],
+        button(".quiet", id="help", type="button", commandfor="keys", command="show-modal", title="Keys (?)")["?"],
         a(".who", href=PATH, title="Sign in or out")[
             plain(viewer.name), span(".kind")[viewer.caller.kind if viewer.caller is not None else "read only"]
         ],

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import htpy
-from htpy import Node, div, span
+from htpy import Node, div, label, span, textarea
 
 from coordinator.console.buttons import (
     Change,
@@ -237,6 +237,10 @@ def dialogs(asked: Asked) -> Node:
         text_field("notes.0.key", "Key", required=True, most=200, data_fixed=True),
         choice_field("notes.0.role", "Phase", PHASES),
         text_field("notes.0.body", "Text", lines=12),
+        label(".field.theirs", hidden=True)[
+            span["It was changed meanwhile to this. Merge it into yours, and save again."],
+            textarea(readonly=True, rows="6"),
+        ],
     ]
     edge_fields = [
         hidden_field("dependencies.0.toItemId"),
@@ -302,7 +306,8 @@ def bulk_bar(asked: Asked) -> Node:
         move("Cancel items", "cancel", "They are cancelled.", kind="danger", confirm=cancelled),
         htpy.button(type="button", data_unchoose=True)["Choose none"],
     ]
-    return div(".bulk", id="bulk", hidden=True)[toolbar("What to do with the chosen items", found)]
+    bar = toolbar("What to do with the chosen items", found)
+    return div(".bulk", id="bulk", hidden=True)[bar, div(".failed", role="alert")]
 
 
 def _priority_of_all(project: str, priority: str) -> Node:

@@ -203,6 +203,7 @@ def region_element(
     region, found = asked.view.regions[name], rendered[name]
     query = urlencode({key: value for key, value in asked.query.items() if value})
     return [
+        htpy.button(".news", type="button", hidden=True) if region.height else None,
         container(
             **attributes,
             data_region=name,

@@ -6,22 +6,18 @@ import { regions } from './live.js';
 import { byId, nodes, toast } from './main.js';
 
 /** @typedef {{action: string, arguments: any}} Step */
-/** @typedef {{element: HTMLElement, body: string, ids: string[]}} Attempt */
 
 const TRIES = 3;
 const PAUSE_MS = 1_000;
 const MANY = 20; // of more items, a name has to be typed, which the server checks, too (console/large.py)
 const LOST = 'No answer came. Try again: what was done already is not done twice.';
 
-/** @type {WeakMap<HTMLElement, Attempt>} Of each button whose last answer was lost. */
+/** @type {WeakMap<HTMLElement, {body: string, ids: string[]}>} Of each button whose last answer was lost. */
 const lost = new WeakMap();
 
-function newId() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16)); // randomUUID is there with HTTPS only
-  bytes[6] = (bytes[6] & 0x0f) | 0x40;
-  bytes[8] = (bytes[8] & 0x3f) | 0x80;
-  const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
-  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
+function newId() { // randomUUID is there with HTTPS only
+  const hex = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+  return hex.replace(/^(.{8})(.{4}).(.{3}).(.{3})/, '$1-$2-4$3-8$4-');
 }
 
 /** Puts a value into arguments. @param {any} target @param {string} path such as items.0.title @param {unknown} value */
@@ -65,114 +61,88 @@ async function send(element, steps) {
   lost.delete(element);
   for (const [number, step] of steps.entries()) {
     const told = await post(step, ids[number]);
-    if (told.lost) lost.set(element, { element, body, ids });
+    if (told.lost) lost.set(element, { body, ids });
     if (told.problem) return told.problem;
   }
   return '';
 }
 
-/** @param {HTMLElement} element @returns {HTMLElement} where its refusals are shown */
-function placeOf(element) {
-  const inside = element.querySelector('.failed');
-  if (inside) return /** @type {HTMLElement} */ (inside);
-  const beside = element.nextElementSibling;
-  if (beside?.classList.contains('failed')) return /** @type {HTMLElement} */ (beside);
-  const made = document.createElement('span');
-  made.className = 'failed';
-  made.setAttribute('role', 'alert');
-  element.after(made);
-  return made;
+/** Where the refusals of a button or form are shown, if not in passing. @param {HTMLElement} element @returns {HTMLElement | null | undefined} */
+const placeOf = (element) => element.querySelector('.failed') ?? element.closest('dialog, .bulk')?.querySelector('.failed');
+
+/** Has all regions read again. */
+function refresh() {
+  for (const region of regions) region.soon();
 }
 
 /**
  * Does what a button or form says. Nothing on the page changes before the answer is there.
- * @param {HTMLElement} element @param {any} given its arguments, filled in @param {Step | null} next a second change
+ * @param {HTMLElement} element @param {any} given its arguments, filled in @param {HTMLElement} [form] where that was
+ * @param {Step | null} [next] a second change
  * @returns {Promise<boolean>} whether it is done
  */
-async function act(element, given, next) {
+async function act(element, given, form = element, next = nextOf(element)) {
   const { action = '', done = '', undo } = element.dataset;
-  if (element.getAttribute('aria-busy')) return false;
-  const place = placeOf(element);
-  place.textContent = '';
-  element.setAttribute('aria-busy', 'true');
+  if (element.ariaBusy) return false;
+  const place = placeOf(form);
+  if (place) place.textContent = '';
+  element.ariaBusy = 'true';
   const problem = await send(element, [{ action, arguments: given }, ...(next ? [next] : [])]);
-  element.removeAttribute('aria-busy');
+  element.ariaBusy = null;
   if (problem) {
-    place.textContent = problem;
-    if (!place.isConnected || place.closest('[data-region]')) toast(problem); // its row is replaced, now or soon
-    for (const region of regions) region.soon(); // perhaps somebody else was faster
+    if (place) place.textContent = problem;
+    if (!place || place.closest('[data-region]')) toast(problem); // its row is replaced, now or soon
+    refresh(); // perhaps somebody else was faster
     return false;
   }
   const back = undo && { action, arguments: every(element, { ...JSON.parse(undo), typed: given.typed }) };
-  const taken = back && { label: 'Undo', act: () => takeBack(element, back) };
-  if (done) toast(done, taken || undefined);
+  const takeBack = async (/** @type {Step} */ step) => {
+    toast(await send(element, [step]) || 'Taken back.');
+    refresh();
+  };
+  if (done) toast(done, back ? { label: 'Undo', act: () => takeBack(back) } : undefined);
   if (element.dataset.each) chooseNone();
-  for (const region of regions) region.soon();
+  refresh();
   return true;
-}
-
-/** @param {HTMLElement} element @param {Step} step */
-async function takeBack(element, step) {
-  const problem = await send(element, [step]);
-  toast(problem || 'Taken back.');
-  for (const region of regions) region.soon();
 }
 
 // --- dialogs ---
 
-/** @param {HTMLDialogElement} shown */
-function open(shown) {
+/** Opens a dialog of the page. @param {string} id @param {string} [title] */
+function open(id, title) {
+  const shown = /** @type {HTMLDialogElement} */ (byId(id));
   const from = /** @type {HTMLElement | null} */ (document.activeElement);
   shown.addEventListener('close', () => { (from?.isConnected ? from : byId('main')).focus(); }, { once: true });
+  if (title) /** @type {HTMLElement} */ (shown.querySelector('h2')).textContent = title;
+  /** @type {HTMLElement} */ (placeOf(shown)).textContent = '';
   shown.showModal();
-}
-
-/** @param {string} tag @param {Record<string, string>} [attributes] @param {(Node | string)[]} children */
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}
-
-/** A dialog that goes when it is closed. @param {string} title @param {Node[]} content */
-function passing(title, ...content) {
-  const close = make('button', { type: 'button', 'data-closes': '' }, 'Close');
-  const buttons = make('div', { class: 'buttons' }, close);
-  const heading = make('h2', { id: 'passing' }, title);
-  const shown = make('dialog', { 'aria-labelledby': 'passing' }, heading, ...content, buttons);
-  document.body.append(shown);
-  shown.addEventListener('close', () => shown.remove());
-  open(/** @type {HTMLDialogElement} */ (shown));
-  return { shown: /** @type {HTMLDialogElement} */ (shown), buttons, close };
+  return shown;
 }
 
 /** Asks before a change. @param {HTMLElement} button @param {any} given @param {string} question @param {string} typed */
 function confirm(button, given, question, typed) {
-  const form = /** @type {HTMLFormElement} */ (make('form', { class: 'action', method: 'dialog' }, make('p', {}, question)));
+  const verb = button.textContent ?? '';
+  const form = /** @type {HTMLFormElement} */ (byId('confirm').firstElementChild);
+  const [why, name] = fieldsOf(form);
+  const [reasons, names] = form.querySelectorAll('label');
   const { reason, needed } = button.dataset;
-  /** @param {string} title @param {Record<string, string>} attributes */
-  const field = (title, attributes) => {
-    const input = make('input', { type: 'text', autocomplete: 'off', ...attributes });
-    form.append(make('label', { class: 'field' }, make('span', {}, title), input));
-    return /** @type {HTMLInputElement} */ (input);
-  };
-  const why = reason && field(needed ? 'Reason' : 'Reason (optional)', { maxlength: '500', ...(needed && { required: '' }) });
-  const name = typed && field(`Type ${typed} to go on`, { required: '' });
-  const yes = /** @type {HTMLButtonElement} */ (make('button', { type: 'submit', class: 'danger' }, button.textContent ?? ''));
-  const { shown, buttons, close } = passing(button.textContent ?? '', form);
-  close.textContent = 'Back';
-  buttons.prepend(yes);
-  form.append(make('div', { class: 'failed', role: 'alert' }), buttons);
-  form.addEventListener('submit', async (event) => {
+  reasons.hidden = !reason;
+  why.required = Boolean(needed);
+  names.hidden = !typed;
+  name.required = Boolean(typed);
+  /** @type {HTMLElement} */ (names.firstElementChild).textContent = `Type ${typed} to go on`;
+  form.reset();
+  /** @type {HTMLElement} */ (form.querySelector('p')).textContent = question;
+  /** @type {HTMLElement} */ (form.querySelector('[type=submit]')).textContent = verb;
+  const shown = open('confirm', verb);
+  form.onsubmit = async (event) => {
     event.preventDefault();
-    if (name) given.typed = name.value;
-    if (why && why.value.trim()) put(given, /** @type {string} */ (reason), why.value.trim());
-    Object.assign(form.dataset, { ...button.dataset });
-    if (!await act(form, given, nextOf(button))) return;
+    if (typed) given.typed = name.value;
+    if (reason && why.value.trim()) put(given, reason, why.value.trim());
+    if (!await act(button, given, form)) return;
     shown.close();
     button.closest('dialog')?.close();
-  });
+  };
 }
 
 /** The second change of an element. @param {HTMLElement} element @returns {Step | null} */
@@ -184,13 +154,13 @@ const fieldsOf = (form) => /** @type {any[]} */ ([...form.elements]).filter((fie
 /** @param {HTMLElement} opener @param {HTMLFormElement} form */
 function fill(opener, form) {
   const values = JSON.parse(opener.dataset.values ?? '{}');
+  form.querySelector('.theirs')?.toggleAttribute('hidden', true);
   for (const field of fieldsOf(form)) {
     const value = values[field.name];
     if (value !== undefined || field.dataset.had) field.value = value ?? '';
     field.dataset.had = value ? 'yes' : '';
     if (field.dataset.fixed !== undefined) /** @type {HTMLInputElement} */ (field).readOnly = Boolean(value);
   }
-  placeOf(form).textContent = '';
 }
 
 /** What a field gives; null: nothing. Throws SyntaxError. @param {HTMLInputElement | HTMLTextAreaElement} field @returns {unknown} */
@@ -209,14 +179,14 @@ async function submit(form) {
     try {
       value = valueOf(field);
     } catch {
-      placeOf(form).textContent = `${field.name} is not JSON.`;
+      /** @type {HTMLElement} */ (placeOf(form)).textContent = `${field.name} is not JSON.`;
       return;
     }
     if (field.name.startsWith('then.')) put(next?.arguments, field.name.slice('then.'.length), value);
     else if (value !== null || field.dataset.had) put(given, field.name, value);
   }
   const shown = /** @type {HTMLDialogElement | null} */ (form.closest('dialog'));
-  if (await act(form, given, next)) {
+  if (await act(form, given, form, next)) {
     form.reset();
     shown?.close();
   } else if (shown) merge(form, shown);
@@ -228,15 +198,13 @@ async function merge(form, shown) {
   const key = fieldsOf(form).find((field) => field.name.endsWith('.key'));
   if (!seen || !mine || !key) return;
   for (const region of regions) await region.read();
-  for (const opener of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(`[data-opens="${shown.id}"]`))) {
-    const values = JSON.parse(opener.dataset.values ?? '{}');
-    if (values[key.name] !== key.value || values[seen.name] === seen.value) continue;
-    seen.value = values[seen.name];
-    const theirs = make('textarea', { readonly: '', rows: '6' });
-    /** @type {HTMLTextAreaElement} */ (theirs).value = values[mine.name] ?? '';
-    shown.querySelector('.theirs')?.remove();
-    placeOf(form).before(make('label', { class: 'field theirs' }, make('span', {}, 'It was changed meanwhile to this. Merge it into yours, and save again.'), theirs));
-  }
+  const openers = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(`[data-opens="${shown.id}"]`));
+  const now = [...openers].map((one) => JSON.parse(one.dataset.values ?? '{}')).find((one) => one[key.name] === key.value);
+  if (!now || now[seen.name] === seen.value) return;
+  seen.value = now[seen.name];
+  const theirs = /** @type {HTMLTextAreaElement} */ (shown.querySelector('.theirs textarea'));
+  theirs.value = now[mine.name] ?? '';
+  /** @type {HTMLElement} */ (theirs.parentElement).hidden = false;
 }
 
 /** The actions of an item. @param {string} url @param {string} title */
@@ -244,12 +212,12 @@ async function openMenu(url, title) {
   const answer = await fetch(url).catch(() => null);
   if (!answer?.ok) return toast('The actions of this item cannot be read now.');
   const { rows } = await answer.json();
-  const list = make('menu', { class: 'actions menu' });
-  for (const [, , html] of rows) list.append(nodes(html));
+  const list = /** @type {HTMLElement} */ (byId('menu').querySelector('menu'));
+  list.replaceChildren(...rows.map((/** @type {string[]} */ [, , html]) => nodes(html)));
   for (const opener of /** @type {NodeListOf<HTMLElement>} */ (list.querySelectorAll('[data-opens]'))) {
     if (!byId(opener.dataset.opens ?? '')) opener.closest('li')?.remove(); // its form is on the item's page
   }
-  passing(title, list);
+  open('menu', title);
 }
 
 // --- events ---
@@ -258,23 +226,19 @@ document.addEventListener('click', async (event) => {
   const target = /** @type {HTMLElement} */ (event.target);
   const found = /** @type {HTMLElement | null} */ (target.closest?.('button, [data-choose]'));
   if (!found) return;
-  if (found.dataset.closes !== undefined) found.closest('dialog')?.close();
-  else if (found.dataset.menu) openMenu(found.dataset.menu, found.getAttribute('aria-label') ?? 'Actions');
+  if (found.dataset.menu) openMenu(found.dataset.menu, found.getAttribute('aria-label') ?? 'Actions');
   else if (found.dataset.unchoose !== undefined) chooseNone();
   else if (found.dataset.choose !== undefined) choose(/** @type {HTMLElement} */ (keyOf(found)));
   else if (found.dataset.opens) {
-    const shown = /** @type {HTMLDialogElement} */ (byId(found.dataset.opens));
     found.closest('dialog')?.close();
-    shown.querySelector('.theirs')?.remove();
-    fill(found, /** @type {HTMLFormElement} */ (shown.querySelector('form')));
-    open(shown);
+    fill(found, /** @type {HTMLFormElement} */ (open(found.dataset.opens).querySelector('form')));
   } else if (found.dataset.action) {
     const given = every(found, JSON.parse(found.dataset.arguments ?? '{}'));
     const many = found.dataset.each && chosen.size > MANY ? document.querySelector('[data-project]') : null;
     const typed = many ? many.getAttribute('data-project') ?? '' : found.dataset.typed ?? '';
     const question = (found.dataset.confirm ?? (typed && `This changes ${chosen.size} items.`)).replace('{n}', String(chosen.size));
     if (question) confirm(found, given, question, typed);
-    else if (await act(found, given, nextOf(found))) found.closest('dialog')?.close();
+    else if (await act(found, given)) found.closest('dialog')?.close();
   }
 });
 

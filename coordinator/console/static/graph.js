@@ -75,7 +75,6 @@ class Graph {
     const [width, height] = this.size();
     const most = 0.56 * innerHeight - 24; // as in the styles
     this.draw(Math.max(READABLE, Math.min(1, (this.pane.clientWidth - 24) / width, most / height)));
-    this.pane.classList.toggle('short', height * this.scale < most);
     this.pane.scrollTo(0, 0);
     this.show(this.node() ?? this.svg.querySelector('.node.first') ?? this.svg.querySelector('.node'));
   }

@@ -11,8 +11,7 @@ const found = new Region(byId('found'));
 const source = found.element.dataset.src;
 let went = -GO_MS;
 let wanted = false; // the first find is to be opened
-/** @type {number | undefined} */
-let timer;
+let timer = 0;
 
 const focused = () => /** @type {HTMLElement} */ (document.activeElement);
 const links = (/** @type {ParentNode} */ root) => /** @type {HTMLElement[]} */ ([...root.querySelectorAll('a:first-of-type')]);
@@ -21,7 +20,6 @@ const plain = (/** @type {KeyboardEvent} */ event) => !event.ctrlKey && !event.m
 
 letters.checked = localStorage.getItem('letters') !== 'off';
 letters.addEventListener('change', () => localStorage.setItem('letters', letters.checked ? 'on' : 'off'));
-byId('help').addEventListener('click', () => help.showModal());
 
 // Ahead of all others, so that one switch is for all keys that are single letters.
 window.addEventListener('keydown', (event) => {

@@ -22,24 +22,23 @@ class List {
     this.pointed = false;
     this.waiting = false; // rows that have changed their places wait
     this.forced = false;
-    this.asked = false;
     this.url = this.of();
-    this.news = document.createElement('button');
-    this.news.className = 'news';
-    this.news.hidden = true;
+    this.news = /** @type {HTMLElement} */ (this.box.previousElementSibling);
     this.news.addEventListener('click', () => this.release());
-    this.box.before(this.news);
     this.box.classList.add('placed');
     this.box.tabIndex = -1;
     const fill = region.fill.bind(region);
     region.fill = (found) => this.fill(found, fill);
-    this.box.addEventListener('scroll', () => this.scrolled(), { passive: true });
+    this.box.addEventListener('scroll', () => this.look(), { passive: true });
     this.box.addEventListener('keydown', (event) => this.key(event));
-    this.box.addEventListener('focusin', () => this.focused());
+    this.box.addEventListener('focusin', () => {
+      const n = region.rows().findIndex((row) => row.contains(document.activeElement));
+      if (n >= 0) this.index = this.offset + n;
+    });
     this.box.addEventListener('focusout', () => setTimeout(() => this.left()));
     this.box.addEventListener('pointerenter', (event) => { this.pointed = event.pointerType === 'mouse'; });
     this.box.addEventListener('pointerleave', () => { this.pointed = false; this.left(); });
-    addEventListener('resize', () => this.scrolled());
+    addEventListener('resize', () => this.look());
     this.place();
   }
 
@@ -67,12 +66,6 @@ class List {
     const [first, seen] = [this.first, this.visible];
     const goal = index < first ? index : index + 1 > first + seen ? index + 1 - seen : first;
     if (goal !== first) this.box.scrollTop = (goal / Math.max(1, this.total - seen)) * most;
-  }
-
-  scrolled() {
-    if (this.asked) return;
-    this.asked = true;
-    requestAnimationFrame(() => { this.asked = false; this.look(); });
   }
 
   /** Asks for another window if this one ends too near to what is visible. */
@@ -173,11 +166,6 @@ class List {
     this.scrollTo(this.index);
     if (row) row.querySelector('a')?.focus({ preventScroll: true });
     else this.look();
-  }
-
-  focused() {
-    const n = this.region.rows().findIndex((row) => row.contains(document.activeElement));
-    if (n >= 0) this.index = this.offset + n;
   }
 
   /** @param {KeyboardEvent} event */

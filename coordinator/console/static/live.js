@@ -38,8 +38,7 @@ export class Region {
     this.again = false;
     this.why = ''; // the last read has failed
     this.readAt = Date.now();
-    /** @type {number | undefined} */
-    this.timer = undefined;
+    this.timer = 0;
     const seconds = Number(element.dataset.seconds ?? 0);
     if (seconds) setInterval(() => { if (awake() && !this.why) this.read(); }, seconds * 1000);
     if (element.dataset.again) this.soon(Number(element.dataset.again) * 1000);
@@ -62,9 +61,9 @@ export class Region {
 
   /** Reads it, at once or when the time between two looks is over. @param {number} [inMs] */
   soon(inMs = 0) {
-    if (this.timer !== undefined && inMs) return;
+    if (this.timer && inMs) return;
     clearTimeout(this.timer);
-    this.timer = window.setTimeout(() => { this.timer = undefined; this.read(); }, inMs);
+    this.timer = window.setTimeout(() => { this.timer = 0; this.read(); }, inMs);
   }
 
   async read() {
@@ -143,7 +142,10 @@ export class Region {
       if (html !== undefined) {
         const fresh = this.parsed(html);
         tickTimes(fresh);
-        if (!moved) flash(fresh);
+        if (!moved) {
+          fresh.classList.add('changed');
+          setTimeout(() => fresh.classList.remove('changed'), FLASH_MS);
+        }
         if (row) replace(row, fresh);
         row = fresh;
       }
@@ -163,12 +165,6 @@ function gone() {
   if (!paused) pause();
   byId('banner').textContent = 'This is not there any more: what you see is as it was.';
   byId('banner').hidden = false;
-}
-
-/** @param {HTMLElement} row */
-function flash(row) {
-  row.classList.add('changed');
-  setTimeout(() => row.classList.remove('changed'), FLASH_MS);
 }
 
 /** Replaces a row; what has the focus inside keeps it, and what was unfolded or typed stays so. @param {HTMLElement} row @param {HTMLElement} fresh */
@@ -266,8 +262,7 @@ setInterval(() => {
   banner.hidden = false;
 }, 1000);
 
-/** @type {number | undefined} */
-let hiding;
+let hiding = 0;
 document.addEventListener('visibilitychange', () => {
   clearTimeout(hiding);
   if (document.hidden) hiding = window.setTimeout(disconnect, HIDDEN_MS);

@@ -27,13 +27,9 @@ export function say(text) {
 
 /** Shows a message for a while. @param {string} text @param {{label: string, act: () => void}} [undo] */
 export function toast(text, undo) {
-  const shown = document.createElement('div');
-  shown.className = 'toast';
-  shown.append(text);
+  const shown = Object.assign(document.createElement('div'), { className: 'toast', textContent: text });
   if (undo) {
-    const button = document.createElement('button');
-    button.type = 'button';
-    button.textContent = undo.label;
+    const button = Object.assign(document.createElement('button'), { type: 'button', textContent: undo.label });
     button.addEventListener('click', () => { shown.remove(); undo.act(); });
     shown.append(' ', button);
   }
@@ -69,8 +65,7 @@ function clock(seconds) {
 /** Brings the times below an element up to date. @param {ParentNode} [root] */
 export function tickTimes(root = document) {
   const now = Date.now() + ahead;
-  for (const element of root.querySelectorAll('time[data-ago], time[data-left]')) {
-    const one = /** @type {HTMLTimeElement} */ (element);
+  for (const one of /** @type {NodeListOf<HTMLTimeElement>} */ (root.querySelectorAll('time[data-ago], time[data-left]'))) {
     one.title ||= one.textContent ?? '';
     const { ago, left } = one.dataset;
     const rest = left === undefined ? 0 : Math.ceil((Number(left) - now) / 1000);
@@ -87,22 +82,19 @@ tickTimes();
 // --- theme ---
 
 const themes = ['auto', 'light', 'dark'];
-function showTheme() {
-  const chosen = localStorage.getItem('theme') ?? 'auto';
-  document.documentElement.dataset.theme = chosen;
-}
+const look = document.documentElement.dataset;
+look.theme = localStorage.getItem('theme') ?? 'auto';
 byId('theme')?.addEventListener('click', () => {
-  const next = themes[(themes.indexOf(localStorage.getItem('theme') ?? 'auto') + 1) % themes.length];
-  localStorage.setItem('theme', next);
-  showTheme();
-  say(`theme: ${next}`);
+  look.theme = themes[(themes.indexOf(look.theme ?? '') + 1) % themes.length];
+  localStorage.setItem('theme', look.theme);
+  say(`theme: ${look.theme}`);
 });
-showTheme();
 
 // --- copies: without HTTPS there is no clipboard, so the text is selected instead ---
 
-/** @param {HTMLElement} element */
-async function copy(element) {
+document.addEventListener('click', async (event) => {
+  const element = /** @type {HTMLElement | null} */ (/** @type {HTMLElement} */ (event.target).closest?.('[data-copy]'));
+  if (!element) return;
   const text = element.dataset.copy ?? '';
   try {
     await navigator.clipboard.writeText(text);
@@ -112,12 +104,4 @@ async function copy(element) {
     getSelection()?.selectAllChildren(element);
     toast('press Ctrl+C to copy');
   }
-}
-document.addEventListener('click', (event) => {
-  const element = /** @type {HTMLElement} */ (event.target).closest?.('[data-copy]');
-  if (element) copy(/** @type {HTMLElement} */ (element));
 });
-
-// A page that could not be made, because the store is away or busy, tries again.
-const again = /** @type {HTMLElement | null} */ (document.querySelector('[data-again]'));
-if (again) setTimeout(() => location.reload(), 2000 * Number(again.dataset.again) + Math.random() * 2000);

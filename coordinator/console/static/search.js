@@ -8,19 +8,14 @@ const WAIT_MS = 300;
 const LEAST = 3; // letters
 const form = /** @type {HTMLFormElement} */ (document.querySelector('form[data-search]'));
 const field = /** @type {HTMLInputElement} */ (form.elements.namedItem(form.dataset.search ?? ''));
-/** @type {number | undefined} */
-let timer;
+let timer = 0;
 let shown = field.value.trim();
 
-/** Where the form leads, without empty fields. */
-function query() {
-  const given = new URLSearchParams();
-  for (const [name, value] of new FormData(form)) if (String(value).trim()) given.set(name, String(value).trim());
-  return given.toString();
+/** A URL with the fields of the form as its query. @param {string} url */
+function withQuery(url) {
+  const query = new URLSearchParams(/** @type {any} */ (new FormData(form))).toString();
+  return url.split('?')[0] + (query && `?${query}`);
 }
-
-/** @param {string} url */
-const withQuery = (url) => url.split('?')[0] + (query() && `?${query()}`);
 
 function search() {
   const text = field.value.trim();
@@ -41,8 +36,10 @@ field.addEventListener('input', () => {
   clearTimeout(timer);
   timer = window.setTimeout(search, WAIT_MS);
 });
-form.addEventListener('submit', (event) => {
-  event.preventDefault();
-  if (form.reportValidity()) location.assign(withQuery(location.pathname));
+form.addEventListener('formdata', ({ formData }) => { // without empty fields, also when it is sent
+  for (const [name, value] of [...formData]) {
+    if (String(value).trim()) formData.set(name, String(value).trim());
+    else formData.delete(name);
+  }
 });
 for (const select of form.querySelectorAll('select')) select.addEventListener('change', () => form.requestSubmit());
