@@ -198,6 +198,8 @@ async def parked(tools: Client, agent: str) -> asyncio.Task[tuple[Json, int]]:
 async def test_a_waiting_claim_gets_the_item_on_time(tools: Client, store: Store, project: str, after_ms: int) -> None:
     """Whether or not the process that holds the call has looked since the item came."""
     other = Client(store, project)
+    await tools.add()
+    await take(tools, "first")  # so that the answer's schema is known
     try:
         waits = await parked(tools, "waits")
         at = await server_time(store) + after_ms

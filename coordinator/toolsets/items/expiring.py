@@ -51,8 +51,9 @@ class Expiring:
         self._new: set[str] = set()
         """The projects for which that is not noted yet."""
         self._changed = asyncio.Event()
-        self._precise: dict[str, tuple[float, asyncio.Task[None]]] = {}
-        """Sweeps in a short while, by project, and when."""
+        self._precise: dict[str, asyncio.TimerHandle] = {}
+        """Sweeps in a short while, by project."""
+        self._sweeping: set[asyncio.Task[None]] = set()
         self._turn = 0
         self._task: asyncio.Task[None] | None = None
         self._warn = ThrottledWarnings()
@@ -77,29 +78,28 @@ class Expiring:
 
     def _sweep_at(self, project: str, milliseconds: int) -> None:
         """Sweeps a project in a short while: processes with parked calls may not learn of it in time to do so."""
-
-        async def sweep() -> None:
-            pause = milliseconds
-            while pause >= 0:
-                await asyncio.sleep(pause / 1000)
-                try:
-                    ends, now = await self._sweep(project)
-                except (ToolFailure, StoreError):
-                    return  # noticed when the project is looked after
-                pause = ends - now if 0 < ends - now < _PRECISE_MS / 2 else -1
-
         loop = asyncio.get_running_loop()
         due = loop.time() + milliseconds / 1000
         known = self._precise.get(project)
-        if known is not None and not known[1].done() and known[0] <= due:
+        if known is not None and known.when() <= due:
             return  # it goes on as long as something ends soon
-        task = loop.create_task(sweep(), name=f"sweep of {project}", context=Context())
-        self._precise[project] = due, task
-        task.add_done_callback(lambda _: self._over(project, task))
+        if known is not None:
+            known.cancel()
+        self._precise[project] = loop.call_at(due, self._begin_sweep, project, context=Context())
 
-    def _over(self, project: str, task: asyncio.Task[None]) -> None:
-        if project in self._precise and self._precise[project][1] is task:
-            del self._precise[project]
+    def _begin_sweep(self, project: str) -> None:
+        del self._precise[project]
+        task = asyncio.get_running_loop().create_task(self._sweep_soon(project), name=f"sweep of {project}")
+        self._sweeping.add(task)
+        task.add_done_callback(self._sweeping.discard)
+
+    async def _sweep_soon(self, project: str) -> None:
+        try:
+            ends, now = await self._sweep(project)
+        except (ToolFailure, StoreError):
+            return  # noticed when the project is looked after
+        if 0 < ends - now < _PRECISE_MS / 2:
+            self._sweep_at(project, ends - now)
 
     def start(self) -> None:
         """Begins to look after projects."""
@@ -110,7 +110,9 @@ class Expiring:
         """Leaves the projects to other processes."""
         if self._task is not None:
             self._task.cancel()
-        for _, task in self._precise.values():
+        for handle in self._precise.values():
+            handle.cancel()
+        for task in self._sweeping:
             task.cancel()
 
     async def _run(self) -> None:
