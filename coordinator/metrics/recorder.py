@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.metrics import agents, attempts, catalogue, console, feed, protocol, runs, webhooks
+from coordinator.metrics import agents, attempts, catalogue, console, due_times, feed, protocol, runs, webhooks
 from coordinator.metrics.cells import Buckets, Cell, Cells, MemoryCells
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
@@ -62,6 +62,9 @@ class Recorder:
         self._quarantines = Family(attempts.QUARANTINES, cells.number)
         self._quarantined = Family(attempts.QUARANTINED, cells.number)
         self._in_backoff = Family(attempts.IN_BACKOFF, cells.number)
+        self._postponed = Family(due_times.POSTPONED, cells.number)
+        self._overdue = Family(due_times.OVERDUE, cells.number)
+        self._occurrences = Family(due_times.OCCURRENCES, cells.number)
         self._agents_known = Family(agents.KNOWN, cells.number)
         self._agent_drains = Family(agents.DRAINS, cells.number)
         self._agents_waiting = Family(catalogue.AGENTS_WAITING, cells.number)
@@ -286,6 +289,17 @@ class Recorder:
         """Items of the fleet in quarantine and in back-off; both 0 as in ``items``."""
         self._quarantined().set(quarantined)
         self._in_backoff().set(in_backoff)
+
+    def timed(self, postponed: int, overdue: int) -> None:
+        """Items of the fleet that are not ready before a time, and overdue ones; both 0 as in ``items``."""
+        self._postponed().set(postponed)
+        self._overdue().set(overdue)
+
+    def occurrences(self, made: int, skipped: int) -> None:
+        """Times of templates for which an item was made, or not because an earlier one is open."""
+        for outcome, count in (("made", made), ("skipped", skipped)):
+            if count > 0:
+                self._occurrences(outcome).inc(count)
 
     def agents(self, known: int, drains: int) -> None:
         """Agents of the fleet, and drains of agents; both 0 as in ``items``."""

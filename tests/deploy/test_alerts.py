@@ -130,6 +130,7 @@ CASES: dict[str, Case] = {
         {"coordinator_oldest_abandoned_age_seconds": "100+10x60"},
     ),
     "ItemsQuarantined": Case({"coordinator_quarantined_items": "1x60"}, {"coordinator_quarantined_items": "0x60"}),
+    "ItemsOverdue": Case({"coordinator_overdue_items": "1x60"}, {"coordinator_overdue_items": "0x60"}),
     "RunnersPaused": Case({"coordinator_runs_paused": "1x60"}, {"coordinator_runs_paused": "1x10 0 1x14 0x40"}),
     "ClaimsExpire": Case(
         {HOLDS % "released": "0+60x120", HOLDS % "expired": "0+60x120"},

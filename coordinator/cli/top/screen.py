@@ -104,6 +104,10 @@ def _backlog(interval: Interval) -> str:
         parts.append(f"{quarantined:,.0f} quarantined")
     if in_backoff := interval.gauge("coordinator_backoff_items"):
         parts.append(f"{in_backoff:,.0f} in back-off")
+    if postponed := interval.gauge("coordinator_postponed_items"):
+        parts.append(f"{postponed:,.0f} not ready before a time")
+    if overdue := interval.gauge("coordinator_overdue_items"):
+        parts.append(f"{overdue:,.0f} overdue")
     if waiting := interval.gauge("coordinator_agents_waiting"):
         parts.append(f"{waiting:,.0f} claims wait for some")
     return ", ".join(parts)

@@ -31,6 +31,9 @@ _LISTS = {
     "abandoned": "abandoned",
     "quarantined": "quarantined",
     "retries": "in back-off",
+    "postponed": "later",
+    "due": "due",
+    "recurring": "recurring",
 }
 _MEANING = {
     "held": "Live claims, the one held longest first.",
@@ -40,7 +43,12 @@ _MEANING = {
     "abandoned": "Items that an agent has left in the middle; the next agent takes them over.",
     "quarantined": "Items that failed too often. Nobody gets them until somebody resumes them.",
     "retries": "Items that wait after a failed attempt, the one that is offered again first.",
+    "postponed": "Items that are not ready before a time, the next one first.",
+    "due": "Open items that are to be done by a time, the one that is due first, or overdue for longest, at the top.",
+    "recurring": "Templates, at whose times items are made that repeat them; the next one first.",
 }
+_AHEAD = {"retries": "offered again", "postponed": "ready", "due": "due", "recurring": "next"}
+"""The column of the time that the items of a list wait for; in the others it is since when."""
 _NONE = {
     "held": "No agent holds an item now.",
     "ending": "No agent holds an item now.",
@@ -49,6 +57,9 @@ _NONE = {
     "abandoned": "No item is abandoned.",
     "quarantined": "No item is in quarantine.",
     "retries": "No item is in back-off.",
+    "postponed": "No item waits for a time.",
+    "due": "No open item is due at a time.",
+    "recurring": "No item recurs.",
 }
 
 
@@ -107,14 +118,16 @@ def _held_back(project: str, which: str, item: rows.Row, time: int) -> Iterator[
     most = f" of {item.most_attempts}" if item.most_attempts else ""
     yield cell("failed attempts", ".number")[f"{item.attempts}{most}"]
     yield cell("blockers", ".number")[number(item.blockers)]
-    yield cell("offered again" if which == "retries" else "since")[left(time) if which == "retries" else ago(time)]
+    overdue = which == "due" and item.due_times and item.due_times.overdue
+    shown = ago(time) if overdue or which not in _AHEAD else left(time)
+    yield cell(_AHEAD.get(which, "since"))[shown, [" ", chip("overdue", "warning")] if overdue else None]
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     which = _list(asked)
     columns = ["item", "agent", "since", "sign of life", "ends", "failed attempts"]
     if which not in get_args(ClaimList):
-        columns = ["item", "failed attempts", "blockers", "offered again" if which == "retries" else "since"]
+        columns = ["item", "failed attempts", "blockers", _AHEAD.get(which, "since")]
     return [
         choices(asked, "list", _LISTS, "held"),
         div(".list-head")[_MEANING[which], region_head("claims", found)],

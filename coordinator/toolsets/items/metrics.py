@@ -1,9 +1,9 @@
 """Metrics about items beyond single calls. One front-end of the fleet measures them periodically.
 
-These are: the number of items in each role, the age of the oldest ready item, what is abandoned, quarantined or in
-back-off, attempts, how long claims were held, and how many callers lost the race for each claim. Scripts that refuse or
-end claims count these in the project's keys. The measuring process fetches and deletes the counts, so each claim is in
-the histogram of one process only.
+These are: the number of items in each role, the age of the oldest ready item, what is abandoned, quarantined, in back-
+off, not ready before a time or overdue, attempts, how long claims were held, and how many callers lost the race for
+each claim. Scripts that refuse or end claims count these in the project's keys. The measuring process fetches and
+deletes the counts, so each claim is in the histogram of one process only.
 
 It also notes when something ends in each project (``expiring``), which the process that claimed may have died before it
 could.
@@ -38,7 +38,7 @@ class ItemMetrics(LeaderTask):
     async def _look(self) -> None:
         roles: Counter[str] = Counter()
         oldest = left_longest = 0.0
-        left = quarantined = in_backoff = agents = drains = 0
+        left = quarantined = in_backoff = agents = drains = postponed = overdue = 0
         ends: list[Note] = []
         for project, age in (await self._projects.ages(most=PROJECTS)).items():
             if not await self._goes_on():
@@ -54,6 +54,8 @@ class ItemMetrics(LeaderTask):
             self._recorder.attempts(found.attempts, found.quarantines)
             quarantined += found.quarantined
             in_backoff += found.in_backoff
+            postponed += found.postponed
+            overdue += found.overdue
             agents += found.agents
             drains += found.drains
             if found.next_end:
@@ -63,6 +65,7 @@ class ItemMetrics(LeaderTask):
         self._recorder.items(roles, oldest)
         self._recorder.abandoned(left, left_longest)
         self._recorder.held_back(quarantined, in_backoff)
+        self._recorder.timed(postponed, overdue)
         self._recorder.agents(agents, drains)
         await self._due.take(0, 0, ends)
 
@@ -70,4 +73,5 @@ class ItemMetrics(LeaderTask):
         self._recorder.items(Counter(), 0.0)
         self._recorder.abandoned(0, 0.0)
         self._recorder.held_back(0, 0)
+        self._recorder.timed(0, 0)
         self._recorder.agents(0, 0)

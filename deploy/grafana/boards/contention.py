@@ -153,13 +153,28 @@ CONTENTION = Dashboard(
                 ),
                 Panel(
                     "Held back",
-                    "Items in quarantine, and in back-off after a failed attempt.",
+                    "Items in quarantine, in back-off after a failed attempt, and not ready before a time.",
                     "short",
                     [
                         (f"max (coordinator_quarantined_items{{{HOST}}})", "quarantined"),
                         (f"max (coordinator_backoff_items{{{HOST}}})", "in back-off"),
+                        (f"max (coordinator_postponed_items{{{HOST}}})", "not before a time"),
                     ],
                     "ItemsQuarantined",
+                ),
+                Panel(
+                    "Overdue items",
+                    "Open items whose time to be done has passed.",
+                    "short",
+                    [(f"max (coordinator_overdue_items{{{HOST}}})", "items")],
+                    "ItemsOverdue",
+                ),
+                Panel(
+                    "Occurrences",
+                    "Items made per second of templates; skipped: an earlier one is open.",
+                    "ops",
+                    [(rate("coordinator_occurrences_total", "outcome"), "{{outcome}}")],
+                    "ItemsOverdue",
                 ),
                 Panel(
                     "Attempts",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cronsim import CronSimError
 
+from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Script
 from coordinator.store.idempotency import NO_KEY
@@ -46,7 +47,8 @@ class RecurringStore(BaseStore):
             times = list(zip(new_ids(len(todo.times)), todo.times, strict=True))
             overlap = int(how.overlap == "allow")
             asked = template.id, template.recurs, template.dealt, pack(times), todo.dealt, todo.look, overlap
-            await self._change_by_schema(_MAKE, project, NO_KEY, *asked)
+            made, skipped = await self._change_by_schema(_MAKE, project, NO_KEY, *asked)
+            recorder().occurrences(made, skipped)
 
     def _plan(self, project: str, template: Template, how: Recurrence, dealt: int, now: int) -> Plan:
         try:
