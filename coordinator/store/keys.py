@@ -147,6 +147,11 @@ apart = Family("sa", "zset", single=True, reason="an entry goes with its last it
                doc="sets of ready items that are not for everybody, by their best items")  # fmt: skip
 demands = Family("rd", "hash", single=True, reason="an entry goes with its last open item",
                  doc="how many open items demand each resource, or one below it")  # fmt: skip
+resources = Family("rc", "hash", single=True, reason="an entry goes when nothing is held; one per limit per minute",
+                   doc="what claims hold of each resource, and what is left of its units per minute")  # fmt: skip
+passed_over = Family("po", "zset", single=True, reason="an entry goes with its item, or a day after it",
+                     doc="items and sets that callers pass over for want of resources, by since when")  # fmt: skip
+reserved = Family("rv", "hash", single=True, reason="at most 32", doc="what is reserved for items passed over")
 holds = Family("hd", "hash", single=True, reason="counters of bounded number",
                doc="how long claims were held that ended since the last count, by outcome and bucket")  # fmt: skip
 samples = Family("sm", "list", ttl="an hour or a day after the last change",

@@ -25,6 +25,7 @@ from coordinator.settings.attempts import Attempts
 from coordinator.store import Store
 from coordinator.toolsets.actor import ActorResolver
 from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.items.contract.claims import HeldBack
 from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
 from coordinator.toolsets.items.tools import claim_services
 from coordinator.toolsets.items.tools import toolset as items_toolset
@@ -47,6 +48,11 @@ def actor(agent: str, **more: str) -> Json:
 def fresh_id() -> str:
     """A new UUID, for request ids and for items that do not exist."""
     return str(uuid.uuid4())
+
+
+def counts(**found: int) -> Json:
+    """What ``heldBack`` of a claim says; what is not given is 0."""
+    return {name: found.get(name, 0) for name in HeldBack.__struct_encode_fields__}
 
 
 def told(failure: Json) -> list[tuple[int, str]]:

@@ -17,7 +17,7 @@ from coordinator.toolsets.items.rules.schema import SchemaConfig, SchemaSource
 from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.claims import ClaimStore
 from coordinator.toolsets.items.store.measures import MeasureStore
-from tests.items.client import LONG_MS, Client, Json, fresh_id
+from tests.items.client import LONG_MS, Client, Json, counts, fresh_id
 from tests.items.moments import lapse, ms, server_time
 from tests.items.selectors import take
 
@@ -463,7 +463,7 @@ async def test_a_selector_that_finds_nothing_says_how_much_is_in_back_off(slow: 
     ):
         claim = await take(slow, "next", selector, wait_ms=wait_ms)
         assert claim["outcome"] == "no_match"
-        assert claim.get("heldBack") == ({"capabilities": 0, "notBefore": 0, "backoff": found} if found else None)
+        assert claim.get("heldBack") == (counts(backoff=found) if found else None)
     assert (await slow.claim("holder", parent))["outcome"] == "success"
     assert "heldBack" not in await take(slow, "next")
 
@@ -478,7 +478,7 @@ async def test_a_selector_learns_of_its_item_in_back_off_among_many_others(slow:
     await slow.release("b", item, reason="failed")
     for selector in ({"type": "rare"}, {"tags": "t"}, {"parentId": parent}, {"priority": "high"}):
         claim = await take(slow, "next", selector)
-        assert claim.get("heldBack") == {"capabilities": 0, "notBefore": 0, "backoff": 1}, selector
+        assert claim.get("heldBack") == counts(backoff=1), selector
 
 
 async def test_a_claim_by_id_comes_before_the_end_of_the_back_off(slow: Client) -> None:

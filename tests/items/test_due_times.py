@@ -11,7 +11,7 @@ from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.store.measures import MeasureStore
 from coordinator.toolsets.timestamp import iso
-from tests.items.client import Client, Json
+from tests.items.client import Client, Json, counts
 from tests.items.moments import ms, server_time
 from tests.items.selectors import take
 from tests.support.wait import wait_until
@@ -45,7 +45,7 @@ async def test_selectors_do_not_find_an_item_before_its_time(tools: Client, wait
     item = await tools.add(notBefore="+1h")
     found = await take(tools, "early", wait_ms=wait_ms)
     assert found["outcome"] == "no_match"
-    assert found["heldBack"] == {"capabilities": 0, "notBefore": 1, "backoff": 0}
+    assert found["heldBack"] == counts(notBefore=1)
     assert await tools.next() == []
     await must_be_sound(tools)
     await come(tools, item)
@@ -220,10 +220,10 @@ async def test_the_later_of_backoff_and_not_before_counts(store: Store, project:
     await tools.release("lost", item, reason="failed")
     until = (await tools.get(item))["attempts"]["notBefore"]
     held: Any = (await take(tools, "next"))["heldBack"]
-    assert held == {"capabilities": 0, "notBefore": 0, "backoff": 1}
+    assert held == counts(backoff=1)
     await tools.update(item, notBefore="+1h")
     await must_be_sound(tools)
-    assert (await take(tools, "next"))["heldBack"] == {"capabilities": 0, "notBefore": 1, "backoff": 0}
+    assert (await take(tools, "next"))["heldBack"] == counts(notBefore=1)
     assert "notBefore" not in (await tools.get(item))["attempts"]
     await tools.update(item, notBefore="+1m")
     assert (await tools.get(item))["attempts"]["notBefore"] == until

@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
-from tests.items.client import Client, Json
+from tests.items.client import Client, Json, counts
 from tests.items.moments import lapse
 from tests.items.parked import Fronts
 from tests.items.planting import plant
@@ -225,27 +225,21 @@ async def test_what_is_held_back_is_counted(tools: Client) -> None:
     for selector, able, count in cases:
         found = await take(tools, "a", selector, capabilities=able)
         assert found["outcome"] == "no_match", selector
-        assert found.get("heldBack") == ({"capabilities": count, "notBefore": 0, "backoff": 0} if count else None), (
-            selector
-        )
+        assert found.get("heldBack") == (counts(capabilities=count) if count else None), selector
     # Below what another agent holds, capabilities would not help.
     await tools.claim("holder", parent)
     assert "heldBack" not in await take(tools, "a", {"role": "queue"})
     await tools.release("holder", parent)
     # What the agent can do is none of it.
     assert (await take(tools, "able-1", capabilities=["gpu"]))["outcome"] == "success"
-    assert (await take(tools, "able", capabilities=["gpu"])).get("heldBack") == {
-        "capabilities": 2,
-        "notBefore": 0,
-        "backoff": 0,
-    }
+    assert (await take(tools, "able", capabilities=["gpu"])).get("heldBack") == counts(capabilities=2)
 
 
 async def test_a_wait_in_vain_counts_what_is_held_back(fronts: Fronts) -> None:
     front = await fronts.make()
     await front.add(requires=["gpu"])
     call = front.begin("a", wait_ms=200, capabilities=["mac"])
-    assert (await call.claim())["heldBack"] == {"capabilities": 1, "notBefore": 0, "backoff": 0}
+    assert (await call.claim())["heldBack"] == counts(capabilities=1)
 
 
 async def test_a_change_of_requirements_wakes_a_parked_claim(fronts: Fronts) -> None:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.rules import recount, recount_times
+from coordinator.toolsets.items.rules.resources import demanded_by, held_by
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -29,6 +30,8 @@ _BY_TIME = keys.retries, keys.backoffs, keys.postponed, keys.quarantined, keys.d
 """Indexes of items by a time."""
 RECORD = b"\xff"
 """What precedes the name of an agent in the field of its record (``lua/modules/agents.lua``)."""
+RATE = "~"
+"""What precedes a key in the field of its units per minute (``lua/modules/resources.lua``)."""
 SLICE = 100
 """How many subjects one script run checks, to keep a run around a millisecond."""
 
@@ -106,6 +109,8 @@ class _Audit:
         self._claimed: dict[str, list[str]] = {}
         self._requiring: dict[str, str] = {}
         self._occurrences: dict[str, str] = {}
+        self._demanding: dict[str, str] = {}
+        self._holding: dict[str, str] = {}
         self._now = 0
         self._subjects: dict[str, Callable[[str, str], _Subject]] = {
             _ITEM: self._item,
@@ -124,6 +129,7 @@ class _Audit:
             keys.leases.suffix: self._leases,
             keys.abandoned.suffix: self._listed,
             **{family.suffix: self._listed for family in _BY_TIME},
+            keys.apart.suffix: self._sets,
             keys.agents.suffix: self._agents,
             keys.agent_seen.suffix: self._seen,
         }
@@ -138,7 +144,12 @@ class _Audit:
                     await self._judge(pending)
                     pending = []
         await self._judge(pending)
-        counters = [*await self._lapsed_counters(), *await self._requiring_counters(), *await self._open_counters()]
+        counters = [
+            *await self._lapsed_counters(),
+            *await self._requiring_counters(),
+            *await self._open_counters(),
+            *await self._resource_counters(),
+        ]
         if await self._last_event() == before:
             self._found.update(counters)
         else:
@@ -241,6 +252,7 @@ class _Audit:
                 ("HMGET", f"{_ITEM}:{fields.get('pa', '')}", "w", "d"),
                 ("ZSCORE", keys.abandoned.suffix, item),
                 *(("ZSCORE", family.suffix, item) for family in _BY_TIME),
+                ("ZSCORE", keys.apart.suffix, recount.member_of(fields)),
                 ("HGET", f"{keys.text.suffix}:{item}", "a"),
                 *(("ZSCORE", f"{keys.ranked.suffix}:{scope}", item) for scope in recount.scopes(fields)),
                 *(("HGET", f"{_ITEM}:{edge.other}", "w") for edge in edges if edge.waits),
@@ -265,8 +277,12 @@ class _Audit:
             if recount.claim_of(fields):
                 lapsed = recount.lapsed(fields)
                 self._claimed[item] = ["*", f"p{fields.get('pa', '')}"] if lapsed else []
+            if "rs" in fields and recount.parsed(fields["w"]).role != recount.TERMINAL:
+                self._demanding[item] = fields["rs"]
+            if "rh" in fields:
+                self._holding[item] = fields["rh"]
             in_bucket, lease, held_by_agent, parent, left, *more = extra
-            timed, (attempts, *more) = more[: len(_BY_TIME)], more[len(_BY_TIME) :]
+            timed, (best, attempts, *more) = more[: len(_BY_TIME)], more[len(_BY_TIME) :]
             scopes, waits = recount.scopes(fields), [edge for edge in edges if edge.waits]
             if in_bucket is False:
                 yield "is missing in the index of prefixes"
@@ -276,6 +292,7 @@ class _Audit:
             yield from recount_times.held_back_problems(fields, *timed[:4])
             yield from recount_times.time_problems(fields, *timed[4:])
             yield from recount.attempt_problems(fields, attempts)
+            yield from recount.set_problems(fields, best)
             for scope, score in zip(scopes, more[: len(scopes)], strict=True):
                 yield from recount.rank_problems(fields, scope, score)
             yield from recount.blocker_problems(fields, zip(waits, more[len(scopes) :], strict=True))
@@ -418,6 +435,24 @@ class _Audit:
         async for item, _score in self._members("ZSCAN", name):
             yield self._member(name, ("ZSCORE", name, item), item)
 
+    async def _sets(self, name: str, _: str) -> AsyncIterator[_Subject]:
+        """The sets of items that are not for everybody, by their best items."""
+
+        def entry(member: str) -> _Subject:
+            def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
+                score, best = first
+                if score is not False and (not best or float(best[1]) != float(score)):
+                    yield f"lists {member} at {score}, whose best item is {best}"
+
+            low = (ord(member[0]) - 48) * recount.CLASS_SPAN
+            limits = (str(low), str(low + recount.CLASS_SPAN - 1), "WITHSCORES", "LIMIT", "0", "1")
+            scope = f"{keys.ranked.suffix}:R{member[1:]} *"
+            reads: list[Read] = [("ZSCORE", name, member), ("ZRANGEBYSCORE", scope, *limits)]
+            return _Subject(name, reads, _nothing, judge)
+
+        async for member, _score in self._members("ZSCAN", name):
+            yield entry(member)
+
     async def _agents(self, name: str, _: str) -> AsyncIterator[_Subject]:
         async for field, value in self._entries("HSCAN", name):
             if field.startswith(RECORD):
@@ -478,9 +513,21 @@ class _Audit:
         counted = Counter(self._occurrences.values())
         return await self._miscounted(keys.occurrences.suffix, counted, "open occurrences of")
 
-    async def _miscounted(self, name: str, counted: Counter[str], what: str) -> list[Difference]:
+    async def _resource_counters(self) -> list[Difference]:
+        """What items demand, what claims hold and what is reserved."""
+        reserved = [text.partition(" ")[2] async for _, text in self._members("HSCAN", keys.reserved.suffix)]
+        held = held_by([*self._holding.values(), *reserved])
+        demanded = demanded_by(self._demanding.values())
+        return [
+            *await self._miscounted(keys.resources.suffix, held, "as held of", RATE),
+            *await self._miscounted(keys.demands.suffix, demanded, "items that demand"),
+        ]
+
+    async def _miscounted(
+        self, name: str, counted: Mapping[str, int | str], what: str, left_out: str = "\0"
+    ) -> list[Difference]:
         """Compares a hash of counters with what was counted."""
-        kept = {field: number async for field, number in self._members("HSCAN", name)}
+        kept = {field: text async for field, text in self._members("HSCAN", name) if not field.startswith(left_out)}
         derived = {field: str(number) for field, number in counted.items()}
         return [
             Difference(name, f"counts {kept.get(field, 'no')} {what} {field}, should count {derived.get(field, 'no')}")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from coordinator.settings.resources import MOST_DEMANDS
 from coordinator.toolsets.actor import FILLED_BY_CALLER, Actor
 from coordinator.toolsets.items.contract.attempts import REASONS
 from coordinator.toolsets.items.contract.base import (
@@ -38,6 +39,7 @@ from coordinator.toolsets.items.contract.included import (
     NotesTotal,
     ResultsTotal,
 )
+from coordinator.toolsets.items.contract.resources import GivenResource, Resource
 
 MAX_WAIT_MS = 60_000
 ORDERS = ("priority", "oldest", "newest")
@@ -47,6 +49,7 @@ CLAIM_OUTCOMES = (
     "not_found",
     "terminal_item",
     "agent_draining",
+    "resource_busy",
     "stale_fence",
     "no_match",
     "superseded",
@@ -110,6 +113,14 @@ class ClaimEntry(Arguments, kw_only=True, omit_defaults=False):
     ttl_seconds: Annotated[int, Meta(description="How long the claim lasts.", ge=1, le=86400)] = 900
     agent_id: Annotated[str | None, Meta(description="Ignored: the trusted actor is the holder.")] = None
     fence_token: FenceToken = None
+    resources: Annotated[
+        list[GivenResource],
+        Meta(
+            description="With itemId: what the claim takes besides what the item demands; a renewal takes these in "
+            "addition, all or none.",
+            extra_json_schema={"maxItems": MOST_DEMANDS},
+        ),
+    ] = []
     claim_ref: Annotated[
         str | None,
         Meta(
@@ -183,6 +194,7 @@ EntryError = Annotated[str, Meta(description="Why, if the outcome does not say e
 class HeldBack(Result, kw_only=True):
     """Items that the selector would match, but that are held back."""
 
+    resources: Annotated[Count, Meta(description="Others hold what they demand; of the 50 best.")]
     capabilities: Annotated[Count, Meta(description="They require capabilities that the agent lacks; of the 50 best.")]
     not_before: Annotated[Count, Meta(description="Not ready before a time; of many, some.")]
     backoff: Annotated[Count, Meta(description="In back-off after a failed attempt; of many, some.")]
@@ -234,17 +246,20 @@ class ClaimResult(Result, kw_only=True):
         Annotated[list[Blocker], Meta(description="With ready false: what it waits for, at most 20.")] | UnsetType
     ) = UNSET
     kind: ErrorKind | UnsetType = UNSET
-    code: Annotated[str, Meta(description="With no_match and agent_draining: the same.")] | UnsetType = UNSET
+    code: Annotated[str, Meta(description="With some outcomes: the same.")] | UnsetType = UNSET
     contended_item_id: ContendedItemId | UnsetType = UNSET
     retry_after_ms: (
         Annotated[
             Count,
             Meta(
-                description="With already_claimed: time left of that claim; with no_match: when to ask again; in "
-                "milliseconds."
+                description="With already_claimed: time left of that claim; with no_match and resource_busy: when to "
+                "ask again; in milliseconds."
             ),
         ]
         | UnsetType
+    ) = UNSET
+    resources: (
+        Annotated[list[Resource], Meta(description="With resource_busy: what of it is not free.")] | UnsetType
     ) = UNSET
     held_back: Annotated[HeldBack, Meta(description="With no_match; absent: nothing is.")] | UnsetType = UNSET
     error: EntryError | UnsetType = UNSET

@@ -5,8 +5,9 @@ guarantee: One winner per item among any number of callers. The agent's earlier 
            are `superseded`, so every item reported as held is held.
 args:      request run.events_max run.terms agent who wanted releases include
            who = for modules/agents.lua;
-           wanted = packed {id, ttl_ms, fence}, releases = packed {id, fence, reason, detail}; '' for none; fence 0 =
-           none given; include = what to add about the claimed item (modules/included.lua), '' for nothing
+           wanted = packed {id, ttl_ms, fence, further demands (modules/demands.lua) or nil}, releases = packed {id,
+           fence, reason, detail}; '' for none; fence 0 = none given; include = what to add about the
+           claimed item (modules/included.lua), '' for nothing
 reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}, '',
            and if the claimed item is not ready: {role, number of unsatisfied blockers, some of them as {id, role,
            needed role}, until when it is held back (ms; 0: it is quarantined, -1: neither), whether by notBefore,
@@ -14,9 +15,9 @@ reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at,
            claims also role and whether it was abandoned, then what is included; for a renewal that includes something
            -1 and false before it
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands holds lapsed abandoned
-           retries backoffs postponed due recurring occurrences quarantined notes note request events transitions
-           waiting wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
+           reserved holds lapsed abandoned retries backoffs postponed due recurring occurrences quarantined notes note
+           request events transitions waiting wanted queue waiter messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
@@ -29,36 +30,57 @@ local held_back = require 'held_back'
 local holds = require 'holds'
 local included = require 'included'
 local items = require 'items'
+local obstacles = require 'obstacles'
 
 local BLOCKED, TERMINAL = classes.BLOCKED, classes.TERMINAL
 local BLOCKERS_NAMED = 20
 
+-- What a claim would take of resources for an item (nil: nothing); or nil, after how many ms to ask again, and what of
+-- it is busy.
+local function taken_by(run, item, agent, renews, further)
+  local text = not renews and obstacles.demands_of(item, further) or further and obstacles.not_held(item, further)
+  if not text then return nil end
+  local wait, busy = obstacles.of(run, item, text, agent)
+  if wait then return nil, wait, busy end
+  return text
+end
+
 -- Checks each claim in turn, without placing any. `drained` = the name under which the agent is drained, or nil; it may
--- only renew. Returns the results so far; and of the claim to place: item, number
--- and ttl.
+-- only renew. Returns the results so far; and of the claim to place: item, number, ttl and what it takes of resources.
 local function decide(run, agent, drained, wanted)
-  local results, winner, place, ttl = {}, nil, nil, nil
+  local results, winner, place, ttl, taken = {}, nil, nil, nil, nil
   for n, claim in ipairs(wanted) do
-    local id, fence = claim[1], claim[3]
-    local item, outcome, wait = claims.load(run, id), 'success', 0
+    local id, fence, further = claim[1], claim[3], claim[4]
+    local item, outcome, wait, busy = claims.load(run, id), 'success', 0, nil
+    local renews = item and claims.is_live(run, item) and item.holder == agent
     if not item then
       outcome = items.absence_reason(id)
     elseif item.role == TERMINAL then
       outcome = 'terminal_item'
-    elseif claims.is_live(run, item) and item.holder ~= agent then
+    elseif claims.is_live(run, item) and not renews then
       outcome, wait = 'already_claimed', item.expires - run.now
       holds.count_loser(run, item)
-    elseif drained and not (claims.is_live(run, item) and item.holder == agent) then
+    elseif drained and not renews then
       outcome = 'agent_draining'
     elseif fence > 0 and (fence ~= item.fence or item.holder ~= agent) then
       outcome = 'stale_fence'
     else
-      if winner then results[place][1] = 'superseded' end
-      winner, place, ttl = item, n, claim[2]
+      local needs = nil
+      if further or not renews then
+        item = items.load(run, id)
+        needs, wait, busy = taken_by(run, item, agent, renews, further)
+      end
+      if busy then
+        outcome = 'resource_busy'
+      else
+        if winner then results[place][1] = 'superseded' end
+        winner, place, ttl, taken, wait = item, n, claim[2], needs, 0
+      end
     end
     results[n] = {outcome, id, wait, 0, 0}
+    if busy then results[n] = {outcome, id, wait, 0, 0, -1, false, false, {resources = busy}} end
   end
-  return results, winner, place, ttl
+  return results, winner, place, ttl, taken
 end
 
 -- Why a claimed item is not ready; nil if it is.
@@ -75,16 +97,18 @@ return function(run, request, agent, who, wanted, releases, include)
   return change(run, request, function()
     agents.meet(run, agent, who)
     local drained = agent_drains.of_caller(run, agent)
-    local results, winner, place, ttl = decide(run, agent, drained, wanted ~= '' and cmsgpack.unpack(wanted) or {})
+    local list = wanted ~= '' and cmsgpack.unpack(wanted) or {}
+    local results, winner, place, ttl, taken = decide(run, agent, drained, list)
     if winner and winner.holder == agent and claims.is_live(run, winner) and classes.is_held(winner) then
       claims.renew(run, winner, ttl)
+      if taken then obstacles.take_further(run, winner, taken) end
       results[place] = {'success', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence}
     else
       winner = winner and items.load(run, winner.id)
       if winner then claims.notice_expiry(run, winner, winner.holder ~= agent) end
       expiry.sweep(run) -- not for a heartbeat, which affects no other claim
       if winner then
-        results[place] = claims.acquire(run, winner, agent, ttl)
+        results[place] = claims.acquire(run, winner, agent, ttl, nil, taken)
       end
     end
     if winner and include ~= '' then

@@ -16,9 +16,9 @@ reply:     {now, {{outcome, id, expires, first claimed at, fence, role, whether 
            agent_draining (id = the name drained), more (id = cursor for the next call, '' to begin again), again
            (begin the second search), parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands holds lapsed abandoned
-           retries backoffs postponed due recurring occurrences quarantined notes note request events transitions
-           waiting wanted queue arrivals waiter messages
+writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
+           reserved holds lapsed abandoned retries backoffs postponed due recurring occurrences quarantined notes note
+           request events transitions waiting wanted queue arrivals waiter messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
@@ -48,7 +48,7 @@ end
 local function claim_and_release(run, found, drained, agent, ttl_ms, selector, releases, include, waiter)
   local claim = drained and {'agent_draining', drained, 0, 0, 0}
     or not found and held_counts.no_match(run, selector, agent, POLL_MS)
-  if found then claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector) end
+  if found then claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector, found.rs) end
   if found and include ~= '' then claim[8] = included.of(run, found.id, include) end
   if waiter then return claim, cmsgpack.unpack(waiter.releases) end
   return claim, releases ~= '' and claims.release_all(run, releases, agent) or {}

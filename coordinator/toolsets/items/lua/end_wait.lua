@@ -6,9 +6,9 @@ guarantee: Either the claim was placed before, and its reply is returned; or the
 args:      request run.events_max run.terms keep process
 reply:     as claim_next
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands holds lapsed abandoned retries
-           backoffs postponed due recurring occurrences quarantined notes note request events transitions waiting wanted
-           queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved holds
+           lapsed abandoned retries backoffs postponed due recurring occurrences quarantined notes note request events
+           transitions waiting wanted queue waiter messages
 full:      it removes a parked call
 --]]
 local change = require 'change'

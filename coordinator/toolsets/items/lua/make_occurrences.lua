@@ -9,9 +9,9 @@ args:      request run.events_max run.terms run.config run.labels id recurs deal
 reply:     {how many were made, how many were not because an earlier one is open}; -1 for the first: the template has
            changed
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath prefixes owed leases agents agent_attempts requirements holds lapsed abandoned
-           retries apart demands backoffs postponed due recurring occurrences quarantined notes note request events
-           transitions waiting wanted queue waiter messages
+writes:    item text ranked beneath prefixes owed leases agents agent_attempts requirements apart demands resources
+           passed_over reserved holds lapsed abandoned retries backoffs postponed due recurring occurrences quarantined
+           notes note request events transitions waiting wanted queue waiter messages
 --]]
 local change = require 'change'
 local creation = require 'creation'

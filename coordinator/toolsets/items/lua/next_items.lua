@@ -13,9 +13,9 @@ reply:     {rows, more, after}; row = {id, title, role, priority, complexity, su
            claimed, ancestors}; more = whether to continue, with the cursor `after`. If that is '', the caller starts
            over, without these rows: claims have expired whose items may match
 errors:    NOT_FOUND UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands holds lapsed abandoned retries
-           backoffs postponed due recurring occurrences quarantined notes note request events transitions waiting wanted
-           queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved holds
+           lapsed abandoned retries backoffs postponed due recurring occurrences quarantined notes note request events
+           transitions waiting wanted queue waiter messages
 full:      a read that writes only a few bytes
 --]]
 local claims = require 'claims'

@@ -18,9 +18,9 @@ reply:     {now, entry of the completion or false, claim or false, entry of the 
            claim_next, or {more, '', 0, 0, 0}, or with the outcome `held` or `ended`; entries as those of advance_item.
            An item in another role than queue is not started, unless it was abandoned
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands holds lapsed abandoned
-           retries backoffs postponed due recurring occurrences quarantined questions notes note request events
-           transitions waiting wanted queue waiter answered messages
+writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
+           reserved holds lapsed abandoned retries backoffs postponed due recurring occurrences quarantined questions
+           notes note request events transitions waiting wanted queue waiter answered messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
@@ -77,7 +77,7 @@ local function claim_best(run, request, agent, ttl_ms, selector, worker)
   local found = find(run, selector, agent)
   if worker then redis.call('DEL', waits .. record, waits .. ends, waits .. ends .. (found and found.id or '')) end
   if not found then return MORE end
-  local claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector)
+  local claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector, found.rs)
   if worker and process ~= '' then
     local kept_as = {id = record, fingerprint = mark, keep_ms = request.keep_ms}
     requests.remember(run, kept_as, 'H', cmsgpack.pack({run.now, {claim}, {}, process}))

@@ -8,9 +8,9 @@ args:      request run.events_max run.terms run.config run.labels updates
            c complexity; false clears, rs = '' for no demands, false for those by default, pa = '' moves to the root
 reply:     list of {'updated' or the reason, id, modified at, requires verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts requirements apart demands holds lapsed abandoned
-           retries backoffs postponed due recurring occurrences quarantined notes note request events transitions
-           waiting wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_attempts requirements apart demands resources passed_over
+           reserved holds lapsed abandoned retries backoffs postponed due recurring occurrences quarantined notes note
+           request events transitions waiting wanted queue waiter messages
 --]]
 local apart = require 'apart'
 local change = require 'change'
@@ -19,6 +19,7 @@ local creation = require 'creation'
 local demands = require 'demands'
 local due_times = require 'due_times'
 local events = require 'events'
+local fairness = require 'fairness'
 local held_back = require 'held_back'
 local index = require 'index'
 local item_events = require 'item_events'
@@ -64,6 +65,7 @@ local function update_demands(run, item, fields)
   items.set(item, 'ro', own and '1')
   local demanded, before = demands.of(run, item, own or nil), item.rs
   if demanded == before then return end
+  if item.rp then fairness.forget(run, item) end
   if item.role ~= TERMINAL then
     if before then demands.count(run, before, -1) end
     if demanded then demands.count(run, demanded, 1) end

@@ -6,9 +6,9 @@ args:      request run.events_max run.terms run.config run.labels new_notes
            new_notes = packed list of notes (modules/notes.lua)
 reply:     list of {reason or '', note id, item, role of the item, schema inputs, stored verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands holds lapsed abandoned retries
-           backoffs postponed due recurring occurrences quarantined notes note request events transitions waiting wanted
-           queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved holds
+           lapsed abandoned retries backoffs postponed due recurring occurrences quarantined notes note request events
+           transitions waiting wanted queue waiter messages
 --]]
 local change = require 'change'
 local items = require 'items'

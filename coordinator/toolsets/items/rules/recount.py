@@ -39,7 +39,7 @@ OPEN_ROLES = (0, 1, 2, 4)
 
 Fields = Mapping[str, str]
 
-_DEMANDING = ("rs", "ro", "rh", "as")
+_DEMANDING = ("rs", "ro", "rh", "rp", "as")
 _TIMED = ("nv", "du", "rc", "rn", "oc")
 _KNOWN = frozenset(
     ("pr", "pa", "rv", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", "rq", *_DEMANDING, *_TIMED, *"wtsdgyqku")
@@ -230,6 +230,18 @@ def available(fields: Fields) -> bool:
     return score.role != TERMINAL and score.state in (READY, ABANDONED)
 
 
+def member_of(fields: Fields) -> str:
+    """The entry of an item's set among those with further conditions; '' for none."""
+    score = parsed(fields["w"])
+    return chr(48 + score.role * STATES + score.state) + set_of(fields) if "as" in fields and available(fields) else ""
+
+
+def set_problems(fields: Fields, best: str | bool) -> Iterator[str]:
+    """Compares the entry of an item's set (False: missing), its best item's score, with the item."""
+    if member_of(fields) and (best is False or float(best) > state_of(fields["w"]).score):
+        yield f"is in the set {set_of(fields)}, whose best item is at {best or 'none'}"
+
+
 def is_held(fields: Fields) -> bool:
     """Whether the item is in a class held by a claim."""
     return parsed(fields["w"]).state == HELD
@@ -320,6 +332,8 @@ def _shape(fields: Fields, texts: Collection[str]) -> Iterator[str]:
             yield f"has a short text {name} of {len(fields[name].encode())} bytes"
     if "t" not in fields and "t" not in texts:
         yield "has no title"
+    if "rh" in fields and (score.state != HELD or score.role == TERMINAL):
+        yield "holds resources without a claim, or in role terminal"
     if "lo" in fields and score.state != HELD:
         yield "counts failed claims without being held"
     if "pr" in fields and score.role != BLOCKED:

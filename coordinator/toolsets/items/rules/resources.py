@@ -17,6 +17,7 @@ from coordinator.settings.resources import (
     Demand,
     Limit,
     excess,
+    paths,
 )
 from coordinator.toolsets.items.contract.resources import GivenResource, Resource
 
@@ -75,6 +76,39 @@ def shown(text: str) -> list[Resource]:
     """Demands from their stored form."""
     parts = (one.partition(":") for one in text.split(",") if one)
     return [Resource(key=key, mode=_NAMES[head[0]], units=int(head[1:])) for head, _, key in parts]
+
+
+Numbers = tuple[int, int, int, int]
+"""What is demanded or held at a node: exclusive units at it, shared at it, exclusive below it, shared below it."""
+
+
+def at_nodes(text: str) -> dict[str, Numbers]:
+    """What demands (as stored) are at each node, that is each key and each of its ancestors."""
+    found: dict[str, list[int]] = {}
+    for one in shown(text):
+        for path in paths(one.key):
+            place = (one.mode == "shared") + 2 * (path != one.key)
+            found.setdefault(path, [0, 0, 0, 0])[place] += one.units
+    return {path: (numbers[0], numbers[1], numbers[2], numbers[3]) for path, numbers in found.items()}
+
+
+def held_by(texts: Iterable[str]) -> dict[str, str]:
+    """What is held at each node, as ``lua/modules/resources.lua`` stores it."""
+    total: dict[str, list[int]] = {}
+    for text in texts:
+        for path, numbers in at_nodes(text).items():
+            held = total.setdefault(path, [0, 0, 0, 0])
+            total[path] = [one + other for one, other in zip(held, numbers, strict=True)]
+    return {path: ".".join(map(str, numbers)) for path, numbers in total.items()}
+
+
+def demanded_by(texts: Iterable[str]) -> dict[str, int]:
+    """How many items with these demands there are per node, as ``lua/modules/demands.lua`` stores it."""
+    total: dict[str, int] = {}
+    for text in texts:
+        for path, numbers in at_nodes(text).items():
+            total[path] = total.get(path, 0) + 1 + (2**24 if numbers[0] + numbers[1] else 0)
+    return total
 
 
 def demands(given: Sequence[GivenResource], field: str = "resources") -> str:

@@ -188,7 +188,7 @@ def check_traits(items: Mapping[str, TreeItem], config: SchemaConfig) -> None:
     """Raises ToolFailure VALIDATION_ERROR naming the item and the trait that is not configured."""
     for number, item in enumerate(items.values()):
         place = f"children[{number - 1}]" if number else ROOT
-        own = demands(item.resources) if isinstance(item.resources, list) else ""
+        own = demands(item.resources, f"{place}.resources") if isinstance(item.resources, list) else ""
         problem = config.unknown_trait(",".join(names_in(item.traits or "")), f"{place}.traits")
         if problem := problem or config.resources.problem(own, f"{place}.resources"):
             raise problem

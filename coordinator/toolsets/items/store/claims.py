@@ -103,11 +103,11 @@ class ClaimStore(RecurringStore):
         project: str,
         request: IdempotencyKey,
         agent: Claimant,
-        claims: Sequence[tuple[str, int, int]],
+        claims: Sequence[tuple[str, int, int] | tuple[str, int, int, str]],
         releases: Sequence[Release],
         include: str = "",
     ) -> Coroutine[Any, Any, NamedReply]:
-        """Claims (id, TTL in ms, fence or 0) and releases items for one agent, atomically.
+        """Claims (id, TTL in ms, fence or 0, and further resources) and releases items for one agent, atomically.
 
         Args:
             include: letters of what to add about the claimed item.

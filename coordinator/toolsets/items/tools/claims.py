@@ -37,6 +37,8 @@ from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
 from coordinator.toolsets.items.rules.included import wanted as wanted_parts
 from coordinator.toolsets.items.rules.items import capabilities, not_blank, short_text
 from coordinator.toolsets.items.rules.refusals import refused
+from coordinator.toolsets.items.rules.resources import ResourceConfig, demands
+from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.agents import Claimant, claimant
@@ -69,11 +71,12 @@ _DESCRIPTION = (
     "true then. Either way call advance_item start next, do the work (include adds the item, its notes and the "
     "results of its blockers to the answer), and complete it: after a takeover, the first start leaves the item in "
     "its role. What is below an item held by somebody else is left out, unless parentId or ancestorId names that item "
-    "or one below it. Outcomes of claims: success, already_claimed (with retryAfterMs), not_found, terminal_item, "
-    "stale_fence, no_match (nothing suitable was ready, which is no failure: ask again with a new requestId after "
-    "retryAfterMs), agent_draining (an operator drains the agent: claim no more; renewals say stop), superseded (a "
-    "later entry of the same call was acquired), rejected_by_policy (the whole call fails). Outcomes of releases: "
-    "success, not_claimed_by_you, not_found, stale_fence. Pass fenceToken in later calls: they are refused if the "
+    "or one below it. Outcomes of claims: success, already_claimed (with retryAfterMs), resource_busy (what the item "
+    "demands is not free), not_found, terminal_item, stale_fence, no_match (nothing suitable was ready, which is no "
+    "failure: ask again with a new requestId after retryAfterMs), agent_draining (an operator drains the agent: claim "
+    "no more; renewals say stop), superseded (a later entry of the same call was acquired), rejected_by_policy (the "
+    "whole call fails). Outcomes of releases: success, not_claimed_by_you, not_found, stale_fence. Pass fenceToken in "
+    "later calls: they are refused if the "
     "claim is lost."
 )
 
@@ -127,7 +130,7 @@ class Claims:
 
     async def claim_item(self, call: Call, args: ClaimItem) -> ClaimItemResult | Pending:
         """Claims and releases items for the trusted actor."""
-        selector = _check(args)
+        selector = _check(args, self._store.schemas.current.resources)
         delegates = self._delegates(call, args)
         claims, releases = args.claims, args.releases
         who, record, include = await self._identified(args)
@@ -325,7 +328,7 @@ def _weigh(given: ClaimItem) -> Criticality:
     return _RENEWAL
 
 
-def _check(args: ClaimItem) -> Selector | None:
+def _check(args: ClaimItem, known: ResourceConfig) -> Selector | None:
     """The selector of the call, if it has one.
 
     Raises:
@@ -345,19 +348,31 @@ def _check(args: ClaimItem) -> Selector | None:
             raise invalid(f"claims[{number}].selector", "must be the only claim of the call: one claim per agent")
         if entry.selector is not None and entry.fence_token is not None:
             raise invalid(f"claims[{number}].fenceToken", "goes with itemId, not with a selector")
+        _check_resources(entry, f"claims[{number}].resources", known)
         if entry.claim_ref is not None:
             short_text(entry.claim_ref, f"claims[{number}].claimRef", MAX_REF)
     for number, release in enumerate(args.releases):
-        if reason := not_blank(release.reason):
-            one_of(reason, REASONS, f"releases[{number}].reason")
-        if detail := not_blank(release.detail):
-            if not reason:
-                raise invalid(f"releases[{number}].detail", f"goes with a reason: {', '.join(REASONS)}")
-            short_text(detail, f"releases[{number}].detail", MAX_DETAIL)
+        _check_reason(release, f"releases[{number}]")
     selector = claims[0].selector if claims else None
     if args.wait_ms and selector is None:
         raise invalid("waitMs", "needs a claim by selector")
     return selector
+
+
+def _check_reason(release: ReleaseEntry, place: str) -> None:
+    if reason := not_blank(release.reason):
+        one_of(reason, REASONS, f"{place}.reason")
+    if detail := not_blank(release.detail):
+        if not reason:
+            raise invalid(f"{place}.detail", f"goes with a reason: {', '.join(REASONS)}")
+        short_text(detail, f"{place}.detail", MAX_DETAIL)
+
+
+def _check_resources(entry: ClaimEntry, place: str, known: ResourceConfig) -> None:
+    if entry.resources and entry.selector is not None:
+        raise invalid(place, "goes with itemId, not with a selector")
+    if problem := known.problem(demands(entry.resources, place), place):
+        raise problem
 
 
 def _ids(entries: Sequence[_Named], field: str) -> Sequence[str]:
@@ -368,9 +383,10 @@ def _ids(entries: Sequence[_Named], field: str) -> Sequence[str]:
     return ids
 
 
-def _packed_claim(item: str, entry: ClaimEntry) -> tuple[str, int, int]:
+def _packed_claim(item: str, entry: ClaimEntry) -> tuple[str, int, int] | tuple[str, int, int, str]:
     """A claim for ``ClaimStore.claim``."""
-    return item, entry.ttl_seconds * 1000, entry.fence_token or 0
+    packed = item, entry.ttl_seconds * 1000, entry.fence_token or 0
+    return (*packed, demands(entry.resources)) if entry.resources else packed
 
 
 def _packed_release(item: str, entry: ReleaseEntry) -> Release:
@@ -417,6 +433,16 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
             fence_token=result.fence,
             role=ROLE_NAMES[result.role] if result.role >= 0 and (result.taken_over or by_selector) else UNSET,
             takeover=True if result.taken_over else UNSET,
+        )
+    if outcome == "resource_busy":
+        return ClaimResult(
+            item_id=item,
+            outcome=outcome,
+            claim_ref=ref,
+            kind="transient",
+            code=outcome,
+            retry_after_ms=result.expires,
+            resources=shown_resources((result.told or {}).get("resources", "")),
         )
     if outcome == "already_claimed":
         return ClaimResult(

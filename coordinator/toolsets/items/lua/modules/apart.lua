@@ -9,6 +9,7 @@
 --   apart  the character 48 + class .. set, by the score of the best item of the set in that class
 local classes = require 'classes'
 local demands = require 'demands'
+local fairness = require 'fairness'
 
 local CLASS_SIZE = classes.CLASS_SIZE
 
@@ -91,7 +92,9 @@ end
 -- Prepares the index entries of an item whose class has changed from `before`.
 function apart.moved(run, item, before)
   item.was_ready = item.was_ready or classes.is_ready_class(before) and before
-  if item.rs and not item.was_ready and classes.is_ready_class(item.class) then apart.choose(run, item) end
+  local ready = classes.is_ready_class(item.class)
+  if item.rs and ready and not item.was_ready then apart.choose(run, item) end
+  if item.rp and (not ready or item.role == classes.BLOCKED) then fairness.forget(run, item) end
 end
 
 -- Brings the entry of a set with further conditions up to date, after items of a class have come or gone.

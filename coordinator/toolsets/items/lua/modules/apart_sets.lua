@@ -3,7 +3,12 @@
 -- it needs, however many there are.
 local apart = require 'apart'
 local classes = require 'classes'
+local demands = require 'demands'
+local fairness = require 'fairness'
+local items = require 'items'
 local requirements = require 'requirements'
+local resources = require 'resources'
+local selectors = require 'selectors'
 local streams = require 'streams'
 
 local CLASS_SIZE = classes.CLASS_SIZE
@@ -19,14 +24,22 @@ function apart_sets.exist(run)
   return run.has_sets
 end
 
--- Whether a caller with these capabilities may have items of a set.
-local function is_open(set, capabilities)
-  local required = string.match(set, '^[^|]*')
-  return required == '' or requirements.is_met(required, capabilities)
+-- Whether a caller may have items of a set now: the agent, '' for nobody, false: whatever they demand. One that it
+-- could have but for resources that are busy is passed over.
+local function is_open(run, set, selector, agent, stream_of)
+  local required, conditions = string.match(set, '^([^|]*)|(.*)$')
+  if required ~= '' and not requirements.is_met(required, selector.capabilities) then return false end
+  if not agent then return true end
+  run.own_demands = run.own_demands or resources.of_agent(run, agent)
+  if not resources.busy_node(run, demands.nodes_of_conditions(run, conditions), run.own_demands) then return true end
+  if agent ~= '' then
+    fairness.pass_set(run, conditions, function() return select(2, stream_of(set)()) end)
+  end
+  return false
 end
 
 -- A stream of the open sets of a class: (score of the best item, set).
-local function open_sets(run, selector, class)
+local function open_sets(run, selector, class, agent, stream_of)
   local low, seen, page, at = class * CLASS_SIZE, 0, {}, 1
   return function()
     while true do
@@ -39,16 +52,30 @@ local function open_sets(run, selector, class)
       end
       local set, score = apart.set_of_member(page[at]), tonumber(page[at + 1])
       at = at + 2
-      if is_open(set, selector.capabilities) then return score, set end
+      if is_open(run, set, selector, agent, stream_of) then return score, set end
     end
   end
 end
 
+-- The items of a class for which something is reserved, as streams: their sets are not open, not even for them.
+local function reserved_parts(run, selector, class, agent)
+  local parts = {}
+  if not agent then return parts end
+  for id in pairs(fairness.reserved(run)) do
+    local item = items.load(run, id)
+    if item and item.as and item.class == class then
+      local position = selectors.place_of(selector, apart.score_of(item))
+      parts[#parts + 1] = {position = position, id = id, next = function() return nil end}
+    end
+  end
+  return parts
+end
+
 -- The stream (position, id); `stream_of(set)` = that of one set. `by_rank`: positions are scores.
-function apart_sets.stream(run, selector, class, by_rank, stream_of)
-  local next_set = open_sets(run, selector, class)
+function apart_sets.stream(run, selector, class, agent, by_rank, stream_of)
+  local next_set = open_sets(run, selector, class, agent, stream_of)
   local score, set = next_set()
-  local parts, taken = {}, nil
+  local parts, taken = reserved_parts(run, selector, class, agent), nil
   return function()
     if taken then taken.position, taken.id = taken.next() end -- only now, as mostly the first item is enough
     local best

@@ -84,7 +84,7 @@ end
 -- `wanted` = how many are probably needed; of those in the set `set`, if given. Positions are scores, or ages
 -- (negative for newest first).
 function candidates.merged(run, selector, class, after, wanted, set)
-  local parts, by_rank, down = {}, selectors.orders_by_rank(selector), selector.order == 'newest'
+  local parts = {}
   for _, scope in ipairs(narrowest_scopes(run, selector, class, set)) do
     for _, range in ipairs(candidates.score_ranges(selector, class)) do
       add_parts(parts, selector, run.keys.ranked .. scope, range, after and after[1], wanted)
@@ -92,8 +92,7 @@ function candidates.merged(run, selector, class, after, wanted, set)
   end
   return streams.merge(parts, function(part)
     local score, id = part.next()
-    if score and not by_rank then score = down and -(score % GROUP_SIZE) or score % GROUP_SIZE end
-    part.position, part.id = score, id
+    part.position, part.id = score and selectors.place_of(selector, score), id
   end)
 end
 

@@ -1,10 +1,10 @@
--- Claims: one per agent, TTL by server time, and a fence that only rises per item. A claim is live while its
--- expiry lies ahead. A held class means a claim that was live when last checked; items whose claims have expired are
--- moved out of it in bounded batches (modules/expiry.lua), or when a call looks at them. The record of an expired claim
--- stays on the item ("lapsed") until that is claimed, released or deleted, and is counted. Times are in ms.
+-- Claims: one per agent, TTL by server time, and a fence that only rises per item. A claim is live while its expiry
+-- lies ahead. A held class means a claim that was live when last checked; items whose claims have expired are moved
+-- out of it in bounded batches (modules/expiry.lua), or when a call looks at them. The record of an expired claim stays
+-- on the item ("lapsed") until that is claimed, released or deleted, and is counted. Times are in ms.
 -- Events: release and expire show a agent, f fence, a release with a reason also r, one by somebody else than the
--- holder b what that is; claim and renew x expires; a claim
--- that lets go of an earlier one o that item, p that fence, instead of a release.
+-- holder b what that is; claim and renew x expires; a claim that lets go of an earlier one o that item, p that fence,
+-- instead of a release.
 --   leases  agents by the expiry of their claims, those of held items only
 --   lapsed  scope ('*' or 'p' .. parent) -> lapsed claims in it
 local agents = require 'agents'
@@ -17,6 +17,7 @@ local holds = require 'holds'
 local index = require 'index'
 local item_events = require 'item_events'
 local items = require 'items'
+local resources = require 'resources'
 
 local HELD, REVIEW, STATES = classes.HELD, classes.REVIEW, classes.STATES
 
@@ -54,6 +55,7 @@ local function expire(run, item, ended)
   index.move_to_class(run, item, classes.unclaimed_class(item, item.role))
   items.save(run, item)
   if item.k then bounds.restore(run, item) end
+  if item.rh then resources.give_back(run, item) end
   claims.count_lapsed(run, item, 1)
   holds.record(run, item, item.expires, true)
   run.freed_ids[#run.freed_ids + 1] = item.id
@@ -95,6 +97,7 @@ local function clear(run, item)
   if not moved and item.role == REVIEW then index.note_abandoned(run, item) end -- its lapsed claim is gone
   items.save_record(run, item)
   if item.k then bounds.restore(run, item) end
+  if item.rh then resources.give_back(run, item) end
   return moved
 end
 
@@ -156,22 +159,22 @@ end
 
 -- Stores the new claim of an item, and clears obsolete fields.
 local function store(run, item, claim_again)
+  local further = item.rh and {'rh', item.rh} or {}
   if claim_again then
     item.tk = clock.whole(item.fence)
-    items.save_record(run, item, 'tk', item.tk)
-  else
-    items.save_record(run, item)
+    further[#further + 1], further[#further + 2] = 'tk', item.tk
   end
-  if not item.u then return end
+  items.save_record(run, item, unpack(further))
+  if item.u then redis.call('HDEL', run.keys.item .. item.id, 'u') end
   item.u = nil
-  redis.call('HDEL', run.keys.item .. item.id, 'u')
 end
 
 -- Places `agent`'s claim on an item of no held class, and ends the agent's earlier claim. The fence rises; as it is
 -- never below the time, it also rises above fences that a restored or promoted server has lost. `selector` = the
--- selector that found the item, nil if the agent named it. Returns the claim as replies show it: {'success', id,
+-- selector that found the item, nil if the agent named it; `taken` = what it takes of resources, which must be free,
+-- nil: nothing. Returns the claim as replies show it: {'success', id,
 -- expires, first claimed at, fence, role, whether it was taken over, abandoned}.
-function claims.acquire(run, item, agent, ttl_ms, selector)
+function claims.acquire(run, item, agent, ttl_ms, selector, taken)
   local own, earlier, freed = item.holder == agent, nil, false -- earlier: the item whose claim ends
   local taken_over = classes.is_left(item, item.role) and not (own and not selector)
   if item.holder then claims.count_lapsed(run, item, -1) end
@@ -184,16 +187,13 @@ function claims.acquire(run, item, agent, ttl_ms, selector)
   item.fence, item.holder, item.claimed_at, item.expires = fence, agent, run.now, expires
   redis.call('ZADD', run.keys.leases, expires, agent)
   local moved = index.change_class(run, item, item.role * STATES + HELD)
+  if taken then resources.take(run, item, taken) end
   -- A caller that names a role knows the role of its item, and the effect of triggers.
   store(run, item, taken_over and not (selector and selector.role))
   if earlier then freed = clear(run, earlier) end
   index.add_two(run, moved and item or nil, freed and earlier or nil)
-  local f, x = clock.whole(fence), clock.whole(expires)
-  if earlier then
-    item_events.emit(run, 'claim', item, 'a', agent, 'f', f, 'x', x, 'o', earlier.id, 'p', clock.whole(earlier.fence))
-  else
-    item_events.emit(run, 'claim', item, 'a', agent, 'f', f, 'x', x)
-  end
+  local let_go = earlier and {'o', earlier.id, 'p', clock.whole(earlier.fence)} or {}
+  item_events.emit(run, 'claim', item, 'a', agent, 'f', clock.whole(fence), 'x', clock.whole(expires), unpack(let_go))
   return {'success', item.id, expires, item.first_claimed_at, fence, item.role, taken_over}
 end
 

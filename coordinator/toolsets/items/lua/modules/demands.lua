@@ -15,7 +15,7 @@ local demands = {}
 local FEW = 32
 local HERE = 2 ^ 24
 
--- The nodes of demands, {node, {exclusive, shared, exclusive below, shared below}} of each.
+-- The nodes of demands, {node, {exclusive, shared, exclusive below, shared below}} of each; `at` = the same by node.
 function demands.nodes_of(run, text)
   local known = run.known_demands[text]
   if known then return known end
@@ -38,6 +38,7 @@ function demands.nodes_of(run, text)
       above = string.match(above, '^(.+)/')
     end
   end
+  list.at = by_node
   run.known_demands[text] = list
   return list
 end
@@ -73,17 +74,26 @@ function demands.count(run, text, by)
   if gone[1] then redis.call('HDEL', run.keys.demands, unpack(gone)) end
 end
 
+-- How many open items demand a node of `text` or something below it, and how many of these the node itself.
+function demands.counted(run, text, node)
+  local count = read_counts(run, demands.nodes_of(run, text))[node]
+  return count % HERE, math.floor(count / HERE)
+end
+
 -- The condition of a set (modules/apart.lua) for a node, and node and numbers from it.
 local function condition_of(one)
   return table.concat(one[2], '.') .. ':' .. one[1]
 end
 
 -- The nodes of the conditions of a set.
-function demands.nodes_of_conditions(conditions)
-  local list = {}
+function demands.nodes_of_conditions(run, conditions)
+  local list = run.known_demands[conditions]
+  if list then return list end
+  list = {}
   for x, s, below, shared_below, node in string.gmatch(conditions, '(%d+)%.(%d+)%.(%d+)%.(%d+):([^,]+)') do
     list[#list + 1] = {node, {tonumber(x), tonumber(s), tonumber(below), tonumber(shared_below)}}
   end
+  run.known_demands[conditions] = list
   return list
 end
 
@@ -106,8 +116,13 @@ function demands.conditions(run, text)
   return {table.concat(all, ','), (key or any).text}
 end
 
+-- The demands of a text one by one, as texts.
+function demands.each(text)
+  return string.gmatch(text, '[^,]+')
+end
+
 -- Adds the demands of a list to another one, for keys that are not there; both as texts.
-local function merge(text, further)
+function demands.merge(text, further)
   for demand, key in string.gmatch(further or '', '(%l%d+:([^,]+))') do
     if not string.find(',' .. string.gsub(text, '%l%d+:', '') .. ',', ',' .. key .. ',', 1, true) then
       text = text == '' and demand or text .. ',' .. demand
@@ -121,8 +136,8 @@ end
 function demands.of(run, item, own)
   local settings, text = not own and terms.part(run, 'r'), own
   if settings then
-    text = merge('', settings[2][terms.schema_name(item, settings[2], settings[4])])
-    for trait in string.gmatch(item.q or '', '[^,]+') do text = merge(text, settings[3][trait]) end
+    text = demands.merge('', settings[2][terms.schema_name(item, settings[2], settings[4])])
+    for trait in string.gmatch(item.q or '', '[^,]+') do text = demands.merge(text, settings[3][trait]) end
   end
   return text ~= '' and text or nil
 end

@@ -7,6 +7,7 @@ local claims = require 'claims'
 local classes = require 'classes'
 local demands = require 'demands'
 local due_times = require 'due_times'
+local fairness = require 'fairness'
 local graph = require 'graph'
 local held_back = require 'held_back'
 local index = require 'index'
@@ -63,6 +64,7 @@ function erasure.erase(run, item)
     run.left_apart[apart.member(apart.set_of(item), item.class)] = item.class
   end
   for scope in pairs(index.entries_of(item)) do table.insert(batch.list_in(run.left_in_scopes, scope), id) end
+  if item.rp then fairness.forget(run, item) end
   if item.rs and item.role ~= classes.TERMINAL then demands.count(run, item.rs, -1) end
   if item.rq then run.left_sets[item.rq] = (run.left_sets[item.rq] or 0) + 1 end
   redis.call('ZREM', run.keys.prefixes .. string.sub(id, 1, 4), string.sub(id, 5))

@@ -13,7 +13,7 @@ local handover = {}
 -- Claims an item for a waiter from `queues.front`, and answers its call. `waiter.selector` = its selector.
 function handover.give(run, item, waiter)
   queues.leave(run, waiter)
-  local claim = claims.acquire(run, item, waiter.agent, tonumber(waiter.ttl_ms), waiter.selector)
+  local claim = claims.acquire(run, item, waiter.agent, tonumber(waiter.ttl_ms), waiter.selector, item.rs)
   if (waiter.include or '') ~= '' then claim[8] = included.of(run, item.id, waiter.include) end
   local reply = cmsgpack.pack({run.now, {claim}, cmsgpack.unpack(waiter.releases), waiter.processes})
   waiters.publish(run, waiter.processes, waiter.id, requests.remember(run, waiter, 'H', reply))

@@ -4,6 +4,7 @@
 -- the exact number of a long list.
 local candidates = require 'candidates'
 local classes = require 'classes'
+local fairness = require 'fairness'
 local held_back = require 'held_back'
 local items = require 'items'
 local requirements = require 'requirements'
@@ -94,8 +95,27 @@ local function by_requirements(run, selector, agent)
   return count
 end
 
+-- Of available items whose resources are busy, for an agent.
+local function by_resources(run, selector, agent)
+  local count, scope = 0, selector.parent or selector.ancestor
+  if redis.call('EXISTS', run.keys.demands) == 0 then return count end
+  for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do
+    for _, class in ipairs({role * STATES + READY, role * STATES + ABANDONED, APART + role}) do
+      for id in best(run, selector, class) do
+        local item = items.load(run, id)
+        local suits = item and item.rs and selectors.matches(run, item, selector)
+        local busy = suits and fairness.busy_node(run, item, item.rs, agent)
+        if busy and not selectors.is_shielded(run, item, agent, scope) then count = count + 1 end
+      end
+    end
+  end
+  return count
+end
+
 -- How many matches are held back, by why they are: function(run, selector, agent).
-local COUNTED = {capabilities = by_requirements, not_before = until_not_before, backoff = until_backoff}
+local COUNTED = {
+  resources = by_resources, capabilities = by_requirements, not_before = until_not_before, backoff = until_backoff,
+}
 
 -- The claim of a caller who got nothing, in the form of replies; `retry_ms` = when to ask again. What it tells is how
 -- many matches are held back, by why they are; absent: none.

@@ -19,6 +19,8 @@ local TABLES = {
   left_apart = true, left_in_scopes = true, left_sets = true, -- of deleted items, to remove (modules/erasure.lua)
   spared_edges = true, -- edges of these
   known_demands = true, demand_counts = true, -- by text; by node (modules/demands.lua)
+  held_at = true, given_back = true, -- by node; list of demands (modules/resources.lua)
+  passed = true, -- what this call has passed over (modules/fairness.lua)
   new_sets = true, -- by member: sets that this call has chosen first (modules/apart.lua)
   owed_counts = true, -- by id: the outstanding change of the item's count of blockers
 }

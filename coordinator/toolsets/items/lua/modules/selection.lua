@@ -6,6 +6,7 @@ local apart_sets = require 'apart_sets'
 local candidates = require 'candidates'
 local classes = require 'classes'
 local clock = require 'clock'
+local fairness = require 'fairness'
 local index = require 'index'
 local items = require 'items'
 local requirements = require 'requirements'
@@ -67,7 +68,7 @@ end
 
 -- The candidates of one class, with those apart that the agent may have: those that require no more than what it can do
 -- (`run.served`), and those of open sets with further conditions.
-local function class_stream(run, selector, class, after, wanted)
+local function class_stream(run, selector, class, agent, after, wanted)
   local stream = stream_of(run, selector, class, after, wanted, nil)
   local has_sets = apart_sets.exist(run)
   if not ((run.served or has_sets) and classes.is_ready_class(class)) then return stream end
@@ -76,7 +77,7 @@ local function class_stream(run, selector, class, after, wanted)
   for n, set in ipairs(run.served or {}) do parts[n + 1] = {next = of_set(set)} end
   if has_sets then
     local by_rank = selectors.orders_by_rank(selector)
-    parts[#parts + 1] = {next = apart_sets.stream(run, selector, class, by_rank, of_set)}
+    parts[#parts + 1] = {next = apart_sets.stream(run, selector, class, agent, by_rank, of_set)}
   end
   return streams.merge(parts, function(part) part.position, part.id = part.next() end)
 end
@@ -101,11 +102,11 @@ local function step(part)
 end
 
 -- The candidates of one or several classes in one order, by positions as in modules/selectors.lua.
-local function merged_classes(run, selector, class_list, after, wanted)
+local function merged_classes(run, selector, class_list, agent, after, wanted)
   local by_rank, parts = selectors.orders_by_rank(selector), {}
   for n, class in ipairs(class_list) do
     local from = after and by_rank and {selectors.score_at(selector, class, after[1]), after[2]} or after
-    local next_candidate = class_stream(run, selector, class, from, wanted)
+    local next_candidate = class_stream(run, selector, class, agent, from, wanted)
     parts[n] = {class = class, selector = selector, by_rank = by_rank, next = next_candidate}
   end
   if parts[2] then return streams.merge(parts, step) end
@@ -127,13 +128,20 @@ local function is_kept_from(run, agent, id, scope)
   return parent and selectors.is_shielded(run, {pa = parent}, agent, scope)
 end
 
+-- Whether an agent could take what an item demands of resources; else it passes the item over.
+local function is_free(run, item, agent)
+  if not agent or not fairness.busy_node(run, item, item.rs, agent) then return true end
+  if agent ~= '' then fairness.pass_item(run, item) end
+  return false
+end
+
 -- Calls visit(item) for matching items of the classes that no claim above them keeps from the agent ('' for nobody,
 -- false: ignore such claims), in the wanted order, until it returns true, probably after `wanted` items, or until
 -- `budget` candidates were checked; without `visit` until the first match. Returns {position, id} of the last
 -- candidate, nil if there are no more, and the last item.
 function selection.select(run, selector, class_list, agent, after, budget, wanted, visit)
   local scope = selector.parent or selector.ancestor
-  run.served = requirements.served_by(run, selector.capabilities)
+  run.served, run.own_demands = requirements.served_by(run, selector.capabilities), nil
   local stopped, found, walk
   local spent = 0
   local skips_left = agent and (selector.ancestor and 0 or SKIPS_MAX) -- false: do not try a walk (again)
@@ -145,7 +153,7 @@ function selection.select(run, selector, class_list, agent, after, budget, wante
       walk = start_walk(run, selector, class_list, agent, last_position and {last_position, last_id})
     end
     if not walk then
-      next_candidate = next_candidate or merged_classes(run, selector, class_list, after, wanted)
+      next_candidate = next_candidate or merged_classes(run, selector, class_list, agent, after, wanted)
     end
     local position, id
     if walk then position, id = trees.next(run, walk) else position, id = next_candidate() end
@@ -164,6 +172,7 @@ function selection.select(run, selector, class_list, agent, after, budget, wante
         local item = items.load(run, id)
         after_shielded = agent and item and selectors.is_shielded(run, item, agent, scope)
         local suits = item and not after_shielded and selectors.matches(run, item, selector)
+        if suits and item.rs and not is_free(run, item, agent) then suits = false end
         if suits and (not visit or visit(item)) then found = item end
       end
       stopped = (found or spent >= budget) and {position, id} or nil
@@ -171,6 +180,7 @@ function selection.select(run, selector, class_list, agent, after, budget, wante
     end
   end
   if walk then trees.mend(run, walk) end
+  if rawget(run, 'passed') then fairness.record(run) end
   return stopped, found
 end
 

@@ -71,6 +71,12 @@ function selectors.orders_by_rank(selector)
   return not selector.order or selector.order == 'priority'
 end
 
+-- The place of an item among the candidates of its class (modules/candidates.lua), from its score.
+function selectors.place_of(selector, score)
+  if selectors.orders_by_rank(selector) then return score end
+  return selector.order == 'newest' and -(score % GROUP_SIZE) or score % GROUP_SIZE
+end
+
 -- The range of creation (ms since RANK_EPOCH) of items that may match; nil if any.
 function selectors.age_range(selector)
   if not (selector.created_from or selector.created_to) then return nil end

@@ -6,6 +6,7 @@ local handover = require 'handover'
 local holders = require 'holders'
 local items = require 'items'
 local queues = require 'queues'
+local resources = require 'resources'
 local waiters = require 'waiters'
 local wanted = require 'wanted'
 
@@ -17,6 +18,7 @@ local serve = {}
 local BELOW_MAX = 100 -- items below freed ones read per call
 local HAND_OVERS_MAX = 8 -- items handed to parked calls per call; others become a debt
 local COMPARISONS_MAX = 1000 -- comparisons of items with waiting selectors per call
+local WOKEN_MAX = 100 -- queues
 local INCLUDED_MAX = 150 -- notes and results read for those that get items
 
 -- Adds the ready items below a freed item to the newly ready ones: they were not available, and may be wanted now.
@@ -98,10 +100,21 @@ local function offer_ready_items(run)
   end
 end
 
+-- Makes calls search that may wait for items whose resources this call has given back.
+local function wake_for_resources(run)
+  local wanted_by_some = resources.are_wanted(run)
+  run.given_back = nil
+  if not wanted_by_some then return end
+  for _, queue in ipairs(redis.call('ZRANGE', run.keys.waiting, 0, WOKEN_MAX - 1)) do waiters.wake(run, queue, nil) end
+end
+
 -- Offers the items that this call has made ready or freed; if these are too many, the rest becomes a debt.
 function serve.parked_calls(run)
-  if run.nobody_waits or #run.newly_ready + #run.freed_ids == 0 then return end
-  if redis.call('EXISTS', run.keys.waiting) == 1 then offer_ready_items(run) end
+  if run.nobody_waits then return end
+  if #run.newly_ready + #run.freed_ids > 0 and redis.call('EXISTS', run.keys.waiting) == 1 then
+    offer_ready_items(run)
+  end
+  if rawget(run, 'given_back') then wake_for_resources(run) end
 end
 
 serve.HAND_OVERS_MAX = HAND_OVERS_MAX

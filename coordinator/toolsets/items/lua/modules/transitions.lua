@@ -13,6 +13,7 @@ local held_back = require 'held_back'
 local index = require 'index'
 local item_events = require 'item_events'
 local items = require 'items'
+local resources = require 'resources'
 local schemas = require 'schemas'
 local tallies = require 'tallies'
 
@@ -109,6 +110,7 @@ function transitions.change_role(run, item, to, trigger, label, author)
   if item.rs and (before == TERMINAL) ~= (to == TERMINAL) then
     demands.count(run, item.rs, to == TERMINAL and -1 or 1)
   end
+  if item.rh and to == TERMINAL then resources.give_back(run, item) end
   held_back.finish(run, item, to)
   if trigger == 'quarantine' then held_back.quarantine(run, item) end
   items.set_modified(run, item)

@@ -1,5 +1,6 @@
 -- Decides which parked call (modules/waiters.lua) gets an item.
 local classes = require 'classes'
+local fairness = require 'fairness'
 local index = require 'index'
 local queues = require 'queues'
 local selectors = require 'selectors'
@@ -7,6 +8,8 @@ local selectors = require 'selectors'
 local QUEUE, STATES = classes.QUEUE, classes.STATES
 
 local wanted = {}
+
+local HOLDERS_MAX = 16 -- waiters looked at for one that holds itself what an item demands
 
 -- The waiting selectors at a place, by queue.
 local function selectors_at(run, place)
@@ -40,11 +43,23 @@ local function places_around(run, item)
   return list
 end
 
+-- Whether an agent could take what an item demands of resources.
+local function can_take(run, item, agent)
+  return not item.rs or not fairness.busy_node(run, item, item.rs, agent)
+end
+
 -- The first waiter of a queue that may get an item for a selector, nil if none may.
 local function first_that_may(run, queue, item, selector)
   -- The only agent that may get it; nil: any, false: none.
   local agent = selectors.holder_above(run, item, selector.parent or selector.ancestor)
-  return agent ~= false and queues.front(run, queue, agent) or nil
+  local waiter = agent ~= false and queues.front(run, queue, agent) or nil
+  local last = waiter and waiter.at + HOLDERS_MAX
+  while waiter and not can_take(run, item, waiter.agent) do -- what it demands is held, perhaps by one that waits
+    local n = waiter.at + 1
+    while queues.at(run, queue, n) == false do n = n + 1 end
+    waiter = not agent and n <= last and queues.at(run, queue, n) or nil
+  end
+  return waiter
 end
 
 -- The longest waiting match for an item, with its selector; nil: none.

@@ -1,0 +1,61 @@
+-- What claims by id take of resources, and whether they can.
+local claims = require 'claims'
+local classes = require 'classes'
+local demands = require 'demands'
+local expiry = require 'expiry'
+local fairness = require 'fairness'
+local resources = require 'resources'
+
+local obstacles = {}
+
+local SWEEP_MAX = 200 -- expired claims put back
+local POLL_MS = 1000 -- when to ask again, if nobody knows when what is held comes back
+
+-- The demands of a list that cannot be met one by one; all if they cannot be met together only.
+local function busy_ones(run, item, text, agent)
+  local list = {}
+  for one in demands.each(text) do
+    if fairness.busy_node(run, item, one, agent) then list[#list + 1] = one end
+  end
+  return list[1] and table.concat(list, ',') or text
+end
+
+-- After how many ms to ask again for demands (a text) that cannot be met now, and which those are; nil: they can. An
+-- item that is ready is passed over then.
+function obstacles.of(run, item, text, agent)
+  local busy, wait = fairness.busy_node(run, item, text, agent)
+  if busy then -- perhaps by claims that have expired
+    claims.notice_expiry(run, item, item.holder ~= agent)
+    expiry.sweep(run, SWEEP_MAX)
+    busy, wait = fairness.busy_node(run, item, text, agent)
+  end
+  if not busy then return nil end
+  if item.rs and classes.is_ready_class(item.class) then
+    fairness.pass_item(run, item)
+    fairness.record(run)
+  end
+  return wait or POLL_MS, busy_ones(run, item, text, agent)
+end
+
+-- What a claim takes for an item: what that demands and further demands ('' for none); nil for nothing.
+function obstacles.demands_of(item, further)
+  local text = demands.merge(item.rs or '', further)
+  return text ~= '' and text or nil
+end
+
+-- Those of further demands that the claim of an item does not hold; nil for none.
+function obstacles.not_held(item, further)
+  local held, list = ',' .. string.gsub(item.rh or '', '%l%d+:', '') .. ',', {}
+  for one, key in string.gmatch(further, '(%l%d+:([^,]+))') do
+    if not string.find(held, ',' .. key .. ',', 1, true) then list[#list + 1] = one end
+  end
+  return list[1] and table.concat(list, ',')
+end
+
+-- Adds further demands to what a live claim holds.
+function obstacles.take_further(run, item, text)
+  resources.take(run, item, text)
+  redis.call('HSET', run.keys.item .. item.id, 'rh', item.rh)
+end
+
+return obstacles

@@ -1,0 +1,166 @@
+-- What the claims of a project hold of resources: `rh` of the item, in the form of modules/demands.lua. A claim takes
+-- what its item demands, all of it or nothing, in the step that places it. It gives it back in the step in which it
+-- ends, or its item becomes terminal.
+--   resources  node -> the four numbers held there (modules/demands.lua), reserved ones (modules/fairness.lua) among
+--                      them, separated by dots; '~' .. node -> what is left of its units per minute, a blank, since
+--                      when (ms)
+-- Exclusive units may be taken at a node up to its capacity, those below it counted too; of a node without a limit they
+-- exclude all others at it and below. Shared ones exclude exclusive ones at, above and below the node, and take none.
+-- Units per minute come back evenly. So many can be saved as the node has capacity: any number of units that can be
+-- demanded can be taken some time.
+local agents = require 'agents'
+local demands = require 'demands'
+local items = require 'items'
+local terms = require 'terms'
+
+local resources = {}
+
+local NONE = {0, 0, 0, 0}
+local NO_LIMITS = {}
+local MINUTE = 60000
+local RATE = '~' -- before the name of a node
+
+local function limits_of(run)
+  local settings = terms.part(run, 'r')
+  return settings and settings[1] or NO_LIMITS
+end
+
+-- Reads what is held at some nodes, and left of their units per minute.
+local function read(run, nodes)
+  local held, limits, missing = run.held_at, limits_of(run), {}
+  for _, one in ipairs(nodes) do
+    local node = one[1]
+    if not held[node] then
+      missing[#missing + 1] = node
+      if limits[node] and limits[node][2] > 0 then missing[#missing + 1] = RATE .. node end
+    end
+  end
+  if not missing[1] then return held end
+  for n, text in ipairs(redis.call('HMGET', run.keys.resources, unpack(missing))) do
+    local name = missing[n]
+    if string.sub(name, 1, 1) == RATE then
+      local node = string.sub(name, 2)
+      local units, per_minute = unpack(limits[node])
+      local left, since = string.match(text or '', '^(%S+) (%d+)$')
+      held[name] = left and math.min(units, left + (run.now - since) * per_minute / MINUTE) or units
+    else
+      local numbers = text and {string.match(text, '^(%d+)%.(%d+)%.(%d+)%.(%d+)$')} or NONE
+      held[name] = {tonumber(numbers[1]), tonumber(numbers[2]), tonumber(numbers[3]), tonumber(numbers[4])}
+    end
+  end
+  return held
+end
+
+-- Whether demands at a node can be met beside those of others; `units` = the node's capacity, nil: it has no limit.
+local function fits(wanted, others, units)
+  local x, s, below, shared_below = unpack(wanted)
+  if x > 0 and others[2] + others[4] > 0 or below > 0 and others[2] > 0 then return false end
+  if s > 0 and others[1] + others[3] > 0 or shared_below > 0 and others[1] > 0 then return false end
+  if x + below == 0 then return true end
+  if units then return others[1] + others[3] + x + below <= units end
+  return others[1] == 0 and (x == 0 or others[3] == 0)
+end
+
+-- What is held at a node without that of some demands (texts).
+local function without(run, held, node, less)
+  if not less[1] then return held end
+  local left = {unpack(held)}
+  for _, text in ipairs(less) do
+    for n, number in ipairs(demands.nodes_of(run, text).at[node] or NONE) do left[n] = left[n] - number end
+  end
+  return left
+end
+
+-- The first of some nodes at which demands cannot be met now; nil: they can. And after how many ms that will be
+-- otherwise, if that is known. `less` = demands that are held and no obstacle.
+function resources.busy_node(run, nodes, less)
+  local held, limits = read(run, nodes), limits_of(run)
+  for _, one in ipairs(nodes) do
+    local node, wanted = one[1], one[2]
+    local limit = limits[node]
+    if not fits(wanted, without(run, held[node], node, less), limit and limit[1]) then return node end
+    local left = held[RATE .. node]
+    local needed = left and wanted[1] + wanted[2] + wanted[3] + wanted[4] or 0
+    if left and left < needed then return node, math.ceil((needed - left) * MINUTE / limit[2]) end
+  end
+end
+
+-- Whether demands can be met beside these others alone, as far as capacities go.
+function resources.suit(run, text, others)
+  local limits = limits_of(run)
+  for _, one in ipairs(demands.nodes_of(run, text)) do
+    local limit, sum = limits[one[1]], {0, 0, 0, 0}
+    for _, other in ipairs(others) do
+      for n, number in ipairs(demands.nodes_of(run, other).at[one[1]] or NONE) do sum[n] = sum[n] + number end
+    end
+    if not fits(one[2], sum, limit and limit[1]) then return false end
+  end
+  return true
+end
+
+-- What the claim of an agent holds, as `less` for the above: it is given up with the next claim.
+function resources.of_agent(run, agent)
+  local id = agent and agent ~= '' and agents.item_of(run, agent)
+  local item = id and items.load(run, id)
+  return item and item.rh and item.holder == agent and {item.rh} or {}
+end
+
+-- Adds demands to what is held, or removes them (`sign` = -1).
+function resources.change(run, text, sign)
+  local nodes, set, gone = demands.nodes_of(run, text), {}, {}
+  local held = read(run, nodes)
+  for _, one in ipairs(nodes) do
+    local node, numbers, left = one[1], {}, false
+    for n, number in ipairs(held[node]) do
+      numbers[n] = number + sign * one[2][n]
+      left = left or numbers[n] > 0
+    end
+    held[node] = numbers
+    if left then
+      set[#set + 1], set[#set + 2] = node, table.concat(numbers, '.')
+    else
+      gone[#gone + 1] = node
+    end
+  end
+  if set[1] then redis.call('HSET', run.keys.resources, unpack(set)) end
+  if gone[1] then redis.call('HDEL', run.keys.resources, unpack(gone)) end
+  if sign < 0 and not run.nobody_waits then run.given_back[#run.given_back + 1] = text end
+end
+
+-- Gives to the claim of an item what it demands (a text); the caller stores `rh`.
+function resources.take(run, item, text)
+  resources.change(run, text, 1)
+  item.rh = item.rh and item.rh .. ',' .. text or text
+  local used, limits = {}, limits_of(run)
+  for _, one in ipairs(demands.nodes_of(run, text)) do
+    local name, wanted = RATE .. one[1], one[2]
+    local left = limits[one[1]] and run.held_at[name]
+    if left then
+      run.held_at[name] = left - wanted[1] - wanted[2] - wanted[3] - wanted[4]
+      used[#used + 1], used[#used + 2] = name, string.format('%.6f %.0f', run.held_at[name], run.now)
+    end
+  end
+  if used[1] then redis.call('HSET', run.keys.resources, unpack(used)) end
+end
+
+-- Gives back what the claim of an item holds.
+function resources.give_back(run, item)
+  resources.change(run, item.rh, -1)
+  item.rh = nil
+  redis.call('HDEL', run.keys.item .. item.id, 'rh')
+end
+
+-- Whether anybody may want what was given back.
+function resources.are_wanted(run)
+  local limits = limits_of(run)
+  for _, text in ipairs(run.given_back) do
+    for _, one in ipairs(demands.nodes_of(run, text)) do
+      local all, here = demands.counted(run, text, one[1])
+      local own = one[2][1] + one[2][2] > 0
+      if here > 0 or all > 0 and (own or limits[one[1]]) then return true end
+    end
+  end
+  return false
+end
+
+return resources

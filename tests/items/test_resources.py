@@ -1,0 +1,231 @@
+"""Resources that items demand: who gets them, when they are given back, what callers are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.errors import ToolFailure
+from coordinator.settings import Settings
+from coordinator.store import keys
+from coordinator.toolsets.items.audit import audit
+from tests.items.client import SETTINGS, Client, Json, counts
+from tests.items.moments import lapse
+from tests.items.selectors import take
+
+pytestmark = pytest.mark.anyio
+
+
+async def held(tools: Client) -> dict[str, str]:
+    """The four numbers that are held of each key."""
+    fields = await tools.store.command("HGETALL", keys.resources.key(tools.project))
+    return {name.decode(): numbers.decode() for name, numbers in fields.items() if not name.startswith(b"~")}
+
+
+async def consistent(tools: Client) -> None:
+    assert (await audit(tools.store, tools.project)).differences == []
+
+
+def with_limits(tools: Client, **sections: Any) -> Client:
+    """A client of the same project with further settings."""
+    fields = msgspec.structs.asdict(msgspec.convert(sections, Settings))
+    return Client(tools.store, tools.project, msgspec.structs.replace(SETTINGS, **{n: fields[n] for n in sections}))
+
+
+def demand(key: str, mode: str = "exclusive", units: int = 1) -> Json:
+    return {"key": key, "mode": mode, "units": units}
+
+
+async def outcome(tools: Client, agent: str, item: str, **fields: Any) -> str:
+    return str((await tools.claim(agent, item, **fields))["outcome"])
+
+
+async def test_a_claim_takes_them_and_selectors_pass_over_what_is_busy(tools: Client) -> None:
+    first, second = await tools.add(resources=[demand("gpu")]), await tools.add(resources=[demand("gpu")])
+    free = await tools.add(priority="low")
+    assert (await take(tools, "a"))["itemId"] == first
+    assert await held(tools) == {"gpu": "1.0.0.0"}
+    assert await tools.next() == [free]
+    busy = await tools.claim("b", second)
+    assert busy == {
+        "itemId": second,
+        "outcome": "resource_busy",
+        "kind": "transient",
+        "code": "resource_busy",
+        "retryAfterMs": 1000,
+        "resources": [demand("gpu")],
+    }
+    assert (await take(tools, "b"))["itemId"] == free
+    none = await take(tools, "c")
+    assert none["outcome"] == "no_match"
+    assert none["heldBack"] == counts(resources=1)
+    await consistent(tools)
+    await tools.release("a", first)
+    assert await held(tools) == {}
+    assert await outcome(tools, "b", second) == "success"
+    await consistent(tools)
+
+
+@pytest.mark.parametrize(
+    ("has", "wants", "granted"),
+    [
+        (demand("a"), demand("a"), False),
+        (demand("a"), demand("a/b"), False),
+        (demand("a/b"), demand("a"), False),
+        (demand("a/b"), demand("a/c"), True),
+        (demand("a"), demand("ab"), True),
+        (demand("a", "shared"), demand("a", "shared"), True),
+        (demand("a", "shared"), demand("a"), False),
+        (demand("a", "shared"), demand("a/b"), False),
+        (demand("a/b"), demand("a", "shared"), False),
+        (demand("a/b", "shared"), demand("a"), False),
+        (demand("a"), demand("a/b", "shared"), False),
+        (demand("gpu"), demand("gpu"), True),
+        (demand("gpu", units=2), demand("gpu", units=2), False),
+        (demand("gpu/0"), demand("gpu", units=2), True),
+        (demand("gpu/0"), demand("gpu", units=3), False),
+        (demand("gpu/0"), demand("gpu/0"), False),
+        (demand("gpu", "shared"), demand("gpu"), False),
+    ],
+)
+async def test_keys_conflict_along_their_paths(tools: Client, has: Json, wants: Json, granted: bool) -> None:
+    limited = with_limits(tools, resources={"gpu": 3})
+    one, other = await limited.add(resources=[has]), await limited.add(resources=[wants])
+    assert await outcome(limited, "a", one) == "success"
+    assert await outcome(limited, "b", other) == ("success" if granted else "resource_busy")
+    await consistent(tools)
+
+
+async def test_all_or_nothing_and_the_own_claim_is_no_obstacle(tools: Client) -> None:
+    one, both = await tools.add(resources=[demand("a")]), await tools.add(resources=[demand("a"), demand("b")])
+    assert await outcome(tools, "x", one) == "success"
+    refused = await tools.claim("y", both)
+    assert (refused["outcome"], refused["resources"]) == ("resource_busy", [demand("a")])
+    assert await held(tools) == {"a": "1.0.0.0"}
+    assert (await take(tools, "x"))["itemId"] == both
+    assert await held(tools) == {"a": "1.0.0.0", "b": "1.0.0.0"}
+    await consistent(tools)
+
+
+@pytest.mark.parametrize("way", ["complete", "cancel", "release", "expire", "delete", "other", "cascade", "tree"])
+async def test_they_are_given_back(tools: Client, way: str) -> None:
+    parent = await tools.add()
+    item = await tools.add(resources=[demand("a/b", units=1)], parentId=parent)
+    assert await outcome(tools, "x", item) == "success"
+    await tools.advance(item, "start", "x")
+    assert await held(tools) == {"a": "0.0.1.0", "a/b": "1.0.0.0"}
+    await tools.advance(item, "block", "x")
+    assert await held(tools)
+    await tools.advance(item, "resume", "x")
+    if way in ("complete", "cancel"):
+        await tools.advance(item, way, "x")
+    elif way == "release":
+        await tools.release("x", item)
+    elif way == "expire":
+        await lapse(tools, item)
+        assert (await take(tools, "y"))["itemId"] == item  # whoever looks first notices it
+        assert await held(tools) == {"a": "0.0.1.0", "a/b": "1.0.0.0"}
+        await tools.release("y", item)
+    elif way == "delete":
+        await tools.delete(item)
+    elif way == "other":
+        await tools.claim("x", await tools.add())
+    elif way == "cascade":
+        await tools.release("x", item)
+        await tools.update(parent, resources=[demand("c")])
+        assert await outcome(tools, "x", parent) == "success"
+        await tools.advance(item, "complete")
+    else:
+        await tools("complete_tree", rootId=parent, trigger="cancel", actor={"id": "x", "kind": "subagent"})
+    assert await held(tools) == {}
+    await consistent(tools)
+
+
+async def test_expired_claims_are_no_obstacle_for_claims_by_id(tools: Client) -> None:
+    one, other = await tools.add(resources=[demand("a")]), await tools.add(resources=[demand("a")])
+    await tools.claim("x", one)
+    await lapse(tools, one)
+    assert await outcome(tools, "y", other) == "success"
+    await consistent(tools)
+
+
+async def test_a_renewal_takes_further_ones_all_or_none(tools: Client) -> None:
+    one, other = await tools.add(resources=[demand("a")]), await tools.add(resources=[demand("c")])
+    await tools.claim("x", one)
+    await tools.claim("y", other)
+    refused = await tools.claim("x", one, resources=[demand("b"), demand("c")])
+    assert (refused["outcome"], refused["resources"]) == ("resource_busy", [demand("c")])
+    assert await held(tools) == {"a": "1.0.0.0", "c": "1.0.0.0"}
+    assert await outcome(tools, "x", one, resources=[demand("b"), demand("a")]) == "success"
+    assert await outcome(tools, "x", one) == "success"
+    assert await held(tools) == {"a": "1.0.0.0", "b": "1.0.0.0", "c": "1.0.0.0"}
+    await consistent(tools)
+    await tools.release("x", one)
+    assert await held(tools) == {"c": "1.0.0.0"}
+    assert await outcome(tools, "x", one, resources=[demand("d", "shared")]) == "success"
+    assert await held(tools) == {"a": "1.0.0.0", "c": "1.0.0.0", "d": "0.1.0.0"}
+    await tools.advance(one, "cancel", "x")
+    assert await held(tools) == {"c": "1.0.0.0"}
+    await consistent(tools)
+
+
+async def test_schemas_and_traits_say_what_items_demand_that_do_not_say_so(tools: Client) -> None:
+    limited = with_limits(
+        tools,
+        resources={"gpu": 2},
+        work_item_schemas={"bug": {"resources": [{"key": "gpu", "units": 2}], "default_traits": ["t"]}},
+        traits={
+            "t": {"resources": [{"key": "gpu"}, {"key": "db", "mode": "shared"}]},
+            "u": {"resources": [{"key": "u"}]},
+        },
+    )
+    item = await limited.add(type="bug", traits="u")
+    assert (await limited.get(item))["resources"] == [demand("gpu", units=2), demand("db", "shared"), demand("u")]
+    await limited.update(item, type=None)
+    assert (await limited.get(item))["resources"] == [demand("u")]
+    await limited.update(item, resources=[])
+    assert "resources" not in await limited.get(item)
+    await limited.update(item, type="bug")
+    assert "resources" not in await limited.get(item)
+    await limited.update(item, resources=None)
+    assert (await limited.get(item))["resources"][0] == demand("gpu", units=2)
+    await consistent(tools)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([demand("a b")], "resources[0].key: 'a b' must be a path of at most 8 names"),
+        ([demand("a"), demand("/a")], "resources[1].key: '/a' must be a path"),
+        ([demand("a"), demand("a")], "resources[1].key: 'a' is there twice; entry 0 has it too"),
+        ([demand("a", "x")], "resources[0].mode: must be exclusive or shared, not 'x'"),
+        ([demand("a", units=0)], "resources[0].units: must be 1 to 1,000,000, not 0"),
+        ([demand("a", "shared", 2)], "resources[0].units: must be 1 or left out: mode shared takes no units"),
+        ([demand("a", units=2)], "resources[0].units: the item demands 2 units of a, and its capacity is 1"),
+        ([demand("gpu", units=4)], "resources[0].units: the item demands 4 units of gpu, and its capacity is 3"),
+        ([demand("gpu/0"), demand("gpu", units=3)], "resources[1].units: the item demands 4 units of gpu"),
+        ([demand(f"k{n}") for n in range(17)], "resources: must be at most 16 resources, not 17"),
+    ],
+)
+async def test_bad_demands_are_refused(tools: Client, given: list[Json], said: str) -> None:
+    limited = with_limits(tools, resources={"gpu": 3})
+    item = await limited.add()
+    created = await limited.create({"title": "x", "resources": given})
+    assert created["failures"][0]["error"].startswith(said)
+    updated = await limited.update(item, resources=given)
+    assert updated["failures"][0]["error"].startswith(said)
+    tree = await limited.refusal("create_work_tree", root={"title": "x", "resources": given})
+    assert tree.message.startswith(f"root.{said}")
+    claim = await limited.attempt("claim_item", **_claim(item, given))
+    assert isinstance(claim, ToolFailure)
+    assert claim.message.startswith(f"claims[0].{said}")
+
+
+def _claim(item: str, given: list[Json]) -> Json:
+    return {
+        "actor": {"id": "a", "kind": "subagent"},
+        "requestId": "8c7b3c5e-7f4e-4c35-9d51-3f0f9b9d3c11",
+        "claims": [{"itemId": item, "resources": given}],
+    }
