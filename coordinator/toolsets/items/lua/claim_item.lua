@@ -35,16 +35,6 @@ local obstacles = require 'obstacles'
 local BLOCKED, TERMINAL = classes.BLOCKED, classes.TERMINAL
 local BLOCKERS_NAMED = 20
 
--- What a claim would take of resources for an item (nil: nothing); or nil, after how many ms to ask again, and what of
--- it is busy.
-local function taken_by(run, item, agent, renews, further)
-  local text = not renews and obstacles.demands_of(item, further) or further and obstacles.not_held(item, further)
-  if not text then return nil end
-  local wait, busy = obstacles.of(run, item, text, agent)
-  if wait then return nil, wait, busy end
-  return text
-end
-
 -- Checks each claim in turn, without placing any. `drained` = the name under which the agent is drained, or nil; it may
 -- only renew. Returns the results so far; and of the claim to place: item, number, ttl and what it takes of resources.
 local function decide(run, agent, drained, wanted)
@@ -68,7 +58,7 @@ local function decide(run, agent, drained, wanted)
       local needs = nil
       if further or not renews then
         item = items.load(run, id)
-        needs, wait, busy = taken_by(run, item, agent, renews, further)
+        needs, wait, busy = obstacles.taken(run, item, agent, renews, further)
       end
       if busy then
         outcome = 'resource_busy'

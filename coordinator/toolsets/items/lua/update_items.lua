@@ -16,10 +16,8 @@ local apart = require 'apart'
 local change = require 'change'
 local classes = require 'classes'
 local creation = require 'creation'
-local demands = require 'demands'
 local due_times = require 'due_times'
 local events = require 'events'
-local fairness = require 'fairness'
 local held_back = require 'held_back'
 local index = require 'index'
 local item_events = require 'item_events'
@@ -28,7 +26,7 @@ local reparent = require 'reparent'
 local requirements = require 'requirements'
 local schemas = require 'schemas'
 
-local NO_COMPLEXITY, TERMINAL = classes.NO_COMPLEXITY, classes.TERMINAL
+local NO_COMPLEXITY = classes.NO_COMPLEXITY
 
 local BY_LENGTH = {t = true, s = true} -- texts stored inline or beside the item, by length
 local BESIDE = {x = true, m = true, o = true} -- texts always beside the item
@@ -57,23 +55,6 @@ local function set_fields(run, item, fields)
   end
 end
 
--- Brings what an item demands up to date, after its other fields: what it says itself (`fields.rs`, false: not any
--- more), or what follows from its type, tags and traits.
-local function update_demands(run, item, fields)
-  local own = fields.rs
-  if own == nil and (item.ro or fields.y == nil and fields.g == nil and fields.q == nil) then return end
-  items.set(item, 'ro', own and '1')
-  local demanded, before = demands.of(run, item, own or nil), item.rs
-  if demanded == before then return end
-  if item.rp then fairness.forget(run, item) end
-  if item.role ~= TERMINAL then
-    if before then demands.count(run, before, -1) end
-    if demanded then demands.count(run, demanded, 1) end
-  end
-  items.set(item, 'rs', demanded)
-  if classes.is_ready_class(item.class) then apart.choose(run, item) end
-end
-
 -- One update; returns its entry of the reply.
 local function update(run, id, fields)
   local item = items.load(run, id)
@@ -93,7 +74,7 @@ local function update(run, id, fields)
   index.set_class(run, item, item.class) -- it may match other selectors now
   items.set(item, 'score', new_score(item, fields.p, fields.c))
   set_fields(run, item, fields)
-  update_demands(run, item, fields)
+  apart.update_demands(run, item, fields)
   if moves then reparent.apply(run, item, fields.pa, shift, below) end
   items.set_modified(run, item)
   index.reindex(run, item, entries_before)

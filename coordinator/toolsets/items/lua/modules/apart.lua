@@ -3,13 +3,14 @@
 -- many there are. In their real class they are in scopes of their set: 'R' .. set .. ' ' and the scope, where '*'
 -- stands for everything. What is not ready is in the shared scopes alone.
 -- A set is a text: the capabilities that its items require (`rq`), and if there are further conditions '|' and these
--- (`as`), each a word, separated by commas. They are chosen when an item becomes ready (`apart.choose`), and hold until
+-- (`as`), each a word, separated by commas. They are chosen when an item becomes ready (`choose`), and hold until
 -- it is not: an item knows its set, whatever changes meanwhile. Selectors find sets of capabilities alone by
 -- modules/requirements.lua, the others by their best items (modules/apart_sets.lua):
 --   apart  the character 48 + class .. set, by the score of the best item of the set in that class
 local classes = require 'classes'
 local demands = require 'demands'
 local fairness = require 'fairness'
+local items = require 'items'
 
 local CLASS_SIZE = classes.CLASS_SIZE
 
@@ -71,7 +72,7 @@ end
 
 -- Chooses the set of an item that is about to be indexed in a ready class, and stores it: the first that there is room
 -- for.
-function apart.choose(run, item)
+local function choose(run, item)
   local before = item.as
   item.as = nil
   for n, conditions in ipairs(conditions_of(run, item)) do
@@ -93,8 +94,25 @@ end
 function apart.moved(run, item, before)
   item.was_ready = item.was_ready or classes.is_ready_class(before) and before
   local ready = classes.is_ready_class(item.class)
-  if item.rs and ready and not item.was_ready then apart.choose(run, item) end
+  if item.rs and ready and not item.was_ready then choose(run, item) end
   if item.rp and (not ready or item.role == classes.BLOCKED) then fairness.forget(run, item) end
+end
+
+-- Brings what an item demands up to date, after its other fields: what it says itself (`fields.rs`, false: not any
+-- more), or what follows from its type, tags and traits.
+function apart.update_demands(run, item, fields)
+  local own = fields.rs
+  if own == nil and (item.ro or fields.y == nil and fields.g == nil and fields.q == nil) then return end
+  items.set(item, 'ro', own and '1')
+  local demanded, before = demands.of(run, item, own or nil), item.rs
+  if demanded == before then return end
+  if item.rp then fairness.forget(run, item) end
+  if item.role ~= classes.TERMINAL then
+    if before then demands.count(run, before, -1) end
+    if demanded then demands.count(run, demanded, 1) end
+  end
+  items.set(item, 'rs', demanded)
+  if classes.is_ready_class(item.class) then choose(run, item) end
 end
 
 -- Brings the entry of a set with further conditions up to date, after items of a class have come or gone.

@@ -22,7 +22,7 @@ end
 
 -- After how many ms to ask again for demands (a text) that cannot be met now, and which those are; nil: they can. An
 -- item that is ready is passed over then.
-function obstacles.of(run, item, text, agent)
+local function obstacle_to(run, item, text, agent)
   local busy, wait = fairness.busy_node(run, item, text, agent)
   if busy then -- perhaps by claims that have expired
     claims.notice_expiry(run, item, item.holder ~= agent)
@@ -38,18 +38,29 @@ function obstacles.of(run, item, text, agent)
 end
 
 -- What a claim takes for an item: what that demands and further demands ('' for none); nil for nothing.
-function obstacles.demands_of(item, further)
+local function demands_of(item, further)
   local text = demands.merge(item.rs or '', further)
   return text ~= '' and text or nil
 end
 
 -- Those of further demands that the claim of an item does not hold; nil for none.
-function obstacles.not_held(item, further)
+local function not_held(item, further)
   local held, list = ',' .. string.gsub(item.rh or '', '%l%d+:', '') .. ',', {}
   for one, key in string.gmatch(further, '(%l%d+:([^,]+))') do
     if not string.find(held, ',' .. key .. ',', 1, true) then list[#list + 1] = one end
   end
   return list[1] and table.concat(list, ',')
+end
+
+-- What a claim of an agent would take of resources for an item, nil: nothing; or nil, after how many ms to ask again,
+-- and what of it is busy. `renews` = whether it renews one, then it takes `further` demands alone.
+function obstacles.taken(run, item, agent, renews, further)
+  local text
+  if renews then text = further and not_held(item, further) else text = demands_of(item, further) end
+  if not text then return nil end
+  local wait, busy = obstacle_to(run, item, text, agent)
+  if wait then return nil, wait, busy end
+  return text
 end
 
 -- Adds further demands to what a live claim holds.
