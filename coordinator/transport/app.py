@@ -225,6 +225,11 @@ class FrontEnd:
         """Whether ``begin_drain`` was called."""
         return self._health.draining
 
+    @property
+    def sends_away(self) -> bool:
+        """Whether connections end with their next answer, so that clients get to another process."""
+        return self._health.draining or self._health.drained not in ("", FLEET_SCOPE)
+
     def mount(self, path: str, page: Mounted, admin: bool = False) -> None:
         """Serves ``path`` and everything below it by another application, after the checks of the head. Browsers that
         ask for ``/`` are led there.
@@ -424,7 +429,7 @@ class FrontEnd:
         ]
         if answer.retry_after is not None:
             headers.append((b"retry-after", b"%d" % answer.retry_after))
-        if self._health.draining:
+        if self.sends_away:
             headers.append(_CLOSE)
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
@@ -471,7 +476,7 @@ class FrontEnd:
         async def marking(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = [*message.get("headers", ()), (b"x-request-id", request_id.encode()), *more]
-                if self._health.draining:
+                if self.sends_away:
                     headers.append(_CLOSE)
                 message = {**message, "headers": headers}
             await send(message)

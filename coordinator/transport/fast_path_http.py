@@ -200,7 +200,7 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
             self._ended()
 
     def _write(self, answer: Answer, plan: Plan) -> None:
-        leaving = self._leaving or self.front.draining
+        leaving = self._leaving or self.front.sends_away
         if self.server_state.default_headers is not self._default_headers:
             self._render_defaults()
         head = _HEAD % (self._default_head, len(answer.body), answer.request_id.encode())

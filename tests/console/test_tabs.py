@@ -12,7 +12,11 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from coordinator.client import SyncFleet
+from coordinator.store import Store
+from coordinator.store.drains import Drains, process_scope
+from coordinator.store.processes import read_processes
 from tests.console.items import advance, create
+from tests.console.visitors import of_store
 from tests.support.fleets import RunningFleet
 from tests.support.wait import wait_until_sync
 
@@ -170,6 +174,33 @@ def test_a_killed_front_end_costs_no_change(own: RunningFleet, browser: Browser,
     assert len(shown) == len(set(shown)) == 12
     assert {key.removeprefix("item:") for key in shown} == set(found)
     page.close()
+
+
+def test_tabs_of_a_drained_front_end_go_on_at_another_one(
+    own: RunningFleet, browser: Browser, watch: Callable[[Page], Page]
+) -> None:
+    async def drain(store: Store) -> None:
+        drains = Drains(store)
+        ((host, _),) = (await drains.processes()).items()
+        await drains.begin(process_scope(host, "fe-1"))
+
+    async def drained(store: Store) -> bool:
+        return any(one.status is not None and one.status.drained for one in (await read_processes(store)).running)
+
+    of_store(own, drain)
+    wait_until_sync(lambda: of_store(own, drained), what="fe-1 to be drained")
+    contexts = [browser.new_context() for _ in range(8)]
+    for context in contexts:  # of so many connections, some lead to the drained one
+        page = watch(context.new_page())
+        page.goto(f"{own.state.base_url}/console/p/harbour/board")
+        is_live(page)
+        with SyncFleet(own.state.base_url, project="harbour", agent="orchestrator") as fleet:
+            create(fleet, "Meanwhile")
+            total = fleet.call("query_items", {"operation": "search", "role": "queue", "limit": 1})["total"]
+        expect(count(page, "queue")).to_have_text(str(total))
+        is_live(page)
+    for context in contexts:
+        context.close()
 
 
 def test_while_the_store_is_away_the_page_says_how_old_it_is(
