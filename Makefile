@@ -53,7 +53,8 @@ install-agents: $(VENV)/.installed-dev
 screenshots: $(VENV)/.installed-dev ## Compare the console's pages with pictures; UPDATE_SCREENSHOTS=1 renews them.
 	@exec $(BIN)/pytest -m screenshots tests/console/test_screenshots.py $(ARGS)
 
-chaos: $(VENV)/.installed-dev ## Kill everything, at every step: tests that take minutes.
+chaos: $(VENV)/.installed-dev ## Kill everything, at every step, and test models longer: tests that take minutes.
+	@MODEL_EXAMPLES=300 $(BIN)/pytest tests/items/test_model.py tests/items/test_together_model.py
 	@exec $(BIN)/pytest -m chaos tests $(ARGS)
 
 bench: $(VENV)/.installed-dev ## Measure speed; prints ratios from one run on this machine.

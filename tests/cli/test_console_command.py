@@ -7,8 +7,6 @@ import getpass
 import os
 import pty
 import re
-import subprocess
-import sys
 import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +15,7 @@ import pytest
 
 from coordinator.cli import run as fleet_main
 from coordinator.cli.exits import Exit
-from tests.support.fleets import RunningFleet, environment, once
+from tests.support.fleets import RunningFleet, environment, once, started
 from tests.support.wait import wait_until_sync
 
 _LINK = re.compile(r"(http://127\.0\.0\.1:(\d+))(/console/signin\?ticket=[\w.-]+)")
@@ -107,11 +105,12 @@ def test_up_prints_a_link_on_a_terminal_only(fleet: RunningFleet, tmp_path: Path
     assert "ticket=" not in fleet.stdout + fleet.stderr
     arguments = ("up", "--port", "0", "--frontends", "1", "--workers", "1", "--data-dir", str(tmp_path / "data"))
     terminal, its_end = pty.openpty()
-    with open(tmp_path / "log", "wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "coordinator", *arguments], stdout=its_end, stderr=log, env=environment()
-        )
-    os.close(its_end)
+    with (
+        open(os.devnull, "rb") as nothing,
+        open(its_end, "wb", buffering=0) as out,
+        open(tmp_path / "log", "wb") as log,
+    ):
+        process = started(arguments, environment(), nothing, out, log)
     os.set_blocking(terminal, False)
     said = ""
 

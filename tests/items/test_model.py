@@ -28,7 +28,7 @@ from tests.items.machine import (
 from tests.items.model_parts import Edge, Item, Tree
 from tests.items.model_schemas import Note
 
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "35"))
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "20"))
 
 USUAL = {
     "plan": "queue",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from dataclasses import dataclass
@@ -59,8 +60,9 @@ def paths() -> list[Path]:
     return sorted(path for path in found if not str(path.relative_to(ROOT)).startswith(_NOT_OURS))
 
 
+@functools.cache
 def read(path: Path) -> Page:
-    """Parses a page."""
+    """Parses a page, once."""
     page = Page(path, [], set(), [], [])
     tokens = _MARKDOWN.parse(path.read_text(encoding="utf-8"))
     for number, token in enumerate(tokens):
