@@ -43,6 +43,14 @@ class Project(_Line, kw_only=True, tag="project"):
     exported_at: Time
 
 
+class Demand(Struct, kw_only=True, omit_defaults=True):
+    """A resource that claims of an item take."""
+
+    key: str
+    mode: Literal["exclusive", "shared"] = "exclusive"
+    units: int = 1
+
+
 class Attempt(Struct, kw_only=True, omit_defaults=True, rename={"began": "from", "claimed_by": "claimedBy"}):
     """A claim that ended without taking the item further."""
 
@@ -83,6 +91,10 @@ class Item(_Line, kw_only=True, tag="item"):
     tags: str = ""
     type: Annotated[str, Meta(max_length=200)] = ""
     requires: list[str] = []
+    resources: Annotated[
+        Annotated[list[Demand], Meta(max_length=16)] | UnsetType,
+        Meta(description="What a claim takes; absent: as type and traits say."),
+    ] = UNSET
     requires_verification: bool = False
     max_attempts: Annotated[int, Meta(ge=0, le=1_000)] | UnsetType = UNSET
     retry_backoff_seconds: Annotated[int, Meta(ge=0, le=86_400)] | UnsetType = UNSET

@@ -67,7 +67,8 @@ async def a_project(tools: Client) -> None:
     )
     parts = [await tools.add(f"part {n}", parentId=root) for n in range(9)]
     deep = await tools.add("deep", parentId=await tools.add("mid", parentId=parts[0]))
-    await tools.add("for gpus", parentId=parts[0], requires=["gpu", "big"])
+    held = [{"key": "gpu", "mode": "exclusive", "units": 1}, {"key": "repo/a", "mode": "shared", "units": 1}]
+    await tools.add("for gpus", parentId=parts[0], requires=["gpu", "big"], resources=held)
     await tools.link(parts[1], parts[2])
     await tools.link(parts[3], parts[2], type="IS_BLOCKED_BY", unblockAt="work")
     await tools.link(parts[1], deep, type="RELATES_TO")

@@ -9,10 +9,12 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
+from coordinator.settings.resources import Limit
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import SETTINGS, Client, Json, counts
 from tests.items.moments import lapse
+from tests.items.parked import Fronts
 from tests.items.selectors import take
 
 pytestmark = pytest.mark.anyio
@@ -229,3 +231,38 @@ def _claim(item: str, given: list[Json]) -> Json:
         "requestId": "8c7b3c5e-7f4e-4c35-9d51-3f0f9b9d3c11",
         "claims": [{"itemId": item, "resources": given}],
     }
+
+
+async def test_units_per_minute_come_back_evenly(tools: Client) -> None:
+    limited = with_limits(tools, resources={"m": Limit(capacity=3, per_minute=60)})
+    items = [await limited.add(resources=[demand("m/x"), demand("m")]) for _ in range(3)]
+    assert (await take(limited, "a"))["itemId"] == items[0]
+    await limited.release("a", items[0])
+    refused = await limited.claim("a", items[1])  # one of three is left, and it demands two
+    assert (refused["outcome"], refused["resources"]) == ("resource_busy", [demand("m/x"), demand("m")])
+    assert 0 < refused["retryAfterMs"] <= 1000
+    assert (await take(limited, "a"))["heldBack"]["resources"] == 3
+    await _as_if(tools, "~m", 1000)
+    assert await outcome(limited, "a", items[1]) == "success"
+    assert await outcome(limited, "a", items[1]) == "success"  # a renewal takes none
+    await limited.release("a", items[1])
+    await _as_if(tools, "~m", 60_000)  # no more than its capacity is saved
+    for item in items[:2]:
+        assert await outcome(limited, "a", item) == ("success" if item == items[0] else "resource_busy")
+    await consistent(tools)
+
+
+async def test_a_waiting_call_gets_what_comes_back_by_time(fronts: Fronts) -> None:
+    front = await fronts.make(settings=msgspec.structs.replace(SETTINGS, resources={"m": Limit(per_minute=100)}))
+    item = await front.add(resources=[demand("m")])
+    await front.claim("a", item)
+    await front.release("a", item)
+    call = await front.park("b")
+    assert await call.item() == item
+
+
+async def _as_if(tools: Client, field: str, ms: int) -> None:
+    """Makes it so much longer ago that units of a key were taken."""
+    key = keys.resources.key(tools.project)
+    left, _, since = (await tools.store.command("HGET", key, field)).decode().partition(" ")
+    await tools.store.command("HSET", key, field, f"{left} {int(since) - ms}")

@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from coordinator.interchange import native
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.rules import recount, recurrence
 from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.resources import shown
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, phase_of
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE
 from coordinator.toolsets.timestamp import iso, now
@@ -113,6 +114,7 @@ def _item(id: str, fields: Mapping[str, str], texts: Mapping[str, str], quaranti
         tags=both.get("g", ""),
         type=both.get("y", ""),
         requires=fields["rq"].split(",") if "rq" in fields else [],
+        resources=_demands(fields),
         requires_verification="rv" in fields,
         max_attempts=int(fields["am"]) if "am" in fields else UNSET,
         retry_backoff_seconds=int(fields["rb"]) if "rb" in fields else UNSET,
@@ -147,6 +149,12 @@ def _times(fields: Mapping[str, str]) -> dict[str, Any]:
     if "oc" in fields:
         found["recurrence_of"] = dashed(fields["oc"])
     return found
+
+
+def _demands(fields: Mapping[str, str]) -> list[native.Demand] | UnsetType:
+    if "rs" not in fields and "ro" not in fields:
+        return UNSET
+    return [native.Demand(key=one.key, mode=one.mode, units=one.units) for one in shown(fields.get("rs", ""))]
 
 
 def _attempt(row: Sequence[Any]) -> native.Attempt:

@@ -22,9 +22,11 @@ from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.contract.due_times import Recurs
+from coordinator.toolsets.items.contract.resources import GivenResource
 from coordinator.toolsets.items.rules import due_times
 from coordinator.toolsets.items.rules.items import NewItem
 from coordinator.toolsets.items.rules.recurrence import recurrence
+from coordinator.toolsets.items.rules.resources import demands
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, ROLE_CODES
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.dependencies import DependencyStore, NewEdge
@@ -174,6 +176,7 @@ def _item(line: native.Item) -> RestoredItem:
         max_attempts=-1 if line.max_attempts is UNSET else line.max_attempts,
         backoff=-1 if line.retry_backoff_seconds is UNSET else line.retry_backoff_seconds,
         requires=",".join(line.requires),
+        resources=None if line.resources is UNSET else _demands(line.resources),
         due_times=_times(line) or "",
     )
     created, entry = _ms(line.created_at), "" if line.last_transition is UNSET else line.last_transition
@@ -197,6 +200,10 @@ def _times(line: native.Item) -> due_times.Fields:
     if line.recurrence_of is not UNSET:
         found["oc"] = _inner(line.recurrence_of)
     return found
+
+
+def _demands(given: list[native.Demand]) -> str:
+    return demands([GivenResource(key=one.key, mode=one.mode, units=one.units) for one in given])
 
 
 def _note(line: native.Note) -> RestoredNote:

@@ -130,7 +130,9 @@ class Parking:
                 parked_at = loop.time()
                 try:
                     events = (woken,) if call.hung_up is None else (woken, call.hung_up)
-                    await asyncio.wait(events, timeout=until - parked_at, return_when=asyncio.FIRST_COMPLETED)
+                    left, again = until - parked_at, reply.claims[0].expires / 1000
+                    timeout = min(left, again) if again else left
+                    await asyncio.wait(events, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     # Also if the call is cancelled because its credential expired: it is still answered and counted.
                     if call.idle is not None:
@@ -138,6 +140,8 @@ class Parking:
                 if not woken.done():
                     if call.hung_up is not None and call.hung_up.done():
                         raise _HungUp
+                    if timeout < left:
+                        continue
                     ended = await self._claims.end_wait(call.project, request, self.process, keep=not keep)
                     if not keep or ended.claims[0].outcome == "success":
                         reply = ended

@@ -14,7 +14,7 @@ reply:     {now, {{outcome, id, expires, first claimed at, fence, role, whether 
            releases {outcome, id}, holders} as claim_item; of no_match expires: after how many ms to retry, and what
            modules/held_counts.lua tells; holders only if a waiting call got an item; outcome success, no_match,
            agent_draining (id = the name drained), more (id = cursor for the next call, '' to begin again), again
-           (begin the second search), parked
+           (begin the second search), parked (expires: after how many ms to search again without being woken, 0: never)
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
            reserved holds lapsed abandoned retries backoffs postponed due recurring occurrences quarantined notes note
@@ -103,6 +103,8 @@ return function(
       {'t', ttl_ms, 'f', request.fingerprint, 'k', request.keep_ms, 'r', cmsgpack.pack(released), 'i', include}
     local new = waiters.park(run, request, agent, queue, selected, wait, process, waiter, fields)
     if new and to_search_again then return without_item(run, 'again', '', {}) end
-    return without_item(run, 'parked', '', released) -- unless a released item matches: see change.lua
+    local reply = without_item(run, 'parked', '', released)
+    reply[2][1][3] = finding.search_again_ms(run, queue, request.id)
+    return reply, false -- unless a released item matches: see change.lua
   end, joined, run.keys.agent_drains, expiry.keys(run))
 end

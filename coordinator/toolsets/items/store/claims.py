@@ -30,7 +30,8 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     item: str
     expires: int
     """When the claim expires; for ``already_claimed``: in how many ms the other agent's claim expires; for
-    ``no_match``: after how many ms to retry."""
+    ``no_match`` and ``resource_busy``: after how many ms to retry; for ``parked``: after how many to search again
+    without being woken, 0: never."""
     first_claimed_at: int
     fence: int
     role: int = -1

@@ -97,8 +97,8 @@ function demands.nodes_of_conditions(run, conditions)
   return list
 end
 
--- The conditions of an item that becomes ready, for modules/apart.lua: all of its popular nodes; else the one of its own
--- keys that most items demand, or the node above them.
+-- The conditions of an item that becomes ready, for modules/apart.lua: all of its popular nodes; else the one of its
+-- own keys that most items demand, or the node above them.
 function demands.conditions(run, text)
   local nodes = demands.nodes_of(run, text)
   local counts, all, key, any = read_counts(run, nodes), {}, nil, nil

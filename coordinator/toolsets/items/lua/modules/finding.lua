@@ -6,6 +6,7 @@ local serve = require 'serve'
 
 local finding = {}
 
+local FIRST_ONES = 4 -- of a queue: the first ones may leave it
 local SCAN_MAX = 200 -- candidates checked per call, and expired claims put back
 
 -- The packed selector to park with, and the name of its queue; `packed` and `queue` = those of the selector without the
@@ -31,6 +32,13 @@ function finding.search(run, selector, agent, after, some_abandoned)
   local from = selection.parse_cursor(after)
   local stopped, found = selection.select(run, selector, class_list, agent, from, SCAN_MAX, 1, nil)
   return found, stopped
+end
+
+-- After how many ms a parked call is to search again by itself, because units per minute come back then; 0: never. The
+-- others of its queue follow when it gets something.
+function finding.search_again_ms(run, queue, id)
+  if not run.refill_ms then return 0 end
+  return (redis.call('ZRANK', run.keys.queue .. queue, id) or 0) < FIRST_ONES and run.refill_ms or 0
 end
 
 finding.SCAN_MAX = SCAN_MAX

@@ -81,7 +81,11 @@ function resources.busy_node(run, nodes, less)
     if not fits(wanted, without(run, held[node], node, less), limit and limit[1]) then return node end
     local left = held[RATE .. node]
     local needed = left and wanted[1] + wanted[2] + wanted[3] + wanted[4] or 0
-    if left and left < needed then return node, math.ceil((needed - left) * MINUTE / limit[2]) end
+    if left and left < needed then
+      local wait = math.ceil((needed - left) * MINUTE / limit[2])
+      run.refill_ms = math.min(run.refill_ms or wait, wait)
+      return node, wait
+    end
   end
 end
 

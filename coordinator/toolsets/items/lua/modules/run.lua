@@ -56,6 +56,7 @@ return function(args, prefix)
     nothing_else = false, -- and that none of the further keys exist which the operation has looked for
     -- Nil until needed, and cleared when claims change, or calls park or leave:
     -- known_holders  by scope and parent (modules/selectors.lua)    known_selectors  by place (modules/wanted.lua)
+    -- refill_ms  after how many ms units per minute come back that this call has lacked (modules/resources.lua)
     -- Of operations that create items: created  when, in ms    all_new  whether none of the new ones exists yet
   }, DEFAULTS)
 end
