@@ -439,6 +439,17 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = None
 
     attempts: Attempts = Attempts()
+    rank: Annotated[
+        Literal["complexity", "due"],
+        Meta(
+            description=(
+                "What comes first among ready items of one priority. complexity: the least complex, then the oldest. "
+                "due: those with a dueAt, the one that is due first; then the others as before. A change holds for "
+                "items from when they next become ready."
+            ),
+            extra={"reload": True},
+        ),
+    ] = "complexity"
     resources: Annotated[
         Limits | None,
         Meta(

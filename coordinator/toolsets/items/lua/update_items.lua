@@ -59,8 +59,7 @@ end
 local function update(run, id, fields)
   local item = items.load(run, id)
   if not item then return {items.absence_reason(id), id, 0, false} end
-  local times_refused = due_times.problem(item, fields)
-  if times_refused then return {times_refused, id, 0, false} end
+  if due_times.is_wrong(item, fields) then return {'due_of_template', id, 0, false} end
   local moves, shift, below, above, root_before = fields.pa ~= nil and fields.pa ~= (item.pa or '')
   if moves then
     shift, below, above = reparent.plan(run, item, fields.pa)
@@ -75,6 +74,7 @@ local function update(run, id, fields)
   items.set(item, 'score', new_score(item, fields.p, fields.c))
   set_fields(run, item, fields)
   apart.update_demands(run, item, fields)
+  if due_times.change_due(run, item, fields) then apart.update_due(run, item) end
   if moves then reparent.apply(run, item, fields.pa, shift, below) end
   items.set_modified(run, item)
   index.reindex(run, item, entries_before)

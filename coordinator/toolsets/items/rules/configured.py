@@ -26,6 +26,7 @@ def schema_config(settings: Settings) -> SchemaConfig:
         labels=labels(settings),
         require_actor=settings.actor_authentication.enabled,
         attempts=settings.attempts,
+        by_due=settings.rank == "due",
         resources=ResourceConfig(
             limits={key: limit_of(stated) for key, stated in (settings.resources or {}).items()},
             traits={name: trait.resources for name, trait in (settings.traits or {}).items() if trait.resources},

@@ -210,7 +210,13 @@ def scopes(fields: Fields) -> list[str]:
     if not apart(fields):
         return [*of_parent, *by_name]
     own = ["*", *([f"p{fields['pa']}"] if "pa" in fields else []), *by_name]
-    return [*of_parent, *by_name, *(f"R{set_of(fields)} {scope}" for scope in own)]
+    kinds = "RA" if by_due(fields) else "R"
+    return [*of_parent, *by_name, *(f"{kind}{set_of(fields)} {scope}" for kind in kinds for scope in own)]
+
+
+def by_due(fields: Fields) -> bool:
+    """Whether the item ranks by when it is due, while it is available."""
+    return fields.get("as", "").startswith("due")
 
 
 def set_of(fields: Fields) -> str:
@@ -391,7 +397,10 @@ def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str
     """Compares the item's score with that in the index of one of its scopes (False: missing)."""
     expected = state_of(fields["w"]).score
     parts = parsed(fields["w"])
-    if apart(fields) and not scope.startswith("R"):
+    if scope.startswith("R") and by_due(fields):
+        due = int(fields["du"]) - RANK_EPOCH
+        expected += max(0, min(due, 2**41 - 1)) - expected % BAND_SPAN
+    elif apart(fields) and not scope.startswith(("R", "A")):
         expected += (APART + parts.role - parts.role * STATES - parts.state) * CLASS_SPAN
     if score is False:
         yield f"is missing in {scope}"

@@ -88,6 +88,8 @@ class SchemaConfig:
     """Whether transitions and notes without an actor are rejected."""
     attempts: Attempts = field(default_factory=Attempts)
     """What follows when agents fail with an item."""
+    by_due: bool = False
+    """Whether items rank by when they are due."""
     resources: ResourceConfig = field(default_factory=ResourceConfig)
     """How much there is of what items demand."""
 
@@ -109,6 +111,8 @@ class SchemaConfig:
         demands = {name: (one.resources, one.default_traits) for name, one in self.schemas.items()}
         if resources := self.resources.packed(demands, self.default):
             parts["r"] = resources
+        if self.by_due:
+            parts["d"] = True
         return "".join(parts).encode() + b" " + _pack(parts)
 
     @property

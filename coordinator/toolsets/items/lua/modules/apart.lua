@@ -3,18 +3,26 @@
 -- many there are. In their real class they are in scopes of their set: 'R' .. set .. ' ' and the scope, where '*'
 -- stands for everything. What is not ready is in the shared scopes alone.
 -- A set is a text: the capabilities that its items require (`rq`), and if there are further conditions '|' and these
--- (`as`), each a word, separated by commas. They are chosen when an item becomes ready (`choose`), and hold until
--- it is not: an item knows its set, whatever changes meanwhile. Selectors find sets of capabilities alone by
--- modules/requirements.lua, the others by their best items (modules/apart_sets.lua):
+-- (`as`), each a word, separated by commas. They are chosen when an item becomes ready (`choose`), and hold until it is
+-- not: an item knows its set, whatever changes meanwhile. With the part `d` of the settings (modules/terms.lua) the
+-- first one of items that are due at a time is DUE: in the scopes of such sets their score has the complexity 0, which
+-- no item has, and the time at which they are due in place of their age. So they come before the others of their
+-- priority. For selectors that go by age they are with their own score in scopes that begin with 'A' instead of 'R'.
+-- Selectors find sets of capabilities alone by modules/requirements.lua, the others by their best items
+-- (modules/apart_sets.lua):
 --   apart  the character 48 + class .. set, by the score of the best item of the set in that class
 local classes = require 'classes'
 local demands = require 'demands'
 local fairness = require 'fairness'
 local items = require 'items'
+local terms = require 'terms'
 
-local CLASS_SIZE = classes.CLASS_SIZE
+local CLASS_SIZE, GROUP_SIZE, PRIORITY_SIZE = classes.CLASS_SIZE, classes.GROUP_SIZE, classes.PRIORITY_SIZE
+local RANK_EPOCH = classes.RANK_EPOCH
 
 local apart = {}
+
+local DUE = 'due'
 
 -- Sets with further conditions, per project: with all conditions of their items, then with one. Items of further sets
 -- stay with the shared ones, and are met one by one.
@@ -26,25 +34,41 @@ function apart.set_of(item)
   return (item.rq or '') .. '|' .. item.as
 end
 
--- The scope of a set.
-function apart.scope(set, scope)
-  return 'R' .. set .. ' ' .. scope
+-- Whether items of a set rank by when they are due.
+function apart.is_by_due(set)
+  return string.find(set, '|' .. DUE, 1, true) ~= nil
 end
 
--- The scopes of an item's set that it belongs to.
-function apart.scopes_of(item)
-  local list, set = {}, apart.set_of(item)
-  if not set then return list end
-  list[1] = apart.scope(set, '*')
-  if item.pa then list[2] = apart.scope(set, 'p' .. item.pa) end -- no selector asks for roots alone
-  for tag in string.gmatch(item.g or '', '[^,%s]+') do list[#list + 1] = apart.scope(set, 'g' .. tag) end
-  if item.y then list[#list + 1] = apart.scope(set, 'y' .. item.y) end
-  return list
+-- The scope of a set; `by_age` = for a selector that goes by age.
+function apart.scope(set, scope, by_age)
+  return (by_age and apart.is_by_due(set) and 'A' or 'R') .. set .. ' ' .. scope
+end
+
+local function is_by_due(item)
+  return item.as and string.sub(item.as, 1, #DUE) == DUE
 end
 
 -- The score of an item in the scopes of its set.
 function apart.score_of(item)
-  return item.score
+  if not is_by_due(item) then return item.score end
+  local due = math.max(0, math.min(tonumber(item.du) - RANK_EPOCH, GROUP_SIZE - 1))
+  return math.floor(item.score / PRIORITY_SIZE) * PRIORITY_SIZE + due
+end
+
+-- The scopes of an item's set that it belongs to, with its scores there.
+function apart.entries_of(item)
+  local entries, set = {}, apart.set_of(item)
+  if not set then return entries end
+  local score, twice = apart.score_of(item), is_by_due(item)
+  local function add(scope)
+    entries[apart.scope(set, scope)] = score
+    if twice then entries[apart.scope(set, scope, true)] = item.score end
+  end
+  add('*')
+  if item.pa then add('p' .. item.pa) end -- no selector asks for roots alone
+  for tag in string.gmatch(item.g or '', '[^,%s]+') do add('g' .. tag) end
+  if item.y then add('y' .. item.y) end
+  return entries
 end
 
 -- The member of the key apart for a set and a class, and both from it.
@@ -67,7 +91,11 @@ end
 
 -- The further conditions of an item that becomes ready, as alternatives: those that keep it from most callers first.
 local function conditions_of(run, item)
-  return item.rs and demands.conditions(run, item.rs) or {}
+  local list = item.rs and demands.conditions(run, item.rs) or {}
+  if not (item.du and terms.part(run, 'd')) then return list end
+  for n, conditions in ipairs(list) do list[n] = DUE .. ',' .. conditions end
+  list[#list + 1] = DUE
+  return list
 end
 
 -- Chooses the set of an item that is about to be indexed in a ready class, and stores it: the first that there is room
@@ -94,7 +122,7 @@ end
 function apart.moved(run, item, before)
   item.was_ready = item.was_ready or classes.is_ready_class(before) and before
   local ready = classes.is_ready_class(item.class)
-  if item.rs and ready and not item.was_ready then choose(run, item) end
+  if (item.rs or item.du) and ready and not item.was_ready then choose(run, item) end
   if item.rp and (not ready or item.role == classes.BLOCKED) then fairness.forget(run, item) end
 end
 
@@ -115,6 +143,11 @@ function apart.update_demands(run, item, fields)
   if classes.is_ready_class(item.class) then choose(run, item) end
 end
 
+-- The same after when it is due has changed.
+function apart.update_due(run, item)
+  if classes.is_ready_class(item.class) then choose(run, item) end
+end
+
 -- Brings the entry of a set with further conditions up to date, after items of a class have come or gone.
 function apart.refresh(run, set, class)
   local low = class * CLASS_SIZE
@@ -132,11 +165,13 @@ end
 function apart.place(run, item)
   local ready, was, set = classes.is_ready_class(item.class), item.was_ready, apart.set_of(item)
   if ready then
-    local score = apart.score_of(item)
-    for _, scope in ipairs(apart.scopes_of(item)) do redis.call('ZADD', run.keys.ranked .. scope, score, item.id) end
-    if item.as then redis.call('ZADD', run.keys.apart, 'LT', score, apart.member(set, item.class)) end
+    for scope, score in pairs(apart.entries_of(item)) do
+      redis.call('ZADD', run.keys.ranked .. scope, score, item.id)
+    end
+    local member = apart.member(set, item.class)
+    if item.as then redis.call('ZADD', run.keys.apart, 'LT', apart.score_of(item), member) end
   elseif was then
-    for _, scope in ipairs(apart.scopes_of(item)) do redis.call('ZREM', run.keys.ranked .. scope, item.id) end
+    for scope in pairs(apart.entries_of(item)) do redis.call('ZREM', run.keys.ranked .. scope, item.id) end
   end
   if item.as and was and not (ready and was == item.class) then apart.refresh(run, set, was) end
   item.was_ready = ready and item.class

@@ -13,12 +13,13 @@ local candidates = {}
 
 -- The smallest scopes of a class that together hold every match, of those in the set `set`, if given.
 local function narrowest_scopes(run, selector, class, set)
-  local best, best_size = set and {apart.scope(set, '*')} or index.EVERYTHING, math.huge
+  local by_age = not selectors.orders_by_rank(selector)
+  local best, best_size = set and {apart.scope(set, '*', by_age)} or index.EVERYTHING, math.huge
   local low, high = class * CLASS_SIZE, (class + 1) * CLASS_SIZE - 1
   local function compare(list)
     local size = 0
     for n, scope in ipairs(list) do
-      if set then list[n] = apart.scope(set, scope) end
+      if set then list[n] = apart.scope(set, scope, by_age) end
       size = size + redis.call('ZCOUNT', run.keys.ranked .. list[n], low, high)
     end
     if size < best_size then best, best_size = list, size end
@@ -60,11 +61,12 @@ local function group_starts(key, low, high)
   return list
 end
 
--- Appends a part for each stretch of a range that may match, from the position `from` on (nil: from its beginning).
-local function add_parts(parts, selector, key, range, from, wanted)
+-- Appends a part for each stretch of a range that may match, from the position `from` on (nil: from its beginning). In
+-- sets by due times (`by_due`) items of other ages are met, too.
+local function add_parts(parts, selector, key, range, from, wanted, by_due)
   local first_age, last_age = selectors.age_range(selector)
   local by_rank = selectors.orders_by_rank(selector)
-  if by_rank and not first_age then
+  if by_rank and (by_due or not first_age) then
     parts[#parts + 1] = {next = streams.read(key, math.max(range[1], from or 0), range[2], wanted)}
     return
   end
@@ -84,10 +86,11 @@ end
 -- `wanted` = how many are probably needed; of those in the set `set`, if given. Positions are scores, or ages
 -- (negative for newest first).
 function candidates.merged(run, selector, class, after, wanted, set)
+  local by_due = set and apart.is_by_due(set)
   local parts = {}
   for _, scope in ipairs(narrowest_scopes(run, selector, class, set)) do
     for _, range in ipairs(candidates.score_ranges(selector, class)) do
-      add_parts(parts, selector, run.keys.ranked .. scope, range, after and after[1], wanted)
+      add_parts(parts, selector, run.keys.ranked .. scope, range, after and after[1], wanted, by_due)
     end
   end
   return streams.merge(parts, function(part)

@@ -92,10 +92,8 @@ local function store_item(run, spec, depth, created)
   if spec[21] then add_field('ro', 1) end
   if demanded then add_field('rs', demanded) end
   redis.call('HSET', run.keys.item .. id, unpack(fields))
-  if demanded then
-    if item.role ~= TERMINAL then demands.count(run, demanded, 1) end
-    apart.moved(run, item, -1)
-  end
+  if demanded and item.role ~= TERMINAL then demands.count(run, demanded, 1) end
+  if demanded or item.du then apart.moved(run, item, -1) end
   if texts[1] then redis.call('HSET', run.keys.text .. id, unpack(texts)) end
   if spec[22] ~= '' then items.save(run, item) end
   return item

@@ -61,8 +61,8 @@ local function count_open(run, item, by)
   end
 end
 
-local function set_due(run, item, given)
-  local template = item.rc and type(given) == 'string' and string.sub(given, 1, 1) == '+'
+local function set_due(run, item, given, template)
+  template = template and type(given) == 'string' and string.sub(given, 1, 1) == '+'
   items.set(item, 'du', given and (template and given or clock.whole(time_of(run, given))))
   list_due(run, item)
 end
@@ -79,29 +79,37 @@ function due_times.enter(run, item, role, fields)
     due_times.schedule(run, item, fields.rn or run.now)
   end
   if fields.nv then items.set(item, 'nv', clock.whole(time_of(run, fields.nv))) end
-  if fields.du then set_due(run, item, fields.du) end
+  if fields.du then set_due(run, item, fields.du, item.rc) end
   held_back.finish(run, item, role)
 end
 
--- Why fields cannot be changed so; nil if they can.
-function due_times.problem(item, fields)
+-- Whether fields cannot be changed so: the time at which a template is due counts from each of its times.
+function due_times.is_wrong(item, fields)
   local template, due = fields.rc, fields.du
   if template == nil then template = item.rc end
   if due == nil then due = item.du end
-  if template and due and not string.match(due, '^%+') then return 'due_of_template' end
+  return template and due and not string.match(due, '^%+')
 end
 
--- Changes what an item says about time: nv, du, rc, false clears; moves it to its class, and saves it.
+-- Changes when an item is due, as the field du says, and a new or former template needs. Returns whether that changed.
+function due_times.change_due(run, item, fields)
+  local due, template = fields.du, fields.rc
+  if template == nil then template = item.rc else due = due == nil and item.du or due end
+  if due == nil then return false end
+  local before = item.du
+  set_due(run, item, due, template)
+  return item.du ~= before
+end
+
+-- Changes what else an item says about time: nv, rc, false clears; moves it to its class, and saves it.
 function due_times.change(run, item, fields)
-  if fields.nv == nil and fields.du == nil and fields.rc == nil then return end
+  if fields.nv == nil and fields.rc == nil then return end
   if fields.rc ~= nil and (fields.rc or nil) ~= item.rc then
     items.set(item, 'rc', fields.rc)
     items.set(item, 'rn', nil)
     due_times.schedule(run, item, item.rc and run.now)
-    if item.du and fields.du == nil then set_due(run, item, item.du) end
     held_back.finish(run, item)
   end
-  if fields.du ~= nil then set_due(run, item, fields.du) end
   if fields.nv ~= nil then held_back.set_not_before(run, item, fields.nv and time_of(run, fields.nv)) end
   held_back.place(run, item)
 end

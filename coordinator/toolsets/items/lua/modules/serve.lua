@@ -1,5 +1,6 @@
 -- Hands newly ready items to the calls that wait for them. Every operation that may make an item ready ends with
 -- `serve.parked_calls`; `change` does so for its operations.
+local apart = require 'apart'
 local classes = require 'classes'
 local debts = require 'debts'
 local handover = require 'handover'
@@ -51,7 +52,7 @@ local function ready_items(run, ids)
     end
   end
   table.sort(ready, function(one, other)
-    local score, other_score = one.score % CLASS_SIZE, other.score % CLASS_SIZE -- ignoring classes
+    local score, other_score = apart.score_of(one) % CLASS_SIZE, apart.score_of(other) % CLASS_SIZE -- ignoring classes
     if score ~= other_score then return score < other_score end
     return one.id < other.id
   end)

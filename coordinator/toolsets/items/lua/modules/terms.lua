@@ -1,6 +1,7 @@
 -- The settings that scripts decide by, as they come with each call (`run.terms`): a letter for each part that is
 -- configured, a blank, and the parts by letter, packed. They are unpacked once per call, and only if a part is needed.
 --   a  attempts (modules/attempts.lua)
+--   d  items rank by when they are due (modules/apart.lua)
 --   r  resources (modules/demands.lua)
 local terms = {}
 
