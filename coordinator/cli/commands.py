@@ -236,6 +236,15 @@ COMMANDS: dict[str, Command] = {
         "Let drained agents claim again.",
         ("fleet agents undrain builder-7", "fleet agents undrain builder --project default"),
     ),
+    "usage": Command(
+        "coordinator.cli.usage:usage",
+        """Show what agents have used in a project: cost, tokens and time, by item, agent, model or day.
+
+        As they report it with what they do. Sums of items include everything below them, and are listed for the 1,000
+        with the most usage; days are in UTC.
+        """,
+        ("fleet usage", "fleet usage --by agent --project default"),
+    ),
     "doctor": Command(
         "coordinator.cli.doctor.command:app",
         """Check everything that the fleet depends on; silent when all is well.

@@ -60,6 +60,7 @@ _STEP = {
     "n": Field("step", "its key in the definition"),
     "f": Field("attempt", "its number, from 1", int),
 }
+_BUDGET = "The budget of an item was spent, or is spent no longer."
 _WORKFLOW = Field("workflow", "the definition")
 _ACTIVITY = Field("activity", "where the session stands")
 _CHECKPOINT = Field("checkpoint", "the checkpoint")
@@ -126,6 +127,8 @@ KINDS: dict[str, Kind] = {
         "An item was quarantined: too many attempts failed.",
         {"n": Field("attempts", "how many count", int), "m": Field("max", "how many it may have", int)},
     ),
+    "budget_spent": Kind("item.budget", "items", _BUDGET, said={"to": "spent"}),
+    "budget_left": Kind("item.budget", "items", _BUDGET, said={"to": "left"}),
     "flow_created": Kind("flow.created", "flows", "A workflow was created."),
     "flow_completed": Kind("flow.ended", "flows", "A workflow ended.", said={"to": "completed"}),
     "flow_failed": Kind("flow.ended", "flows", "A workflow ended.", said={"to": "failed"}),

@@ -3,6 +3,7 @@
     items            all tools of the toolset items
     items.read       its tools that change nothing
     items.admin      all tools of items, and to see who holds which item
+    items.budget     to raise budgets of items, in their tools; items.admin implies it
     items.delegate   to get tokens for claims, which open nothing but the claimed item; items.admin implies it
     worker           the tools of the toolset worker; those of items imply it
     *                all tools of all toolsets
@@ -60,5 +61,5 @@ def vocabulary(toolsets: Collection[str]) -> tuple[str, ...]:
     if _FLOWS in named:
         named += [_WORKFLOW, _WORKFLOW + READ]
     if _ITEMS in named:
-        named.append("items.delegate")
+        named += ["items.budget", "items.delegate"]
     return (*named, *(_ADMINS[toolset] for toolset in toolsets if toolset in _ADMINS))

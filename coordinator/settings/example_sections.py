@@ -39,6 +39,16 @@ resources:
   gpu: 2
   model/opus: {capacity: 5, perMinute: 60}
 """
+BUDGETS = """\
+budgets:
+  agents:
+    "night-*":
+      day: {costMicroUsd: 20000000}
+  projects:
+    default:
+      day: {costMicroUsd: 100000000, tokens: 50000000}
+      total: {costMicroUsd: 1000000000}
+"""
 TRAITS = """\
 traits:
   needs-review:

@@ -27,6 +27,7 @@ from msgspec import Meta, Struct
 from coordinator.settings import example_sections as examples
 from coordinator.settings.attempts import Attempts
 from coordinator.settings.auth import Auth
+from coordinator.settings.budgets import Budgets
 from coordinator.settings.connections import Connections
 from coordinator.settings.console import Console
 from coordinator.settings.feed import Feed
@@ -463,6 +464,23 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 "allowed": "a mapping of keys to a number of units, or to capacity and perMinute",
                 "reload": True,
                 "example": examples.RESOURCES,
+            },
+        ),
+    ] = None
+    budgets: Annotated[
+        Budgets | None,
+        Meta(
+            description=(
+                "How much may be used, as agents report it, until further claims are refused with the outcome "
+                "'budget_exhausted' and renewals say stop. agents: by their ids, or beginnings of ids with '*'; each "
+                "of these agents has the budget, the longest beginning counts. projects: by name. day (in UTC) and "
+                "total: costMicroUsd (millionths of a US dollar), tokens (input and output), wallMs. Items have "
+                "budgets of their own."
+            ),
+            extra={
+                "allowed": "agents and projects, each a mapping of names to day and total",
+                "reload": True,
+                "example": examples.BUDGETS,
             },
         ),
     ] = None

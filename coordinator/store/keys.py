@@ -152,6 +152,12 @@ resources = Family("rc", "hash", single=True, reason="an entry goes when nothing
 passed_over = Family("po", "zset", single=True, reason="an entry goes with its item, or a day after it",
                      doc="items and sets that callers pass over for want of resources, by since when")  # fmt: skip
 reserved = Family("rv", "hash", single=True, reason="at most 32", doc="what is reserved for items passed over")
+usage = Family("us", "hash", single=True, reason="at most 20000 entries",
+               doc="sums of usage: of the project, of days, models and agents")  # fmt: skip
+usage_ranked = Family("ur", "zset", single=True, reason="at most 1000 entries",
+                      doc="the items with the most usage, with what is below them")  # fmt: skip
+spent_budgets = Family("sb", "set", single=True, reason="an entry goes when its budget is raised, or with its item",
+               doc="items whose budget is spent")  # fmt: skip
 holds = Family("hd", "hash", single=True, reason="counters of bounded number",
                doc="how long claims were held that ended since the last count, by outcome and bucket")  # fmt: skip
 samples = Family("sm", "list", ttl="an hour or a day after the last change",

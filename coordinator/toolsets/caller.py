@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+BUDGETS = frozenset(("items.budget", "items.admin", "*"))
+"""Permissions of which each allows a caller to raise budgets of items."""
 DELEGATES = frozenset(("items.delegate", "items.admin", "*"))
 """Permissions of which each allows a caller to get tokens for its claims."""
 

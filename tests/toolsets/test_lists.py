@@ -21,7 +21,7 @@ EVERY = [tool for toolset in TOOLSETS.values() for tool in toolset.tools]
 TOOLS = [pytest.param(tool, id=tool.name) for tool in EVERY]
 STRUCTURED = [pytest.param(tool, id=tool.name) for tool in EVERY if tool.result]
 CEILINGS = {
-    "items": 50_000,
+    "items": 62_000,
     "worker": 6_000,
     "flows": 13_500,
     "sessions": 20_000,
@@ -43,8 +43,8 @@ def test_lists_stay_within_their_limits(name: str) -> None:
 
 def test_all_lists_together_stay_within_the_limit() -> None:
     assert set(CEILINGS) == set(TOOLSETS)
-    assert sum(len(listed(name)) for name in TOOLSETS) <= 110_000
-    assert len(gzip.compress(listed("items"))) <= 9_000
+    assert sum(len(listed(name)) for name in TOOLSETS) <= 120_000
+    assert len(gzip.compress(listed("items"))) <= 10_500
 
 
 @pytest.mark.parametrize("tool", TOOLS)

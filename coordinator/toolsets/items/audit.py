@@ -18,6 +18,7 @@ import msgspec
 
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.rules import recount, recount_times
+from coordinator.toolsets.items.rules import recount_usage as usage
 from coordinator.toolsets.items.rules.resources import demanded_by, held_by
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE
 
@@ -111,6 +112,7 @@ class _Audit:
         self._occurrences: dict[str, str] = {}
         self._demanding: dict[str, str] = {}
         self._holding: dict[str, str] = {}
+        self._used: dict[str, usage.Used] = {}
         self._now = 0
         self._subjects: dict[str, Callable[[str, str], _Subject]] = {
             _ITEM: self._item,
@@ -132,6 +134,8 @@ class _Audit:
             keys.apart.suffix: self._sets,
             keys.agents.suffix: self._agents,
             keys.agent_seen.suffix: self._seen,
+            keys.usage_ranked.suffix: self._listed,
+            keys.spent_budgets.suffix: self._spent,
         }
 
     async def run(self) -> Report:
@@ -149,6 +153,7 @@ class _Audit:
             *await self._requiring_counters(),
             *await self._open_counters(),
             *await self._resource_counters(),
+            *await self._sums_of_usage(),
         ]
         if await self._last_event() == before:
             self._found.update(counters)
@@ -254,6 +259,8 @@ class _Audit:
                 *(("ZSCORE", family.suffix, item) for family in _BY_TIME),
                 ("ZSCORE", keys.apart.suffix, recount.member_of(fields)),
                 ("HGET", f"{keys.text.suffix}:{item}", "a"),
+                ("SISMEMBER", keys.spent_budgets.suffix, item),
+                ("ZSCORE", keys.usage_ranked.suffix, item),
                 *(("ZSCORE", f"{keys.ranked.suffix}:{scope}", item) for scope in recount.scopes(fields)),
                 *(("HGET", f"{_ITEM}:{edge.other}", "w") for edge in edges if edge.waits),
             ] if fields else []  # fmt: skip
@@ -282,7 +289,7 @@ class _Audit:
             if "rh" in fields:
                 self._holding[item] = fields["rh"]
             in_bucket, lease, held_by_agent, parent, left, *more = extra
-            timed, (best, attempts, *more) = more[: len(_BY_TIME)], more[len(_BY_TIME) :]
+            timed, (best, attempts, spent, rank, *more) = more[: len(_BY_TIME)], more[len(_BY_TIME) :]
             scopes, waits = recount.scopes(fields), [edge for edge in edges if edge.waits]
             if in_bucket is False:
                 yield "is missing in the index of prefixes"
@@ -293,6 +300,8 @@ class _Audit:
             yield from recount_times.time_problems(fields, *timed[4:])
             yield from recount.attempt_problems(fields, attempts)
             yield from recount.set_problems(fields, best)
+            yield from usage.item_problems(fields, bool(spent), rank)
+            self._used |= usage.used(item, fields)
             for scope, score in zip(scopes, more[: len(scopes)], strict=True):
                 yield from recount.rank_problems(fields, scope, score)
             yield from recount.blocker_problems(fields, zip(waits, more[len(scopes) :], strict=True))
@@ -429,7 +438,7 @@ class _Audit:
     async def _leases(self, name: str, _: str) -> AsyncIterator[_Subject]:
         async for agent, _score in self._members("ZSCAN", name):
             reads: list[Read] = [("ZSCORE", name, agent), ("HGET", keys.agents.suffix, agent)]
-            yield _Subject(name, reads, _nothing, _leased(agent))
+            yield _Subject(name, reads, _nothing, _without(agent, "which has no claim"))
 
     async def _listed(self, name: str, _: str) -> AsyncIterator[_Subject]:
         async for item, _score in self._members("ZSCAN", name):
@@ -452,6 +461,12 @@ class _Audit:
 
         async for member, _score in self._members("ZSCAN", name):
             yield entry(member)
+
+    async def _spent(self, name: str, _: str) -> AsyncIterator[_Subject]:
+        async for page in self._pages("SSCAN", self._prefix + name.encode()):
+            for item in map(bytes.decode, page):
+                reads: list[Read] = [("SISMEMBER", name, item), ("HGET", f"{_ITEM}:{item}", "bx")]
+                yield _Subject(name, reads, _nothing, _without(item, "whose budget is not spent"))
 
     async def _agents(self, name: str, _: str) -> AsyncIterator[_Subject]:
         async for field, value in self._entries("HSCAN", name):
@@ -523,6 +538,11 @@ class _Audit:
             *await self._miscounted(keys.demands.suffix, demanded, "items that demand"),
         ]
 
+    async def _sums_of_usage(self) -> list[Difference]:
+        entries = [entry async for entry in self._members("HSCAN", keys.usage.suffix)]
+        found = usage.sum_problems(self._used, entries)
+        return [Difference(f"{_ITEM}:{item}" if item else keys.usage.suffix, problem) for item, problem in found]
+
     async def _miscounted(
         self, name: str, counted: Mapping[str, int | str], what: str, left_out: str = "\0"
     ) -> list[Difference]:
@@ -551,10 +571,10 @@ def _problems(one: _Subject, first: list[Any], extra: list[Any]) -> Iterator[str
         yield f"cannot be read: {error!r}"
 
 
-def _leased(agent: str) -> Callable[[list[Any], list[Any]], Iterator[str]]:
+def _without(member: str, problem: str) -> Callable[[list[Any], list[Any]], Iterator[str]]:
     def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
-        if first[0] is not False and first[1] is False:
-            yield f"lists {agent}, which has no claim"
+        if first[0] not in (False, 0) and first[1] is False:
+            yield f"lists {member}, {problem}"
 
     return judge
 

@@ -40,6 +40,7 @@ from coordinator.toolsets.items.contract.included import (
     ResultsTotal,
 )
 from coordinator.toolsets.items.contract.resources import GivenResource, Resource
+from coordinator.toolsets.items.contract.usage import GivenUsage, SpentBudget
 
 MAX_WAIT_MS = 60_000
 ORDERS = ("priority", "oldest", "newest")
@@ -49,6 +50,7 @@ CLAIM_OUTCOMES = (
     "not_found",
     "terminal_item",
     "agent_draining",
+    "budget_exhausted",
     "resource_busy",
     "stale_fence",
     "no_match",
@@ -128,6 +130,7 @@ class ClaimEntry(Arguments, kw_only=True, omit_defaults=False):
             extra_json_schema={"minLength": 1, "maxLength": 64},
         ),
     ] = None
+    usage: GivenUsage = None
 
 
 class ReleaseEntry(Arguments, kw_only=True):
@@ -145,6 +148,7 @@ class ReleaseEntry(Arguments, kw_only=True):
     detail: Annotated[
         str | None, Meta(description="With reason: up to 500 characters.", extra_json_schema={"maxLength": 500})
     ] = None
+    usage: GivenUsage = None
 
 
 class ClaimItem(Arguments, kw_only=True):
@@ -195,6 +199,7 @@ class HeldBack(Result, kw_only=True):
     """Items that the selector would match, but that are held back."""
 
     resources: Annotated[Count, Meta(description="Others hold what they demand; of the 50 best.")]
+    budget: Annotated[Count, Meta(description="Their budget, or one above, is spent; of the 50 best.")]
     capabilities: Annotated[Count, Meta(description="They require capabilities that the agent lacks; of the 50 best.")]
     not_before: Annotated[Count, Meta(description="Not ready before a time; of many, some.")]
     backoff: Annotated[Count, Meta(description="In back-off after a failed attempt; of many, some.")]
@@ -238,9 +243,17 @@ class ClaimResult(Result, kw_only=True):
         | UnsetType
     ) = UNSET
     stop: (
-        Annotated[bool, Meta(description="True: an operator drains the agent; finish or release, and claim no more.")]
+        Annotated[
+            bool,
+            Meta(
+                description="True: an operator drains the agent, or a budget is spent; finish or release, and claim "
+                "no more."
+            ),
+        ]
         | UnsetType
     ) = UNSET
+    stop_reason: Annotated[str, Meta(description="With stop: why, in a sentence.")] | UnsetType = UNSET
+    budget: SpentBudget | UnsetType = UNSET
     reason: Annotated[str, Meta(description="With ready false or stop: why, in a sentence.")] | UnsetType = UNSET
     blockers: (
         Annotated[list[Blocker], Meta(description="With ready false: what it waits for, at most 20.")] | UnsetType
@@ -252,8 +265,8 @@ class ClaimResult(Result, kw_only=True):
         Annotated[
             Count,
             Meta(
-                description="With already_claimed: time left of that claim; with no_match and resource_busy: when to "
-                "ask again; in milliseconds."
+                description="With already_claimed: time left of that claim; with no_match, resource_busy and a budget "
+                "of a day: when to ask again; in milliseconds."
             ),
         ]
         | UnsetType

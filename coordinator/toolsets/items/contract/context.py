@@ -44,6 +44,7 @@ from coordinator.toolsets.items.contract.included import (
 )
 from coordinator.toolsets.items.contract.query import ChildCounts
 from coordinator.toolsets.items.contract.transitions import ItemTransition, MissingKeys
+from coordinator.toolsets.items.contract.usage import BudgetOfItem, BudgetSpent, UsageOfItem
 from coordinator.toolsets.pages import Offset
 from coordinator.toolsets.waiting_reads import After, Waited, WaitMs
 
@@ -140,6 +141,9 @@ class ItemContextResult(Result, kw_only=True):
     overdue: Overdue | UnsetType = UNSET
     recurs: ShownRecurs | UnsetType = UNSET
     recurrence_of: RecurrenceOf | UnsetType = UNSET
+    usage: UsageOfItem | UnsetType = UNSET
+    budget: BudgetOfItem | UnsetType = UNSET
+    budget_spent: BudgetSpent | UnsetType = UNSET
     notes: IncludedNotes | UnsetType = UNSET
     notes_total: NotesTotal | UnsetType = UNSET
     results: BlockerResults | UnsetType = UNSET

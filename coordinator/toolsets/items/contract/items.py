@@ -30,6 +30,7 @@ from coordinator.toolsets.items.contract.base import (
 )
 from coordinator.toolsets.items.contract.due_times import GivenDueAt, GivenNotBefore, GivenRecurs
 from coordinator.toolsets.items.contract.resources import GivenResources
+from coordinator.toolsets.items.contract.usage import GivenBudget
 
 Text = str | None | UnsetType
 RequiresVerification = Annotated[bool, Meta(description="As stored with the item.")]
@@ -84,6 +85,7 @@ class ItemSpec(Arguments, kw_only=True):
     ] = UNSET
     max_attempts: GivenMaxAttempts = UNSET
     retry_backoff_seconds: GivenBackoff = UNSET
+    budget: GivenBudget = UNSET
 
 
 class ManageItems(Arguments, kw_only=True):

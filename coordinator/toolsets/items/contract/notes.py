@@ -30,6 +30,7 @@ from coordinator.toolsets.items.contract.base import (
     Result,
     SkillPointer,
 )
+from coordinator.toolsets.items.contract.usage import GivenUsage
 
 NOTE_ROLES = PHASES
 
@@ -52,6 +53,7 @@ class NoteInput(Arguments, kw_only=True):
     expected_modified_at: (
         Annotated[str, Meta(description="Refused unless modifiedAt is this ('': no note yet).")] | UnsetType
     ) = UNSET
+    usage: GivenUsage = None
 
 
 class ManageNotes(Arguments, kw_only=True):

@@ -37,6 +37,7 @@ from coordinator.toolsets.items.contract.due_times import DueAt, NotBefore, Over
 from coordinator.toolsets.items.contract.items import RequiresVerification
 from coordinator.toolsets.items.contract.resources import Resources
 from coordinator.toolsets.items.contract.transitions import ItemTransition
+from coordinator.toolsets.items.contract.usage import BudgetOfItem, BudgetSpent, UsageOfItem
 
 OPERATIONS = ("get", "search", "overview")
 SORT_FIELDS = ("title", "priority", "complexity", "createdAt", "modifiedAt")
@@ -140,6 +141,9 @@ class FullItem(Result, kw_only=True):
     overdue: Overdue | UnsetType = UNSET
     recurs: ShownRecurs | UnsetType = UNSET
     recurrence_of: RecurrenceOf | UnsetType = UNSET
+    usage: UsageOfItem | UnsetType = UNSET
+    budget: BudgetOfItem | UnsetType = UNSET
+    budget_spent: BudgetSpent | UnsetType = UNSET
     created_at: CreatedAt
     modified_at: ModifiedAt
     role_changed_at: Annotated[IsoTime, Meta(description="Time of the last role change, UTC.")]

@@ -31,6 +31,7 @@ from coordinator.toolsets.items.contract.base import (
     Title,
 )
 from coordinator.toolsets.items.contract.dependencies import Blocker
+from coordinator.toolsets.items.contract.usage import GivenUsage
 
 TRIGGERS = ("start", "complete", "block", "hold", "resume", "cancel", "reopen")
 ERROR_CODES = ("not_claim_holder", "stale_fence", "rejected_by_policy")
@@ -59,6 +60,7 @@ class Transition(Arguments, kw_only=True):
             extra_json_schema={"anyOf": [*_VALUES, {"type": "array", "items": {"anyOf": _VALUES}}, {"type": "null"}]},
         ),
     ] = None
+    usage: GivenUsage = None
 
 
 class ItemTransition(Result, kw_only=True):

@@ -37,6 +37,7 @@ from coordinator.toolsets.items.contract.dependencies import (
 )
 from coordinator.toolsets.items.contract.due_times import GivenDueAt, GivenNotBefore, GivenRecurs
 from coordinator.toolsets.items.contract.resources import GivenResources
+from coordinator.toolsets.items.contract.usage import GivenBudget
 
 COMPLETIONS = ("complete", "cancel")
 
@@ -72,6 +73,7 @@ class TreeItem(Arguments, kw_only=True):
     requires_verification: Annotated[bool, Meta(description="Kept with the item.")] = False
     max_attempts: GivenMaxAttempts = UNSET
     retry_backoff_seconds: GivenBackoff = UNSET
+    budget: GivenBudget = UNSET
 
 
 class TreeChild(TreeItem, kw_only=True):

@@ -5,8 +5,8 @@ guarantee: Each element is atomic: ownership, fence, dependencies and gates are 
            its work again: the item keeps its role, and the start is recorded.
 args:      request run.events_max run.terms run.config run.labels changes
            labels = packed {trigger -> label}; changes = packed
-           {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0, and with a result: {text, ''
-           or 'json', id for a new note}}
+           {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0, result: {text, '' or 'json',
+           id for a new note} or false, what was used, for `usage.add`}; the last two may be missing
 reply:     list of {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, verification, blocked
            again}. If the first transitions change items with very many edges or tags, the list ends early; the caller
            sends the rest
@@ -16,9 +16,9 @@ reply:     list of {id, reason or '', from, to, label, cascades, unblocked, titl
            keys, phases}, for claim {expires, whether no actor was given}, for result (the transition does not end
            the item) {role to which it leads}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved holds
-           lapsed abandoned retries backoffs postponed due recurring occurrences quarantined questions notes note
-           request events transitions waiting wanted queue waiter answered messages
+writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
+           usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring occurrences
+           quarantined questions notes note request events transitions waiting wanted queue waiter answered messages
 --]]
 local blockers = require 'blockers'
 local change = require 'change'

@@ -5,35 +5,36 @@ guarantee: One winner per item among any number of callers. The agent's earlier 
            are `superseded`, so every item reported as held is held.
 args:      request run.events_max run.terms agent who wanted releases include
            who = for modules/agents.lua;
-           wanted = packed {id, ttl_ms, fence, further demands (modules/demands.lua) or nil}, releases = packed {id,
-           fence, reason, detail}; '' for none; fence 0 = none given; include = what to add about the
-           claimed item (modules/included.lua), '' for nothing
+           wanted = packed {id, ttl_ms, fence, further demands (modules/demands.lua) or nil, used}, releases = packed
+           {id, fence, reason, detail, used}; '' for none; fence 0 = none given; used = for `usage.add`, may be missing;
+           include = what to add about the claimed item (modules/included.lua), '' for nothing
 reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}, '',
            and if the claimed item is not ready: {role, number of unsatisfied blockers, some of them as {id, role,
            needed role}, until when it is held back (ms; 0: it is quarantined, -1: neither), whether by notBefore,
            whether it is a template}, else nil or false; the name under which the agent is drained, or nil}; for new
-           claims also role and whether it was abandoned, then what is included; for a renewal that includes something
-           -1 and false before it
+           claims also role and whether it was abandoned, then what is included and what is told (the spent budget of
+           budget_exhausted, or of a renewal: modules/budgets.lua); before these, -1 and false where there is nothing
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
-           reserved holds lapsed abandoned retries backoffs postponed due recurring occurrences quarantined notes note
-           request events transitions waiting wanted queue waiter messages
+           reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring
+           occurrences quarantined notes note request events transitions waiting wanted queue waiter messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
+local budgets = require 'budgets'
 local change = require 'change'
 local claims = require 'claims'
 local classes = require 'classes'
 local expiry = require 'expiry'
-local graph = require 'graph'
-local held_back = require 'held_back'
 local holds = require 'holds'
 local included = require 'included'
 local items = require 'items'
 local obstacles = require 'obstacles'
+local readiness = require 'readiness'
+local releasing = require 'releasing'
+local usage = require 'usage'
 
-local BLOCKED, TERMINAL = classes.BLOCKED, classes.TERMINAL
-local BLOCKERS_NAMED = 20
+local TERMINAL = classes.TERMINAL
 
 -- Checks each claim in turn, without placing any. `drained` = the name under which the agent is drained, or nil; it may
 -- only renew. Returns the results so far; and of the claim to place: item, number, ttl and what it takes of resources.
@@ -52,6 +53,8 @@ local function decide(run, agent, drained, wanted)
       holds.count_loser(run, item)
     elseif drained and not renews then
       outcome = 'agent_draining'
+    elseif not renews and budgets.against(run, id, agent) then
+      outcome = 'budget_exhausted'
     elseif fence > 0 and (fence ~= item.fence or item.holder ~= agent) then
       outcome = 'stale_fence'
     else
@@ -69,18 +72,16 @@ local function decide(run, agent, drained, wanted)
     end
     results[n] = {outcome, id, wait, 0, 0}
     if busy then results[n] = {outcome, id, wait, 0, 0, -1, false, false, {resources = busy}} end
+    if outcome == 'budget_exhausted' then results[n] = budgets.refusal(run, id, budgets.against(run, id, agent)) end
   end
   return results, winner, place, ttl, taken
 end
 
--- Why a claimed item is not ready; nil if it is.
-local function why_not_ready(run, item)
-  if item.nt and not item.depth then item = items.load(run, item.id) end -- `claims.load` reads less
-  local held_until, template = tonumber(item.nt or -1), held_back.is_template(item)
-  if held_until > 0 and held_until <= run.now and not template then held_until = -1 end -- nobody has noticed yet
-  if not item.nb and held_until < 0 and item.role ~= BLOCKED then return nil end
-  local found = item.nb and graph.unsatisfied_blockers(run, item, BLOCKERS_NAMED) or {}
-  return {item.role, tonumber(item.nb or 0), found, held_until, held_back.not_before(item) ~= nil, template}
+-- Sets a later element of a result, if there is something to say; what is before it and missing says nothing.
+local function add(result, at, said)
+  if not said then return end
+  result[6], result[7], result[8] = result[6] or -1, result[7] or false, result[8] or false
+  result[at] = said
 end
 
 return function(run, request, agent, who, wanted, releases, include)
@@ -93,20 +94,22 @@ return function(run, request, agent, who, wanted, releases, include)
       claims.renew(run, winner, ttl)
       if taken then obstacles.take_further(run, winner, taken) end
       results[place] = {'success', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence}
+      usage.add(run, winner.id, agent, list[place][5])
+      add(results[place], 9, budgets.against(run, winner.id, agent))
     else
       winner = winner and items.load(run, winner.id)
       if winner then claims.notice_expiry(run, winner, winner.holder ~= agent) end
       expiry.sweep(run) -- not for a heartbeat, which affects no other claim
       if winner then
         results[place] = claims.acquire(run, winner, agent, ttl, nil, taken)
+        usage.add(run, winner.id, agent, list[place][5])
       end
     end
     if winner and include ~= '' then
-      local result = results[place]
-      result[6], result[7], result[8] = result[6] or -1, result[7] or false, included.of(run, winner.id, include)
+      add(results[place], 8, included.of(run, winner.id, include))
     end
-    local unready = winner and why_not_ready(run, winner) or nil
-    local released = releases ~= '' and claims.release_all(run, releases, agent) or {}
+    local unready = winner and readiness.why_not(run, winner) or nil
+    local released = releases ~= '' and releasing.make(run, releases, agent) or {}
     local reply = {run.now, results, released, '', unready}
     if drained then reply[5], reply[6] = unready or false, drained end
     return reply

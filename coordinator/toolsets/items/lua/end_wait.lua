@@ -6,17 +6,20 @@ guarantee: Either the claim was placed before, and its reply is returned; or the
 args:      request run.events_max run.terms keep process
 reply:     as claim_next
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved holds
-           lapsed abandoned retries backoffs postponed due recurring occurrences quarantined notes note request events
-           transitions waiting wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
+           usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring occurrences
+           quarantined notes note request events transitions waiting wanted queue waiter messages
 full:      it removes a parked call
 --]]
+local budgets = require 'budgets'
 local change = require 'change'
 local held_counts = require 'held_counts'
 local waiters = require 'waiters'
 
 -- The claim of a call that has found nothing.
 local function no_match(run, waiter, keep)
+  local told = waiter and budgets.of_caller(run, waiter.agent)
+  if told then return budgets.refusal(run, '', told) end
   local selector = waiter and keep == '1' and waiters.selector_at(run, waiter.queue, waiter.places)
   return selector and held_counts.no_match(run, selector, waiter.agent, 0) or {'no_match', '', 0, 0, 0}
 end

@@ -6,14 +6,15 @@ args:      request run.events_max run.terms run.config run.labels ends
            ends = packed list of {id, since when it is quarantined (ms; 0: it is not)}
 reply:     {how many were let go}
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved holds
-           lapsed abandoned retries backoffs postponed due recurring occurrences quarantined notes note request events
-           transitions waiting wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
+           usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring occurrences
+           quarantined notes note request events transitions waiting wanted queue waiter messages
 --]]
 local change = require 'change'
 local due_times = require 'due_times'
 local held_back = require 'held_back'
 local items = require 'items'
+local usage = require 'usage'
 
 return function(run, request, ends)
   return change(run, request, function()
@@ -30,6 +31,7 @@ return function(run, request, ends)
           due_times.schedule(run, item, nil)
           items.save(run, item)
         end
+        usage.restore(run, item)
         done = done + 1
       end
     end

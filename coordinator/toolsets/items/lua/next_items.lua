@@ -13,9 +13,9 @@ reply:     {rows, more, after}; row = {id, title, role, priority, complexity, su
            claimed, ancestors}; more = whether to continue, with the cursor `after`. If that is '', the caller starts
            over, without these rows: claims have expired whose items may match
 errors:    NOT_FOUND UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved holds
-           lapsed abandoned retries backoffs postponed due recurring occurrences quarantined notes note request events
-           transitions waiting wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
+           usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring occurrences
+           quarantined notes note request events transitions waiting wanted queue waiter messages
 full:      a read that writes only a few bytes
 --]]
 local claims = require 'claims'
@@ -50,7 +50,7 @@ local function look(run, budget, held, selector, limit, with_ancestors, after)
   if held then class_list[#class_list + 1] = selector.role * STATES + HELD end
   local agent = not held and '' -- nobody: skip items below held ones
   local stopped = selection.select(run, selector, class_list, agent, after, SCAN_MAX, limit, function(item)
-    if not item.nb and not item.nt then rows[#rows + 1] = row_of(run, item, with_ancestors) end
+    if not (item.nb or item.nt or item.bx) then rows[#rows + 1] = row_of(run, item, with_ancestors) end
     return #rows == limit
   end)
   return rows, stopped, none_left

@@ -14,9 +14,9 @@ reply:     {outcome, id, role, entry of a refused transition or false, schema in
            before), ended (otherwise: the entry is the kind of that report), other (an agent, in place of the key, holds
            it), none (the agent has no item, or no claim on this one), or as for an item that does not exist
 errors:    CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved holds
-           lapsed abandoned retries backoffs postponed due recurring occurrences quarantined questions notes note
-           request events transitions waiting wanted queue waiter answered messages
+writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
+           usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring occurrences
+           quarantined questions notes note request events transitions waiting wanted queue waiter answered messages
 --]]
 local agents = require 'agents'
 local change = require 'change'

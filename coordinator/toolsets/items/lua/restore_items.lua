@@ -9,8 +9,8 @@ args:      request run.events_max run.terms run.config run.labels specs
 reply:     list of {'created', 'there' or the reason, id}
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath prefixes owed leases agents agent_attempts requirements apart demands resources
-           passed_over reserved holds lapsed abandoned retries backoffs postponed due recurring occurrences quarantined
-           notes note request events transitions waiting wanted queue waiter messages
+           passed_over reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due
+           recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter messages
 --]]
 local change = require 'change'
 local classes = require 'classes'

@@ -14,16 +14,19 @@ args:      request run.events_max run.terms run.config run.labels agent who ttl_
            before, -1: not, it has just been placed), ends as report_work, fence of the only claim that it is about; 0:
            any}
 reply:     {now, entry of the completion or false, claim or false, entry of the start or false, what is included or
-           false, schema inputs or false, the name under which the agent is drained or ''}: the claim as that of
+           false, schema inputs or false, the name under which the agent is drained or '', a spent budget that keeps it
+           from claiming anew or false}: the claim as that of
            claim_next, or {more, '', 0, 0, 0}, or with the outcome `held` or `ended`; entries as those of advance_item.
            An item in another role than queue is not started, unless it was abandoned
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
-           reserved holds lapsed abandoned retries backoffs postponed due recurring occurrences quarantined questions
-           notes note request events transitions waiting wanted queue waiter answered messages
+           reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring
+           occurrences quarantined questions notes note request events transitions waiting wanted queue waiter answered
+           messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
+local budgets = require 'budgets'
 local change = require 'change'
 local claims = require 'claims'
 local expiry = require 'expiry'
@@ -99,11 +102,13 @@ return function(run, request, agent, who, ttl_ms, packed_selector, finished, aut
     local claim, item = kept(run, agent, worker)
     if worker and not item and worker[6] > 0 then return {run.now, completion, {'ended', '', 0, 0, 0}, false} end
     if drained and not item then return {run.now, completion, {'agent_draining', drained, 0, 0, 0}, false} end
+    local told = budgets.against(run, item and item.id or selector.parent or selector.ancestor, agent)
+    if told and not item then return {run.now, completion, budgets.refusal(run, '', told), false} end
     if not item then claim, item = claim_best(run, request, agent, ttl_ms, selector, worker) end
     if not item then return {run.now, completion, claim, false} end
     local start = work.begin(run, item, agent, cmsgpack.unpack(author))
     if not worker then return {run.now, completion, claim, start} end
     return {run.now, completion, claim, start, included.of(run, item.id, include), notes.schema_inputs(run, item),
-      drained or ''}
+      drained or '', told or false}
   end, nil, run.keys.agent_drains, expiry.keys(run))
 end

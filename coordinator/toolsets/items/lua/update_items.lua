@@ -5,14 +5,16 @@ guarantee: An update is applied completely or not at all. A move under another p
            than 700 items can only be moved to the same depth.
 args:      request run.events_max run.terms run.config run.labels updates
            updates = packed list of {id, fields}; fields by letter as in modules/items.lua, p priority,
-           c complexity; false clears, rs = '' for no demands, false for those by default, pa = '' moves to the root
+           c complexity; false clears, rs = '' for no demands, false for those by default, pa = '' moves to the root;
+           may_raise: whether the caller may raise the budget
 reply:     list of {'updated' or the reason, id, modified at, requires verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts requirements apart demands resources passed_over
-           reserved holds lapsed abandoned retries backoffs postponed due recurring occurrences quarantined notes note
-           request events transitions waiting wanted queue waiter messages
+           reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring
+           occurrences quarantined notes note request events transitions waiting wanted queue waiter messages
 --]]
 local apart = require 'apart'
+local budgets = require 'budgets'
 local change = require 'change'
 local classes = require 'classes'
 local creation = require 'creation'
@@ -30,7 +32,10 @@ local NO_COMPLEXITY = classes.NO_COMPLEXITY
 
 local BY_LENGTH = {t = true, s = true} -- texts stored inline or beside the item, by length
 local BESIDE = {x = true, m = true, o = true} -- texts always beside the item
-local NOT_STORED = {pa = true, p = true, c = true, rs = true, nv = true, du = true, rc = true} -- by others
+-- By others, or no fields.
+local NOT_STORED = {
+  pa = true, p = true, c = true, rs = true, nv = true, du = true, rc = true, may_raise = true,
+}
 
 -- The item's score with the given priority and complexity; nil keeps the current one, false clears a complexity.
 local function new_score(item, priority, complexity)
@@ -60,6 +65,8 @@ local function update(run, id, fields)
   local item = items.load(run, id)
   if not item then return {items.absence_reason(id), id, 0, false} end
   if due_times.is_wrong(item, fields) then return {'due_of_template', id, 0, false} end
+  local raised = fields.bu ~= nil and not fields.may_raise and budgets.allows_more(item.bu, fields.bu)
+  if raised then return {'budget_not_raised', id, 0, false} end
   local moves, shift, below, above, root_before = fields.pa ~= nil and fields.pa ~= (item.pa or '')
   if moves then
     shift, below, above = reparent.plan(run, item, fields.pa)
@@ -85,6 +92,7 @@ local function update(run, id, fields)
   local no_backoff = fields.rb == 0 and item.nt and not held_back.is_quarantined(item)
   if no_backoff then held_back.let_go(run, item) end
   due_times.change(run, item, fields)
+  if fields.bu ~= nil then budgets.judge(run, item) end
   if moves and item_events.root_of(run, item) ~= root_before then -- its former tree has to hear of it, too
     events.emit(run, 'update', id, unpack(root_before and {'R', root_before} or {}))
   end

@@ -3,23 +3,26 @@ purpose:   Writes notes by (item, key), each atomically.
 guarantee: A note and its entry at the item are stored in one step, so gates see it at once. One that somebody else
            has changed is not replaced, if the caller says which it has seen. The caller sends bounded slices.
 args:      request run.events_max run.terms run.config run.labels new_notes
-           new_notes = packed list of notes (modules/notes.lua)
+           new_notes = packed list of notes (modules/notes.lua), with trusted actor id or '' and what was used, for
+           `usage.add`, if anything
 reply:     list of {reason or '', note id, item, role of the item, schema inputs, stored verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved holds
-           lapsed abandoned retries backoffs postponed due recurring occurrences quarantined notes note request events
-           transitions waiting wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
+           usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring occurrences
+           quarantined notes note request events transitions waiting wanted queue waiter messages
 --]]
 local change = require 'change'
 local items = require 'items'
 local notes = require 'notes'
 local schemas = require 'schemas'
+local usage = require 'usage'
 
 -- Writes a note; returns its entry of the reply, without schema inputs.
 local function write(run, note)
   local item_id, verification = note[1], note[7]
   local id, reason = notes.write(run, note)
   if reason then return {reason, '', item_id, 0, false, ''} end
+  if note[10] then usage.add(run, item_id, note[10], note[11]) end
   return {'', id, item_id, items.load(run, item_id).role, false, verification}
 end
 

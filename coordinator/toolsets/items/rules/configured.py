@@ -31,6 +31,7 @@ def schema_config(settings: Settings) -> SchemaConfig:
             limits={key: limit_of(stated) for key, stated in (settings.resources or {}).items()},
             traits={name: trait.resources for name, trait in (settings.traits or {}).items() if trait.resources},
         ),
+        budgets=settings.budgets,
     )
 
 

@@ -17,6 +17,7 @@ from coordinator.toolsets.items.rules import due_times, json_text
 from coordinator.toolsets.items.rules.refusals import refused_id
 from coordinator.toolsets.items.rules.resources import demands
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, one_of
+from coordinator.toolsets.items.rules.usage import limits
 
 MAX_TITLE = 500
 MAX_SUMMARY = 2000
@@ -70,6 +71,8 @@ class NewItem(NamedTuple):
     """What it demands (``modules/demands.lua``), '' for nothing; None: as its schema and traits say."""
     due_times: due_times.Fields | Literal[""] = ""
     """What it says about time."""
+    further: dict[str, str] | bool = False
+    """Texts of further fields, by their names in ``modules/items.lua``; False: none."""
 
 
 def given(value: Any) -> Any:
@@ -330,6 +333,7 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
         requires=",".join(capabilities(given(spec.requires) or (), "requires")),
         resources=_resources(spec),
         due_times=_due_times(spec),
+        further=_further(spec),
     )
 
 
@@ -340,6 +344,11 @@ def _resources(spec: ItemSpec) -> str | None:
 def _due_times(spec: ItemSpec) -> due_times.Fields | Literal[""]:
     found = due_times.given(spec.not_before, spec.due_at, spec.recurs)
     return {name: value for name, value in found.items() if value is not False} or ""
+
+
+def _further(spec: ItemSpec) -> dict[str, str] | bool:
+    fields = {"bu": limits(given(spec.budget))}
+    return {name: text for name, text in fields.items() if text} or False
 
 
 def _or_unset(number: int | None) -> int:
@@ -410,6 +419,7 @@ def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str 
     if spec.type is not UNSET:
         fields["y"] = type_name(spec.type) or False
     fields |= _changed_requirements(spec)
+    fields |= {} if spec.budget is UNSET else {"bu": limits(spec.budget) or False}
     fields |= _changed_properties(spec, default_traits)
     if spec.requires_verification is not UNSET and spec.requires_verification is not None:
         fields["rv"] = 1 if spec.requires_verification else False

@@ -41,8 +41,15 @@ Fields = Mapping[str, str]
 
 _DEMANDING = ("rs", "ro", "rh", "rp", "as")
 _TIMED = ("nv", "du", "rc", "rn", "oc")
+_USAGE = ("us", "ub", "bu", "bx")
 _KNOWN = frozenset(
-    ("pr", "pa", "rv", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", "rq", *_DEMANDING, *_TIMED, *"wtsdgyqku")
+    (
+        *("pr", "pa", "rv", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", "rq"),
+        *_DEMANDING,
+        *_TIMED,
+        *_USAGE,
+        *"wtsdgyqku",
+    )
 )
 _TEXTS = frozenset("tsxmoa")
 _CACHED = 1_024
@@ -63,6 +70,7 @@ _RANGES = {
     "nt": (0, None),
     "nv": (1, None),
     "rn": (1, None),
+    "bx": (1, 1),
 }
 
 
@@ -278,7 +286,7 @@ def abandoned(fields: Fields) -> bool:
 def class_letter(fields: Fields) -> str:
     """The class that follows from role, claim and blockers."""
     score = parsed(fields["w"])
-    waits = "nt" in fields or ("nb" in fields and score.role != TERMINAL)
+    waits = "nt" in fields or (("nb" in fields or "bx" in fields) and score.role != TERMINAL)
     left = ABANDONED if abandoned(fields) else READY
     return score._replace(state=HELD if score.state == HELD else WAITING if waits else left).letter
 
@@ -290,7 +298,7 @@ def abandoned_problems(fields: Fields, since: str | bool) -> Iterator[str]:
             yield "is missing among the abandoned items"
     elif not abandoned(fields):
         yield "is listed among the abandoned items, but is not abandoned"
-    elif (float(since) >= WAITS) != ("nb" in fields or "nt" in fields):
+    elif (float(since) >= WAITS) != (not fields.keys().isdisjoint(("nb", "nt", "bx"))):
         yield f"is listed as abandoned at {float(since):.0f}, {'not ' if float(since) < WAITS else ''}behind the others"
 
 
@@ -354,8 +362,8 @@ def _shape(fields: Fields, texts: Collection[str]) -> Iterator[str]:
 
 def _claim(fields: Fields, now: int) -> Iterator[str]:
     claim = claim_of(fields)
-    if "k" in fields and not is_held(fields):
-        yield "is put aside without being held"
+    if "k" in fields and not is_held(fields) and "bx" not in fields:
+        yield "is put aside without being held or having spent its budget"
     if claim is None:
         if is_held(fields):
             yield "is held by nobody"

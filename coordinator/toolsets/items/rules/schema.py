@@ -20,11 +20,13 @@ from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.settings.attempts import Attempts
+from coordinator.settings.budgets import Budgets
 from coordinator.settings.resources import Demand
 from coordinator.settings.work import NoteSettings
 from coordinator.toolsets.items.contract.base import ExpectedNote, NoteProgress
 from coordinator.toolsets.items.rules.resources import ResourceConfig
 from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS
+from coordinator.toolsets.items.rules.usage import packed_budgets
 from coordinator.toolsets.tool import Call, Handler
 
 Lifecycle = Literal["auto", "manual", "permanent", "auto-reopen"]
@@ -92,6 +94,8 @@ class SchemaConfig:
     """Whether items rank by when they are due."""
     resources: ResourceConfig = field(default_factory=ResourceConfig)
     """How much there is of what items demand."""
+    budgets: Budgets | None = None
+    """Those of agents and projects."""
 
     @cached_property
     def version(self) -> str:
@@ -104,15 +108,28 @@ class SchemaConfig:
         escaped = {name: label.replace("%", "%25").replace("\0", "%00") for name, label in self.labels.items()}
         return "".join(f"\0{trigger}={label}" for trigger, label in escaped.items()).encode()
 
+    def terms(self, project: str) -> bytes:
+        """The settings that scripts decide by in a project (``lua/modules/terms.lua``)."""
+        return self._terms_of.get(project, self._terms)
+
     @cached_property
-    def packed_terms(self) -> bytes:
-        """The settings that scripts decide by (``lua/modules/terms.lua``)."""
+    def _terms_of(self) -> dict[str, bytes]:
+        """Those of projects with settings of their own."""
+        return {project: self._packed(budgets) for project, budgets in packed_budgets(self.budgets)[0].items()}
+
+    @cached_property
+    def _terms(self) -> bytes:
+        return self._packed(packed_budgets(self.budgets)[1])
+
+    def _packed(self, budgets: object) -> bytes:
         parts: dict[str, object] = {"a": self._attempts}
         demands = {name: (one.resources, one.default_traits) for name, one in self.schemas.items()}
         if resources := self.resources.packed(demands, self.default):
             parts["r"] = resources
         if self.by_due:
             parts["d"] = True
+        if budgets:
+            parts["b"] = budgets
         return "".join(parts).encode() + b" " + _pack(parts)
 
     @property

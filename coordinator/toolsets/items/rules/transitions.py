@@ -23,6 +23,7 @@ from coordinator.toolsets.items.rules.refusals import ALL_PHASES, gate_refusal, 
 from coordinator.toolsets.items.rules.results import Given
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import Filled, Resolved, SchemaConfig, expected, phase
+from coordinator.toolsets.items.rules.usage import Used
 from coordinator.toolsets.timestamp import iso
 
 if TYPE_CHECKING:
@@ -35,19 +36,27 @@ def check_one_actor(transitions: Sequence[Transition]) -> None:
         raise invalid("transitions", "either every element has the same actor.id or none has an actor")
 
 
-def asked(transitions: Sequence[Transition], results: Sequence[Given | None]) -> list[tuple[Any, ...]]:
+def asked(
+    transitions: Sequence[Transition], results: Sequence[Given | None], used: Sequence[Used | bool]
+) -> list[tuple[Any, ...]]:
     """The parts of a batch that a retry must repeat: everything but the proofs."""
     return [
-        (t.item_id, t.trigger, t.summary, signature(t.actor), t.fence_token, *(result[:2] if result else ()))
-        for t, result in zip(transitions, results, strict=True)
+        (
+            *(t.item_id, t.trigger, t.summary, signature(t.actor), t.fence_token),
+            *(result[:2] if result else ()),
+            *((more,) if more else ()),
+        )
+        for t, result, more in zip(transitions, results, used, strict=True)
     ]
 
 
 def element(
-    item: str, trigger: str, who: Trusted | None, transition: Transition, result: Given | None
+    item: str, trigger: str, who: Trusted | None, transition: Transition, result: Given | None, used: Used | bool
 ) -> tuple[Any, ...]:
     """One transition for ``advance_item.lua``."""
     change = item, trigger, *attribution(who), transition.summary or "", transition.fence_token or 0
+    if used:
+        return (*change, result or False, used)
     return (*change, result) if result else change
 
 

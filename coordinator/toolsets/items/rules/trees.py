@@ -146,6 +146,7 @@ def stored(item: TreeItem, place: str, item_id: str, parent: str, level: int, bl
         requires_verification=item.requires_verification,
         max_attempts=item.max_attempts,
         retry_backoff_seconds=item.retry_backoff_seconds,
+        budget=item.budget,
     )
     try:
         return new_item(spec, item_id, parent)._replace(level=level, blockers=blocked_by)

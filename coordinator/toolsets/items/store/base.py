@@ -127,12 +127,11 @@ class BaseStore:
         self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int
     ) -> Coroutine[Any, Any, R]:
         """Runs a script whose first arguments are an idempotency key and the terms of all changes (``_terms``)."""
-        return run_once(self._store, script, project, request, self._keep_ms, *self._terms, *args)
+        return run_once(self._store, script, project, request, self._keep_ms, *self._terms(project), *args)
 
-    @property
-    def _terms(self) -> tuple[str, bytes]:
+    def _terms(self, project: str) -> tuple[str, bytes]:
         """The first arguments of scripts that may end claims: events to keep, and settings to decide by."""
-        return self._events, self.schemas.current.packed_terms
+        return self._events, self.schemas.current.terms(project)
 
     async def _change_by_schema(
         self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int
@@ -171,7 +170,7 @@ class BaseStore:
             When the next one ends (0: there is none), and the store's time, both in ms.
         """
         while True:
-            none_left, next_end, now, _ = await self._store.run(EXPIRE, project, *self._terms)
+            none_left, next_end, now, _ = await self._store.run(EXPIRE, project, *self._terms(project))
             if none_left:
                 return next_end, now
 

@@ -14,13 +14,16 @@ from coordinator.store import Script, ScriptFailure, keys
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.selection import Selector
+from coordinator.toolsets.items.rules.usage import Used
 from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, pack, unfinished
 from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.recurring import RecurringStore, Template
 
-Release = tuple[str, int, str, str]
-"""A claim to release: the item's id, fence or 0, reason and detail or ''."""
+Wanted = tuple[str, int, int] | tuple[str, int, int, str] | tuple[str, int, int, str | None, Used | bool]
+"""An item to claim: its id, TTL in ms, fence or 0, further resources, and what was used."""
+Release = tuple[str, int, str, str] | tuple[str, int, str, str, Used | bool]
+"""A claim to release: the item's id, fence or 0, reason and detail or '', and what was used."""
 
 
 class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -41,7 +44,8 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     included: Included | Literal[False] | None = None
     """Of a success, what was asked for."""
     told: dict[str, Any] | Literal[False] | None = None
-    """For ``no_match``: how many items that match are held back, by why they are."""
+    """For ``no_match``: how many items that match are held back, by why they are. For ``budget_exhausted``, and of a
+    renewal: the spent budget."""
 
 
 class Released(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -104,11 +108,11 @@ class ClaimStore(RecurringStore):
         project: str,
         request: IdempotencyKey,
         agent: Claimant,
-        claims: Sequence[tuple[str, int, int] | tuple[str, int, int, str]],
+        claims: Sequence[Wanted],
         releases: Sequence[Release],
         include: str = "",
     ) -> Coroutine[Any, Any, NamedReply]:
-        """Claims (id, TTL in ms, fence or 0, and further resources) and releases items for one agent, atomically.
+        """Claims and releases items for one agent, atomically.
 
         Args:
             include: letters of what to add about the claimed item.
@@ -127,24 +131,27 @@ class ClaimStore(RecurringStore):
         only: bool = True,
         process: str = "",
         include: str = "",
+        used: Used | bool = False,
     ) -> ClaimReply:
         """Finds and claims the best item; the outcome is ``success``, ``no_match`` or, with ``wait_ms``, ``parked``.
 
         Args:
             only: for a waiting call: whether ``process`` has no other call with the request.
             include: letters of what to add about the claimed item.
+            used: what was used for it.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor; ``deadline_exceeded`` if a search
                 without ``wait_ms`` takes too long.
         """
         packed, let_go, after, again = pack(selector), _packed(releases), "", 0
+        spent = pack(used) if used else ""
         late = perf_counter() + self.seconds
         queue = blake2b(packed, digest_size=8).hexdigest()
         wanted = *agent, ttl_ms, packed, queue, let_go, wait_ms, process, int(only)
         while True:
             try:
-                reply = await self._change(_CLAIM_NEXT, project, request, *wanted, after, again, include)
+                reply = await self._change(_CLAIM_NEXT, project, request, *wanted, after, again, include, spent)
             except ScriptFailure as failure:
                 if failure.code != "NOT_FOUND":
                     raise
@@ -180,7 +187,7 @@ class ClaimStore(RecurringStore):
             When the earliest live claim expires (0: there is none) and the store's time, both in ms; and whether the
             process was still registered; and when the last drain of agents in force began, in ms.
         """
-        swept = *_, templates = await self._store.run(_SWEEP, project, *self._terms, process, alive_ms)
+        swept = *_, templates = await self._store.run(_SWEEP, project, *self._terms(project), process, alive_ms)
         if templates:
             await self.make(project, swept[1], templates)
         return swept[:4]

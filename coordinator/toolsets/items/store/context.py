@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
+from coordinator.toolsets.items.rules.usage import Spending
 from coordinator.toolsets.items.store.agents import Agents, read_agents
 from coordinator.toolsets.items.store.attempts import Record
 from coordinator.toolsets.items.store.base import LIBRARY, READ_SLICE, Changed, Path, pack
@@ -60,6 +61,7 @@ class Context(NamedTuple):
     attempts: Record
     included: Included | bool = False
     due_times: DueTimes | Literal[False] = False
+    spending: Spending = Spending(False, False, False, False)
 
 
 class Row(NamedTuple):

@@ -70,7 +70,7 @@ class NextStore(BaseStore):
             left, several = limit - len(rows), bool(after)
             try:
                 found, more, after = await self._store.run(
-                    _NEXT, project, *self._terms, int(include_claimed), packed, left, int(ancestors), after
+                    _NEXT, project, *self._terms(project), int(include_claimed), packed, left, int(ancestors), after
                 )
             except ScriptFailure as failure:
                 if failure.code != "NOT_FOUND":

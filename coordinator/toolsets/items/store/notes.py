@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
@@ -63,8 +63,12 @@ _READ = Script(LIBRARY, "read_notes", tuple[list[NoteRow], list[str]])
 class NoteStore(BaseStore):
     """Notes of any project."""
 
-    async def upsert(self, project: str, request: IdempotencyKey, notes: Sequence[StoredNote]) -> list[Written]:
-        """Writes notes, each atomically, in slices."""
+    async def upsert(self, project: str, request: IdempotencyKey, notes: Sequence[tuple[Any, ...]]) -> list[Written]:
+        """Writes notes, each atomically, in slices.
+
+        Args:
+            notes: the fields of ``StoredNote``; if something was used, then whose usage that is, and what it is.
+        """
         parts = slices(notes, lambda note: note)
         return await self._change_in_slices(_UPSERT, project, request, parts)
 

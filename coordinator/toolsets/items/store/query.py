@@ -14,6 +14,7 @@ from coordinator.store import Script, ScriptFailure, Store
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.query import Search
 from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.rules.usage import Spending
 from coordinator.toolsets.items.store.attempts import Record
 from coordinator.toolsets.items.store.base import LIBRARY, BaseStore, Changed, Path, pack
 from coordinator.toolsets.items.store.due_times import DueTimes
@@ -53,6 +54,7 @@ class View(msgspec.Struct, array_like=True):
     requires: str | bool
     resources: str | bool
     due_times: DueTimes | Literal[False]
+    spending: Spending
 
 
 class ShortView(NamedTuple):

@@ -29,7 +29,7 @@ class RecurringStore(BaseStore):
     async def expire(self, project: str) -> tuple[int, int]:
         """As ``BaseStore.expire``; makes the occurrences that are due, too."""
         while True:
-            none_left, next_end, now, templates = await self._store.run(EXPIRE, project, *self._terms)
+            none_left, next_end, now, templates = await self._store.run(EXPIRE, project, *self._terms(project))
             if templates:
                 await self.make(project, now, templates)
             elif none_left:

@@ -64,7 +64,7 @@ def _slice(transitions: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
     """The first of some transitions, whose results have little text together; one at least."""
     total = 0
     for number, transition in enumerate(transitions):
-        if len(transition) > _RESULT:
+        if len(transition) > _RESULT and transition[_RESULT]:
             total += size(transition[_RESULT].text)
             if number and total > RESULTS_AT_ONCE:
                 return transitions[:number]

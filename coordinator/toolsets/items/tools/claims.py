@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
-from msgspec import UNSET, to_builtins
+from msgspec import UNSET, UnsetType, to_builtins
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.metrics import recorder
@@ -41,6 +41,7 @@ from coordinator.toolsets.items.rules.resources import ResourceConfig, demands
 from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig
+from coordinator.toolsets.items.rules.usage import packed, spent_budget, why_exhausted
 from coordinator.toolsets.items.store.agents import Claimant, claimant
 from coordinator.toolsets.items.store.claims import (
     Claimed,
@@ -50,6 +51,7 @@ from coordinator.toolsets.items.store.claims import (
     Release,
     Released,
     Waiting,
+    Wanted,
 )
 from coordinator.toolsets.items.tools.included import add_to, rendered
 from coordinator.toolsets.items.tools.shared import held_back, shown
@@ -74,10 +76,11 @@ _DESCRIPTION = (
     "or one below it. Outcomes of claims: success, already_claimed (with retryAfterMs), resource_busy (what the item "
     "demands is not free), not_found, terminal_item, stale_fence, no_match (nothing suitable was ready, which is no "
     "failure: ask again with a new requestId after retryAfterMs), agent_draining (an operator drains the agent: claim "
-    "no more; renewals say stop), superseded (a later entry of the same call was acquired), rejected_by_policy (the "
-    "whole call fails). Outcomes of releases: success, not_claimed_by_you, not_found, stale_fence. Pass fenceToken in "
-    "later calls: they are refused if the "
-    "claim is lost."
+    "no more; renewals say stop), "
+    "budget_exhausted (a budget of the item, one above it, the agent or the project is spent; renewals say stop), "
+    "superseded (a later entry of the same call was acquired), rejected_by_policy (the whole call fails). Outcomes "
+    "of releases: success, not_claimed_by_you, not_found, stale_fence. Pass fenceToken in later calls: they are "
+    "refused if the claim is lost."
 )
 
 _LOST = {
@@ -260,7 +263,10 @@ class Claims:
             ancestor = await self._store.resolve_one(call.project, above, f"{place}ancestorId", record)
         wanted = selection.selector(selector, parent, ancestor, place, any_role=True)
         ttl_ms = args.claims[0].ttl_seconds * 1000
-        find = partial(self._store.claim_next, call.project, record, who, ttl_ms, wanted, releases, include=include)
+        used = packed(args.claims[0].usage, "usage")
+        find = partial(
+            self._store.claim_next, call.project, record, who, ttl_ms, wanted, releases, include=include, used=used
+        )
         if not args.wait_ms:
             return await find()
         if call.elapsed_ms is not None:
@@ -351,8 +357,10 @@ def _check(args: ClaimItem, known: ResourceConfig) -> Selector | None:
         _check_resources(entry, f"claims[{number}].resources", known)
         if entry.claim_ref is not None:
             short_text(entry.claim_ref, f"claims[{number}].claimRef", MAX_REF)
+        packed(entry.usage, f"claims[{number}].usage")
     for number, release in enumerate(args.releases):
         _check_reason(release, f"releases[{number}]")
+        packed(release.usage, f"releases[{number}].usage")
     selector = claims[0].selector if claims else None
     if args.wait_ms and selector is None:
         raise invalid("waitMs", "needs a claim by selector")
@@ -383,15 +391,19 @@ def _ids(entries: Sequence[_Named], field: str) -> Sequence[str]:
     return ids
 
 
-def _packed_claim(item: str, entry: ClaimEntry) -> tuple[str, int, int] | tuple[str, int, int, str]:
+def _packed_claim(item: str, entry: ClaimEntry) -> Wanted:
     """A claim for ``ClaimStore.claim``."""
-    packed = item, entry.ttl_seconds * 1000, entry.fence_token or 0
-    return (*packed, demands(entry.resources)) if entry.resources else packed
+    wanted = item, entry.ttl_seconds * 1000, entry.fence_token or 0
+    further = demands(entry.resources) if entry.resources else None
+    if entry.usage is not None:
+        return (*wanted, further, packed(entry.usage, "usage"))
+    return (*wanted, further) if further else wanted
 
 
 def _packed_release(item: str, entry: ReleaseEntry) -> Release:
     """A release for ``ClaimStore.claim``."""
-    return item, entry.fence_token or 0, not_blank(entry.reason).lower(), not_blank(entry.detail)
+    release = item, entry.fence_token or 0, not_blank(entry.reason).lower(), not_blank(entry.detail)
+    return release if entry.usage is None else (*release, packed(entry.usage, "usage"))
 
 
 def _distrusted(entry: ClaimEntry) -> ClaimResult:
@@ -416,6 +428,8 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
             retry_after_ms=result.expires,
             held_back=held_back(result),
         )
+    if outcome == "budget_exhausted":
+        return _exhausted(result, UNSET if by_selector else shown(result.item, entry.item_id or ""), ref)
     if outcome == "agent_draining" and by_selector:
         said = _drained_as(result.item)
         return ClaimResult(outcome=outcome, kind="permanent", code=outcome, claim_ref=ref, error=said)
@@ -423,6 +437,7 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
     if outcome == "success":
         return ClaimResult(
             item_id=item,
+            **_stop(result),
             outcome=outcome,
             selector_resolved=by_selector,
             claim_ref=ref,
@@ -459,6 +474,29 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
     )
 
 
+def _exhausted(result: Claimed, item: str | UnsetType, ref: str | UnsetType) -> ClaimResult:
+    """The outcome of a claim that a spent budget refused."""
+    told = result.told or {}
+    return ClaimResult(
+        item_id=item,
+        outcome=result.outcome,
+        kind="transient" if told["day"] else "permanent",
+        code=result.outcome,
+        claim_ref=ref,
+        budget=spent_budget(told),
+        retry_after_ms=result.expires or UNSET,
+        error=why_exhausted(told),
+    )
+
+
+def _stop(result: Claimed) -> dict[str, Any]:
+    """What a renewal says of a spent budget."""
+    if not result.told or "of" not in result.told:
+        return {}
+    why = why_exhausted(result.told)
+    return {"stop": True, "stop_reason": why, "budget": spent_budget(result.told)}
+
+
 def _add_included(claimed: list[ClaimResult], replies: list[Claimed], include: str, schemas: SchemaConfig) -> None:
     """Adds to the successful claim what was asked for about its item."""
     for result, reply in zip(claimed, replies, strict=True):
@@ -476,8 +514,9 @@ def _say_stop(claimed: list[ClaimResult], name: str) -> None:
         if result.outcome == "agent_draining":
             result.kind, result.code, result.error = "permanent", result.outcome, _drained_as(name)
         elif result.outcome == "success":
-            result.stop = True
-            result.reason = f"an operator drains {name!r}: finish or release this item, and claim no other"
+            why = f"an operator drains {name!r}: finish or release this item, and claim no other"
+            result.stop, result.reason = True, why
+            result.stop_reason = f"{why}; {result.stop_reason}" if result.stop_reason else why
 
 
 def _say_why_it_waits(claimed: list[ClaimResult], waiting: Waiting) -> None:

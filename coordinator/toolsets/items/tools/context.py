@@ -37,6 +37,7 @@ from coordinator.toolsets.items.rules.included import wanted as wanted_parts
 from coordinator.toolsets.items.rules.items import not_blank
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
 from coordinator.toolsets.items.rules.times import instant
+from coordinator.toolsets.items.rules.usage import of_item
 from coordinator.toolsets.items.store.context import Claim, ContextStore, Listed, Row
 from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.measures import Left
@@ -128,6 +129,7 @@ class Contexts:
             claim_detail=_claim_detail(context.claim) if isinstance(context.claim, Claim) else UNSET,
             attempts=held_attempts(context.attempts, self._store.schemas.current.most_attempts(context.filled)),
             **due_times(context.due_times, role),
+            **of_item(context.spending),
         )
         if isinstance(context.included, Included):
             path = context.ancestors if args.include_ancestors else None

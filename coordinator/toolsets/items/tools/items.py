@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.store.idempotency import IdempotencyKey
+from coordinator.toolsets.caller import BUDGETS
 from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.items import (
     CreatedItem,
@@ -104,6 +105,8 @@ class Items:
         for number, spec in enumerate(specs):
             try:
                 item, fields = _change(spec, ids[number], parents[number], args.traits)
+                if "bu" in fields:
+                    fields["may_raise"] = call.caller is None or not BUDGETS.isdisjoint(call.caller.permissions)
                 problem = schemas.unknown_trait(str(fields.get("q") or ""))
                 problem = problem or schemas.resources.problem(str(fields.get("rs") or ""))
                 changes.append((number, (refused_id(problem), {}) if problem else (item, fields)))

@@ -36,6 +36,7 @@ from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of, phase_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, phase
 from coordinator.toolsets.items.rules.times import instant
+from coordinator.toolsets.items.rules.usage import Used, packed
 from coordinator.toolsets.items.store.notes import NoteRow, NoteStore, StoredNote, Written
 from coordinator.toolsets.items.tools.shared import batch, check_signed, keyed, names
 from coordinator.toolsets.timestamp import iso
@@ -61,6 +62,7 @@ class Prepared(NamedTuple):
     who: Trusted | None
     expected: int | bool
     """As ``StoredNote.expected``."""
+    used: Used | bool
 
 
 class Notes:
@@ -103,11 +105,12 @@ class Notes:
         ready: list[tuple[int, Prepared]] = []
         for number, element in enumerate(inputs):
             try:
-                ready.append((number, await self._prepared(element)))
+                ready.append((number, await self._prepared(element, f"notes[{number}].usage")))
             except ToolFailure as failure:
                 failures[number] = failure.message
         ids = await self._notes.resolve(call.project, [note.item for _, note in ready])
-        stored = [_stored(item, note) for item, (_, note) in zip(ids, ready, strict=True)]
+        caller = await self._reporter(args, ready)
+        stored = [_stored(item, note, caller) for item, (_, note) in zip(ids, ready, strict=True)]
         replies = await self._notes.upsert(call.project, record, stored) if stored else []
         written: list[WrittenNote] = []
         context: dict[str, NoteContext] = {}
@@ -124,6 +127,12 @@ class Notes:
             failures=[Failure(index=number, error=failures[number]) for number in sorted(failures)] or UNSET,
             item_context=context,
         )
+
+    async def _reporter(self, args: ManageNotes, notes: list[tuple[int, Prepared]]) -> str:
+        """Whose the usage of notes without an actor is: that of the call, if it is trusted; else ''."""
+        if args.actor is None or not any(note.used and note.who is None for _, note in notes):
+            return ""
+        return attribution(await attributed(self._services.resolve_actor, checked(args.actor))).id
 
     async def _delete(self, call: Call, args: ManageNotes) -> DeleteNotesResult:
         named = not_blank(args.item_id)
@@ -144,7 +153,7 @@ class Notes:
         failures = [Failure(id=given[position], error="no such note") for position in unknown]
         return DeleteNotesResult(deleted=deleted, failed=len(failures), failures=failures or UNSET)
 
-    async def _prepared(self, note: NoteInput) -> Prepared:
+    async def _prepared(self, note: NoteInput, usage: str) -> Prepared:
         """The note, checked.
 
         Raises:
@@ -157,7 +166,7 @@ class Notes:
         who = await attributed(self._services.resolve_actor, checked(note.actor)) if note.actor else None
         seen = note.expected_modified_at
         expected = False if seen is UNSET else instant(seen, "expectedModifiedAt") if seen.strip() else 0
-        return Prepared(item, key, role, body, bool(body), who, expected)
+        return Prepared(item, key, role, body, bool(body), who, expected, packed(note.usage, usage))
 
 
 def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
@@ -192,16 +201,19 @@ def _given(value: str | UnsetType, field: str) -> str:
     return value
 
 
-def _stored(item: str, note: Prepared) -> StoredNote:
+def _stored(item: str, note: Prepared, caller: str) -> tuple[Any, ...]:
     by = attribution(note.who)
     written = item, note.key, note.role[0], note.body, note.filled, by.actor, by.verification
-    return StoredNote(*written, new_id(), note.expected)
+    stored = StoredNote(*written, new_id(), note.expected)
+    return (*stored, by.id or caller, note.used) if note.used else stored
 
 
 def _asked(note: NoteInput) -> tuple[Any, ...]:
     """The parts of a note that a retry must repeat."""
     said = (*map(item_rules.given, (note.item_id, note.key, note.role)), note.body, signature(note.actor))
-    return said if note.expected_modified_at is UNSET else (*said, note.expected_modified_at)
+    if note.expected_modified_at is not UNSET:
+        said = (*said, note.expected_modified_at)
+    return said if note.usage is None else (*said, note.usage)
 
 
 def _written(note: Prepared, reply: Written) -> WrittenNote:

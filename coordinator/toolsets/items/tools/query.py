@@ -28,6 +28,7 @@ from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.items import names_in, not_blank, with_traits
 from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
+from coordinator.toolsets.items.rules.usage import of_item
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
 from coordinator.toolsets.items.tools.attempts import attempts
 from coordinator.toolsets.items.tools.due_times import due_times
@@ -202,6 +203,7 @@ def full(view: View, shape: type[F], most_attempts: int) -> F:
         retry_backoff_seconds=UNSET if view.attempts.backoff is False else view.attempts.backoff,
         attempts=attempts(view.attempts, most_attempts),
         **due_times(view.due_times, ROLE_NAMES[view.role]),
+        **of_item(view.spending),
         role_changed_at=iso(view.role_changed),
         transitions=[ItemTransition(**transition(row)) for row in view.transitions] or UNSET,
     )

@@ -18,6 +18,7 @@ from coordinator.toolsets.items.rules.ids import is_uuid, parse
 from coordinator.toolsets.items.rules.items import MAX_SUMMARY
 from coordinator.toolsets.items.rules.results import Given, given
 from coordinator.toolsets.items.rules.roles import one_of
+from coordinator.toolsets.items.rules.usage import Used, packed
 from coordinator.toolsets.items.store.transitions import Advanced, TransitionStore
 from coordinator.toolsets.items.tools.shared import check_signed
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool
@@ -50,11 +51,12 @@ class Transitions:
         transitions = args.transitions
         triggers, wanted = _checked_elements(transitions)
         given_results = given(transitions)
+        used = [packed(one.usage, f"transitions[{n}].usage") for n, one in enumerate(transitions)]
         schemas = self._transitions.schemas.current
         check_signed(schemas, transitions, "transitions")
         rules.check_one_actor(transitions)
         trusted = await self._trusted_by_element(transitions)
-        replies, replayed = await self._applied(call.project, args, triggers, wanted, trusted, given_results)
+        replies, replayed = await self._applied(call.project, args, triggers, wanted, trusted, given_results, used)
         answers: list[Advanced | None] = [*replies] or [None] * len(transitions)
         results = [
             rules.rendered(transition, trigger, who, reply, schemas)
@@ -78,11 +80,14 @@ class Transitions:
         wanted: list[str],
         trusted: list[Trusted | ToolFailure | None],
         given_results: list[Given | None],
+        used: list[Used | bool],
     ) -> tuple[list[Advanced], bool]:
         """The store's reply to each transition, and whether it is a replay; empty if the policy trusts no actor."""
         first = trusted[0]
         record = (
-            idempotency_key(first.id, args.request_id, "advance_item", rules.asked(args.transitions, given_results))
+            idempotency_key(
+                first.id, args.request_id, "advance_item", rules.asked(args.transitions, given_results, used)
+            )
             if isinstance(first, Trusted) and args.request_id and is_uuid(args.request_id)
             else NO_KEY
         )
@@ -94,9 +99,9 @@ class Transitions:
         elements = [
             rules.refused_element(trigger, who)
             if isinstance(who, ToolFailure)
-            else rules.element(ids[n], trigger, who, transition, result)
-            for n, (transition, trigger, who, result) in enumerate(
-                zip(args.transitions, triggers, trusted, given_results, strict=True)
+            else rules.element(ids[n], trigger, who, transition, result, more)
+            for n, (transition, trigger, who, result, more) in enumerate(
+                zip(args.transitions, triggers, trusted, given_results, used, strict=True)
             )
         ]
         return await self._transitions.advance(project, record, elements), record.replayed

@@ -120,26 +120,6 @@ function claims.release(run, item, reason, detail, by)
   if attempt then attempts.judge(run, item) end
 end
 
--- Releases claims of an agent: `packed` = list of {id, fence or 0, reason, detail}. Returns {outcome, id} of each.
-function claims.release_all(run, packed, agent)
-  local results = {}
-  for n, entry in ipairs(cmsgpack.unpack(packed)) do
-    local id, fence, reason, detail = unpack(entry)
-    local item, outcome = items.load(run, id), 'success'
-    if not item then
-      outcome = items.absence_reason(id)
-    elseif item.holder ~= agent then
-      outcome = 'not_claimed_by_you'
-    elseif fence > 0 and fence ~= item.fence then
-      outcome = 'stale_fence'
-    else
-      claims.release(run, item, reason or '', detail or '')
-    end
-    results[n] = {outcome, id}
-  end
-  return results
-end
-
 -- Refreshes a claim that is live and counted as such.
 function claims.renew(run, item, ttl_ms)
   local holder, expires = item.holder, run.now + ttl_ms

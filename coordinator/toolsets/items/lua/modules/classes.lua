@@ -86,7 +86,7 @@ end
 
 -- The class of an unheld item in a role.
 function classes.unclaimed_class(item, role)
-  if item.nt or item.nb and role ~= TERMINAL then return role * STATES + WAITING end
+  if item.nt or (item.nb or item.bx) and role ~= TERMINAL then return role * STATES + WAITING end
   return role * STATES + (classes.is_left(item, role) and ABANDONED or READY)
 end
 

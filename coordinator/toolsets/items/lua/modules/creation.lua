@@ -1,9 +1,9 @@
--- New items. A spec is {1 id, 2 parent or '', 3 title, 4 summary, 5 role, 6 priority, 7 complexity or 0, 8 tags,
--- 9 type, 10 status label, 11 requires verification, 12 description, 13 metadata, 14 properties, 15 traits, 16 graph
+-- New items. A spec is {1 id, 2 parent or '', 3 title, 4 summary, 5 role, 6 priority, 7 complexity or 0, 8 tags, 9
+-- type, 10 status label, 11 requires verification, 12 description, 13 metadata, 14 properties, 15 traits, 16 graph
 -- level, 17 unsatisfied blockers, 18 most attempts, 19 back-off in seconds, 20 required capabilities, 21 demanded
--- resources (modules/demands.lua) or nil, 22 what it says about time: as for `due_times.enter`}; '' and in 18 and 19 -1
--- mean not given. 16 and 17 are known where a whole tree is created with its edges. `creation.begin` comes first,
--- `creation.index_new` last.
+-- resources (modules/demands.lua) or nil, 22 what it says about time: as for `due_times.enter`, 23 {field -> text} of
+-- further fields or false}; '' and in 18 and 19 -1 mean not given. 16 and 17 are known where a whole tree is created
+-- with its edges. `creation.begin` comes first, `creation.index_new` last.
 local apart = require 'apart'
 local classes = require 'classes'
 local debts = require 'debts'
@@ -75,6 +75,7 @@ local function store_item(run, spec, depth, created)
   if spec[11] then add_field('rv', 1) end
   if spec[18] >= 0 then add_field('am', spec[18]) end
   if spec[19] >= 0 then add_field('rb', spec[19]) end
+  for name, value in pairs(spec[23] or {}) do add_field(name, value) end
   for n, name in pairs(TEXTS_IN_ITEM) do
     if spec[n] ~= '' then add_field(name, spec[n]) end
   end

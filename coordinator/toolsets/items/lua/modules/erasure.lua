@@ -14,6 +14,7 @@ local index = require 'index'
 local item_events = require 'item_events'
 local requirements = require 'requirements'
 local unlink = require 'unlink'
+local usage = require 'usage'
 
 local EDGES_AT_ONCE = blockers.EDGES_AT_ONCE
 
@@ -55,6 +56,7 @@ function erasure.erase(run, item)
   if item.holder then claims.finish(run, item) end
   held_back.forget(run, item)
   due_times.forget(run, item)
+  usage.forget(run, item)
   if item.fence then redis.call('ZREM', run.keys.abandoned, id) end
   local notes = redis.call('HVALS', run.keys.notes .. id)
   if edges[1] then unlink.remove(run, item, edges, true) end

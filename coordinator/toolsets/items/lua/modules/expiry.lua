@@ -12,7 +12,8 @@ local SWEEP_BATCH = 16
 -- The keys that an operation with a sweep and a search names to modules/change.lua: what may end by time besides
 -- claims, and what a search has to look for.
 function expiry.keys(run)
-  return run.keys.abandoned, run.keys.retries, run.keys.apart
+  run.looked_for_spent = true
+  return run.keys.abandoned, run.keys.retries, run.keys.apart, run.keys.spent_budgets
 end
 
 -- Puts back up to `budget` (default SWEEP_BATCH) items whose claims have expired, and as many that are held back no

@@ -1,4 +1,6 @@
 -- The steps of a claim by selector (claim_next.lua).
+local agent_drains = require 'agent_drains'
+local budgets = require 'budgets'
 local expiry = require 'expiry'
 local requests = require 'requests'
 local selection = require 'selection'
@@ -14,6 +16,14 @@ local SCAN_MAX = 200 -- candidates checked per call, and expired claims put back
 function finding.parked_selector(selector, packed, queue)
   if not selector.capabilities then return packed, queue end
   return cmsgpack.pack(selector), queue .. string.sub(redis.sha1hex(selector.capabilities), 1, 16)
+end
+
+-- Why an agent gets nothing, as a refused claim: it is drained, its budget is spent, or that of all matches; else nil.
+function finding.refusal(run, selector, agent)
+  local drained = agent_drains.of_caller(run, agent)
+  if drained then return {'agent_draining', drained, 0, 0, 0} end
+  local told = budgets.against(run, selector.parent or selector.ancestor, agent)
+  return told and budgets.refusal(run, '', told)
 end
 
 -- Puts up to `budget` expired claims back; the items may go to earlier waiters. Returns whether none are left, and if

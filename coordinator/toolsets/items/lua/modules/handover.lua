@@ -2,10 +2,12 @@
 -- waiting call has the state H, and its reply a fourth element, the holders: the processes whose clients may get it,
 -- first the one that counts the claim. A process whose client has hung up removes its name, and the last one gives the
 -- item back (leave_wait.lua). A call that gets the reply later joins the holders, or makes the record final (D).
+local budgets = require 'budgets'
 local claims = require 'claims'
 local included = require 'included'
 local queues = require 'queues'
 local requests = require 'requests'
+local usage = require 'usage'
 local waiters = require 'waiters'
 
 local handover = {}
@@ -14,9 +16,17 @@ local handover = {}
 function handover.give(run, item, waiter)
   queues.leave(run, waiter)
   local claim = claims.acquire(run, item, waiter.agent, tonumber(waiter.ttl_ms), waiter.selector, item.rs)
+  if waiter.used then usage.add(run, item.id, waiter.agent, cmsgpack.unpack(waiter.used)) end
   if (waiter.include or '') ~= '' then claim[8] = included.of(run, item.id, waiter.include) end
   local reply = cmsgpack.pack({run.now, {claim}, cmsgpack.unpack(waiter.releases), waiter.processes})
   waiters.publish(run, waiter.processes, waiter.id, requests.remember(run, waiter, 'H', reply))
+end
+
+-- Answers the call of a waiter from `queues.front` whose agent may claim nothing any more, because its budget is spent.
+function handover.refuse(run, waiter, told)
+  queues.leave(run, waiter)
+  local reply = cmsgpack.pack({run.now, {budgets.refusal(run, '', told)}, cmsgpack.unpack(waiter.releases)})
+  waiters.publish(run, waiter.processes, waiter.id, requests.remember(run, waiter, 'D', reply))
 end
 
 -- Stores the holders of a recorded reply (unpacked).

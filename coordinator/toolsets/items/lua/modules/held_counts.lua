@@ -2,6 +2,7 @@
 -- at most LOOKED_MAX items, those that are held back until a time, the first to be offered, or of each role and the
 -- scopes of the selector the best: agents that find nothing ask often, and need to know whether it is worth asking, not
 -- the exact number of a long list.
+local budgets = require 'budgets'
 local candidates = require 'candidates'
 local classes = require 'classes'
 local fairness = require 'fairness'
@@ -19,7 +20,7 @@ local LOOKED_MAX = 50
 
 -- The item as it will be when it is held back no longer; nil if it will not be available then either.
 local function as_offered(item)
-  if not item.nt or held_back.is_template(item) or classes.is_held(item) or item.nb then return nil end
+  if held_back.is_template(item) or classes.is_held(item) or item.nb then return nil end
   local class = item.role * STATES + (classes.is_left(item, item.role) and ABANDONED or READY)
   return setmetatable({class = class}, {__index = item})
 end
@@ -59,7 +60,8 @@ local function until_times(run, selector, agent, by_not_before)
   local count, scope = 0, selector.parent or selector.ancestor
   if run.nothing_else then return count end
   for _, id in ipairs(ids_held_back(run, selector)) do
-    local offered = as_offered(items.load(run, id))
+    local item = items.load(run, id)
+    local offered = item.nt and not item.bx and as_offered(item)
     local suits = offered and selectors.matches(run, offered, selector)
     suits = suits and (held_back.not_before(offered) ~= nil) == by_not_before
     if suits and not selectors.is_shielded(run, offered, agent, scope) then count = count + 1 end
@@ -73,6 +75,24 @@ end
 
 local function until_backoff(run, selector, agent)
   return until_times(run, selector, agent, false)
+end
+
+-- Of items that a spent budget keeps from everybody: their own, or that of one above them.
+local function by_budget(run, selector)
+  local count, roles = 0, selector.role and {selector.role} or {QUEUE, WORK, REVIEW}
+  if not budgets.any_spent(run) then return count end
+  local function add(id)
+    local item = items.load(run, id)
+    local offered = item and (item.bx and as_offered(item) or not item.bx and item)
+    if not (offered and classes.is_ready_class(offered.class)) or not budgets.spent_at(run, id) then return end
+    if selectors.matches(run, offered, selector) then count = count + 1 end
+  end
+  for _, role in ipairs(roles) do
+    for _, class in ipairs(role == QUEUE and {READY, WAITING} or {READY, ABANDONED, WAITING}) do
+      for id in best(run, selector, role * STATES + class) do add(id) end
+    end
+  end
+  return count
 end
 
 -- Whether an item suits a selector in all but the capabilities.
@@ -114,7 +134,8 @@ end
 
 -- How many matches are held back, by why they are: function(run, selector, agent).
 local COUNTED = {
-  resources = by_resources, capabilities = by_requirements, not_before = until_not_before, backoff = until_backoff,
+  resources = by_resources, budget = by_budget, capabilities = by_requirements, not_before = until_not_before,
+  backoff = until_backoff,
 }
 
 -- The claim of a caller who got nothing, in the form of replies; `retry_ms` = when to ask again. What it tells is how

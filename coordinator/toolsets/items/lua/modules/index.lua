@@ -128,9 +128,9 @@ function index.note_abandoned(run, item)
     redis.call('ZREM', run.keys.abandoned, item.id)
     return
   end
-  local known = redis.call('ZSCORE', run.keys.abandoned, item.id)
+  local known, waits = redis.call('ZSCORE', run.keys.abandoned, item.id), item.nb or item.nt or item.bx
   local since = known and tonumber(known) % WAITING_OFFSET or item.holder and item.expires or run.now
-  redis.call('ZADD', run.keys.abandoned, clock.whole(since + ((item.nb or item.nt) and WAITING_OFFSET or 0)), item.id)
+  redis.call('ZADD', run.keys.abandoned, clock.whole(since + (waits and WAITING_OFFSET or 0)), item.id)
   run.abandoned_noted = true
 end
 

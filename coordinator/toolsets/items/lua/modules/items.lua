@@ -9,6 +9,7 @@
 --     resumption of a quarantined item
 --   tk fence of the claim that took it over while it was abandoned, until `start` (advance_item.lua)
 --   lo how many claims on it failed during the current claim (modules/holds.lua)
+--   us, ub, bu, bx usage of the item and below it, and its budget (modules/usage.lua, modules/budgets.lua)
 --   an, am, rb attempts, and what the item says about them (modules/attempts.lua)
 --   nt, nv held back until, not before (modules/held_back.lua)
 --   du, rc, rn, oc when it is due, and how it recurs (modules/due_times.lua)

@@ -3,6 +3,7 @@ local bounds = require 'bounds'
 local claims = require 'claims'
 local classes = require 'classes'
 local items = require 'items'
+local usage = require 'usage'
 
 local MAX_DEPTH = items.MAX_DEPTH
 
@@ -53,7 +54,8 @@ function reparent.apply(run, item, parent_id, shift, below)
   item.depth = item.depth + shift
   items.set(item, 'd', item.depth > 0 and item.depth)
   bounds.move(run, item, from)
-  run.known_roots = nil
+  run.known_roots, run.known_spent = nil, nil
+  usage.move(run, item, from)
   run.freed_ids[#run.freed_ids + 1] = item.id -- its subtree may no longer be below a held item
   for level, ids in ipairs(below) do
     for _, id in ipairs(ids) do

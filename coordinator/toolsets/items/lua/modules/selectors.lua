@@ -5,6 +5,7 @@
 -- order ('priority' by default, 'oldest', 'newest'). A position is an item's place in the selector's
 -- order of rank, independent of its class: an item that moves to another class keeps it. With a role that is the score
 -- without the class. Without one, priority comes first, then whether the item is abandoned, then the rest of the score.
+local budgets = require 'budgets'
 local classes = require 'classes'
 local index = require 'index'
 local item_record = require 'item_record'
@@ -101,8 +102,10 @@ function selectors.holder_above(run, item, scope)
   return run.known_holders[place][1]
 end
 
--- Whether a claim on an ancestor below `scope` (nil: any ancestor) keeps the item from the agent.
+-- Whether a spent budget of an ancestor keeps the item from every agent, or a claim on an ancestor below `scope` (nil:
+-- any ancestor) from this one.
 function selectors.is_shielded(run, item, agent, scope)
+  if budgets.spent_at(run, item.pa) then return true end
   local holder = selectors.holder_above(run, item, scope)
   return holder ~= nil and holder ~= agent
 end

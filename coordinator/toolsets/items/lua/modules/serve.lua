@@ -1,6 +1,7 @@
 -- Hands newly ready items to the calls that wait for them. Every operation that may make an item ready ends with
 -- `serve.parked_calls`; `change` does so for its operations.
 local apart = require 'apart'
+local budgets = require 'budgets'
 local classes = require 'classes'
 local debts = require 'debts'
 local handover = require 'handover'
@@ -59,9 +60,15 @@ local function ready_items(run, ids)
   return ready
 end
 
--- Gives an item to its longest waiting call.
+-- Gives an item to its longest waiting call whose agent may claim.
 local function offer_item(run, item)
-  local waiter = wanted.longest_waiter(run, item)
+  if budgets.spent_at(run, item.id) then return end
+  local waiter, told
+  repeat
+    waiter = wanted.longest_waiter(run, item)
+    told = waiter and budgets.of_caller(run, waiter.agent)
+    if told then handover.refuse(run, waiter, told) end
+  until not told
   if waiter then
     handover.give(run, item, waiter)
     run.hand_overs, run.known_holders = run.hand_overs + 1, nil

@@ -1,10 +1,11 @@
 -- Walks: streams of candidates that are not below items held by others, best first. A walk descends from the roots, or
--- an ancestor, to the best candidates. An item held by another agent is skipped with its whole subtree. A walk merges
--- two kinds of streams of a set: children, each at its position, and bounds (`inner`), each for the subtree of one
--- child (modules/bounds.lua). When a bound comes first, the items below that child are opened as another stream. Bounds
--- that are too low, or belong to held items, are corrected at the end.
+-- an ancestor, to the best candidates. An item held by another agent, or whose budget is spent, is skipped with its
+-- whole subtree. A walk merges two kinds of streams of a set: children, each at its position, and bounds (`inner`),
+-- each for the subtree of one child (modules/bounds.lua). When a bound comes first, the items below that child are
+-- opened as another stream. Bounds that are too low, or belong to items that are skipped, are corrected at the end.
 local agents = require 'agents'
 local bounds = require 'bounds'
+local budgets = require 'budgets'
 local candidates = require 'candidates'
 local classes = require 'classes'
 local item_record = require 'item_record'
@@ -57,7 +58,7 @@ local function look_beneath(run, walk, stream)
   if id == walk.own_id then return end -- opened at the beginning, if available
   local mend = {key = stream.key, member = stream.id}
   local holder = item_record.live_holder(run, redis.call('HGET', run.keys.item .. id, 'w'))
-  if holder and holder ~= walk.agent then
+  if holder and holder ~= walk.agent or budgets.is_spent(run, id) then
     mend.aside, mend.score = id, stream.score + CLASS_SIZE
   else
     mend.score = open_below(run, walk, id, low, low + PRIORITY_SIZE - 1, stream.last)
@@ -123,7 +124,7 @@ function trees.start(run, selector, class_list, agent, after)
   local own = own_id and items.load(run, own_id)
   local walk = {selector = selector, agent = agent, own_id = own_id, from = after and after[1] or 0, inputs = {},
     mends = {}, visits = 0, over = false}
-  local own_too = own and (not scope or selectors.is_below(run, own, scope))
+  local own_too = own and not own.bx and (not scope or selectors.is_below(run, own, scope))
     and not selectors.is_shielded(run, own, agent, scope)
   for _, class in ipairs(class_list) do
     for _, range in ipairs(candidates.score_ranges(selector, class)) do

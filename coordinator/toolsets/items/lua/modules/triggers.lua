@@ -7,6 +7,7 @@ local notes = require 'notes'
 local questions = require 'questions'
 local schemas = require 'schemas'
 local transitions = require 'transitions'
+local usage = require 'usage'
 
 local BLOCKED, TERMINAL = classes.BLOCKED, classes.TERMINAL
 
@@ -70,10 +71,11 @@ end
 
 -- Applies a trigger to an item, with all consequences, or returns why not. `actor` = the trusted id of the caller's
 -- actor, '' for nobody; `actor_json`, `verification`, `summary` = recorded; `fence` = 0: none; `result` = what
--- notes.store_result takes, nil: none; its fourth element: whether it may also come with a transition to review.
+-- notes.store_result takes, nil or false: none; its fourth element: whether it may also come with a transition to
+-- review; `used` = for `usage.add`, added if the transition is applied.
 -- Returns {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, verification, blocked again};
 -- for a rejection, its detail in place of the cascades (advance_item.lua).
-function triggers.advance(run, id, trigger, actor, actor_json, verification, summary, fence, result)
+function triggers.advance(run, id, trigger, actor, actor_json, verification, summary, fence, result, used)
   run.blocked_again = {}
   local item = items.load(run, id)
   if not item then return {id, items.absence_reason(id), 0, 0, false, {}, {}, '', {false, false, false, {}}} end
@@ -84,9 +86,16 @@ function triggers.advance(run, id, trigger, actor, actor_json, verification, sum
   if fence > 0 and fence ~= (item.fence or 0) then return refusal(run, item, 'stale_fence') end
   local author = {id = actor, actor = actor_json, verification = verification, summary = summary}
   local taken_over = item.tk and tonumber(item.tk) == item.fence and item.holder == actor
-  if trigger ~= 'start' or not taken_over then return apply(run, item, trigger, author, result) end
-  if result then return refusal(run, item, 'result', {item.role}) end
-  return begin_again(run, item, trigger, author)
+  local entry
+  if trigger ~= 'start' or not taken_over then
+    entry = apply(run, item, trigger, author, result)
+  elseif result then
+    return refusal(run, item, 'result', {item.role})
+  else
+    entry = begin_again(run, item, trigger, author)
+  end
+  if used and entry[2] == '' then usage.add(run, id, actor, used) end
+  return entry
 end
 
 return triggers

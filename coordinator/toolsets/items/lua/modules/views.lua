@@ -2,6 +2,7 @@
 local classes = require 'classes'
 local held_back = require 'held_back'
 local item_record = require 'item_record'
+local sums = require 'sums'
 
 local TERMINAL = classes.TERMINAL
 
@@ -51,6 +52,12 @@ function views.due_times(run, item)
   return {tonumber(item.nv) or 0, item.du or '', overdue, item.rc or '', tonumber(item.rn) or 0, item.oc or ''}
 end
 
+-- What an item says of usage, in the order of the reply struct (Spending in rules/usage.py).
+function views.spending(item)
+  return {item.us and {sums.parts(item.us)} or false, item.ub and {sums.parts(item.ub)} or false, item.bu or false,
+    item.bx ~= nil}
+end
+
 -- The full view of an item, in the order of the reply struct (View in store/query.py).
 -- `no_texts` = whether it is known to have no long texts.
 function views.full(run, item, no_texts)
@@ -65,6 +72,7 @@ function views.full(run, item, no_texts)
     (views.transitions(run, item, nil, TRANSITIONS_SHOWN)), views.attempts(item, long.a), item.rq or false,
     item.rs or false,
     views.due_times(run, item),
+    views.spending(item),
   }
 end
 

@@ -1,0 +1,79 @@
+"""``fleet usage``: what agents have used, by item, agent, model or day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
+from coordinator.cli.terminal import print_json, printable
+from coordinator.settings import LoadedSettings
+from coordinator.store import Store
+from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.toolsets.items.contract.usage import UsageSum
+from coordinator.toolsets.items.store.usage import UsageReport, UsageRow, read_usage
+
+_UNNAMED = {"agent": "(nobody)", "model": "(no model)"}
+
+
+@with_settings(only=STORE_SETTINGS)
+def usage(
+    loaded: LoadedSettings,
+    *,
+    by: Annotated[Literal["item", "agent", "model", "day"], Parameter(help="What to sum by.")] = "item",
+    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=1000), help="How many lines.")] = 50,
+    json: Annotated[bool, Parameter(negative="", help="Print as JSON.")] = False,
+    project: Annotated[str, Parameter(help="The project.")] = DEFAULT_PROJECT,
+) -> int:
+    """Prints sums of usage, the greatest first; days: the last first.
+
+    Raises:
+        CommandFailed: the store cannot be used, or there is no such project.
+    """
+
+    async def read(store: Store) -> UsageReport:
+        found = await read_usage(store, project, by, limit)
+        if not found.rows and (why := await unwritten(store, project)):
+            raise CommandFailed(why, Exit.USAGE)
+        return found
+
+    found = with_store(loaded, read)
+    if json:
+        print_json(found)
+    else:
+        print("\n".join(_lines(found, project)))
+    return Exit.OK
+
+
+def _lines(found: UsageReport, project: str) -> Iterator[str]:
+    rows: list[tuple[str, ...]] = [("cost", "tokens", "in", "cached", "out", "time", found.by)]
+    rows += [(*_cells(row.sum), _name(row, found.by)) for row in found.rows]
+    rows.append((*_cells(found.total), f"project {project}"))
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]) - 1)]
+    for row in rows:
+        yield "  ".join((*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]))
+    if len(found.rows) < found.count:
+        yield f"first {len(found.rows)} of {found.count}"
+
+
+def _cells(found: UsageSum) -> tuple[str, ...]:
+    minutes, seconds = divmod(found.wall_ms // 1000, 60)
+    return (
+        f"${found.cost_micro_usd / 1e6:,.2f}",
+        f"{found.tokens:,}",
+        f"{found.input_tokens:,}",
+        f"{found.cached_tokens:,}",
+        f"{found.output_tokens:,}",
+        f"{minutes // 60}:{minutes % 60:02}:{seconds:02}",
+    )
+
+
+def _name(row: UsageRow, by: str) -> str:
+    named = printable(row.name) if row.name else _UNNAMED.get(by, "")
+    title = f"  {printable(row.title)}" if isinstance(row.title, str) else ""
+    return f"{named}{title}{'  (budget spent)' if row.budget_spent is True else ''}"

@@ -1,0 +1,153 @@
+"""Usage and budgets (README.md, 'Usage and budgets'): checks what callers give, and renders what scripts tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from msgspec import UNSET, UnsetType
+
+from coordinator.errors import invalid
+from coordinator.settings.budgets import Budgets, Limits, Periods
+from coordinator.toolsets.items.contract.usage import (
+    MEASURES,
+    Budget,
+    BudgetLimits,
+    ItemUsage,
+    SpentBudget,
+    Usage,
+    UsageSum,
+)
+from coordinator.toolsets.items.rules.ids import dashed
+
+MAX_MODEL = 200
+Used = tuple[int, int, int, int, int, str]
+"""Usage for scripts: input, output and cached tokens, micro-USD, ms, model or ''."""
+_UNITS = {"costMicroUsd": "micro-USD", "tokens": "tokens", "wallMs": "ms of work"}
+
+
+class Spending(NamedTuple):
+    """What an item says about usage, as ``modules/views.lua`` packs it; False: absent."""
+
+    own: list[int] | Literal[False]
+    below: list[int] | Literal[False]
+    budget: str | bool
+    spent: bool
+
+
+def packed(given: Usage | None, field: str) -> Used | bool:
+    """What was used, for scripts; False: nothing.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field.
+    """
+    if given is None:
+        return False
+    model = (given.model or "").strip()
+    if len(model) > MAX_MODEL:
+        raise invalid(f"{field}.model", f"must be at most {MAX_MODEL} characters")
+    if any(ord(letter) < 32 for letter in model):
+        raise invalid(f"{field}.model", "must be one line of text")
+    if given.cached_tokens > given.input_tokens:
+        raise invalid(f"{field}.cachedTokens", "must be at most inputTokens, of which they are a part")
+    parts = given.input_tokens, given.output_tokens, given.cached_tokens, given.cost_micro_usd, given.wall_ms
+    return (*parts, model) if any(parts) else False
+
+
+def asked(used: Sequence[Used | bool]) -> tuple[object, ...]:
+    """What a retry must repeat, as a further argument of its key; nothing if there was no usage."""
+    return (list(used),) if any(used) else ()
+
+
+def limits(given: Budget | None) -> str:
+    """A budget as items store it, '' for none.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR: it has no limit.
+    """
+    if given is None:
+        return ""
+    parts = given.cost_micro_usd, given.tokens, given.wall_ms
+    if parts == (None, None, None):
+        raise invalid("budget", "needs at least one of costMicroUsd, tokens and wallMs; null removes it")
+    return ",".join("" if part is None else str(part) for part in parts)
+
+
+def shown_limits(stored: str | bool) -> BudgetLimits | UnsetType:
+    """The budget of an item in results."""
+    if not isinstance(stored, str):
+        return UNSET
+    cost, tokens, wall = (int(part) if part else UNSET for part in stored.split(","))
+    return BudgetLimits(cost_micro_usd=cost, tokens=tokens, wall_ms=wall)
+
+
+def shown_sum(parts: Sequence[int]) -> UsageSum:
+    """A sum in results."""
+    inputs, outputs, cached, cost, wall = parts[:5]
+    return UsageSum(
+        input_tokens=inputs,
+        output_tokens=outputs,
+        cached_tokens=cached,
+        tokens=inputs + outputs,
+        cost_micro_usd=cost,
+        wall_ms=wall,
+    )
+
+
+def of_item(spending: Spending) -> dict[str, Any]:
+    """The fields of a full item about usage: usage, budget, budgetSpent."""
+    own, below = spending.own or [], spending.below or []
+    usage: ItemUsage | UnsetType = UNSET
+    if own or below:
+        both = [mine + theirs for mine, theirs in zip(own or [0] * 5, below or [0] * 5, strict=True)]
+        usage = ItemUsage(own=shown_sum(own) if own else UNSET, subtree=shown_sum(both))
+    return {
+        "usage": usage,
+        "budget": shown_limits(spending.budget),
+        "budget_spent": True if spending.spent else UNSET,
+    }
+
+
+def spent_budget(told: Mapping[str, Any]) -> SpentBudget:
+    """A spent budget in results, as ``modules/budgets.lua`` tells of it."""
+    of_an_item = told["of"] == "item"
+    return SpentBudget(
+        scope=told["of"],
+        item_id=dashed(told["name"]) if of_an_item else UNSET,
+        name=UNSET if of_an_item else told["name"],
+        period="day" if told["day"] else "total",
+        measure=MEASURES[told["measure"] - 1],
+        limit=told["limit"],
+        used=told["used"],
+    )
+
+
+def why_exhausted(told: Mapping[str, Any]) -> str:
+    """A sentence that names a spent budget."""
+    measure, name = MEASURES[told["measure"] - 1], told["name"]
+    whose = {"item": f"of item {dashed(name)}" if told["of"] == "item" else "", "agent": f"of the agents {name!r}"}
+    period = " for today (UTC)" if told["day"] else ""
+    named = whose.get(told["of"], f"of the project {name!r}")
+    return f"the budget {named}{period} is spent: {told['used']:,} of {told['limit']:,} {_UNITS[measure]}"
+
+
+def packed_budgets(budgets: Budgets | None) -> tuple[dict[str, Any], Any]:
+    """The settings for scripts (``modules/budgets.lua``): by project, and for all others; None: nothing."""
+    if budgets is None:
+        return {}, None
+    agents = [
+        (name.removesuffix("*"), not name.endswith("*"), name, *_periods(periods))
+        for name, periods in sorted(budgets.agents.items(), key=lambda one: (one[0].endswith("*"), -len(one[0])))
+    ]
+    by_project = {name: (agents, *_periods(periods)) for name, periods in budgets.projects.items()}
+    return by_project, (agents, False, False) if agents else None
+
+
+def _periods(periods: Periods) -> tuple[list[int] | bool, list[int] | bool]:
+    return _limits(periods.day), _limits(periods.total)
+
+
+def _limits(given: Limits | None) -> list[int] | bool:
+    if given is None:
+        return False
+    return [-1 if part is None else part for part in (given.cost_micro_usd, given.tokens, given.wall_ms)]

@@ -1,0 +1,250 @@
+"""Usage that agents report: where it is added, to which sums, and once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from coordinator.errors import ToolFailure
+from coordinator.settings.budgets import Budgets, Limits, Periods
+from coordinator.store import Store
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.items.audit import audit
+from tests.items.client import SETTINGS, Client, Json, actor, fresh_id
+from tests.items.parked import Fronts
+from tests.items.selectors import take
+
+pytestmark = pytest.mark.anyio
+
+USED: Json = {"inputTokens": 100, "outputTokens": 20, "cachedTokens": 60, "costMicroUsd": 3000, "wallMs": 5000}
+
+
+def times(count: int, used: Json = USED) -> Json:
+    """The sum of some reports, as results show it."""
+    found = {name: number * count for name, number in used.items()}
+    return {**found, "tokens": found["inputTokens"] + found["outputTokens"]}
+
+
+async def consistent(tools: Client) -> None:
+    assert (await audit(tools.store, tools.project)).differences == []
+
+
+async def test_each_kind_of_call_adds_to_the_item_and_to_all_above_it(tools: Client) -> None:
+    root = await tools.add()
+    child = await tools.add(parentId=root)
+    item = await tools.add(parentId=child)
+    used = {**USED, "model": "m1"}
+    who = actor("a")
+    await tools("claim_item", actor=who, requestId=fresh_id(), claims=[{"itemId": item, "usage": used}])
+    await tools("claim_item", actor=who, requestId=fresh_id(), claims=[{"itemId": item, "usage": used}])
+    await tools("advance_item", transitions=[{"itemId": item, "trigger": "start", "actor": who, "usage": used}])
+    note = {"itemId": item, "key": "k", "role": "work", "body": "x", "usage": used}
+    await tools("manage_notes", operation="upsert", notes=[{**note, "actor": who}])
+    await tools("manage_notes", operation="upsert", notes=[note], actor=who, requestId=fresh_id())
+    await tools(
+        "advance_item",
+        transitions=[{"itemId": item, "trigger": "complete", "actor": who, "usage": used, "result": "done"}],
+    )
+    await tools("claim_item", actor=who, requestId=fresh_id(), releases=[{"itemId": item, "usage": used}])
+    assert (await tools.get(item))["usage"] == {"own": times(7), "subtree": times(7)}
+    for above in (root, child):
+        assert (await tools.get(above))["usage"] == {"subtree": times(7)}
+    assert (await tools("get_context", itemId=item))["usage"]["own"] == times(7)
+    await consistent(tools)
+
+
+async def test_only_what_succeeds_is_added_and_once_with_a_request_id(tools: Client) -> None:
+    item, other = await tools.add(), await tools.add()
+    request = fresh_id()
+    for _ in range(3):
+        entry = {"itemId": item, "usage": USED}
+        await tools("claim_item", actor=actor("a"), requestId=request, claims=[entry])
+    entry = {"itemId": item, "usage": {**USED, "wallMs": 1}}
+    with pytest.raises(ToolFailure, match="other arguments"):
+        await tools("claim_item", actor=actor("a"), requestId=request, claims=[entry])
+    lost = await tools("claim_item", actor=actor("b"), requestId=fresh_id(), claims=[{"itemId": item, "usage": USED}])
+    assert lost["claimResults"][0]["outcome"] == "already_claimed"
+    two = [{"itemId": item, "usage": USED}, {"itemId": other, "usage": USED}]
+    moved = await tools("claim_item", actor=actor("a"), requestId=fresh_id(), claims=two)
+    assert [one["outcome"] for one in moved["claimResults"]] == ["superseded", "success"]
+    refused = {"itemId": item, "trigger": "reopen", "actor": actor("a"), "usage": USED}
+    assert not (await tools("advance_item", transitions=[refused]))["results"][0]["applied"]
+    written = fresh_id()
+    for _ in range(2):
+        note = {"itemId": item, "key": "k", "role": "work", "usage": USED}
+        await tools("manage_notes", operation="upsert", notes=[note], actor=actor("a"), requestId=written)
+    assert (await tools.get(item))["usage"]["own"] == times(2)
+    assert (await tools.get(other))["usage"]["own"] == times(1)
+    await consistent(tools)
+
+
+async def refusal(tools: Client, item: str, budget: Json) -> str:
+    """Why an item does not get a budget."""
+    try:
+        return str(await tools("manage_items", operation="update", items=[{"id": item, "budget": budget}]))
+    except ToolFailure as failure:
+        return failure.message
+
+
+async def test_bad_usage_and_bad_budgets_name_the_field(tools: Client) -> None:
+    item = await tools.add()
+    wrong: list[tuple[Json, str]] = [
+        ({"inputTokens": -1}, "inputTokens"),
+        ({"outputTokens": 10**13}, "outputTokens"),
+        ({"inputTokens": 1.5}, "inputTokens"),
+        ({"inputTokens": 1, "cachedTokens": 2}, "usage.cachedTokens"),
+        ({"model": "x" * 201}, "usage.model"),
+        ({"input_tokens": 1}, "input_tokens"),
+    ]
+    for used, named in wrong:
+        with pytest.raises(Exception, match=named):
+            await tools("claim_item", actor=actor("a"), requestId=fresh_id(), claims=[{"itemId": item, "usage": used}])
+    for budget, named in (({"tokens": 0}, "tokens"), ({"dollars": 1}, "dollars"), ({}, "costMicroUsd, tokens and")):
+        assert named in await refusal(tools, item, budget)
+    assert "usage" not in await tools.get(item)
+
+
+async def spend(tools: Client, item: str, agent: str = "spender", **used: Any) -> None:
+    """Reports usage of an item."""
+    note = {"itemId": item, "key": "k", "role": "work", "actor": actor(agent), "usage": {**USED, **used}}
+    assert (await tools("manage_notes", operation="upsert", notes=[note]))["upserted"] == 1
+
+
+async def test_a_spent_budget_refuses_claims_below_it_until_it_is_raised(tools: Client) -> None:
+    root = await tools.add(budget={"tokens": 200, "costMicroUsd": 10**9})
+    top, item = await tools.add(parentId=root), await tools.add(parentId=root, priority="high")
+    outside = await tools.add(priority="low")
+    assert (await tools.get(root))["budget"] == {"tokens": 200, "costMicroUsd": 10**9}
+    running = await tools.claim("a", item)
+    await spend(tools, item)
+    renewed = await tools.claim("a", item)
+    assert (renewed["outcome"], renewed.get("stop")) == ("success", None)
+    await spend(tools, item)
+    renewed = await tools.claim("a", item)
+    assert (renewed["outcome"], renewed["fenceToken"], renewed["stop"]) == ("success", running["fenceToken"], True)
+    assert renewed["stopReason"] == f"the budget of item {root} is spent: 240 of 200 tokens"
+    named = {"scope": "item", "itemId": root, "period": "total", "measure": "tokens", "limit": 200, "used": 240}
+    assert renewed["budget"] == named
+    refused = await tools.claim("b", top)
+    assert (refused["outcome"], refused["budget"], refused["kind"]) == ("budget_exhausted", named, "permanent")
+    assert (await tools.claim("b", root))["outcome"] == "budget_exhausted"
+    assert (await tools.claim("b", item))["outcome"] == "already_claimed"
+    assert (await take(tools, "b"))["itemId"] == outside
+    assert await tools.next() == []
+    nothing = await take(tools, "c")
+    assert (nothing["outcome"], nothing["heldBack"]["budget"]) == ("no_match", 2)
+    for below in ({"parentId": root}, {"ancestorId": root}):
+        refused = await take(tools, "c", below)
+        assert (refused["outcome"], refused["budget"]) == ("budget_exhausted", named)
+    assert (await tools.get(root))["budgetSpent"] is True
+    await consistent(tools)
+    await tools("manage_items", operation="update", items=[{"id": root, "budget": {"tokens": 241}}])
+    renewed = await tools.claim("a", item)
+    assert (renewed["outcome"], renewed.get("stop")) == ("success", None)
+    await tools.release("a", item)
+    assert (await take(tools, "c"))["itemId"] == item
+    await consistent(tools)
+
+
+async def test_items_move_with_what_was_used_for_them_and_leave_it_behind_when_deleted(tools: Client) -> None:
+    first = await tools.add(budget={"wallMs": 5000})
+    second = await tools.add()
+    item = await tools.add(parentId=first)
+    below = await tools.add(parentId=item)
+    await spend(tools, below)
+    assert (await tools.claim("a", below))["outcome"] == "budget_exhausted"
+    await tools("manage_items", operation="update", items=[{"id": item, "parentId": second}])
+    assert (await tools.claim("a", below))["outcome"] == "success"
+    assert (await tools.get(second))["usage"] == {"subtree": times(1)}
+    assert (await tools.get(first))["usage"] == {"subtree": times(0)}
+    await consistent(tools)
+    await tools("manage_items", operation="delete", ids=[item], recursive=True)
+    assert (await tools.get(second))["usage"] == {"subtree": times(1)}
+    await consistent(tools)
+
+
+def budgeted(store: Store, project: str, **budgets: Any) -> Client:
+    """A client of a front-end with budgets in its settings."""
+    return Client(store, project, msgspec.structs.replace(SETTINGS, budgets=Budgets(**budgets)))
+
+
+async def test_budgets_of_agents_hold_for_each_agent_and_the_longest_name_counts(store: Store, project: str) -> None:
+    night = Periods(day=Limits(tokens=120))
+    big, one = Periods(total=Limits(cost_micro_usd=6001)), Periods(total=Limits(tokens=10**9))
+    agents = {"night-*": night, "night-big*": big, "night-1": one}
+    tools = budgeted(store, project, agents=agents)
+    item, other = await tools.add(), await tools.add()
+    for agent in ("night-1", "night-2", "night-big", "day"):
+        await spend(tools, item, agent)
+    refused = await tools.claim("night-2", other)
+    assert (refused["outcome"], refused["kind"]) == ("budget_exhausted", "transient")
+    assert 0 < refused["retryAfterMs"] <= 86_400_000
+    assert refused["budget"] == {
+        "scope": "agent", "name": "night-*", "period": "day", "measure": "tokens", "limit": 120, "used": 120,
+    }  # fmt: skip
+    assert (await take(tools, "night-2"))["outcome"] == "budget_exhausted"
+    assert (await take(tools, "night-2", wait_ms=20_000))["outcome"] == "budget_exhausted"
+    for agent in ("night-1", "night-big", "day", "night-3"):
+        assert (await tools.claim(agent, other))["outcome"] == "success"
+        await tools.release(agent, other)
+    running = await tools.claim("night-big", other)
+    assert running["outcome"] == "success"
+    await spend(tools, item, "night-big")
+    assert "stop" not in await tools.claim("night-big", other)
+    await spend(tools, item, "night-big")
+    renewed = await tools.claim("night-big", other)
+    assert (renewed["stop"], renewed["budget"]["name"]) == (True, "night-big*")
+    await consistent(tools)
+
+
+async def test_budgets_of_projects_hold_there_alone(store: Store, project: str, elsewhere: Client) -> None:
+    projects = {project: Periods(day=Limits(tokens=240), total=Limits(wall_ms=15_000))}
+    tools = budgeted(store, project, projects=projects)
+    there = budgeted(store, elsewhere.project, projects=projects)
+    item, other = await tools.add(), await there.add()
+    await spend(tools, item)
+    await spend(there, other, inputTokens=10**6)
+    assert (await tools.claim("a", item))["outcome"] == "success"
+    assert (await there.claim("a", other))["outcome"] == "success"
+    await spend(tools, item)
+    assert (await tools.claim("a", item))["budget"]["period"] == "day"
+    await spend(tools, item)
+    renewed = await tools.claim("a", item)
+    assert (renewed["budget"]["measure"], renewed["budget"]["period"]) == ("wallMs", "total")
+    assert (await take(tools, "b"))["budget"] == {**renewed["budget"], "name": project, "scope": "project"}
+
+
+async def test_the_order_of_outcomes(store: Store, project: str) -> None:
+    tools = budgeted(store, project, projects={project: Periods(total=Limits(tokens=1))})
+    done, held, free = [await tools.add() for _ in range(3)]
+    assert (await tools.claim("a", held))["outcome"] == "success"
+    await tools.advance(done, "complete")
+    await spend(tools, free)
+    assert (await tools.claim("b", done))["outcome"] == "terminal_item"
+    assert (await tools.claim("b", held))["outcome"] == "already_claimed"
+    assert (await tools.claim("b", free))["outcome"] == "budget_exhausted"
+    assert (await tools.claim("b", free, fenceToken=7))["outcome"] == "budget_exhausted"
+
+
+async def test_raising_a_budget_needs_the_permission_and_wakes_waiting_calls(tools: Client, fronts: Fronts) -> None:
+    root = await tools.add(budget={"tokens": 100})
+    item = await tools.add(parentId=root)
+    await spend(tools, root)
+    front = await fronts.make()
+    waiting = await front.park("b")
+    tools.caller = Caller("somebody", permissions=frozenset(("items",)))
+    for raised in ({"tokens": 101}, None, {"costMicroUsd": 5}):
+        failed = await tools("manage_items", operation="update", items=[{"id": root, "budget": raised, "title": "x"}])
+        assert "items.budget" in failed["failures"][0]["error"]
+    lowered = await tools(
+        "manage_items", operation="update", items=[{"id": root, "budget": {"tokens": 50, "wallMs": 9}}]
+    )
+    assert lowered["updated"] == 1
+    assert (await tools.get(root))["title"] != "x"
+    tools.caller = Caller("somebody", permissions=frozenset(("items", "items.budget")))
+    raised = await tools("manage_items", operation="update", items=[{"id": root, "budget": {"tokens": 10**6}}])
+    assert raised["updated"] == 1
+    assert await waiting.item() in (root, item)
+    await consistent(tools)
