@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, Request, Response, expect
@@ -121,9 +122,8 @@ def console(
         context = browser.new_context(**options)  # type: ignore[arg-type]
         contexts.append(context)
         page = watch(context.new_page())
-        if who:
-            page.goto(running.state.base_url + link(running, who))
-        page.goto(f"{running.state.base_url}/console/p/{named}/{path}")
+        address = f"/console/p/{named}/{path}"
+        page.goto(running.state.base_url + (f"{link(running, who)}&next={quote(address)}" if who else address))
         return page
 
     yield opened
@@ -133,12 +133,11 @@ def console(
 
 
 @pytest.fixture
-def person(running: RunningFleet, console: Callable[..., Page], named: str) -> Callable[..., Page]:
+def person(console: Callable[..., Page]) -> Callable[..., Page]:
     """Opens a page of the project as a person of this name, who operates the fleet."""
 
     def opened(path: str, name: str = "ada", **options: object) -> Page:
-        page = console("agents", **options)
-        page.goto(f"{running.state.base_url}{link(running, name)}&next=/console/p/{named}/{path}")
+        page = console(path, name, **options)
         expect(page.locator("#live")).to_have_attribute("data-state", "live")
         return page
 
