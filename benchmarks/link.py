@@ -65,7 +65,7 @@ async def _measure(url: str, rounds: int, calls: int) -> dict[tuple[str, int], l
     store = Store(url, timeout_ms=5000)
     await store.open()
     key, prefix = pack_key(PROJECT), b"fc:{%s}:" % PROJECT.encode()
-    submit, fcall = store.link.submit, store.client.fcall
+    submit, fcall = store.link().submit, store.client.fcall
     sides: dict[str, Call] = {
         RUN: lambda: store.run(TOUCH, PROJECT, *ARGUMENTS),
         LINK: lambda: submit(TOUCH.pack(key, ARGUMENTS)),

@@ -36,6 +36,7 @@ from hypothesis import settings as properties
 
 from coordinator.store import Store, subscription
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.store.embedded import EmbeddedServer
 from tests.support import leaks
 from tests.support.sentinels import Watched, watched
@@ -191,7 +192,7 @@ async def alone(own_server: EmbeddedServer) -> AsyncIterator[Store]:
 @pytest.fixture(scope="session")
 def onlooker(redis_url: str) -> Iterator[redis.Redis]:
     """A connection for the checks after each test."""
-    with redis.Redis(**parse(redis_url).client_options()) as client:
+    with redis_client(parse(redis_url)) as client:
         yield client
 
 

@@ -1,7 +1,8 @@
 """The heartbeat of a worker: a thread that renews the worker's leases and its entry in RQ.
 
 It has its own connections and never waits for the event loop. So if one step keeps the loop busy,
-the other steps do not lose their leases. Each beat is one pipeline.
+the other steps do not lose their leases. Each beat is one pipeline; in a cluster one for each project, and the projects
+whose shard did not answer come last, so that the others keep their leases.
 """
 
 from __future__ import annotations
@@ -22,24 +23,54 @@ from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.steps.store import RENEW
 from coordinator.steps.times import LEASE_MS, RENEW_SECONDS
 from coordinator.store import StoreIdentity, clients, keys
-from coordinator.store.address import parse
+from coordinator.store.address import is_cluster, parse
 from coordinator.store.replies import lacks_function
 from workers.attempts import GRACE_SECONDS, Attempt
 
 _ANSWER_SECONDS = 1.0
 """How long a beat may take. There must be time for a retry, on a new connection, before a lease expires."""
+_CLIENTS_MOST = 256
 _log = structlog.get_logger(__name__)
 
 
-def heartbeat_client(url: str, identity: StoreIdentity | None = None) -> redis.Redis:
-    """Makes a client for a heartbeat. It does not retry: the next beat does that, and stopping must not take long."""
+def heartbeat_client(url: str, identity: StoreIdentity | None = None, tag: str = keys.FLEET) -> redis.Redis:
+    """Makes a client for a heartbeat. It does not retry: the next beat does that, and stopping must not take long.
+
+    Args:
+        tag: the hash tag of the keys that it is for, in a cluster.
+    """
     return clients.client(
         parse(url),
+        tag,
         socket_timeout=_ANSWER_SECONDS,
         socket_connect_timeout=_ANSWER_SECONDS,
         retry=Retry(NoBackoff(), 0),
         redis_connect_func=identity and identity.guard,
     )
+
+
+class StoreClients:
+    """Clients of a store for a heartbeat: one, or in a cluster one for each project with steps."""
+
+    def __init__(self, url: str, identity: StoreIdentity | None) -> None:
+        self._url, self._identity = url, identity
+        self._sharded = is_cluster(url)
+        self._clients: dict[str, redis.Redis] = {}
+
+    def of(self, project: str) -> redis.Redis:
+        """The client for the keys of a project."""
+        tag = project if self._sharded else keys.FLEET
+        if tag not in self._clients:
+            if len(self._clients) >= _CLIENTS_MOST:
+                self.close()
+            self._clients[tag] = heartbeat_client(self._url, self._identity, tag)
+        return self._clients[tag]
+
+    def close(self) -> None:
+        """Closes all of them."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
 
 
 class Presence(Protocol):
@@ -55,8 +86,8 @@ class Heartbeat:
 
     Args:
         worker: the name that the worker's leases carry.
-        store: a client for the store's Redis that nobody else uses.
-        queue: such a client for RQ's Redis; the same one if the queues are in the store's Redis.
+        store_of: a client for the keys of a project that nobody else uses.
+        queue: such a client for RQ's keys; the same one if the queues are in the store's Redis.
         held: the running attempts, by any key; read in the thread.
         on_lost: called in the thread with each attempt whose lease this worker has lost.
         refused: whether nothing may be sent to the store now, because it is another one. This connection may have
@@ -66,7 +97,7 @@ class Heartbeat:
     def __init__(
         self,
         worker: str,
-        store: redis.Redis,
+        store_of: Callable[[str], redis.Redis],
         queue: redis.Redis,
         presence: Presence,
         held: Mapping[str, Attempt],
@@ -74,12 +105,14 @@ class Heartbeat:
         refused: Callable[[], bool] = lambda: False,
     ) -> None:
         self._worker = worker
-        self._store = store
+        self._store_of = store_of
         self._queue = queue
         self._presence = presence
         self._held = held
         self._on_lost = on_lost
         self._refused = refused
+        self._silent: set[redis.Redis] = set()
+        """Clients whose server did not answer the last beat."""
         self._stopping = False
         self._warn = ThrottledWarnings()
         self._due = threading.Event()
@@ -117,37 +150,53 @@ class Heartbeat:
     def _beat(self) -> None:
         attempts = list(self._held.values())
         recorder().steps_running(len(attempts))
-        by_project: dict[str, list[Attempt]] = {}
         late = monotonic() - 2 * GRACE_SECONDS
+        due: dict[redis.Redis, dict[str, list[Attempt]]] = {}
         for attempt in attempts:
             if not attempt.deadline or attempt.deadline > late:
-                by_project.setdefault(attempt.step.project, []).append(attempt)
-        pipeline: Any = self._store.pipeline(transaction=False)
+                project = attempt.step.project
+                due.setdefault(self._store_of(project), {}).setdefault(project, []).append(attempt)
+        self._renew_and_report(due.pop(self._queue, {}), attempts)
+        self._silent &= due.keys()
+        problem: Exception | None = None
+        for client in sorted(due, key=self._silent.__contains__):
+            try:
+                self._renew_all(client, due[client])
+                self._silent.discard(client)
+            except (redis.exceptions.RedisError, OSError) as error:
+                self._silent.add(client)
+                problem = error
+        if problem is not None:
+            raise problem
+
+    def _renew_and_report(self, by_project: dict[str, list[Attempt]], attempts: list[Attempt]) -> None:
+        """Reports to RQ, and renews the leases of projects in the same Redis, in one pipeline."""
+        pipeline: Any = self._queue.pipeline(transaction=False)
         for project, group in by_project.items():
             self._renew(pipeline, project, group)
+        heard = self._presence.beat(pipeline, attempts)
+        replies = pipeline.execute(raise_on_error=False)
         count = len(by_project)
-        if self._queue is self._store:
-            heard = self._presence.beat(pipeline, attempts)
-            replies = pipeline.execute(raise_on_error=False)
-            self._learn(by_project, replies[:count])
-            heard(_checked(replies[count:]))
-        else:
-            self._learn(by_project, pipeline.execute(raise_on_error=False) if count else [])
-            beat: Any = self._queue.pipeline(transaction=False)
-            heard = self._presence.beat(beat, attempts)
-            heard(_checked(beat.execute(raise_on_error=False)))
+        self._learn(self._queue, by_project, replies[:count])
+        heard(_checked(replies[count:]))
+
+    def _renew_all(self, client: redis.Redis, by_project: dict[str, list[Attempt]]) -> None:
+        pipeline: Any = client.pipeline(transaction=False)
+        for project, group in by_project.items():
+            self._renew(pipeline, project, group)
+        self._learn(client, by_project, pipeline.execute(raise_on_error=False))
 
     def _renew(self, client: Any, project: str, group: list[Attempt]) -> Any:
         words = [word for attempt in group for word in (attempt.step.step, attempt.step.attempt)]
         return client.fcall(RENEW.function, 1, keys.project_prefix(project), self._worker, LEASE_MS, *words)
 
-    def _learn(self, by_project: dict[str, list[Attempt]], replies: list[Any]) -> None:
+    def _learn(self, client: redis.Redis, by_project: dict[str, list[Attempt]], replies: list[Any]) -> None:
         """Reads from the replies which attempts are no longer ours, and passes them to ``on_lost``."""
         for (project, group), reply in zip(by_project.items(), replies, strict=True):
             if isinstance(reply, redis.exceptions.ResponseError) and lacks_function(reply):
                 # Another server has taken over, which does not have our functions.
-                self._store.function_load(RENEW.function_library.text, replace=True)
-                reply = self._renew(self._store, project, group)
+                client.function_load(RENEW.function_library.text, replace=True)
+                reply = self._renew(client, project, group)
             (lost,) = _checked([reply])
             gone = {step.decode() if isinstance(step, bytes) else str(step) for step in lost}
             for attempt in group:

@@ -33,6 +33,7 @@ from coordinator.store import (
     StoreTooOld,
     clients,
     key_space,
+    keys,
     permissions,
 )
 from coordinator.store.address import parse
@@ -41,7 +42,7 @@ from coordinator.store.identity import remembered
 from coordinator.store.processes import ProcessStatus, StatusReport
 from workers.attempts import Attempt
 from workers.engine import Engine
-from workers.heartbeat import Heartbeat, heartbeat_client
+from workers.heartbeat import Heartbeat, StoreClients, heartbeat_client
 from workers.isolated import IsolatedCalls
 from workers.listener import Listener
 from workers.relay import Relay
@@ -169,8 +170,8 @@ class WorkerProcess:
     async def _work(self, store: Store, queue: Store, kinds: Mapping[str, RunKind]) -> None:
         settings, loop = self._settings, asyncio.get_running_loop()
         queue_url = settings.steps.queue_url or settings.redis_url
-        own = heartbeat_client(settings.redis_url, store.identity)
-        own_queue = own if queue is store else heartbeat_client(queue_url)
+        own = StoreClients(settings.redis_url, store.identity)
+        own_queue = own.of(keys.QUEUE) if queue is store else heartbeat_client(queue_url, tag=keys.QUEUE)
         names = queue_names(settings.steps.pools)
         handoff = Handoff.of(settings)
         steps = StepStore(store, handoff, queue)
@@ -205,7 +206,7 @@ class WorkerProcess:
             return
         worker = registered
         handoff.identify_worker(worker.name, names)
-        heartbeat = Heartbeat(worker.name, own, own_queue, worker, engine.held, lost, lambda: store.identity.refused)
+        heartbeat = Heartbeat(worker.name, own.of, own_queue, worker, engine.held, lost, lambda: store.identity.refused)
         # A cancellation may have been missed while the connection was down. A beat finds out at once; otherwise the
         # step would go on until its next renewal.
         worker.on_reconnect = heartbeat.hurry
@@ -286,6 +287,7 @@ class WorkerProcess:
         """Registers the worker with RQ. Returns None if it is told to stop before RQ's Redis answers."""
         connection = clients.client(
             parse(queue_url),
+            keys.QUEUE,
             socket_connect_timeout=_CONNECT_SECONDS,
             retry=Retry(NoBackoff(), 0),
             redis_connect_func=queue.identity.guard,

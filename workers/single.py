@@ -22,12 +22,12 @@ from coordinator.settings import Settings, load_settings
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.run_kind import opened
 from coordinator.steps.store import Report, StepStore, Taken
-from coordinator.store import Store
+from coordinator.store import Store, keys
 from coordinator.store.clients import address_of
 from coordinator.store.identity import remembered
 from workers.attempts import Attempt
 from workers.engine import Engine
-from workers.heartbeat import Heartbeat, heartbeat_client
+from workers.heartbeat import Heartbeat, StoreClients
 from workers.isolated import IsolatedCalls
 from workers.run_kinds import make_run_kinds
 
@@ -92,7 +92,7 @@ def _trace(settings: Settings) -> None:
 
 async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Taken, url: str, worker: str) -> str:
     outboxes: set[str] = set()
-    client = heartbeat_client(url, store.identity)
+    client = StoreClients(url, store.identity)
     isolated = IsolatedCalls(1)
     try:
         async with opened(make_run_kinds(settings, store, isolated)) as kinds:
@@ -103,7 +103,13 @@ async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Ta
                 loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
 
             heartbeat = Heartbeat(
-                worker, client, client, _NoPresence(), engine.held, lost, lambda: store.identity.refused
+                worker,
+                client.of,
+                client.of(keys.QUEUE),
+                _NoPresence(),
+                engine.held,
+                lost,
+                lambda: store.identity.refused,
             )
             heartbeat.start()
             engine.start()

@@ -116,7 +116,7 @@ async def drain_scope(url: str, queue_url: str, timeout_ms: int, scope: str, wai
     # Only steps belong to a process: claims belong to agents, not to the process that placed them.
     queue = await open_store(queue_url, timeout_ms)
     try:
-        return await _until_idle(queue.client, scope, wait)
+        return await _until_idle(queue.client_of(keys.QUEUE), scope, wait)
     except (redis.exceptions.RedisError, TimeoutError) as error:
         raise _unseen("the workers", error) from None
     finally:
@@ -178,8 +178,18 @@ async def workers_of(client: redis.asyncio.Redis, scope: str) -> tuple[list[str]
 
 async def _until_done(store: Store, wait: float) -> int:
     async def in_progress() -> str:
-        left = await look(store.client)
-        return f"{_told(left.claims, 'claim')}; {_told(left.steps, 'step')}" if left.total else ""
+        left, unseen = Left({}, {}), []
+        for shard, client in store.client_of_each().items():
+            try:
+                found = await look(client)
+            except (redis.exceptions.RedisError, OSError):
+                if not shard:
+                    raise
+                unseen.append(shard)
+                continue
+            left = Left({**left.claims, **found.claims}, {**left.steps, **found.steps})
+        told = f"{_told(left.claims, 'claim')}; {_told(left.steps, 'step')}" if left.total or unseen else ""
+        return told + (f"; what is on {', '.join(unseen)} cannot be seen" if unseen else "")
 
     ends = "claims end by their time to live, and steps by their timeout"
     return await until_nothing(in_progress, 2 * LOOK_SECONDS, wait, ends)

@@ -18,7 +18,7 @@ from coordinator.settings import LoadedSettings
 from coordinator.settings.effective_auth import base_url
 
 
-@with_settings(without=("workers", "worker_port", "embedded_fsync"))
+@with_settings(without=("workers", "worker_port", "embedded_fsync", "shards"))
 def serve(loaded: LoadedSettings) -> int:
     """Serves until SIGTERM or SIGINT, then drains."""
     require_secrets(loaded, os.environ)

@@ -27,6 +27,7 @@ _FOR_FRONTENDS = (
     "frontends",
     "workers",
     "embedded_fsync",
+    "shards",
     "watchdog_seconds",
     "toolsets",
     "projects",

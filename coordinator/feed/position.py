@@ -56,7 +56,7 @@ async def read(store: Store, at: Cursor, count: int, ids: tuple[str, ...] = ()) 
     Raises:
         ToolFailure: the store does not answer, or another server has taken its place.
     """
-    position, connects = f"{at.entry[0]}-{at.entry[1]}", store.link.connects
+    position, connects = f"{at.entry[0]}-{at.entry[1]}", store.link(at.project).connects
     reply = await store.run(_READ, at.project, position, count, *ids)
     epoch, last, rows = epoch_of(reply.history), entry_of(reply.last), reply.rows
     first = entry_of(reply.first) if reply.first else None
@@ -65,8 +65,8 @@ async def read(store: Store, at: Cursor, count: int, ids: tuple[str, ...] = ()) 
         return Slice(epoch, at.entry, None, rows, last, reply.known)
     if reason != "trimmed":
         # A former primary that nobody has told yet lacks what its successor has. It must not move listeners back.
-        await store.link.confirm()
-        if connects != store.link.connects:
+        await store.link(at.project).confirm()
+        if connects != store.link(at.project).connects:
             return await read(store, at, count, ids)  # perhaps it was that one that answered
     # After the last entry that is certain to be known, as far as there is one: what is there already comes once.
     goes_on = (_before(first) if first else last) if reason == "trimmed" else min(at.entry, last)

@@ -1,9 +1,9 @@
 """The one reader of the event streams in a process, for any number of listeners.
 
-It holds a connection of its own and reads all projects that somebody listens to with one blocking command, so the store
-does not notice how many listeners there are. A new listener first reads for itself, over the connection that all calls
-share, until it has caught up with the reader. Each entry is decoded and encoded once; an index by id and root finds the
-listeners that want it, so that events of other trees cost them nothing.
+It holds a connection of its own, in a cluster one to each shard, and reads all projects there that somebody listens to
+with one blocking command, so the store does not notice how many listeners there are. A new listener first reads for
+itself, over the connection that all calls share, until it has caught up with the reader. Each entry is decoded and
+encoded once; an index by id and root finds the listeners that want it, so that events of other trees cost them nothing.
 
 Whenever the connection is a new one, the position in each project is checked against the stream (``position.py``): what
 another server lacks, or what was trimmed meanwhile, is reported as a gap.
@@ -32,6 +32,7 @@ from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Store, StoreError, keys
 from coordinator.store.clients import end_tasks
+from coordinator.store.link import Link
 
 COUNT = 500
 """Entries of a project that are read at a time."""
@@ -151,6 +152,20 @@ class _Followed:
         return [wanted for wanted in candidates if sees(wanted, event)]
 
 
+class _Source:
+    """A server, and what reads the projects that are there."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.task: asyncio.Task[None] | None = None
+        self.changed = asyncio.Event()
+        """Set when other projects are to be read."""
+        self.verified = ""
+        """The epoch of the server at which all positions were last checked."""
+        self.connects = -1
+        self.read_at = 0.0
+
+
 def sees(wanted: Filter, event: Event) -> bool:
     """Whether a listener with this filter gets the event."""
     if event.kind.name not in wanted.kinds:
@@ -171,12 +186,7 @@ class FeedReader:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._followed: dict[str, _Followed] = {}
-        self._task: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()
-        self._verified = ""
-        """The epoch of the server at which all positions were last checked."""
-        self._connects = -1
-        self._read_at = 0.0
+        self._sources: dict[Link, _Source] = {}
         self._metrics = recorder()
         self._warn = ThrottledWarnings()
 
@@ -232,8 +242,7 @@ class FeedReader:
 
     async def aclose(self) -> None:
         """Stops reading."""
-        if self._task is not None:
-            await end_tasks(self._task)
+        await end_tasks(*(source.task for source in self._sources.values() if source.task is not None))
 
     async def _catch_up(self, listener: Listener) -> list[Item]:
         """Reads on for a listener that is behind; puts it among the others once it is not."""
@@ -270,20 +279,43 @@ class FeedReader:
 
     def _follow(self, at: Cursor) -> _Followed:
         followed = self._followed[at.project] = _Followed(at)
-        self._verified = self._verified if self._verified == at.epoch else ""
-        self._start()
+        source = self._source_of(at.project)
+        if source is not None:
+            source.verified = source.verified if source.verified == at.epoch else ""
+        self._start(source)
         return followed
 
-    def _start(self) -> None:
-        self._changed.set()
-        if self._task is None or self._task.done():
-            # In an empty context, so that its log lines do not carry the id of a request.
-            self._task = asyncio.create_task(self._run(), name="feed reader", context=Context())
+    def _source_of(self, project: str) -> _Source | None:
+        """Where a project is; None: no server has it now."""
+        try:
+            link = self._store.link(project)
+        except ToolFailure:
+            return None
+        return self._sources.get(link) or self._sources.setdefault(link, _Source(link))
 
-    async def _run(self) -> None:
-        while self._followed:
+    def _start(self, source: _Source | None) -> None:
+        if source is None:
+            return
+        source.changed.set()
+        if source.task is None or source.task.done():
+            # In an empty context, so that its log lines do not carry the id of a request.
+            source.task = asyncio.create_task(self._run(source), name="feed reader", context=Context())
+
+    def _at(self, source: _Source) -> list[_Followed]:
+        """The projects that are followed and are at a server; those that have moved are read where they are now."""
+        found = []
+        for followed in self._followed.values():
+            other = self._source_of(followed.project)
+            if other is source:
+                found.append(followed)
+            elif other is not None and (other.task is None or other.task.done()):
+                self._start(other)
+        return found
+
+    async def _run(self, source: _Source) -> None:
+        while self._at(source):
             try:
-                await self._session()
+                await self._session(source)
             except (redis.exceptions.RedisError, OSError, TimeoutError, ToolFailure, StoreError, _Lost) as error:
                 if not isinstance(error, _Lost):
                     self._warn("lost", "the feed cannot be read", reason=f"{type(error).__name__}: {error}")
@@ -291,33 +323,33 @@ class FeedReader:
             except Exception:
                 _log.exception("a defect of the feed's reader; it goes on")
                 await asyncio.sleep(PAUSE_SECONDS)
+        del self._sources[source.link]
 
-    async def _session(self) -> None:
+    async def _session(self, source: _Source) -> None:
         """Reads over one connection, until it breaks or nobody listens any more."""
-        client = self._store.further_client(protocol=2)
+        client = self._store.further_client(2, self._at(source)[0].project)
         try:
             async with asyncio.timeout(_LATE_SECONDS):
                 pool: Any = client.connection_pool
                 connection = await pool.get_connection()
-            await self._verify(connection)
-            while self._drop_idle():
-                await asyncio.sleep(self._read_at + PACE_SECONDS - time.monotonic())
-                if self._connects != self._store.link.connects:
+            await self._verify(source, connection)
+            while self._drop_idle() and (streams := self._at(source)):
+                await asyncio.sleep(source.read_at + PACE_SECONDS - time.monotonic())
+                if source.connects != source.link.connects:
                     raise _Lost  # calls go to another server now, perhaps
-                self._read_at = time.monotonic()
-                await self._dispatch(await self._read(connection))
+                source.read_at = time.monotonic()
+                await self._dispatch(await self._read(source, streams, connection))
         finally:
             with contextlib.suppress(redis.exceptions.RedisError, OSError):
                 await client.aclose()
 
-    async def _read(self, connection: Any) -> list[Any]:
-        """The new entries of all projects, by key; none if the projects have changed meanwhile."""
-        self._changed.clear()
-        streams = list(self._followed.values())
+    async def _read(self, source: _Source, streams: Sequence[_Followed], connection: Any) -> list[Any]:
+        """The new entries of projects, by key; none if the projects have changed meanwhile."""
+        source.changed.clear()
         words = [one.key for one in streams] + [f"{one.entry[0]}-{one.entry[1]}" for one in streams]
         await connection.send_command("XREAD", "COUNT", COUNT, "BLOCK", int(BLOCK_SECONDS * 1000), "STREAMS", *words)
         reading = asyncio.ensure_future(connection.read_response())
-        changed = asyncio.ensure_future(self._changed.wait())
+        changed = asyncio.ensure_future(source.changed.wait())
         try:
             late = BLOCK_SECONDS + _LATE_SECONDS
             await asyncio.wait((reading, changed), timeout=late, return_when=asyncio.FIRST_COMPLETED)
@@ -331,27 +363,27 @@ class FeedReader:
             changed.cancel()
             await asyncio.gather(reading, changed, return_exceptions=True)
 
-    async def _verify(self, connection: Any) -> None:
+    async def _verify(self, source: _Source, connection: Any) -> None:
         """Checks all positions, unless this is the server that they were last checked at."""
-        connects = self._store.link.connects
+        connects = source.link.connects
         await connection.send_command("INFO", "replication")
         lines = (await connection.read_response()).decode().splitlines()
         facts = dict(line.split(":", 1) for line in lines if ":" in line)
         epoch = epoch_of(facts.get("master_replid", ""))
         if facts.get("role") != "master":
             raise redis.exceptions.ConnectionError("the server is not the primary")
-        if epoch != self._verified or connects != self._connects:
-            for followed in list(self._followed.values()):
+        if epoch != source.verified or connects != source.connects:
+            for followed in self._at(source):
                 if await self._check(followed) != epoch:
                     raise redis.exceptions.ConnectionError("two servers answer: a failover is under way")
                 followed.upset()
-            again = self._connects != -1
-            self._verified, self._connects = epoch, connects
+            again = source.connects != -1
+            source.verified, source.connects = epoch, connects
             if again:
-                self._renew()
+                self._renew(source)
 
-    def _renew(self) -> None:
-        for followed in self._followed.values():
+    def _renew(self, source: _Source) -> None:
+        for followed in self._at(source):
             for listener in tuple(followed.listeners):
                 if listener.renewed is not None:
                     listener.renewed()

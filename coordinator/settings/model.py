@@ -188,7 +188,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             description=(
                 "The Redis (7.0 or later) that holds all state. Empty starts an embedded one in data_dir, private "
                 "to this machine. redis+sentinel://host1,host2,host3/SERVICE/0 follows the primary that Sentinels "
-                "name. The variable FLEET_REDIS_PASSWORD keeps the password out of the URL. With TLS (rediss), "
+                "name; redis+cluster://host1,host2,host3 is a cluster, over which projects are spread. The "
+                "variable FLEET_REDIS_PASSWORD keeps the password out of the URL. With TLS (rediss), "
                 "?ssl_ca_certs=FILE names authorities of your own; ssl_certfile and ssl_keyfile a client's certificate."
             ),
             pattern=REDIS_PATTERN,
@@ -231,6 +232,18 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             )
         ),
     ] = "operator"
+    shards: Annotated[
+        int,
+        Meta(
+            description=(
+                "Servers of the embedded Redis; with more than one they are a cluster without replicas, to try one "
+                "out. Fixed once data_dir is made."
+            ),
+            ge=1,
+            le=8,
+            extra={"unit": "servers"},
+        ),
+    ] = 1
     embedded_fsync: Annotated[
         Literal["always", "everysec"],
         Meta(

@@ -9,8 +9,8 @@ from pathlib import Path
 from coordinator.settings.problems import SettingsError, is_text, short, shown
 
 # ``coordinator.store.address`` reads such URLs part by part.
-REDIS_PATTERN = r"^((rediss?(\+sentinel)?|unix)://\S+)?\Z"
-REDIS_ALLOWED = "empty or a redis[s]://, redis[s]+sentinel:// or unix:// URL"
+REDIS_PATTERN = r"^((rediss?(\+(sentinel|cluster))?|unix)://\S+)?\Z"
+REDIS_ALLOWED = "empty or a redis[s]://, redis[s]+sentinel://, redis[s]+cluster:// or unix:// URL"
 
 Locate = Callable[[str], str]
 """Makes the path in a setting absolute. Raises SettingsError: it is not a path."""

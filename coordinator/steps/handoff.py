@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import msgspec
 
 from coordinator.steps import times
+from coordinator.store.address import is_cluster
 
 RQ_PREFIX = "fc:{RQ}"
 """The prefix of RQ's keys. No project can have this tag."""
@@ -39,7 +40,8 @@ class Handoff:
     """Packs the argument ``engine`` of the scripts.
 
     Args:
-        direct: whether RQ's queue is in the store's Redis, so that scripts write to it themselves.
+        direct: whether RQ's queue is in the same Redis as all projects, so that scripts write to it themselves. In a
+            cluster it is not: scripts can only touch keys of one slot.
         events_max: entries kept in a project's event stream.
         limit: how many steps of a project may be queued or running at once; 0: any number.
         limits: the limits of single projects, in place of ``limit``.
@@ -57,7 +59,7 @@ class Handoff:
         """Made from the settings."""
         steps = settings.steps
         return cls(
-            direct=not steps.queue_url,
+            direct=not steps.queue_url and not is_cluster(settings.redis_url),
             events_max=settings.events_max,
             limit=steps.project_limit,
             limits=steps.project_limits,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TypeVar
 
 from coordinator.errors import ToolFailure
@@ -37,13 +38,18 @@ class RunStore:
             await self._steps.projects.note(project)
         except ToolFailure as failure:
             # A full store refuses that. But a repeated request creates nothing, and gets its recorded answer.
-            if failure.code != "store_full" or await recorded_reply(self._store, project, request) is None:
+            if failure.code == "store_full" and await recorded_reply(self._store, project, request) is not None:
+                return
+            # In a cluster it may be the shard of the list alone that is away.
+            if failure.code != "store_unavailable" or self._store.link(project) is self._store.link():
                 raise
+            self._steps.projects.note_later(project)
 
     async def _wake_relay(self, project: str, to_relay: bool) -> None:
-        """Wakes a relay if a script has written jobs to the project's outbox."""
+        """Wakes a relay if a script has written jobs to the project's outbox; else the next sweep finds them."""
         if to_relay:
-            await self._steps.wake_relay(project)
+            with contextlib.suppress(ToolFailure):
+                await self._steps.wake_relay(project)
 
     async def _change(self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int) -> R:
         """Runs a script whose first arguments are an idempotency key and ``engine`` (see ``Handoff``)."""

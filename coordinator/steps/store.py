@@ -106,10 +106,10 @@ _WAKE_RELAY: Script[Any] = Script(LIBRARY, "wake_relay", scope="fleet")
 _RECLAIM = Script(LIBRARY, "reclaim_steps", None)
 RETURN = Script(LIBRARY, "return_steps")
 """Gives back steps of a kind of run that the worker does not know; they are offered again."""
-_PUSH = Script(LIBRARY, "push_jobs", None)
+_PUSH = Script(LIBRARY, "push_jobs", None, scope="queue")
 _WAITING = Script(LIBRARY, "waiting_steps", list[str])
-_POP = Script(LIBRARY, "pop_jobs", list[Popped])
-_POPPED = Script(LIBRARY, "popped_jobs", list[Popped])
+_POP = Script(LIBRARY, "pop_jobs", list[Popped], scope="queue")
+_POPPED = Script(LIBRARY, "popped_jobs", list[Popped], scope="queue")
 RENEW = Script(LIBRARY, "renew_leases")
 
 _ENTRY = re.compile(rb"(?P<queue>[\w.-]+) (?P<id>[\w-]+-\w+-\d+)")
@@ -214,7 +214,7 @@ class StepStore:
     async def push(self, project: str, jobs: Iterable[QueuedJob], *, force: bool = False) -> None:
         """Writes jobs into the queue's Redis; with ``force`` also those whose hash is there."""
         words = [word for job in jobs for word in (job.queue, job.id)]
-        await self._queue.run(_PUSH, project, self.handoff.queue_side(), project, int(force), *words)
+        await self._queue.run(_PUSH, keys.QUEUE, self.handoff.queue_side(), project, int(force), *words)
 
     async def missing(self, project: str, jobs: Sequence[QueuedJob], longest: int = 10_000) -> list[QueuedJob]:
         """Those of the project's jobs that are in no queue although their step waits.
@@ -235,7 +235,7 @@ class StepStore:
 
     async def pop(self, want: int) -> list[Popped]:
         """Takes pointers from queues outside the store, at most ``want``; each must be acknowledged."""
-        return await self._queue.run(_POP, keys.DEFAULT_PROJECT, self.handoff.queue_side(), want)
+        return await self._queue.run(_POP, keys.QUEUE, self.handoff.queue_side(), want)
 
     async def acknowledge(self, popped: Popped) -> None:
         """Removes a pointer, when its worker has leased the step that it leads to."""
@@ -249,7 +249,7 @@ class StepStore:
     async def drop_spent(self) -> int:
         """Acknowledges pointers whose worker died after it had leased their steps; returns how many."""
         by_project: dict[str, list[Popped]] = {}
-        for popped in await self._queue.run(_POPPED, keys.DEFAULT_PROJECT, self.handoff.queue_side(), RELAYED):
+        for popped in await self._queue.run(_POPPED, keys.QUEUE, self.handoff.queue_side(), RELAYED):
             by_project.setdefault(popped.project, []).append(popped)
         spent: list[Popped] = []
         for project, pointers in by_project.items():

@@ -1,13 +1,14 @@
 """redis-py clients of the server that an ``Address`` names; with Sentinels, of the one that they say is the primary.
 
-Sentinels are asked anew for each connection, so clients and the link (``link.py``) follow a failover.
+Sentinels are asked anew for each connection, so clients and the link (``link.py``) follow a failover. In a cluster, a
+client is for the keys of one hash tag: each of its connections goes to the node that has them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,19 +19,35 @@ from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, RedisError
 from redis.retry import Retry
 
+from coordinator.store import keys
 from coordinator.store.address import Address
 from coordinator.store.errors import StoreUnreachable
+from coordinator.store.slot_map import ToOwner, ToOwnerAsync, ToOwnerAsyncTls, ToOwnerTls, slot_of
 
 Resolver = Callable[[], Awaitable[Address]]
 """Says where the primary is now. Raises StoreUnreachable if nobody knows."""
+Ask = Callable[[Sequence[tuple[str | bytes | int, ...]]], Awaitable[list[Any]]]
+"""Sends commands over one connection, and returns the replies, errors as values."""
+Confirm = Callable[[Address, Ask], Awaitable[bool | None]]
+"""Whether the server at an address, which is asked over its connection, is still the primary; None: nobody knows."""
 
 CANCEL_AGAIN_SECONDS = 0.5
 _SENTINEL_SECONDS = 1.0
 """How long one Sentinel may take to answer before the next one is asked."""
 
 
-def client(address: Address, **options: Any) -> redis.Redis:
-    """A client for threads; ``options`` are those of ``redis.Redis``."""
+def client(address: Address, tag: str = keys.FLEET, **options: Any) -> redis.Redis:
+    """A client for threads.
+
+    Args:
+        tag: the hash tag of the keys that it is for.
+        options: those of ``redis.Redis``.
+    """
+    if address.nodes:
+        options = _to_owner(address, tag, options)
+        tls = options.pop("ssl", False)
+        pool = redis.ConnectionPool(connection_class=ToOwnerTls if tls else ToOwner, **options)
+        return redis.Redis.from_pool(pool)
     if not address.sentinels:
         return redis.Redis(**address.client_options(), **options)
     asking = _sentinel_options(address, _SENTINEL_SECONDS) | {"retry": Retry(NoBackoff(), 0)}
@@ -41,13 +58,26 @@ def client(address: Address, **options: Any) -> redis.Redis:
     return primary
 
 
-def async_client(address: Address, **options: Any) -> redis.asyncio.Redis:
-    """A client for event loops; ``options`` are those of ``redis.asyncio.Redis``."""
+def async_client(address: Address, tag: str = keys.FLEET, **options: Any) -> redis.asyncio.Redis:
+    """A client for event loops. Arguments as for ``client``, with the options of ``redis.asyncio.Redis``."""
+    if address.nodes:
+        options = _to_owner(address, tag, options)
+        tls = options.pop("ssl", False)
+        pool = redis.asyncio.ConnectionPool(connection_class=ToOwnerAsyncTls if tls else ToOwnerAsync, **options)
+        return redis.asyncio.Redis.from_pool(pool)
     if not address.sentinels:
         return redis.asyncio.Redis(**address.client_options(), **options)
     sentinel = _sentinel(address, _SENTINEL_SECONDS)
     primary: redis.asyncio.Redis = sentinel.master_for(address.service, **address.client_options(), **options)
     return primary
+
+
+def _to_owner(address: Address, tag: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Options of connections to the node that has the keys of a tag."""
+    options = {**address.client_options(), **options, "cluster": address, "slot": slot_of(tag)}
+    if tag != keys.FLEET:
+        options.pop("redis_connect_func", None)  # it asks for a key of the fleet, which this node may not have
+    return options
 
 
 async def end_tasks(*tasks: asyncio.Task[Any]) -> None:
@@ -118,6 +148,21 @@ def resolver(address: Address, timeout: float) -> Resolver | None:
         return replace(address, host=host, port=port, sentinels=(), service="")
 
     return primary
+
+
+def confirmer(address: Address, timeout: float) -> Confirm | None:
+    """Asks the Sentinels of an address whether a server is the primary; None if it has none.
+
+    Args:
+        timeout: seconds that they may take to answer.
+    """
+    if not address.sentinels:
+        return None
+
+    async def confirm(primary: Address, ask: Ask) -> bool | None:
+        return await confirmed(address, primary, timeout)
+
+    return confirm
 
 
 async def confirmed(address: Address, primary: Address, timeout: float) -> bool | None:

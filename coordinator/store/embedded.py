@@ -33,7 +33,7 @@ import structlog
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from coordinator.store import server_binary
+from coordinator.store import clients, server_binary
 from coordinator.store.address import parse
 from coordinator.store.errors import StoreError
 
@@ -227,7 +227,7 @@ class EmbeddedServer:
         self._owner_lock = lock
 
     def _launch(self, binary: server_binary.Binary) -> None:
-        password = _password(self.data_dir)
+        password = password_of(self.data_dir)
         with self._server_lock() as server_lock:
             endpoint, settings = self.endpoint()
             self._url = _url(endpoint, password)
@@ -365,9 +365,17 @@ def find_running(data_dir: Path | str) -> str | None:
 
 
 def known_url(data_dir: Path | str) -> str | None:
-    """The URL (with password) of the server on a data directory, whether it runs or not; None: it has none yet."""
+    """The URL (with password) of the server on a data directory, whether it runs or not; None: it has none yet.
+
+    Of a cluster (``embedded_cluster.py``), with all of its nodes.
+    """
     directory = Path(data_dir).absolute()
+    nodes = sorted((directory / "shards").glob("*/redis.port"), key=lambda file: int(file.parent.name))
     try:
+        if nodes:
+            secret = quote((directory / "redis.password").read_text(encoding="ascii").strip(), safe="")
+            ports = [file.read_text(encoding="ascii").split()[0] for file in nodes]
+            return f"redis+cluster://:{secret}@{','.join(f'127.0.0.1:{port}' for port in ports)}"
         password = (directory / "redis.password").read_text(encoding="ascii").strip()
         port_file = directory / "redis.port"
         port = port_file.read_text(encoding="ascii").strip() if port_file.exists() else ""
@@ -386,9 +394,7 @@ def _url(endpoint: str | int, password: str) -> str:
 
 
 def _client(url: str) -> redis.Redis:
-    return redis.Redis(
-        **parse(url).client_options(), socket_timeout=1.0, socket_connect_timeout=1.0, retry=Retry(NoBackoff(), 0)
-    )
+    return clients.client(parse(url), socket_timeout=1.0, socket_connect_timeout=1.0, retry=Retry(NoBackoff(), 0))
 
 
 def state_of(url: str) -> Literal["ready", "loading"] | None:
@@ -413,17 +419,21 @@ def _shut_down(directory: Path) -> None:
             client.shutdown()
 
 
-def _password(directory: Path) -> str:
-    """The directory's password, made once and readable by its owner only."""
+def password_of(directory: Path, given: str = "") -> str:
+    """The directory's password, made once and readable by its owner only.
+
+    Args:
+        given: what it is to be; empty: the one that it has, or a new one.
+    """
     path = directory / "redis.password"
     try:
         kept = path.read_text(encoding="ascii").strip()
     except (FileNotFoundError, UnicodeDecodeError):  # missing or damaged; no server runs now, so make a new one
         kept = ""
-    if kept:
+    if kept and given in ("", kept):
         path.chmod(0o600)
         return kept
-    password = secrets.token_urlsafe(32)
+    password = given or secrets.token_urlsafe(32)
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
         file.write(f"{password}\n")

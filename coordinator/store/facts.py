@@ -72,5 +72,5 @@ async def read_facts(store: Store) -> StoreFacts:
         snapshot,
         number("connected_slaves"),
         latency_ms,
-        store.link.in_flight,
+        store.in_flight,
     )

@@ -17,7 +17,7 @@ later time than the store knows reports that in the log, a metric and an event.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,14 +28,13 @@ import structlog
 from coordinator.metrics import recorder
 from coordinator.store import keys
 from coordinator.store.address import parse
+from coordinator.store.clients import Ask
 from coordinator.store.embedded import known_url
 from coordinator.store.errors import StoreChanged
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings
 
-Ask = Callable[[Sequence[tuple[str | bytes | int, ...]]], Awaitable[list[Any]]]
-"""Sends commands over one connection, and returns the replies, errors as values."""
 Accept = Literal["operator", "auto"]
 
 _KEY = keys.identity.key(keys.FLEET)

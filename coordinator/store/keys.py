@@ -17,10 +17,13 @@ from typing import Literal
 from coordinator.errors import invalid
 
 RedisType = Literal["string", "hash", "list", "set", "zset", "stream"]
-Scope = Literal["project", "fleet"]
+Scope = Literal["project", "fleet", "queue"]
 
 FLEET = "!fleet"
 """Stands for the fleet-wide partition wherever a project name is taken."""
+
+QUEUE = "RQ"
+"""Stands for the partition of RQ's queues, whose keys RQ names, wherever a project name is taken."""
 
 DEFAULT_PROJECT = "default"
 """The project of calls that name none."""
@@ -28,6 +31,7 @@ DEFAULT_PROJECT = "default"
 PROJECT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 PROJECT_RULE = "1 to 63 lower-case letters, digits, '_' or '-', beginning with a letter or digit"
 """What ``PROJECT`` matches, in words."""
+_PARTITIONS = {FLEET: b"fc:{!fleet}:", QUEUE: b"fc:{RQ}:"}
 _SUFFIX = re.compile(r"[a-z][a-z0-9_]*")
 _KEY = re.compile(rb"fc:\{([^{}]+)\}:([a-z][a-z0-9_]*)(:.*)?", re.DOTALL)
 
@@ -111,8 +115,13 @@ def project_prefix(project: str) -> bytes:
 
 
 def prefix(project: str) -> bytes:
-    """The prefix of a project, or of the fleet for ``FLEET``. Raises as ``check_project``."""
-    return b"fc:{!fleet}:" if project == FLEET else project_prefix(project)
+    """The prefix of a project, or of a partition for ``FLEET`` and ``QUEUE``. Raises as ``check_project``."""
+    return _PARTITIONS.get(project) or project_prefix(project)
+
+
+def scope_of(project: str) -> Scope:
+    """The scope of scripts that run on a partition."""
+    return "fleet" if project == FLEET else "queue" if project == QUEUE else "project"
 
 
 MOST_ANSWERED = 1_000

@@ -14,8 +14,9 @@ bookkeeping needed. The rules that keep this correct:
   not count against the server.
 * **Proof.** An idle connection is kept alive by PINGs, and one whose server has not replied for longer than
   ``FRESH`` timeouts (because this process was paused, say) is replaced before the next call is sent. A primary that was
-  paused during a failover answers again when it resumes, and the writes that it acknowledges then are lost. Behind
-  Sentinels a new connection is only used if they still name its server after it has answered.
+  paused during a failover answers again when it resumes, and the writes that it acknowledges then are lost. Where
+  another server can take over, a new connection is only used if those who know (Sentinels, the other nodes of a
+  cluster) still name its server after it has answered.
 * **Bounds.** The number of calls in flight, and of bytes that the transport has not taken, is limited; beyond
   that a call is refused at once with ``over_capacity``.
 * **Loss.** All waiting calls fail with ``store_unavailable``. Nothing that was written is sent
@@ -32,16 +33,16 @@ import random
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.store.address import Address
-from coordinator.store.clients import Resolver, confirmed, end_tasks
+from coordinator.store.clients import Ask, Confirm, Resolver, end_tasks
 from coordinator.store.connection import MAX_IN_FLIGHT, SILENT, Connection, over_capacity
 from coordinator.store.errors import ServerError, StoreChanged, StoreError, StoreTooOld, StoreUnreachable
-from coordinator.store.identity import Ask
 from coordinator.store.replies import changed, unavailable
 from coordinator.store.scripts import pack
 
@@ -68,6 +69,7 @@ class Link:
         timeout: seconds that a call, or an attempt to connect, may take.
         protocol: RESP version, 2 or 3.
         resolve: gives the address of the primary before each attempt to connect; None: always ``address``.
+        confirm: whether a server that has answered is still the primary; None: no other server can take its place.
         max_in_flight: how many calls may wait for a reply at once.
         on_connected: called for each new connection, before waiting calls are sent.
         check: checks the identity of the store on a new connection before anything else is sent; raises StoreChanged.
@@ -85,6 +87,7 @@ class Link:
         timeout: float = 0.5,
         protocol: int = 3,
         resolve: Resolver | None = None,
+        confirm: Confirm | None = None,
         max_in_flight: int = MAX_IN_FLIGHT,
         on_connected: Callable[[], None] | None = None,
         check: Callable[[Ask], Awaitable[None]] | None = None,
@@ -95,6 +98,7 @@ class Link:
         self._timeout = timeout
         self._protocol = protocol
         self._resolve = resolve
+        self._confirm = confirm
         self._limit = max_in_flight
         self._on_connected = on_connected
         self._check = check
@@ -141,6 +145,12 @@ class Link:
         self._use(await self._connect())
         self._reconnecting = asyncio.get_running_loop().create_task(self._reconnect(), name="store-link")
 
+    def begin(self) -> None:
+        """The same without waiting for the first connection; calls wait for the first attempt."""
+        self.submit = self._park
+        self._gone.set()
+        self._reconnecting = asyncio.get_running_loop().create_task(self._reconnect(), name="store-link")
+
     async def close(self) -> None:
         """Lets calls in flight finish, at most for the timeout, then closes. May be called twice."""
         connection, self._connection = self._connection, None
@@ -157,12 +167,14 @@ class Link:
             self._connection.drop(why)
 
     async def confirm(self) -> None:
-        """Makes sure that the Sentinels, if there are any, still name the server of the connection; else replaces it.
+        """Makes sure that the server of the connection is still the primary, if another one can take over.
+
+        If it is not, the connection is replaced.
 
         Raises:
-            ToolFailure: store_unavailable: they name another one, or do not answer.
+            ToolFailure: store_unavailable: another one is, or nobody who knows answers.
         """
-        if not self._address.sentinels:
+        if self._confirm is None:
             return
         if self._confirming is None or self._confirming.done():  # concurrent callers share one question
             self._confirming = asyncio.get_running_loop().create_task(self._confirmed(), name="store-link primary")
@@ -171,8 +183,10 @@ class Link:
 
     async def _confirmed(self) -> bool:
         connection = self._connection
-        named = await confirmed(self._address, self._server, self._timeout / 2)
-        if named is False and connection is not None:
+        if connection is None or self._confirm is None:
+            return False
+        named = await self._confirm(self._server, _asker(connection))
+        if named is False:
             connection.drop("is no longer the primary")
         return bool(named)
 
@@ -217,7 +231,7 @@ class Link:
         self._gone.clear()
         self.connects += 1
         if self._check is not None:
-            connection.watch(self._submit_anew, strict=self._resolve is not None)
+            connection.watch(self._submit_anew, strict=self._confirm is not None)
         self.submit = connection.submit
         if self._on_connected is not None:
             self._on_connected()
@@ -285,7 +299,7 @@ class Link:
             async with asyncio.timeout(self._timeout):
                 connection = await self._dial(address)
                 await self._greet(connection, address)
-                if self._address.sentinels and not await confirmed(self._address, address, self._timeout / 2):
+                if self._confirm is not None and not await self._confirm(address, _asker(connection)):
                     # It was paused, for example, answers again, and does not know of the failover yet.
                     raise StoreUnreachable(f"the server at {address} is no longer the primary")
                 await self._make_sure(connection)
@@ -318,10 +332,7 @@ class Link:
         """Checks the connection and subscribes it to FLUSHALL and FLUSHDB."""
         if self._check is None:
             return
-
-        async def ask(commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
-            return await asyncio.gather(*(connection.submit(pack(words)) for words in commands))
-
+        ask = _asker(connection)
         if self._protocol == 3:
             # Without any key to track, this costs the server nothing. It may be denied.
             connection.on_flush = lambda: connection.drop("was flushed")
@@ -336,6 +347,7 @@ class Link:
     async def _dial(self, address: Address) -> Connection:
         loop = asyncio.get_running_loop()
         tls = address.ssl_context()
+        name = (address.tls_name or address.host) if tls else None
 
         def make() -> Connection:
             return Connection(loop, self._timeout, self._limit, self._lost)
@@ -344,7 +356,7 @@ class Link:
             _, connection = await loop.create_unix_connection(make, address.path)
             return connection
         transport, connection = await loop.create_connection(
-            make, address.host, address.port, ssl=tls, server_hostname=address.host if tls else None
+            make, address.host, address.port, ssl=tls, server_hostname=name
         )
         _keep_alive(transport.get_extra_info("socket"))
         return connection
@@ -366,8 +378,20 @@ class Link:
                 raise reply
         answer = replies[0]
         facts = answer if isinstance(answer, dict) else dict(zip(answer[::2], answer[1::2], strict=True))
+        if facts.get(b"mode") == b"cluster" and not address.in_cluster:
+            scheme, _, rest = str(replace(address, db=0)).partition("://")
+            raise StoreUnreachable(
+                f"the server at {address} is a node of a cluster; its URL is {scheme}+cluster://{rest.removesuffix('/0')}"
+            )
         if facts.get(b"role") not in (b"master", b"primary", None):
             raise StoreUnreachable(f"the server at {address} is a replica, not the primary")
+
+
+def _asker(connection: Connection) -> Ask:
+    async def ask(commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
+        return await asyncio.gather(*(connection.submit(pack(words)) for words in commands))
+
+    return ask
 
 
 def _forward(connection: Connection, command: bytes, future: asyncio.Future[Any]) -> None:

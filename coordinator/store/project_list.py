@@ -7,9 +7,11 @@ it to the known ones, from which misspelt names are explained. Times are those o
 
 from __future__ import annotations
 
+import asyncio
 from time import monotonic
 from typing import Any, Literal, get_args
 
+from coordinator.errors import ToolFailure
 from coordinator.store import keys
 from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
@@ -18,6 +20,7 @@ List = Literal["steps", "items", "known"]
 
 NOTED_SECONDS: dict[List, float] = {"steps": 30.0, "items": 300.0, "known": 300.0}
 """The shortest time between two notes of the same project by one process."""
+_AGAIN_SECONDS = 1.0
 _REMEMBERED = 1_000
 """How many noted projects a process remembers. With more, it notes some of them more often."""
 
@@ -37,6 +40,7 @@ class ProjectList:
         self._store = store
         self._what = what
         self._until: dict[str, float] = {}
+        self._later: dict[str, asyncio.Task[None]] = {}
 
     async def note(self, project: str) -> None:
         """Puts the project on the list, unless this process did so a short while ago."""
@@ -47,6 +51,21 @@ class ProjectList:
         if len(self._until) >= _REMEMBERED:
             self._until.clear()
         self._until[project] = now + NOTED_SECONDS[self._what]
+
+    def note_later(self, project: str) -> None:
+        """The same in the background, until it succeeds; this process must go on until then."""
+        if project not in self._later:
+            self._later[project] = asyncio.create_task(self._note_later(project), name="project list")
+
+    async def _note_later(self, project: str) -> None:
+        while True:
+            await asyncio.sleep(_AGAIN_SECONDS)
+            try:
+                await self.note(project)
+            except ToolFailure:
+                continue
+            del self._later[project]
+            return
 
     async def ages(self, within_seconds: int = 0, most: int = -1) -> dict[str, int]:
         """The projects, those added last first, and how many seconds ago they were added.

@@ -42,7 +42,8 @@ class Script(Generic[R]):
         library: the library of the package whose ``lua`` directory has the file.
         name: file name without ``.lua``.
         reply: the type that the packed reply is decoded into; None returns the raw value.
-        scope: "fleet" for scripts on the fleet-wide partition, called with ``keys.FLEET``.
+        scope: "fleet" for scripts on the fleet-wide partition, called with ``keys.FLEET``; "queue" for those on RQ's
+            queues, called with ``keys.QUEUE``.
         rest: a script without arguments that finishes what this script leaves undone to keep each run short. It is
             run until it replies True. If this script leaves something, it replies with a list: its reply and a word.
 

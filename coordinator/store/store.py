@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -17,9 +17,9 @@ from redis.backoff import NoBackoff
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import address, clients, keys, replies
+from coordinator.store.clients import Ask, Confirm, Resolver
 from coordinator.store.connection import FRESH
 from coordinator.store.errors import (
-    ScriptError,
     ScriptFailure,
     ServerError,
     StoreChanged,
@@ -27,11 +27,13 @@ from coordinator.store.errors import (
     StoreTooOld,
     StoreUnreachable,
 )
+from coordinator.store.functions import Functions
 from coordinator.store.identity import StoreIdentity
 from coordinator.store.link import Link
-from coordinator.store.lua_library import Library
 from coordinator.store.scripts import STORE, Script, pack, pack_key
 from coordinator.store.server_binary import MINIMUM_VERSION
+from coordinator.store.shards import OneServer, Shards, redirect
+from coordinator.store.slot_map import slot_of
 
 R = TypeVar("R")
 Observe = Callable[[str, float, str], None]
@@ -57,18 +59,15 @@ _LATE_SECONDS = 2.0
 """How long after its own timeout a blocking call may be answered."""
 _log = structlog.get_logger(__name__)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
-MAX_CACHED_KEYS = 10_000
-"""How many names of keys are cached."""
+MAX_CACHED_PLACES = 10_000
+"""Of how many projects it is cached where their calls go."""
+_REDIRECTS_MOST = 3
+_IN_DOUBT = ("CLUSTERDOWN", "READONLY")
+"""Codes of errors after which it may be another server that has a slot."""
+_TAG = re.compile(rb"\{([^{}]+)\}")
 _LOAD_ATTEMPTS = 5
-_TUNE: Script[Any] = Script(STORE, "tune_collector", scope="fleet")
 CHECK: Script[Any] = Script(STORE, "check_writes", scope="fleet")
 """Whether the store takes writes."""
-_COLLECTOR_PAUSE = 150
-"""``setpause`` of the server's Lua garbage collector, in percent. Longer pauses make each pass longer, and scripts wait
-for it; without pauses, passes take a tenth of the time."""
-_COLLECTOR_EFFORT = 50
-"""``setstepmul`` of the same collector, in percent (200 by default). Lower values make fewer, longer passes, and take
-about two megabytes more memory. Below about 40, a pass may never end."""
 # Commands that are answered late, several times or not at all, or that change the meaning of later replies.
 _NOT_SHARED = frozenset(
     b"SUBSCRIBE PSUBSCRIBE SSUBSCRIBE UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE MONITOR SYNC PSYNC BLPOP BRPOP BLMOVE "
@@ -91,8 +90,19 @@ class ServerInfo(NamedTuple):
     version: str
 
 
+class Place:
+    """Where the calls of a project go."""
+
+    __slots__ = ("key", "link")
+
+    def __init__(self, key: bytes, link: Link) -> None:
+        self.key = key
+        """The packed prefix of its keys."""
+        self.link = link
+
+
 class Store:
-    """The store of one process: scripts and plain commands over one shared connection.
+    """The store of one process: scripts and plain commands over one shared connection, or one to each shard.
 
     Args:
         url: as ``address.py`` says, with the password if there is one.
@@ -120,28 +130,32 @@ class Store:
         """Why the store does not count as ready although it answers; empty: it does (``key_space.settle``)."""
         self.written = False
         """Set by each call with a request id; cleared when the time is noted in the store."""
-        self._link = Link(
-            self._address,
-            timeout=self._timeout,
-            protocol=protocol,
-            resolve=clients.resolver(self._address, self._timeout),
-            on_connected=self._on_connected,
-            check=self.identity.check,
+        self._shards: OneServer | Shards = (
+            Shards(self._address, self._timeout, self._make_link, self._forget_places)
+            if self._address.nodes
+            else OneServer(
+                self._make_link(
+                    self._address,
+                    clients.resolver(self._address, self._timeout),
+                    clients.confirmer(self._address, self._timeout / 2),
+                )
+            )
         )
-        self._keys: dict[str, bytes] = {}
-        self._loads: dict[str, asyncio.Future[Any]] = {}
-        self._loading: asyncio.Task[None] | None = None
+        self._places: dict[str, Place] = {}
+        self._functions = Functions(self._failure, self._shards.tag_on)
         self._settling: asyncio.Task[None] | None = None
-        self._loaded_on = 0
-        self._client: redis.asyncio.Redis | None = None
+        self._clients: dict[str, redis.asyncio.Redis] = {}
         self._opened = False
         self._warn = ThrottledWarnings()
         self.server = ServerInfo("", "")
 
-    @property
-    def link(self) -> Link:
-        """The connection that all calls share."""
-        return self._link
+    def link(self, project: str = keys.FLEET) -> Link:
+        """The connection that the calls of a project share.
+
+        Raises:
+            ToolFailure: store_unavailable: no shard has it.
+        """
+        return self._shards.of(slot_of(project))
 
     @property
     def url(self) -> str:
@@ -164,9 +178,9 @@ class Store:
             StoreError: it refuses a command.
         """
         try:
-            await self._link.open()
+            await self._shards.open()
             self.server = await self._check_version()
-            await self._load_unless_full()
+            await asyncio.gather(*(self._load_unless_full(link) for link in self._shards.links))
             self._opened = True
         except (ToolFailure, ServerError) as error:
             await self.close()
@@ -179,23 +193,22 @@ class Store:
     async def close(self) -> None:
         """Lets calls in flight finish, at most for the timeout, and closes every connection."""
         self._opened = False
-        background = [task for task in (self._loading, self._settling) if task is not None]
-        self._loading = self._settling = None
-        for task in background:
-            task.cancel()
-        if background:
-            await asyncio.wait(background)
-        await self._link.close()
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        await self._functions.close()
+        settling, self._settling = self._settling, None
+        if settling is not None:
+            settling.cancel()
+            await asyncio.wait([settling])
+        await self._shards.close()
+        for client in self._clients.values():
+            await client.aclose()
+        self._clients.clear()
 
     async def run(self, script: Script[R], project: str, *args: str | bytes | int, asked: Asked | None = None) -> R:
         """Runs a script on a project's keys, in one round trip.
 
         Args:
             script: what to run.
-            project: the partition; ``keys.FLEET`` for a script of the fleet's scope.
+            project: the partition; ``keys.FLEET`` or ``keys.QUEUE`` for a script of that scope.
             args: as the script's header declares them.
             asked: its ``replayed`` is set if the reply is a replay.
 
@@ -208,11 +221,11 @@ class Store:
         """
         started = perf_counter()
         try:
-            key = self._keys.get(project) or self._pack_key(script, project)
-            command = script.pack(key, args)
-            reply = await self._link.submit(command)
+            place = self._places.get(project) or self._place(script, project)
+            command = script.pack(place.key, args)
+            reply = await place.link.submit(command)
             while type(reply) is ServerError:
-                reply = await self._recover(script, command, reply)
+                reply = await self._recover(script, project, place.link, command, reply)
             if script.remembers:
                 self.written = True
             outcome = "new" if script.remembers and args[0] else "ok"
@@ -249,9 +262,12 @@ class Store:
         verb = (name if isinstance(name, bytes) else str(name).encode()).upper()
         if verb in _NOT_SHARED or (verb in (b"XREAD", b"XREADGROUP") and _blocks(words)):
             raise ValueError(f"{verb.decode()} must not be sent over the shared connection; use Store.client")
-        reply = await self._link.submit(pack(words))
+        link, packed = self._shards.of(slot_of(_tag(words))), pack(words)
+        reply = await link.submit(packed)
         if type(reply) is ServerError:
-            raise self._failure(reply)
+            reply = await self._redirected(link, packed, reply)
+        if type(reply) is ServerError:
+            raise self._failure(reply, link)
         return reply
 
     async def failover_problem(self) -> str:
@@ -269,14 +285,14 @@ class Store:
 
     async def ask(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
         """Sends plain commands in one write and returns the replies, errors as values. Raises ToolFailure."""
-        return await self._link.ask(commands)
+        return await self.link().ask(commands)
 
     async def establish(self) -> None:
         """Gives an identity to a store that has none. Raises ToolFailure as ``command`` says."""
         try:
             await self.identity.establish(self.ask)
         except ServerError as error:
-            raise self._failure(error) from None
+            raise self._failure(error, self.link()) from None
 
     async def make_sure(self) -> None:
         """Checks that it is still the expected store; learns its identity if none was known.
@@ -287,17 +303,17 @@ class Store:
         try:
             await self.identity.check(self.ask)
         except StoreChanged as error:
-            self._link.recycle("is another one")
+            self.link().recycle("is another one")
             raise replies.changed(str(error)) from None
         except ServerError as error:
-            raise self._failure(error) from None
+            raise self._failure(error, self.link()) from None
 
     async def accept(self, instead_of: str = "") -> str:
         """Accepts this store in place of the known one (``StoreIdentity.accept``). Raises as ``command``."""
         try:
             return await self.identity.accept(self.ask, instead_of)
         except ServerError as error:
-            raise self._failure(error) from None
+            raise self._failure(error, self.link()) from None
 
     async def time(self) -> int:
         """The server's time in Unix milliseconds. Raises ToolFailure as ``command`` says."""
@@ -307,18 +323,40 @@ class Store:
     async def ping(self) -> float:
         """Seconds that the store takes to answer a script that may write, but changes nothing.
 
+        Of a cluster, one shard has to answer: its projects are served.
+
         Raises:
             ToolFailure: store_unavailable, also if the server answers but takes no writes, or has not been settled
                 yet. A full one still accepts some writes, so it does not count as failed, unless it lacks the script.
         """
         started = perf_counter()
-        await self.run(CHECK, keys.FLEET)
+        links = self._shards.links
+        if len(links) > 1:
+            problems = await asyncio.gather(*map(self._problem_at, links))
+            if all(problems):
+                raise next(filter(None, problems))
+        else:
+            await self.run(CHECK, keys.FLEET)
         elapsed = perf_counter() - started
-        if not self.scripts_loaded:
-            self._on_connected()
+        for link in self._shards.links:
+            if not self._functions.present(link):
+                self._on_connected(link)
         if self.unready:
             raise ToolFailure("store_unavailable", self.unready, retry_after_ms=replies.RETRY_MS)
         return elapsed
+
+    async def _problem_at(self, link: Link) -> ToolFailure | None:
+        """Why a shard does not answer a script that may write; None: it does."""
+        try:
+            command = CHECK.pack(pack_key(self._shards.tag_on(link)), ())
+            reply = await link.submit(command)
+            if type(reply) is ServerError and replies.lacks_function(reply):
+                self._functions.load(link, CHECK.function_library)
+                reply = await link.submit(command)
+        except ToolFailure as failure:
+            return failure
+        problem = self._failure(reply, link) if type(reply) is ServerError else None
+        return problem if problem is None or isinstance(problem, ToolFailure) else replies.unavailable("has a defect")
 
     def settle_later(self, settling: Coroutine[Any, Any, None]) -> None:
         """Settles the store in the background, until ``close`` at the latest."""
@@ -326,37 +364,48 @@ class Store:
 
     @property
     def scripts_loaded(self) -> bool:
-        """Whether the present connection's server has been given every registered script."""
-        return self._link.connected and self._loaded_on == self._link.connects
+        """Whether the servers of all present connections have been given every registered script."""
+        return all(map(self._functions.present, self._shards.links))
 
     @property
     def connected(self) -> bool:
         """Whether there is a live connection."""
-        return self._link.connected
+        return any(link.connected for link in self._shards.links)
 
     @property
     def in_flight(self) -> int:
         """Calls that wait for a reply."""
-        return self._link.in_flight
+        return sum(link.in_flight for link in self._shards.links)
 
     @property
     def client(self) -> redis.asyncio.Redis:
-        """A redis-py client of the same server, for blocking reads and administration; made on first use.
+        """A redis-py client of the server with the fleet's keys, for blocking reads and administration.
 
         It never retries by itself, and has no read timeout: blocking calls set their own.
         """
-        if self._client is None:
-            self._client = self.further_client(self._protocol)
-        return self._client
+        return self.client_of(keys.FLEET)
 
-    def further_client(self, protocol: int) -> redis.asyncio.Redis:
+    def client_of(self, tag: str) -> redis.asyncio.Redis:
+        """The same of the server with the keys of a hash tag: a project, or a partition of ``keys``."""
+        if tag not in self._clients:
+            self._clients[tag] = self.further_client(self._protocol, tag)
+        return self._clients[tag]
+
+    def client_of_each(self) -> dict[str, redis.asyncio.Redis]:
+        """Clients of all servers with keys, one in each shard, by names for people; '' without shards."""
+        tags = self._shards.tags
+        return {name: self.client_of(tag) for name, tag in tags.items()}
+
+    def further_client(self, protocol: int, tag: str = keys.FLEET) -> redis.asyncio.Redis:
         """Another client like ``client``, which the caller closes.
 
         Args:
             protocol: RESP version, 2 or 3.
+            tag: the hash tag of the keys that it is for.
         """
         return clients.async_client(
             self._address,
+            tag,
             protocol=protocol,
             retry=Retry(NoBackoff(), 0),
             socket_timeout=None,
@@ -367,13 +416,15 @@ class Store:
     async def pop_first(self, lists: Sequence[str | bytes], seconds: float) -> tuple[bytes, bytes] | None:
         """Takes the first element of the first of these lists that has one, with the name of that list; waits for one.
 
+        The lists belong to one partition.
+
         Args:
             seconds: how long the server waits at most; None is returned then.
 
         Raises:
             redis.exceptions.RedisError, OSError: the server does not answer, or not in time.
         """
-        client: Any = self.client
+        client: Any = self.client_of(_tag(("", *lists)))
         # Not by a timeout of the client: before Python 3.12 it may lose that the caller was cancelled.
         async with asyncio.timeout(seconds + _LATE_SECONDS):
             found = await client.blpop(lists, timeout=seconds)
@@ -385,17 +436,54 @@ class Store:
             while not await self.run(rest, project):
                 pass
 
-    def _pack_key(self, script: Script[Any], project: str) -> bytes:
-        if (project == keys.FLEET) != (script.scope == "fleet"):
-            raise ValueError(f"script {script.name} belongs to the scope {script.scope}")
-        if project == keys.FLEET:
-            return pack_key(project)
-        if len(self._keys) >= MAX_CACHED_KEYS:
-            self._keys.clear()
-        key = self._keys[project] = pack_key(project)
-        return key
+    def _make_link(self, address: address.Address, resolve: Resolver | None, confirm: Confirm | None) -> Link:
+        async def check(ask: Ask) -> None:
+            if self.link() is link:  # the identity is a key of the fleet
+                await self.identity.check(ask)
 
-    async def _recover(self, script: Script[Any], command: bytes, error: ServerError) -> Any:
+        link = Link(
+            address,
+            timeout=self._timeout,
+            protocol=self._protocol,
+            resolve=resolve,
+            confirm=confirm,
+            on_connected=lambda: self._on_connected(link),
+            check=check,
+        )
+        return link
+
+    def _place(self, script: Script[Any], project: str) -> Place:
+        if keys.scope_of(project) != script.scope:
+            raise ValueError(f"script {script.name} belongs to the scope {script.scope}")
+        place = Place(pack_key(project), self.link(project))
+        if script.scope != "project":
+            return place
+        if len(self._places) >= MAX_CACHED_PLACES:
+            self._places.clear()
+        self._places[project] = place
+        return place
+
+    def _forget_places(self) -> None:
+        """Slots have moved to other shards."""
+        self._places.clear()
+
+    async def _redirected(self, link: Link, command: bytes, error: ServerError) -> Any:
+        """Sends a command again that did not run, because another shard has its keys now.
+
+        Returns:
+            The reply of that shard, or the error if it is another one.
+        """
+        for _ in range(_REDIRECTS_MOST):
+            to = redirect(error)
+            if to is None:
+                return error
+            reply = await (await self._shards.moved(*to)).submit(command)
+            if type(reply) is not ServerError:
+                return reply
+            error = reply
+        return error
+
+    async def _recover(self, script: Script[Any], project: str, link: Link, command: bytes, error: ServerError) -> Any:
         """Retries a call if that helps: after loading a missing function, or because the script asks for it.
 
         A function that was missing has not run, so sending the call again is safe. The load precedes the call on the
@@ -407,50 +495,33 @@ class Store:
         Raises:
             Whatever the error means, if repeating the call does not help.
         """
+        if redirect(error) is not None:
+            reply = await self._redirected(link, command, error)
+            if type(reply) is not ServerError:
+                return reply
+            link, error = self.link(project), reply
         if replies.wants_again(error, script):
-            return await self._link.submit(command)
+            return await link.submit(command)
         if replies.lacks_function(error):
             await self.make_sure()  # it may have lost everything else, too
         for attempt in range(_LOAD_ATTEMPTS):
             if not replies.lacks_function(error):
                 break
             # A load that is under way may precede the deletion, so only the first attempt relies on one.
-            load = self._load(script.function_library, anew=attempt > 0)
-            reply = await self._link.submit(command)
+            load = self._functions.load(link, script.function_library, anew=attempt > 0)
+            reply = await link.submit(command)
             if type(reply) is not ServerError or replies.wants_again(reply, script):
                 return reply
             error = reply
             if load.done() and isinstance(load.result(), ServerError):
-                raise self._load_failure(script, load.result())
-        raise self._failure(error, script)
+                raise self._functions.failure(link, script, load.result())
+        raise self._failure(error, link, script)
 
-    def _load(self, library: Library, *, anew: bool = False) -> asyncio.Future[Any]:
-        """Loads a library into the server; gives the reply, error replies as values.
-
-        Args:
-            anew: also if a load of it is under way.
-        """
-        load = self._loads.get(library.name)
-        if load is None or anew:
-            load = self._loads[library.name] = self._link.submit(pack(("FUNCTION", "LOAD", "REPLACE", library.text)))
-
-            def forget(done: asyncio.Future[Any]) -> None:
-                if not done.cancelled():
-                    done.exception()  # marks it as retrieved: callers get the loss of the connection
-                if self._loads.get(library.name) is done:
-                    del self._loads[library.name]
-
-            load.add_done_callback(forget)
-        return load
-
-    def _load_failure(self, script: Script[Any], error: ServerError) -> Exception:
-        """Why the server did not load a function: it takes no writes now, or the script is at fault."""
-        failure = self._failure(error)
-        return failure if isinstance(failure, ToolFailure) else ScriptError(script.explain(str(error)))
-
-    def _failure(self, error: ServerError, script: Script[Any] | None = None) -> Exception:
+    def _failure(self, error: ServerError, link: Link, script: Script[Any] | None = None) -> Exception:
         if error.code == "READONLY":
-            self._link.recycle("is no longer the primary")
+            link.recycle("is no longer the primary")
+        if error.code in _IN_DOUBT:
+            self._shards.doubt()
         failure = replies.failure(error, script)
         if isinstance(failure, ToolFailure):
             # Callers get the cause, but not the server's own text.
@@ -458,7 +529,7 @@ class Store:
         return failure
 
     async def _check_version(self) -> ServerInfo:
-        text = await self._link.execute("INFO", "server")
+        text = await self.link().execute("INFO", "server")
         facts = dict(line.split(":", 1) for line in text.decode().splitlines() if ":" in line)
         valkey = facts.get("valkey_version")
         server = ServerInfo("Valkey", valkey) if valkey else ServerInfo("Redis", facts.get("redis_version", "0.0"))
@@ -470,67 +541,35 @@ class Store:
             )
         return server
 
-    def _on_connected(self) -> None:
+    def _on_connected(self, link: Link) -> None:
         """Loads the scripts into a new connection's server. Calls need not wait for that."""
-        if self._opened and (self._loading is None or self._loading.done()):
-            self._loading = asyncio.get_running_loop().create_task(self._load_again(), name="store-scripts")
+        if self._opened:
+            self._functions.load_later(link, self._has_recovered)
 
-    async def _load_unless_full(self) -> None:
+    def _has_recovered(self) -> None:
+        if self.recovered is not None:
+            self.recovered()
+
+    async def _load_unless_full(self, link: Link) -> None:
         """Loads the scripts. A full store does not stop the start: someone must be able to free its memory."""
         try:
-            await self._load_scripts()
+            await self._functions.load_all(link)
         except ToolFailure as failure:
-            if failure.code != "store_full":
+            if failure.code != "store_full" and link is self.link():
                 raise
-            _log.warning("the store is full: scripts that it does not know yet are loaded when there is room")
-
-    async def _load_again(self) -> None:
-        try:
-            await self._load_scripts()
-        except ToolFailure as failure:
-            _log.debug("scripts could not be loaded", reason=failure.message)
-        except StoreError as error:
-            _log.error("the store refuses a script", reason=str(error))
-        else:
-            if self.recovered is not None:
-                self.recovered()
-
-    async def _load_scripts(self) -> None:
-        """Loads the functions that the server lacks, and deletes other versions of them."""
-        connects = self._link.connects
-        scripts = Script.registered()
-        if scripts:
-            known = _library_names(await self._link.execute("FUNCTION", "LIST", "LIBRARYNAME", "fleet_*"))
-            libraries = {script.function_library.name: script for script in scripts}
-            missing = [script for name, script in libraries.items() if name not in known]
-            answers = await asyncio.gather(*(asyncio.shield(self._load(script.function_library)) for script in missing))
-            for script, answer in zip(missing, answers, strict=True):
-                if isinstance(answer, ServerError):
-                    raise self._load_failure(script, answer)
-            await self._delete_other_versions(libraries, known)
-            await self._link.submit(_TUNE.pack(pack_key(keys.FLEET), (_COLLECTOR_PAUSE, _COLLECTOR_EFFORT)))
-        self._loaded_on = connects
-
-    async def _delete_other_versions(self, present: Mapping[str, Script[Any]], known: set[str]) -> None:
-        """Deletes other versions, because the server keeps functions for good.
-
-        Those of releases with a library for each operation are among them (``fleet_items_claim_item_<digest>``). If a
-        process still runs another version, that process loads it again; a full server would not let it, and its calls
-        would fail, so a full server keeps them.
-        """
-        ours = tuple(name.rpartition("_")[0] + "_" for name in present)
-        others = [name for name in known - set(present) if name.startswith(ours)]
-        if not others or isinstance(await self._load(next(iter(present.values())).function_library), ServerError):
-            return
-        for name in others:
-            with contextlib.suppress(ServerError):  # another process was faster
-                await self._link.execute("FUNCTION", "DELETE", name)
+            _log.warning(
+                "scripts that the store does not know yet are loaded later: it is full, or a shard is away",
+                reason=failure.message,
+            )
 
 
-def _library_names(listed: list[Any]) -> set[str]:
-    """The names in a reply to FUNCTION LIST, in either version of the protocol."""
-    found = (one if isinstance(one, dict) else dict(zip(one[::2], one[1::2], strict=True)) for one in listed)
-    return {one[b"library_name"].decode() for one in found}
+def _tag(words: tuple[str | bytes | int, ...]) -> str:
+    """The hash tag of the first key in a command; without keys, that of the fleet."""
+    for word in words[1:]:
+        found = None if isinstance(word, int) else _TAG.search(word if isinstance(word, bytes) else word.encode())
+        if found is not None:
+            return found[1].decode()
+    return keys.FLEET
 
 
 def _blocks(words: tuple[str | bytes | int, ...]) -> bool:

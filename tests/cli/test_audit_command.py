@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-import redis
 
 from coordinator.definitions import Definitions, shipped
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from tests.items.client import Client
 from tests.sessions.client import Sessions, settings
 from tests.support.fleets import fleet_command
@@ -28,7 +28,7 @@ async def test_an_untouched_project_is_consistent(store: Store, project: str, re
 
 async def test_a_difference_is_named_and_fails_the_command(store: Store, project: str, redis_url: str) -> None:
     item = (await Client(store, project).add()).replace("-", "")
-    with redis.Redis(**parse(redis_url).client_options()) as client:
+    with redis_client(parse(redis_url)) as client:
         client.zrem(keys.ranked.key(project, "p"), item)
     command = ("audit", "--project", project, "--redis-url", redis_url)
     done = fleet_command(*command)

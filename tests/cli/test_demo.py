@@ -17,7 +17,6 @@ import pytest
 import redis
 
 from coordinator.cli import run as fleet_main
-from coordinator.cli.demo import board as demo_board
 from coordinator.cli.demo import fleet as demo_fleet
 from coordinator.cli.demo import run as demo_run
 from coordinator.cli.demo import source, work
@@ -163,18 +162,17 @@ def test_it_brings_a_fleet_of_its_own_and_leaves_nothing_of_it(tmp_path: Path) -
 
 @pytest.mark.anyio
 async def test_a_project_of_the_runs_own_is_removed_and_a_named_one_is_not(redis_url: str, project: str) -> None:
-    async with demo_board.connect(redis_url) as client:
-        async with demo_run.new_project(client, None) as name:
-            assert name.startswith("demo-")
-            # More keys than are removed at a time.
-            await client.mset({keys.request.key(name, str(n)): b"x" for n in range(1200)})
-            await client.xadd(keys.events.key(name), {"k": "create"})
+    async with demo_run.new_project(redis_url, None) as (client, name):
+        assert name.startswith("demo-")
+        # More keys than are removed at a time.
+        await client.mset({keys.request.key(name, str(n)): b"x" for n in range(1200)})
+        await client.xadd(keys.events.key(name), {"k": "create"})
+    async with demo_run.new_project(redis_url, project) as (client, _):
         assert not [key async for key in client.scan_iter(match=keys.project_prefix(name) + b"*", count=1000)]
-        async with demo_run.new_project(client, project):
-            await client.xadd(keys.events.key(project), {"k": "create"})
-        with pytest.raises(CommandFailed, match="has been used already"):
-            async with demo_run.new_project(client, project):
-                pass
+        await client.xadd(keys.events.key(project), {"k": "create"})
+    with pytest.raises(CommandFailed, match="has been used already"):
+        async with demo_run.new_project(redis_url, project):
+            pass
 
 
 def test_a_history_may_be_longer_than_the_fleet_keeps(tmp_path: Path) -> None:

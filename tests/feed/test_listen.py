@@ -234,9 +234,9 @@ async def test_every_uri_is_told_when_the_reader_had_to_connect_again(
     async with subscribed(front, tools.project, many) as stream:
         await tools.update(many[0].rpartition("/")[2], summary="the reader has begun")
         assert await stream.told() == many[0]
-        connects = tools.store.link.connects
+        connects = tools.store.link().connects
         onlooker.client_kill_filter(_type="normal", skipme=True)
-        await wait_until(lambda: tools.store.link.connects > connects)
+        await wait_until(lambda: tools.store.link().connects > connects)
         await stream.tells(*many)
         await tools.update(many[1].rpartition("/")[2], summary="new")
         while await stream.told() != many[1]:

@@ -131,10 +131,10 @@ async def test_a_new_position_is_read_after_the_store_was_away(
     item = await tools.add()
     waiting = asyncio.create_task(ask(front, tools.project, itemId=item, waitFor="terminal", waitMs=50_000))
     await waiting_at(front, 1)
-    before = store.link.connects
+    before = store.link().connects
     await store.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-    store.link.recycle("a test")
-    await wait_until(lambda: store.link.connects > before)
+    store.link().recycle("a test")
+    await wait_until(lambda: store.link().connects > before)
     await tools("advance_item", transitions=[{"itemId": item, "trigger": "cancel"}])
     assert (await waiting)["structuredContent"]["waited"]["met"]
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 
 from coordinator.cli import run
 from coordinator.cli.flows.diagram import mermaid, tree
 from coordinator.store import Store
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.store import flows as flow_store
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, StepRecord
@@ -142,7 +142,7 @@ def workflows(redis_url: str, project: str) -> Iterator[dict[str, int]]:
         return found
 
     yield asyncio.run(make())
-    with redis.Redis(**parse(redis_url).client_options()) as client:
+    with redis_client(parse(redis_url)) as client:
         leaks.delete_keys(client, project)
 
 

@@ -16,6 +16,7 @@ from coordinator.identity.jwks import JwksVerifier
 from coordinator.settings.identity import VerifierSettings
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from tests.identity.servers import KeyServer
 from tests.identity.signing import ALGORITHMS, AUDIENCE, ISSUER
 from tests.support import leaks
@@ -74,7 +75,7 @@ async def make_verifier(wait_limit: WaitLimit) -> AsyncIterator[MakeVerifier]:
 @pytest.fixture
 def fleet_keys(redis_url: str) -> Iterator[redis.Redis]:
     """The fleet's partition, empty before and after the test, and without leaks at its end."""
-    with contextlib.closing(redis.Redis(**parse(redis_url).client_options())) as client:
+    with contextlib.closing(redis_client(parse(redis_url))) as client:
         leaks.delete_keys(client, keys.FLEET)
         yield client
         complaints = leaks.leaked_keys(client, keys.FLEET)

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 import pytest
-import redis
 
 from coordinator.store import keys
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from tests.identity.servers import KeyServer
 from tests.identity.signing import AUDIENCE, ISSUER, Json, Signer, jwks
 from tests.items.client import fresh_id
@@ -109,7 +109,7 @@ def write(file: Path, server: KeyServer, policy: str = "reject", **verifier: Any
 @pytest.fixture
 def store_url(redis_url: str) -> Iterator[str]:
     """The session's server, without keys of the fleet and the default project."""
-    with contextlib.closing(redis.Redis(**parse(redis_url).client_options())) as client:
+    with contextlib.closing(redis_client(parse(redis_url))) as client:
         leaks.delete_keys(client, keys.FLEET)
         yield redis_url
         complaints = [*leaks.leaked_keys(client, keys.FLEET), *leaks.leaked_keys(client, "default")]
@@ -203,7 +203,7 @@ def test_a_changed_policy_is_in_force_logged_and_counted(
         assert metrics["coordinator_identity_verifications_total{result=absent}"] >= 2
         states = ("off", "ok", "stale", "unavailable")
         assert sorted(metrics[f"coordinator_identity_state{{state={state}}}"] for state in states) == [0, 0, 0, 1]
-    with contextlib.closing(redis.Redis(**parse(store_url).client_options())) as client:
+    with contextlib.closing(redis_client(parse(store_url))) as client:
         emitted: Any = client.xrange(keys.fleet_events.key(keys.FLEET))
     assert [(fields[b"k"], fields[b"i"]) for _, fields in emitted].count(
         (b"identity.policy_changed", b"accept-self-reported")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-import redis
 
 from coordinator.store import Store
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
 from tests.items.dying import Dies, LosesAnswers, LosingClient, owed
@@ -47,7 +47,7 @@ def elsewhere(store: Store, project: str, redis_url: str) -> Iterator[Client]:
     """A client of another project of the test's own."""
     other = Client(store, f"{project}-2")
     yield other
-    with redis.Redis(**parse(redis_url).client_options()) as client:
+    with redis_client(parse(redis_url)) as client:
         leaks.delete_keys(client, other.project)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import msgspec
-import redis
 from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -17,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import LONG_MS, Client, Json, actor, fresh_id, told
 from tests.items.model import Model
@@ -165,7 +165,7 @@ class Tools(RuleBasedStateMachine):
             if sys.exc_info()[0] is None:  # otherwise a failure is being reported already
                 self.check_everything()
         finally:
-            with redis.Redis(**parse(self.session.url).client_options()) as client:
+            with redis_client(parse(self.session.url)) as client:
                 leaks.delete_keys(client, self.tools.project)
 
     def check_everything(self) -> None:

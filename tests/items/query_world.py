@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import redis
-
 from coordinator.store import keys
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.toolsets.items.rules.recount import (
     BAND_SPAN,
     CLASS_SPAN,
@@ -53,7 +52,7 @@ def set_creation(redis_url: str, project: str, created: dict[str, int]) -> None:
     """Moves items' creation (ms by id)."""
     times = {item.replace("-", ""): time for item, time in created.items()}
     prefix = keys.project_prefix(project)
-    with redis.Redis(**parse(redis_url).client_options()) as client, client.pipeline() as change:
+    with redis_client(parse(redis_url)) as client, client.pipeline() as change:
         shift: dict[bytes, int] = {}
         for inner, time in times.items():
             raw: Any = client.hget(keys.item.key(project, inner), "w")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.recount import ABANDONED, CLASS_SPAN, NO_COMPLEXITY, Score, parts_of, state_of
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, ROLE_CODES
@@ -466,7 +467,7 @@ class World:
 async def a_world(store: Store, redis_url: str) -> AsyncIterator[World]:
     """A project that is audited and deleted afterwards."""
     tools = Client(store, f"t{fresh_id()[:13]}")
-    with redis.Redis(**parse(redis_url).client_options()) as client:
+    with redis_client(parse(redis_url)) as client:
         try:
             world = World(tools, client)
             await world.begin()

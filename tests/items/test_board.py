@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from coordinator.settings import Settings
 from coordinator.settings.attempts import Attempts
 from coordinator.store import Store
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.toolsets.items.rules.board import Wanted
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
@@ -42,7 +42,7 @@ async def place(redis_url: str) -> AsyncIterator[tuple[Client, World]]:
     store = Store(redis_url, timeout_ms=5000)
     await store.open()
     try:
-        with pytest.MonkeyPatch.context() as patch, redis.Redis(**parse(redis_url).client_options()) as client:
+        with pytest.MonkeyPatch.context() as patch, redis_client(parse(redis_url)) as client:
             patch.setattr(board, "BUDGET", 30)
             leaks.delete_keys(client, PROJECT)
             tools = Client(store, PROJECT)

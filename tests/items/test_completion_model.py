@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.model import Model
@@ -77,7 +77,7 @@ async def a_forest(redis_url: str) -> AsyncIterator[Forest]:
             yield forest
     finally:
         await store.close()
-        with redis.Redis(**parse(redis_url).client_options()) as client:
+        with redis_client(parse(redis_url)) as client:
             leaks.delete_keys(client, forest.tools.project)
 
 

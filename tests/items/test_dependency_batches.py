@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coordinator.store import Store
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.refusals import refused
 from tests.items.client import Client, fresh_id, told
@@ -87,7 +87,7 @@ async def a_project(redis_url: str) -> AsyncIterator[Client]:
         yield tools
     finally:
         await store.close()
-        with redis.Redis(**parse(redis_url).client_options()) as client:
+        with redis_client(parse(redis_url)) as client:
             leaks.delete_keys(client, tools.project)
 
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.store import Store
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.toolsets.items.contract.query import SORT_FIELDS
 from coordinator.toolsets.items.store.query import Best, Pace
 from tests.items.client import Client, Json
@@ -29,7 +29,7 @@ async def place(redis_url: str) -> AsyncIterator[tuple[Client, World]]:
     store = Store(redis_url, timeout_ms=5000)
     await store.open()
     try:
-        with pytest.MonkeyPatch.context() as patch, redis.Redis(**parse(redis_url).client_options()) as client:
+        with pytest.MonkeyPatch.context() as patch, redis_client(parse(redis_url)) as client:
             patch.setattr(Pace, "START", 20)
             patch.setattr(Pace, "MOST", 60)
             patch.setattr(Best, "SLACK", 3)

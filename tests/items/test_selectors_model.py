@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coordinator.store import Store
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import ms
@@ -160,7 +160,7 @@ async def a_project(store: Store, redis_url: str) -> AsyncIterator[Client]:
         yield tools
         assert (await audit(store, tools.project)).differences == []
     finally:
-        with redis.Redis(**parse(redis_url).client_options()) as client:
+        with redis_client(parse(redis_url)) as client:
             complaints = leaks.leaked_keys(client, tools.project)
             leaks.delete_keys(client, tools.project)
     assert not complaints

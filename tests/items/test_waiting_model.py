@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
-import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coordinator.store import keys
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.toolsets.items.audit import RECORD
 from coordinator.toolsets.items.rules import recount
 from tests.items.client import Json, fresh_id
@@ -198,7 +198,7 @@ async def a_world(redis_url: str) -> AsyncIterator[World]:
     else:
         await fronts.close()
     finally:
-        with redis.Redis(**parse(redis_url).client_options()) as client:
+        with redis_client(parse(redis_url)) as client:
             leaks.delete_keys(client, pair[0].project)
 
 

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coordinator.definitions import Definitions
 from coordinator.store import Store
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.toolsets.sessions.rules import tokens
 from coordinator.toolsets.sessions.store.listing import list_sessions
 from tests.sessions.client import Answer, Sessions
@@ -86,7 +86,7 @@ def world(redis_url: str, definitions: Definitions) -> Iterator[World]:
     world = World(redis_url, definitions)
     yield world
     world.close()
-    with redis.Redis(**parse(redis_url).client_options()) as client:
+    with redis_client(parse(redis_url)) as client:
         complaints = leaks.leaked_keys(client, PROJECT)
         leaks.delete_keys(client, PROJECT)
     assert not complaints

@@ -263,7 +263,9 @@ def test_secrets_are_not_repeated(tmp_path: Path) -> None:
     problems = problems_of({"redis_url": wrong}, {"FLEET_REDIS_URL": wrong}, path)
     assert len(problems) == 3
     for problem in problems:
-        assert problem.endswith("redis_url must be empty or a redis[s]://, redis[s]+sentinel:// or unix:// URL")
+        assert problem.endswith(
+            "redis_url must be empty or a redis[s]://, redis[s]+sentinel://, redis[s]+cluster:// or unix:// URL"
+        )
         assert "hunter2" not in problem
 
 

@@ -34,6 +34,17 @@ from coordinator.store.errors import AddressError
             ),
         ),
         ("rediss+sentinel://a/fleet", Address("", tls=True, sentinels=(("a", 26379),), service="fleet")),
+        (
+            "redis+cluster://me:p%40ss@a,b:7000,[::1]",
+            Address("", username="me", password="p@ss", nodes=(("a", 6379), ("b", 7000), ("::1", 6379))),
+        ),
+        (
+            "rediss+cluster://a?tls_name=redis.example&address_map=10.0.0.1:6379=localhost:7001,b=c",
+            Address(
+                "", tls=True, nodes=(("a", 6379),), tls_name="redis.example",
+                address_map=(("10.0.0.1:6379", "localhost:7001"), ("b", "c")),
+            ),
+        ),
     ],
 )  # fmt: skip
 def test_a_url_is_understood(url: str, address: Address) -> None:
@@ -69,6 +80,13 @@ def test_a_url_is_understood(url: str, address: Address) -> None:
         ("redis+sentinel://:tops3cret@a:1,b:port/fleet", "port must be a number from 0 to 65535"),
         ("redis+sentinel://a/fleet/zero", "database must be a number"),
         ("redis://h?sentinel_password=tops3cret", "unknown option 'sentinel_password' here"),
+        ("redis+cluster://:tops3cret@", "no node given"),
+        ("redis+cluster://:tops3cret@a,,b", "no node given"),
+        ("redis+cluster://:tops3cret@a/1", "a cluster has only the database 0"),
+        ("redis+cluster://:tops3cret@a?db=1", "a cluster has only the database 0"),
+        ("redis+cluster://:tops3cret@a?address_map=b", "address_map must be announced=reachable"),
+        ("redis+cluster://:tops3cret@a?address_map=b=:7", "address_map must be announced=reachable"),
+        ("redis://:tops3cret@a?address_map=b=c", "unknown option 'address_map' here"),
     ],
 )
 def test_an_invalid_url_is_reported_without_its_password(url: str, words: str) -> None:
@@ -142,3 +160,12 @@ def test_the_address_of_a_foreign_client_is_found() -> None:
 def test_unreadable_certificates_are_reported() -> None:
     with pytest.raises(AddressError, match="certificates"):
         parse("rediss://h?ssl_ca_certs=/no/such/file").ssl_context()
+
+
+def test_a_node_is_reached_where_the_map_says() -> None:
+    cluster = parse("redis+cluster://:pw@a?address_map=10.0.0.1:6379=localhost:7001,b=c")
+    found = [cluster.of_node(place) for place in (("10.0.0.1", 6379), ("10.0.0.1", 6380), ("b", 5))]
+    assert [(one.host, one.port, one.password) for one in found] == [
+        ("localhost", 7001, "pw"), ("10.0.0.1", 6380, "pw"), ("c", 5, "pw"),
+    ]  # fmt: skip
+    assert all(one.in_cluster and not one.nodes for one in found)

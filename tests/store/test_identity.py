@@ -15,8 +15,9 @@ from redis.retry import Retry
 from structlog.testing import capture_logs
 
 from coordinator.errors import ToolFailure
-from coordinator.store import Store, StoreChanged, StoreIdentity, clients, key_space, keys
+from coordinator.store import Store, StoreChanged, StoreIdentity, key_space, keys
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.store.drains import Drains
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.identity import IdentityFile
@@ -171,7 +172,7 @@ def dbsize(server: EmbeddedServer) -> int:
 
 async def test_other_clients_of_the_process_reject_another_store_too(serve: Serve, server: EmbeddedServer) -> None:
     store = await serve()
-    guarded = clients.client(parse(server.url), redis_connect_func=store.identity.guard, retry=Retry(NoBackoff(), 0))
+    guarded = redis_client(parse(server.url), redis_connect_func=store.identity.guard, retry=Retry(NoBackoff(), 0))
     with guarded:
         assert await store.client.ping()
         assert await asyncio.to_thread(guarded.ping)

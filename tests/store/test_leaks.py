@@ -13,6 +13,7 @@ import redis
 
 from coordinator.store import keys
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from tests.support import leaks
 from tests.support.wait import NotReached, process_alive, wait_until_sync
 
@@ -22,16 +23,16 @@ GOES = next(family for family in FAMILIES.values() if family.ttl and family.type
 
 LEAKING = """
 import os, subprocess, sys
-import redis
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.store.embedded import EmbeddedServer
 
 def test_leaves_a_key(redis_url, project):
-    with redis.Redis(**parse(redis_url).client_options()) as client:
+    with redis_client(parse(redis_url)) as client:
         client.set("fc:{%s}:nosuchfamily:1" % project, "x")
 
 def test_leaves_none(redis_url, project):
-    with redis.Redis(**parse(redis_url).client_options()) as client:
+    with redis_client(parse(redis_url)) as client:
         assert not client.keys("*nosuchfamily*")
 
 def test_leaves_processes(tmp_path):
@@ -48,7 +49,7 @@ def test_leaves_processes(tmp_path):
 
 @pytest.fixture
 def client(redis_url: str) -> Iterator[redis.Redis]:
-    with redis.Redis(**parse(redis_url).client_options()) as client:
+    with redis_client(parse(redis_url)) as client:
         yield client
 
 

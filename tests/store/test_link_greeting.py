@@ -11,8 +11,8 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.store.address import parse
+from coordinator.store.clients import Ask
 from coordinator.store.errors import StoreTooOld, StoreUnreachable
-from coordinator.store.identity import Ask
 from coordinator.store.link import Link
 from coordinator.store.scripts import pack
 from tests.store.conftest import OpenLink, StartFake

@@ -17,6 +17,7 @@ from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Library, Script, Store
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.store.errors import ScriptError
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
@@ -58,7 +59,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 
 @pytest.fixture
 def client(redis_url: str) -> Iterator[redis.Redis]:
-    with redis.Redis(**parse(redis_url).client_options(), decode_responses=True) as client:
+    with redis_client(parse(redis_url), decode_responses=True) as client:
         yield client
 
 

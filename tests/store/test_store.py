@@ -110,7 +110,7 @@ async def test_a_bad_project_name_is_the_callers_mistake(store: Store) -> None:
 
 
 async def test_cached_project_names_are_bounded(store: Store, project: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "MAX_CACHED_KEYS", 3)
+    monkeypatch.setattr(store_module, "MAX_CACHED_PLACES", 3)
     packed = list[str]()
 
     def noted(name: str) -> bytes:
@@ -178,14 +178,14 @@ async def test_a_deleted_version_is_loaded_again_when_it_is_called(store: Store,
 
 async def test_a_library_deleted_under_load_is_loaded_again_once(store: Store, project: str) -> None:
     await store.command("FUNCTION", "DELETE", BUMP.function_library.name)
-    send, loads = store.link.submit, 0
+    send, loads = store.link().submit, 0
 
     def submit(command: bytes) -> asyncio.Future[object]:
         nonlocal loads
         loads += command.startswith(b"*4\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD")
         return send(command)
 
-    store.link.submit = submit
+    store.link().submit = submit
     texts = [str(number) for number in range(100)]
     echoed = asyncio.gather(*(store.run(ECHO, project, text, 1) for text in texts))
     counts = await asyncio.gather(*(store.run(BUMP, project, "count") for _ in range(100)))
@@ -221,7 +221,7 @@ async def test_flushed_functions_fail_no_calls_under_load(store: Store, project:
 
 async def test_functions_flushed_between_load_and_call_are_loaded_again(store: Store, project: str) -> None:
     await store.command("FUNCTION", "FLUSH")
-    send, loads = store.link.submit, 0
+    send, loads = store.link().submit, 0
 
     def submit(command: bytes) -> asyncio.Future[object]:
         nonlocal loads
@@ -232,7 +232,7 @@ async def test_functions_flushed_between_load_and_call_are_loaded_again(store: S
                 send(b"*2\r\n$8\r\nFUNCTION\r\n$5\r\nFLUSH\r\n")
         return future
 
-    store.link.submit = submit
+    store.link().submit = submit
     assert await store.run(BUMP, project, "count") == 1
     assert await store.run(BUMP, project, "count") == 2
 
@@ -320,7 +320,7 @@ async def test_a_lost_connection_is_replaced_and_the_next_call_succeeds(store: S
 
 
 def _connected_for_the(store: Store, times: int) -> bool:
-    return store.link.connects == times
+    return store.link().connects == times
 
 
 async def test_the_redis_client_reads_data_written_by_scripts(store: Store, project: str) -> None:

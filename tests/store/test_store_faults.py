@@ -142,11 +142,11 @@ async def test_calls_to_a_hung_server_fail_by_their_deadline(
 
 async def test_replacing_an_idle_connection_fails_no_call(fragile: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process was paused; its timer finds out before the next call does."""
-    connects, loop = fragile.link.connects, asyncio.get_running_loop()
+    connects, loop = fragile.link().connects, asyncio.get_running_loop()
     time, ahead = loop.time, 60.0
     with monkeypatch.context() as paused:
         paused.setattr(loop, "time", lambda: time() + ahead)
-        await wait_until(lambda: fragile.link.connects > connects, what="another connection")
+        await wait_until(lambda: fragile.link().connects > connects, what="another connection")
     assert await fragile.run(BUMP, "p", "count") == 1
 
 

@@ -207,4 +207,4 @@ async def test_a_reply_that_is_an_error_is_raised_by_the_link_too(start_fake: St
     store = make_store((await start_fake(talk)).url)
     await store.open()
     with pytest.raises(ServerError, match="OOM"):
-        await store.link.execute("FCALL", "x", 0)
+        await store.link().execute("FCALL", "x", 0)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import redis
-
 from coordinator.store import keys
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 
 
 class Event(NamedTuple):
@@ -70,7 +69,7 @@ def _event(entry_id: str, fields: Mapping[str, str]) -> Event:
 
 def recorded(redis_url: str, project: str) -> list[Event]:
     """The whole history of a project, oldest first."""
-    with redis.Redis(**parse(redis_url).client_options(), protocol=2) as client:
+    with redis_client(parse(redis_url), protocol=2) as client:
         entries: Any = client.xrange(keys.events.key(project))
     return [
         event

@@ -14,6 +14,7 @@ import pytest
 
 from coordinator.store import Store, server_binary
 from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded_cluster import EmbeddedCluster
 
 DEBIAN_REDIS = Path("/usr/bin/redis-server")
 
@@ -22,7 +23,8 @@ class Kind(NamedTuple):
     """One server and the protocol spoken with it."""
 
     server: str
-    """``valkey``: the packaged one. ``redis7``: the distribution's."""
+    """``valkey``: the packaged one. ``redis7``: the distribution's. ``cluster``: the packaged one as the only shard of
+    a cluster, which refuses scripts that touch keys of two projects."""
     protocol: int
 
     def __str__(self) -> str:
@@ -47,8 +49,9 @@ async def emptied(url: str) -> AsyncIterator[Store]:
         await store.close()
 
 
-DEFAULT_KIND = Kind("valkey", 3)
-KINDS = (DEFAULT_KIND, Kind("valkey", 2), Kind("redis7", 3), Kind("redis7", 2))
+DEFAULT_KIND = Kind(os.environ.get("TEST_STORE", "valkey"), 3)
+"""Of most tests; ``make test-cluster`` sets another."""
+KINDS = tuple(dict.fromkeys((DEFAULT_KIND, Kind("valkey", 3), Kind("valkey", 2), Kind("redis7", 3), Kind("redis7", 2))))
 
 
 def binary_for(server: str) -> server_binary.Binary:
@@ -65,14 +68,16 @@ class Servers:
 
     def __init__(self, make_directory: Callable[[str], Path]) -> None:
         self._make_directory = make_directory
-        self._running: dict[str, EmbeddedServer] = {}
+        self._running: dict[str, EmbeddedServer | EmbeddedCluster] = {}
 
     def url(self, server: str) -> str:
         """The URL of the kind's server; starts it if needed, or restarts it if a test has stopped it."""
         running = self._running.get(server)
-        if running is None:
+        if running is None and server == "cluster":
+            running = EmbeddedCluster(self._make_directory(server), 1, fsync="everysec")
+        elif running is None:
             running = EmbeddedServer(self._make_directory(server), fsync="everysec", binary=binary_for(server))
-            self._running[server] = running
+        self._running[server] = running
         return running.start()
 
     def stop(self) -> None:

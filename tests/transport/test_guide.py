@@ -189,7 +189,7 @@ async def test_names_of_procedures_and_projects_are_completed(front: Front, stor
 async def test_a_completion_is_one_read(
     front: Front, store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    link = store.link
+    link = store.link()
     sent: list[bytes] = []
     submit = link.submit
 

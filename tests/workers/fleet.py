@@ -7,11 +7,10 @@ import signal
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import redis
-
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
+from coordinator.store.clients import client as redis_client
 from coordinator.store.embedded import find_running
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.rules import planner, spec
@@ -132,7 +131,7 @@ class Fleet(RunningFleet):
 
     def holder(self, step: int, project: str = "default") -> int:
         """The process that executes a step."""
-        with redis.Redis(**parse(self.url).client_options()) as client:
+        with redis_client(parse(self.url)) as client:
             name = client.hget(keys.step.key(project, str(step)), "w")
         assert isinstance(name, bytes), name
         return int(name.decode().rsplit(".", 2)[1])

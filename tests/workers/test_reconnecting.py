@@ -102,7 +102,7 @@ async def test_a_hurried_heartbeat_learns_at_once_which_steps_are_lost(
     monkeypatch.setattr(workers.heartbeat, "RENEW_SECONDS", 3600)
     lost: list[Attempt] = []
     held = bench.engine.held
-    heartbeat = Heartbeat("b1", connection, connection, Nobody(), held, lost.append)
+    heartbeat = Heartbeat("b1", lambda project: connection, connection, Nobody(), held, lost.append)
     heartbeat.start()
     try:
         bench.tools.tools["hang"] = hang
@@ -137,7 +137,7 @@ def test_no_heartbeat_is_sent_to_a_rejected_store(connection: Redis, monkeypatch
         asked.put(None)
         return found
 
-    heartbeat = Heartbeat("b1", connection, connection, Presence(), {}, lambda attempt: None, refused)
+    heartbeat = Heartbeat("b1", lambda project: connection, connection, Presence(), {}, lambda attempt: None, refused)
     heartbeat.start()
     try:
         heartbeat.hurry()

@@ -33,11 +33,13 @@ class Event(NamedTuple):
     """claim: the item whose claim was released with it."""
 
 
-def connect(url: str) -> redis.asyncio.Redis:
-    """A client for ``follow``. Raises AddressError."""
+def connect(url: str, project: str) -> redis.asyncio.Redis:
+    """A client for ``follow`` in a project. Raises AddressError."""
     retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), 3)
     # RESP 2, so that streams look the same from every server; no timeout on reads, which may block.
-    return clients.async_client(parse(url), protocol=2, socket_connect_timeout=5, socket_timeout=None, retry=retry)
+    return clients.async_client(
+        parse(url), project, protocol=2, socket_connect_timeout=5, socket_timeout=None, retry=retry
+    )
 
 
 async def follow(client: redis.asyncio.Redis, project: str, pause_ms: int) -> AsyncIterator[list[Event]]:

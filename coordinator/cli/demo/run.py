@@ -47,7 +47,7 @@ async def run(options: Options, settings: Settings) -> dict[str, Any]:
             target = await stack.enter_async_context(fleet.own(settings))
         try:
             # The project is removed within the block, because that fails too where the Redis is gone.
-            async with boards.connect(target.redis_url) as client, new_project(client, options.project) as project:
+            async with new_project(target.redis_url, options.project) as (client, project):
                 return await _run_in(project, options, target, client)
         except (RedisError, ToolFailure) as error:
             raise CommandFailed(
@@ -170,19 +170,23 @@ async def _drain(
 
 
 @asynccontextmanager
-async def new_project(client: redis.asyncio.Redis, name: str | None) -> AsyncIterator[str]:
-    """A project that nobody has worked in, else CommandFailed; one without a name is removed afterwards."""
+async def new_project(url: str, name: str | None) -> AsyncIterator[tuple[redis.asyncio.Redis, str]]:
+    """A project that nobody has worked in, else CommandFailed, with a client for it.
+
+    One without a name is removed afterwards.
+    """
     project = name or f"demo-{uuid.uuid4().hex[:8]}"
-    if await client.exists(keys.events.key(project)):
-        raise CommandFailed(
-            f"project {project} has been used already, and the audit counts all that is in it: choose a new name",
-            Exit.USAGE,
-        )
-    try:
-        yield project
-    finally:
-        if name is None:
-            await _remove(client, project)
+    async with boards.connect(url, project) as client:
+        if await client.exists(keys.events.key(project)):
+            raise CommandFailed(
+                f"project {project} has been used already, and the audit counts all that is in it: choose a new name",
+                Exit.USAGE,
+            )
+        try:
+            yield client, project
+        finally:
+            if name is None:
+                await _remove(client, project)
 
 
 async def _remove(client: redis.asyncio.Redis, project: str) -> None:

@@ -69,7 +69,7 @@ async def _check_queues(url: str, timeout_ms: int) -> list[Finding]:
     opened = await open_store(url, timeout_ms)
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
-            return [finding async for finding in queues.check(opened.client)]
+            return [finding async for finding in queues.check(opened.client_of(keys.QUEUE))]
     except (RedisError, TimeoutError) as error:
         why = str(error) or f"nothing within {ANSWER_SECONDS:.0f} seconds"
         return [Finding("fails", "steps.queues", f"cannot read the queues of steps: {why}")]

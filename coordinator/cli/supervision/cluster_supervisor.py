@@ -1,0 +1,47 @@
+"""Supervises the embedded cluster of ``fleet up --shards``: each of its servers as an embedded store of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from coordinator.cli.supervision.store_supervisor import StoreSupervisor
+from coordinator.store.embedded_cluster import EmbeddedCluster
+
+
+class ClusterSupervisor:
+    """Starts, restarts and stops the servers of a cluster.
+
+    Args:
+        on_change: called when a server has started or exited.
+        watchdog_seconds: as for ``StoreSupervisor``.
+    """
+
+    def __init__(self, cluster: EmbeddedCluster, on_change: Callable[[], None], watchdog_seconds: float) -> None:
+        self._cluster = cluster
+        # Servers keep their ports, so none of them moves.
+        self._parts = [StoreSupervisor(node, lambda: None, on_change, watchdog_seconds) for node in cluster.nodes]
+
+    @property
+    def url(self) -> str:
+        """The cluster's URL, password included."""
+        return self._cluster.url
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of its first server."""
+        return self._parts[0].pid
+
+    async def start(self) -> None:
+        """Starts and supervises the servers.
+
+        Raises:
+            StoreError: one cannot be started, or they do not become a cluster.
+        """
+        await asyncio.to_thread(self._cluster.start)
+        for part in self._parts:
+            await part.start()
+
+    async def stop(self) -> None:
+        """Stops the servers. Everything acknowledged is on disk."""
+        await asyncio.gather(*(part.stop() for part in self._parts))

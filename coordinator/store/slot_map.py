@@ -1,0 +1,225 @@
+"""Which node of a cluster has which slots: what nodes say, and redis-py connections to the node that has a slot."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from binascii import crc_hqx
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import redis.asyncio.connection
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.connection import Connection, SSLConnection
+from redis.exceptions import (
+    AskError,
+    ClusterDownError,
+    MovedError,
+    ReadOnlyError,
+    RedisError,
+    TryAgainError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.retry import Retry
+
+from coordinator.store.address import Address, Place
+
+SLOTS = 16384
+NODE_SECONDS = 1.0
+"""How long a node may take to say who has a slot before the next one is asked."""
+_SLOTS, _INFO = ("CLUSTER", "SLOTS"), ("CLUSTER", "INFO")
+_ELSEWHERE = (AskError, ClusterDownError, MovedError, ReadOnlyError, TryAgainError)
+"""Replies after which a connection has to find the node anew. Nothing has been done then."""
+
+
+def slot_of(tag: str) -> int:
+    """The slot of all keys with a hash tag."""
+    return crc_hqx(tag.encode(), 0) % SLOTS
+
+
+class Range(NamedTuple):
+    """Slots of one primary."""
+
+    first: int
+    last: int
+    node: str
+    """Its id."""
+    place: Place
+
+
+class Map(NamedTuple):
+    """The slots of a cluster, as one node knows them."""
+
+    epoch: int
+    """Rises with each change on which the nodes agree."""
+    ranges: list[Range]
+    nodes: frozenset[Place]
+    """Where the nodes of these slots are, replicas among them."""
+
+    def owner(self, slot: int) -> Place | None:
+        """Where the node is that has a slot; None: no node has it."""
+        return next((one.place for one in self.ranges if one.first <= slot <= one.last), None)
+
+
+def parse_map(asked: Place, slots: Any, info: bytes) -> Map:
+    """The map in the replies of a node to CLUSTER SLOTS and CLUSTER INFO.
+
+    Args:
+        asked: where it was asked; a node that does not know how it is reached announces no host.
+    """
+    facts = dict(line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
+    ranges, nodes = [], set()
+    for first, last, *members in slots:
+        places = [((host or b"").decode() or asked[0], int(port)) for host, port, *_ in members]
+        nodes.update(places)
+        ranges.append(Range(first, last, members[0][2].decode(), places[0]))
+    return Map(int(facts.get("cluster_current_epoch", 0)), ranges, frozenset(nodes))
+
+
+async def read_map(address: Address, place: Place, timeout: float) -> Map:
+    """Asks the node that announces itself at a place.
+
+    Raises:
+        RedisError, OSError, ValueError: it does not answer in time, or not with a map.
+    """
+    client = redis.asyncio.Redis(**_node_options(address, place, timeout), retry=AsyncRetry(NoBackoff(), 0))
+    try:
+        async with asyncio.timeout(timeout):
+            slots: Any = await client.execute_command(*_SLOTS)  # type: ignore[no-untyped-call, unused-ignore]
+            info: Any = await client.execute_command(*_INFO)  # type: ignore[no-untyped-call, unused-ignore]
+    finally:
+        await client.connection_pool.disconnect(inuse_connections=True)
+    return parse_map(place, slots, info)
+
+
+def _read_map(address: Address, place: Place) -> Map:
+    client = redis.Redis(**_node_options(address, place, NODE_SECONDS), retry=Retry(NoBackoff(), 0))
+    try:
+        slots: Any = client.execute_command(*_SLOTS)  # type: ignore[no-untyped-call, unused-ignore]
+        info: Any = client.execute_command(*_INFO)  # type: ignore[no-untyped-call, unused-ignore]
+    finally:
+        client.close()
+    return parse_map(place, slots, info)
+
+
+def _node_options(address: Address, place: Place, timeout: float) -> dict[str, Any]:
+    limits = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+    return {**address.of_node(place).client_options(), **limits}
+
+
+def _shuffled(places: Iterable[Place]) -> list[Place]:
+    return sorted(places, key=lambda _: random.random())
+
+
+class _Search:
+    """Which node to ask next for the owner of a slot. The owner itself is believed only if no other node answers: it
+    may have been paused, and not know that it has lost its slots."""
+
+    def __init__(self, address: Address, slot: int) -> None:
+        self._slot = slot
+        self.left = _shuffled(address.nodes)
+        self.found: Place | None = None
+
+    def take(self, asked: Place, answer: Map) -> bool:
+        """Notes what a node has answered; returns whether that is enough."""
+        self.left = _shuffled(set(self.left) | answer.nodes - {asked}) if self.found is None else self.left
+        self.found = answer.owner(self._slot) or self.found
+        return self.found is not None and self.found != asked
+
+    def result(self, address: Address) -> Address:
+        """Raises ConnectionError: no node is known to have the slot."""
+        if self.found is None:
+            raise RedisConnectionError("no node of the cluster says who has these keys")
+        return address.of_node(self.found)
+
+
+def find_owner(address: Address, slot: int) -> Address:
+    """The address of the node that has a slot, for threads. Raises ConnectionError: nobody knows."""
+    search, asked = _Search(address, slot), set()
+    while search.left:
+        place = search.left.pop()
+        if place not in asked:
+            asked.add(place)
+            try:
+                if search.take(place, _read_map(address, place)):
+                    break
+            except (RedisError, OSError, ValueError):
+                continue
+    return search.result(address)
+
+
+async def find_owner_async(address: Address, slot: int) -> Address:
+    """The same for event loops."""
+    search, asked = _Search(address, slot), set()
+    while search.left:
+        place = search.left.pop()
+        if place not in asked:
+            asked.add(place)
+            try:
+                if search.take(place, await read_map(address, place, NODE_SECONDS)):
+                    break
+            except (RedisError, OSError, ValueError):
+                continue
+    return search.result(address)
+
+
+if TYPE_CHECKING:
+    _Base = Connection
+    _AsyncBase = redis.asyncio.connection.Connection
+else:
+    _Base = _AsyncBase = object
+
+
+class _ToOwner(_Base):
+    """Connects to the node that has a slot, and finds it anew when that has moved."""
+
+    def __init__(self, *, cluster: Address, slot: int, **options: Any) -> None:
+        self._cluster, self._slot = cluster, slot
+        super().__init__(**options)  # type: ignore[no-untyped-call, unused-ignore]
+
+    def _connect(self) -> Any:
+        found = find_owner(self._cluster, self._slot)
+        self.host, self.port = found.host, found.port
+        return super()._connect()  # type: ignore[no-untyped-call, unused-ignore]
+
+    def read_response(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().read_response(*args, **options)  # type: ignore[no-untyped-call, unused-ignore]
+        except _ELSEWHERE as error:
+            self.disconnect()  # type: ignore[no-untyped-call, unused-ignore]
+            raise RedisConnectionError(f"the node does not have these keys now: {error}") from None
+
+
+class ToOwner(_ToOwner, Connection):
+    """For threads."""
+
+
+class ToOwnerTls(_ToOwner, SSLConnection):
+    """The same with TLS."""
+
+
+class _ToOwnerAsync(_AsyncBase):
+    def __init__(self, *, cluster: Address, slot: int, **options: Any) -> None:
+        self._cluster, self._slot = cluster, slot
+        super().__init__(**options)
+
+    async def _connect(self) -> None:
+        found = await find_owner_async(self._cluster, self._slot)
+        self.host, self.port = found.host, found.port
+        await super()._connect()  # type: ignore[no-untyped-call, unused-ignore]
+
+    async def read_response(self, *args: Any, **options: Any) -> Any:
+        try:
+            return await super().read_response(*args, **options)
+        except _ELSEWHERE as error:
+            await self.disconnect()
+            raise RedisConnectionError(f"the node does not have these keys now: {error}") from None
+
+
+class ToOwnerAsync(_ToOwnerAsync, redis.asyncio.connection.Connection):
+    """For event loops."""
+
+
+class ToOwnerAsyncTls(_ToOwnerAsync, redis.asyncio.connection.SSLConnection):
+    """The same with TLS."""
