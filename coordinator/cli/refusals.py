@@ -12,11 +12,25 @@ _NAMES = {
     "parentId": "--parent: ",
     "ancestorId": "--ancestor: ",
     "maxAttempts": "--max-attempts: ",
+    "notBefore": "--not-before: ",
+    "dueAt": "--due: ",
+    "timeZone": "--time-zone: ",
     "fenceToken": "--fence: ",
     "unblockAt": "--unblock-at: ",
     **{
         same: f"--{same}: "
-        for same in ("title", "complexity", "description", "detail", "requires", "result", "summary", "tags", "type")
+        for same in (
+            "title",
+            "complexity",
+            "cron",
+            "description",
+            "detail",
+            "requires",
+            "result",
+            "summary",
+            "tags",
+            "type",
+        )
     },
 }
 

@@ -6,6 +6,7 @@
       What has changed since 1.9, for users.
       - [ ] Collect the changes
       - [ ] Write them up (after: Collect the changes)
+    - [ ] Publish (not before: 2026-12-01T09:00:00Z) (due: +4w)
     - [x] Choose a date
 
 The first heading is the title. Indented tasks are children, other indented text is the description. Tasks of a numbered
@@ -20,8 +21,10 @@ from typing import Any
 _TASK = re.compile(r"(?P<indent>\s*)(?:[-*+]|(?P<number>\d+)[.)])\s+(?:\[(?P<box>[ xX])\]\s+)?(?P<text>\S.*)")
 _HEADING = re.compile(r"#{1,6}\s+(?P<title>.*\S)")
 _SUFFIX = re.compile(
-    r"#(?P<tag>[a-z0-9][\w.:/-]*)|!(?P<priority>high|medium|low)|\((?P<name>after|ref):\s*(?P<value>[^()]+)\)"
+    r"#(?P<tag>[a-z0-9][\w.:/-]*)|!(?P<priority>high|medium|low)"
+    r"|\((?P<name>after|ref|due|not before|recurs):\s*(?P<value>[^()]+)\)"
 )
+_SINGLE = {"ref": "ref", "due": "dueAt", "not before": "notBefore", "recurs": "recurs"}
 _FENCE = re.compile(r"\s*(`{3,}(?=[^`]*\Z)|~{3,})")
 
 
@@ -91,8 +94,8 @@ def _task(text: str, done: bool) -> dict[str, Any]:
             tags.insert(0, found["tag"])
         elif found["priority"]:
             item["priority"] = found["priority"]
-        elif found["name"] == "ref":
-            item["ref"] = found["value"].strip()
+        elif found["name"] in _SINGLE:
+            item[_SINGLE[found["name"]]] = found["value"].strip()
         else:
             item["after"] = [one.strip() for one in found["value"].split(",") if one.strip()]
     if tags:

@@ -7,14 +7,15 @@
       - {title: Publish, after: [build, notes]}
 
 An item has ``title``, and may have ``ref``, ``after``, ``children``, ``notes`` (key: body) and ``done`` besides the
-fields that ``manage_items`` takes. ``after`` names refs, or titles that occur once, anywhere in the plan; what is below
-an item waits with it. ``markdown`` has the other form.
+fields that ``manage_items`` takes; ``recurs`` can be a cron expression alone. ``after`` names refs, or titles that
+occur once, anywhere in the plan; what is below an item waits with it. ``markdown`` has the other form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,12 @@ DEEPEST = 3
 MOST_CHILDREN = 500
 """An item can wait for a few more. One with more children is begun from the start, which hides it as well."""
 _LISTS = ("tags", "traits")
+_TIMES = ("notBefore", "dueAt")
 _OWN = ("ref", "after", "children", "notes", "done")
 _FIELDS = (
     "title", "description", "summary", "priority", "complexity", "tags", "type", "traits", "requires",
     "requiresVerification", "maxAttempts", "retryBackoffSeconds", "metadata", "properties", "statusLabel",
+    "notBefore", "dueAt", "recurs",
 )  # fmt: skip
 
 
@@ -157,10 +160,7 @@ def _node(given: Any, path: str, ref: str, depth: int) -> Node:
             raise _wrong(f"{path}.{name}", f"is unknown{that_exist(str(name), (*_FIELDS, *_OWN))}")
     if not isinstance(given.get("title"), str) or not given["title"].strip():
         raise _wrong(f"{path}.title", "must be a text that is not blank")
-    fields = {name: value for name, value in given.items() if name in _FIELDS and value is not None}
-    for name in _LISTS:
-        if name in fields and not isinstance(fields[name], str):
-            fields[name] = ",".join(_texts(fields[name], f"{path}.{name}"))
+    fields = _fields(given, path)
     notes = given.get("notes") or {}
     if not isinstance(notes, Mapping) or not all(isinstance(body, str) for body in notes.values()):
         raise _wrong(f"{path}.notes", "must be a mapping of keys to texts")
@@ -185,6 +185,27 @@ def _node(given: Any, path: str, ref: str, depth: int) -> Node:
         below = f"{number + 1}" if ref == "root" else f"{ref}.{number + 1}"
         node.children.append(_node(child, f"{path}.children[{number}]", below, depth + 1))
     return node
+
+
+def _fields(given: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The fields of an item, as ``manage_items`` takes them."""
+    fields = {name: value for name, value in given.items() if name in _FIELDS and value is not None}
+    for name in _LISTS:
+        if name in fields and not isinstance(fields[name], str):
+            fields[name] = ",".join(_texts(fields[name], f"{path}.{name}"))
+    for name in _TIMES:
+        if isinstance(fields.get(name), date):
+            fields[name] = _time(fields[name], f"{path}.{name}")
+    if isinstance(fields.get("recurs"), str):
+        fields["recurs"] = {"cron": fields["recurs"]}
+    return fields
+
+
+def _time(given: date, path: str) -> str:
+    """A time of YAML, which reads it by itself."""
+    if not isinstance(given, datetime) or given.tzinfo is None:
+        raise _wrong(path, "must be a time with a zone, as in 2026-01-01T12:00:00Z, or from now on, as in +30m")
+    return given.isoformat()
 
 
 def _texts(given: Any, path: str) -> list[str]:

@@ -334,3 +334,26 @@ def test_shells_complete_commands_flags_and_ids(
         check=True,
     )
     assert done.stdout.splitlines() == ["start", "terminal", item[:8]], done.stderr
+
+
+def test_items_with_times(items: Run) -> None:
+    later = added(items, "Later", "--not-before", "+1h", "--due", "2020-01-01T00:00:00Z")
+    page = items(f"show {later}")[1]
+    assert "not before 20" in page
+    assert "due 2020-01-01T00:00:00.000Z (overdue)" in page
+    assert items("ready")[1].count(later[:8]) == 0
+    assert items(f"edit {later} --clear not-before --clear due")[0] == Exit.OK
+    assert items("ready")[1].count(later[:8]) == 1
+    report = added(items, "Report", "--cron", "0 9 * * MON-FRI", "--time-zone", "Europe/Berlin", "--missed", "all")
+    assert "recurs 0 9 * * MON-FRI Europe/Berlin, next 20" in items(f"show {report}")[1]
+    assert items(f"edit {report} --clear cron")[0] == Exit.OK
+    for wrong, said in (
+        ("add x --cron often", "--cron: "),
+        ("add x --cron @daily --time-zone Mars", "--time-zone: "),
+        ("add x --due soon", "--due: "),
+        ("add x --not-before +1", "--not-before: "),
+        ("add x --overlap skip", "--cron"),
+    ):
+        code, _, err = items(wrong)
+        assert code != Exit.OK
+        assert said in err, err

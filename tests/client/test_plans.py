@@ -342,3 +342,23 @@ async def test_a_flow_that_ends_otherwise_is_refused(fleet: Fleet) -> None:
     assert not await run.cancel()
     with pytest.raises(Refused, match="cancelled"):
         await run.result()
+
+
+def test_both_forms_can_say_when(tmp_path: Path) -> None:
+    listed, mapped = tmp_path / "plan.md", tmp_path / "plan.yaml"
+    listed.write_text(
+        "# R\n- [ ] a (due: +2d) (not before: 2026-12-01T09:00:00+00:00)\n- [ ] b (recurs: 0 9 * * MON-FRI)\n"
+    )
+    mapped.write_text(
+        "title: R\nchildren:\n  - {title: a, dueAt: +2d, notBefore: 2026-12-01T09:00:00Z}\n"
+        "  - {title: b, recurs: 0 9 * * MON-FRI}\n"
+    )
+    found = [[node.fields for node in plan.read(path).root.all()] for path in (listed, mapped)]
+    assert found[0] == found[1]
+    assert found[0][1:] == [
+        {"title": "a", "dueAt": "+2d", "notBefore": "2026-12-01T09:00:00+00:00"},
+        {"title": "b", "recurs": {"cron": "0 9 * * MON-FRI"}},
+    ]
+    mapped.write_text("title: R\nnotBefore: 2026-12-01\n")
+    with pytest.raises(Invalid, match=r"plan\.notBefore: must be a time with a zone"):
+        plan.read(mapped)

@@ -98,6 +98,7 @@ def item_page(context: Json, edges: Iterable[Json], *, everything: bool) -> list
     facts += [f"requires {printable(', '.join(item['requires']))}"] if item.get("requires") else []
     lines.append(_INDENT + ", ".join(facts))
     lines.append(f"{_INDENT}created {item['createdAt']}, changed {item['modifiedAt']}")
+    lines += _times(item)
     if claim := context.get("claimDetail"):
         word = "was held" if claim["isExpired"] else "held"
         lines.append(f"{_INDENT}{word} by {printable(claim['claimedBy'])} until {claim['claimExpiresAt']}")
@@ -119,6 +120,19 @@ def item_page(context: Json, edges: Iterable[Json], *, everything: bool) -> list
     if transitions:
         lines += ["", heading("history" if everything else "last change"), *map(transition_line, transitions)]
     return lines
+
+
+def _times(item: Json) -> list[str]:
+    """What an item says about time."""
+    facts = [f"not before {item['notBefore']}"] if item.get("notBefore") else []
+    if item.get("dueAt"):
+        facts.append(f"due {item['dueAt']}" + (f" ({paint('overdue', 'blocked')})" if item.get("overdue") else ""))
+    if how := item.get("recurs"):
+        following = f", next {how['nextAt']}" if how.get("nextAt") else ""
+        facts.append(f"recurs {printable(how['cron'])} {how['timeZone']}{following}")
+    if item.get("recurrenceOf"):
+        facts.append(f"occurrence of {short(item['recurrenceOf'])}")
+    return [_INDENT + ", ".join(facts)] if facts else []
 
 
 def transition_line(one: Json) -> str:

@@ -23,7 +23,12 @@ _TEXT = "'-': from stdin, '@FILE': from a file."
 Unblock = Annotated[
     Literal["queue", "work", "review", "terminal"] | None, Parameter(help="The role that the blocker must reach.")
 ]
-CLEARABLE = ("description", "complexity", "tags", "type", "requires", "parent", "max-attempts")
+CLEARABLE = (
+    "description", "complexity", "tags", "type", "requires", "parent", "max-attempts", "not-before", "due", "cron",
+)  # fmt: skip
+_FIELDS = {
+    "parent": "parentId", "max-attempts": "maxAttempts", "not-before": "notBefore", "due": "dueAt", "cron": "recurs",
+}  # fmt: skip
 
 
 @Parameter(name="*", negative="")
@@ -44,13 +49,24 @@ class Fields:
         str | None, Parameter(help="Capabilities after commas: only agents with all of them get it.")
     ] = None
     max_attempts: Annotated[int | None, Parameter(help="Failed attempts until quarantine; 0: no limit.")] = None
+    not_before: Annotated[str | None, Parameter(help="Not ready before: a time with zone, or as in +30m.")] = None
+    due: Annotated[str | None, Parameter(help="When it is due, in the same form.")] = None
+    cron: Annotated[str | None, Parameter(help="When it recurs, as in '0 9 * * MON-FRI'.")] = None
+    time_zone: Annotated[str | None, Parameter(help="Of --cron, as in Europe/Berlin; default UTC.")] = None
+    missed: Annotated[Literal["skip", "one", "all"] | None, Parameter(help="Of --cron: times that passed.")] = None
+    overlap: Annotated[Literal["skip", "allow"] | None, Parameter(help="Of --cron: while an earlier one is open.")] = (
+        None
+    )
 
     def given(self) -> dict[str, Any]:
         """Those that are given, as the tools take them.
 
         Raises:
-            CommandFailed: the parent's id is malformed, or a text cannot be read.
+            CommandFailed: the parent's id is malformed, a text cannot be read, or --cron is missing.
         """
+        more = given(timeZone=self.time_zone, missed=self.missed, overlap=self.overlap)
+        if more and self.cron is None:
+            raise CommandFailed("--time-zone, --missed and --overlap go with --cron", Exit.USAGE)
         return given(
             parentId=item(self.parent, "--parent") if self.parent is not None else None,
             priority=self.priority,
@@ -61,6 +77,9 @@ class Fields:
             complexity=self.complexity,
             requires=[one.strip() for one in self.requires.split(",")] if self.requires is not None else None,
             maxAttempts=self.max_attempts,
+            notBefore=self.not_before,
+            dueAt=self.due,
+            recurs={"cron": self.cron, **more} if self.cron is not None else None,
         )
 
 
@@ -121,7 +140,7 @@ def edit(
     for name in clear:
         if name not in CLEARABLE:
             raise CommandFailed(f"--clear must be one of {', '.join(CLEARABLE)}, not {name!r}", Exit.USAGE)
-        key = {"parent": "parentId", "max-attempts": "maxAttempts"}.get(name, name)
+        key = _FIELDS.get(name, name)
         if key in change:
             raise CommandFailed(f"--clear {name}: a value is given, too", Exit.USAGE)
         change[key] = None
