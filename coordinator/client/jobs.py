@@ -235,6 +235,9 @@ class Jobs:
         if result["outcome"] == "agent_draining":
             _log.warning("%s is drained by an operator and claims no more", slot.agent)
             self.end()
+        elif result["outcome"] == "budget_exhausted":
+            _log.warning("%s claims no more: %s", slot.agent, result["error"])
+            self.end()
         elif (held := result.get("heldBack")) and held["capabilities"]:
             _log.debug("%d items wait for agents with other capabilities", held["capabilities"])
         return None, sent

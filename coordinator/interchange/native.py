@@ -72,6 +72,24 @@ class Recurs(Struct, kw_only=True, omit_defaults=True, rename="camel"):
     made_until: Annotated[Time, Meta(description="Up to when its times have been dealt with.")]
 
 
+class UsageSum(Struct, kw_only=True, omit_defaults=True, rename="camel"):
+    """What was used."""
+
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cached_tokens: Count = 0
+    cost_micro_usd: Count = 0
+    wall_ms: Count = 0
+
+
+class Budget(Struct, kw_only=True, omit_defaults=True, rename="camel"):
+    """What may be used."""
+
+    cost_micro_usd: Count | UnsetType = UNSET
+    tokens: Count | UnsetType = UNSET
+    wall_ms: Count | UnsetType = UNSET
+
+
 class Item(_Line, kw_only=True, tag="item"):
     """A work item."""
 
@@ -103,6 +121,9 @@ class Item(_Line, kw_only=True, tag="item"):
     due_after_ms: Annotated[Count | UnsetType, Meta(description="Of a template: from each of its times on.")] = UNSET
     recurs: Recurs | UnsetType = UNSET
     recurrence_of: Annotated[Uuid | UnsetType, Meta(description="The template that it is an occurrence of.")] = UNSET
+    budget: Annotated[Budget | UnsetType, Meta(description="For the item and everything below it.")] = UNSET
+    usage: Annotated[UsageSum | UnsetType, Meta(description="For the item itself.")] = UNSET
+    usage_below: Annotated[UsageSum | UnsetType, Meta(description="For what is or was below it.")] = UNSET
     created_at: Time
     modified_at: Time
     role_changed_at: Time

@@ -69,6 +69,11 @@ async def a_project(tools: Client) -> None:
     deep = await tools.add("deep", parentId=await tools.add("mid", parentId=parts[0]))
     held = [{"key": "gpu", "mode": "exclusive", "units": 1}, {"key": "repo/a", "mode": "shared", "units": 1}]
     await tools.add("for gpus", parentId=parts[0], requires=["gpu", "big"], resources=held)
+    used = {"inputTokens": 9, "outputTokens": 3, "costMicroUsd": 70, "model": "m"}
+    for item in (await tools.add("spent", budget={"tokens": 12}), await tools.add("done", parentId=parts[0])):
+        note = {"itemId": item, "key": "k", "role": "work", "usage": used}
+        await tools("manage_notes", operation="upsert", notes=[note])
+        await tools("manage_notes", operation="delete", itemId=item)
     await tools.link(parts[1], parts[2])
     await tools.link(parts[3], parts[2], type="IS_BLOCKED_BY", unblockAt="work")
     await tools.link(parts[1], deep, type="RELATES_TO")

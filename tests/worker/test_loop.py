@@ -295,3 +295,17 @@ async def test_a_full_item_can_be_handed_back(tools: Tools, agent: Agent) -> Non
 async def test_wrong_arguments_are_named(agent: Agent, tool: str, arguments: Json, field: str) -> None:
     failure = await agent.refused(tool, **arguments)
     assert (failure.code, field in failure.message) == ("VALIDATION_ERROR", True), failure.message
+
+
+async def test_an_agent_is_told_to_stop_when_a_budget_is_spent(tools: Tools, agent: Agent) -> None:
+    root = await tools.add("root", budget={"tokens": 10})
+    item, _ = await tools.add("one", parentId=root, priority="high"), await tools.add("two", parentId=root)
+    assert (await agent.next())["item"]["id"] == item
+    note = {"itemId": item, "key": "k", "role": "work", "usage": {"outputTokens": 10}}
+    await tools("manage_notes", operation="upsert", notes=[note])
+    again = await agent.next()
+    assert (again["outcome"], again["held"], again["stop"]) == ("item", True, True)
+    assert again["problem"] == f"the budget of item {root} is spent: 10 of 10 tokens"
+    await agent.done()
+    assert (await agent.next(parentId=root))["outcome"] == "stop"
+    assert (await agent.next(waitMs=0))["heldBack"]["budget"] == 1

@@ -119,6 +119,9 @@ def _item(id: str, fields: Mapping[str, str], texts: Mapping[str, str], quaranti
         max_attempts=int(fields["am"]) if "am" in fields else UNSET,
         retry_backoff_seconds=int(fields["rb"]) if "rb" in fields else UNSET,
         **_times(fields),
+        budget=_budget(fields["bu"]) if "bu" in fields else UNSET,
+        usage=_usage(fields["us"]) if "us" in fields else UNSET,
+        usage_below=_usage(fields["ub"]) if "ub" in fields else UNSET,
         created_at=iso(score.created),
         modified_at=iso(state.modified or score.created),
         role_changed_at=iso(state.role_changed or score.created),
@@ -252,3 +255,12 @@ def _pairs(flat: Sequence[str]) -> dict[str, str]:
 def _slices(ids: Sequence[str], size: int = _SLICE) -> Iterator[Sequence[str]]:
     for begin in range(0, len(ids), size):
         yield ids[begin : begin + size]
+
+
+def _budget(stored: str) -> native.Budget:
+    cost, tokens, wall = (int(part) if part else UNSET for part in stored.split(","))
+    return native.Budget(cost_micro_usd=cost, tokens=tokens, wall_ms=wall)
+
+
+def _usage(stored: str) -> native.UsageSum:
+    return native.UsageSum(**dict(zip(native.UsageSum.__struct_fields__, map(int, stored.split(",")), strict=True)))

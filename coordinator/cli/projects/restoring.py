@@ -153,6 +153,7 @@ def _item(line: native.Item) -> RestoredItem:
         fields["u"] = _CAME_BY[line.came_by]
     if line.attempts or line.last_attempts:
         fields["an"] = str(line.attempts)
+    fields |= _spending(line)
     last = [
         [_ms(one.began), _ms(one.until), one.ended, one.claimed_by, one.reason, one.detail]
         for one in line.last_attempts
@@ -275,3 +276,14 @@ def _inner(uuid: str) -> str:
 
 def _ms(time: str) -> int:
     return round(datetime.fromisoformat(time).timestamp() * 1000)
+
+
+def _spending(line: native.Item) -> dict[str, str]:
+    fields = {}
+    if line.budget is not UNSET:
+        limits = line.budget.cost_micro_usd, line.budget.tokens, line.budget.wall_ms
+        fields["bu"] = ",".join("" if limit is UNSET else str(limit) for limit in limits)
+    for name, used in (("us", line.usage), ("ub", line.usage_below)):
+        if used is not UNSET:
+            fields[name] = ",".join(str(getattr(used, part)) for part in native.UsageSum.__struct_fields__)
+    return fields

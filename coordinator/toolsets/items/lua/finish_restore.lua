@@ -14,7 +14,6 @@ local change = require 'change'
 local due_times = require 'due_times'
 local held_back = require 'held_back'
 local items = require 'items'
-local usage = require 'usage'
 
 return function(run, request, ends)
   return change(run, request, function()
@@ -31,7 +30,6 @@ return function(run, request, ends)
           due_times.schedule(run, item, nil)
           items.save(run, item)
         end
-        usage.restore(run, item)
         done = done + 1
       end
     end

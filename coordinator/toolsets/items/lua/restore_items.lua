@@ -18,6 +18,7 @@ local creation = require 'creation'
 local held_back = require 'held_back'
 local index = require 'index'
 local items = require 'items'
+local usage = require 'usage'
 
 local CLASS_SIZE, TERMINAL = classes.CLASS_SIZE, classes.TERMINAL
 
@@ -35,6 +36,7 @@ local function set_state(run, item, fields, role_changed_at, modified_at, fence,
   index.note_abandoned(run, item)
   items.mark_changed(item, 'score')
   items.save(run, item)
+  usage.restore(run, item)
   if attempts ~= '' then redis.call('HSET', run.keys.text .. item.id, 'a', attempts) end
 end
 

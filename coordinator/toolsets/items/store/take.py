@@ -40,6 +40,8 @@ class Taken(msgspec.Struct, array_like=True):
     """What decides which notes the item needs."""
     drained: str = ""
     """The name under which an agent that holds an item is drained."""
+    told: dict[str, Any] | Literal[False] = False
+    """The spent budget because of which an agent that holds an item is to stop."""
 
 
 class Reported(msgspec.Struct, array_like=True):

@@ -12,6 +12,7 @@ from coordinator.toolsets.items.contract.claims import Selector
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.items import capabilities, not_blank
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.rules.usage import why_exhausted
 from coordinator.toolsets.items.store.agents import Claimant, claimant
 from coordinator.toolsets.items.store.claims import Claimed, ClaimReply
 from coordinator.toolsets.items.store.take import PLACED, Taken, TakeStore, waiting_key
@@ -151,6 +152,8 @@ class Next:
             result.problem = why_not_started(taken.start)
         if taken.drained:
             result.stop, result.problem = True, _draining(taken.drained)
+        elif taken.told:
+            result.stop, result.problem = True, why_exhausted(taken.told)
         return result
 
 
@@ -166,6 +169,10 @@ def _claim_of(taken: Taken) -> Claimed:
 def _without_item(claim: Claimed) -> WorkNextResult:
     if claim.outcome == "agent_draining":
         return WorkNextResult(outcome="stop", problem=_draining(claim.item))
+    if claim.outcome == "budget_exhausted":
+        return WorkNextResult(
+            outcome="stop", problem=why_exhausted(claim.told or {}), retry_after_ms=claim.expires or UNSET
+        )
     if claim.outcome == "ended":
         return WorkNextResult(outcome="stop", problem="the claim that your token is for has ended")
     return WorkNextResult(

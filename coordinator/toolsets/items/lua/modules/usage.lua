@@ -42,8 +42,8 @@ local function add_above(run, id, more, ranked)
 end
 
 -- Adds to the sums of the project, the day, the model and the agent.
-local function add_to_project(run, agent, more)
-  local key, today = run.keys.usage, sums.today(run)
+local function add_to_project(run, agent, more, today)
+  local key = run.keys.usage
   local names = {'p', 'd' .. today, 'm' .. more[6], 'a' .. agent}
   local known = redis.call('HMGET', key, unpack(names))
   if not (known[3] and known[4]) and redis.call('HLEN', key) >= NAMES_MAX then
@@ -68,7 +68,7 @@ function usage.add(run, id, agent, more)
   budgets.judge(run, item)
   add_above(run, item.pa, more, ranked)
   rank(run, ranked)
-  add_to_project(run, agent, more)
+  add_to_project(run, agent, more, sums.today(run))
   run.known_budgets = nil
 end
 
@@ -88,9 +88,14 @@ function usage.forget(run, item)
   budgets.forget(run, item)
 end
 
--- Ranks and judges an item that was restored with its sums.
+-- Ranks and judges an item that was restored with its sums. Whose usage it was, and when, is not known any more.
 function usage.restore(run, item)
-  if item.us or item.ub then rank(run, {rank_of(item), item.id}) end
+  local sum = sums.together(item.us, item.ub)
+  if sum then rank(run, {rank_of(item), item.id}) end
+  if sum and not item.pa then
+    sum[6] = ''
+    add_to_project(run, '', sum, 0)
+  end
   budgets.judge(run, item)
 end
 
