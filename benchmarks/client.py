@@ -17,12 +17,12 @@ from uuid import uuid4
 
 import uvloop
 
-from benchmarks.loop import TAG, HandWritten
+from benchmarks.loop import TAG, Extras, HandWritten
 from benchmarks.support import Failed, add_items, console, embedded, front_end, table, url_of
 from coordinator.client import Fleet
 
 GOAL = 1.3
-_ASKED = {"include": ["item", "notes", "results"]}
+_AS_THE_CLIENT = Extras(claim={"include": ["item", "notes", "results"]})
 
 
 class Cost(NamedTuple):
@@ -34,7 +34,7 @@ class Cost(NamedTuple):
 
 async def _by_hand(port: int) -> int:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    done = await HandWritten(f"raw-{uuid4()}", reader, writer, asked=_ASKED).work()
+    done = await HandWritten(f"raw-{uuid4()}", reader, writer, extras=_AS_THE_CLIENT).work()
     writer.close()
     return done
 

@@ -20,7 +20,9 @@ and the results of its blockers included in each claim, name capabilities, of wh
 each item with a result in JSON, and say of what they release that they have failed, which counts as an attempt. With
 ``--against REV``, agents that use none of them also drive that revision, which may know nothing of them.
 
-    python -m benchmarks loop [--all] [--against REV] [ROUNDS] [ITEMS] [AGENTS]
+``--resources`` does the same for items that need two resources and agents that report usage when they complete one.
+
+    python -m benchmarks loop [--all | --resources] [--against REV] [ROUNDS] [ITEMS] [AGENTS]
     python -m benchmarks loop --against HEAD~1 7 4000 32
 """
 
@@ -54,11 +56,41 @@ TAG = "loop"
 _TAGGED = Selector(tags=[TAG])
 HERE, TOGETHER, BARE = "this tree", "one call per item", "bare scripts"
 _STORE_ONLY = (TOGETHER, BARE)
-NOTHING, EVERYTHING = "none of it", "all of it"
+NOTHING, EVERYTHING, RESOURCES = "none of it", "all of it", "resources and usage"
+_FLAGS = {"--all": EVERYTHING, "--resources": RESOURCES}
 _FAILS_EVERY = 20
-_FIELDS: dict[str, Any] = {"requires": ["python"], "maxAttempts": 5, "retryBackoffSeconds": 0}
-_ASKED: dict[str, Any] = {"include": ["item", "notes", "results"], "capabilities": ["linux", "python"]}
-"""Of the items and claims of those who use everything."""
+
+
+class Extras(NamedTuple):
+    """The optional parts of calls that agents use."""
+
+    item: dict[str, Any] = {}
+    """Fields of each item."""
+    claim: dict[str, Any] = {}
+    release: dict[str, Any] = {}
+    complete: dict[str, Any] = {}
+    config: dict[str, Any] = {}
+    """Settings of the front-end, as in its file."""
+    bound: str = ""
+    """Of the figures."""
+
+
+NO_EXTRAS = Extras()
+EXTRAS = {
+    EVERYTHING: Extras(
+        item={"requires": ["python"], "maxAttempts": 5, "retryBackoffSeconds": 0},
+        claim={"include": ["item", "notes", "results"], "capabilities": ["linux", "python"]},
+        release={"reason": "failed", "detail": "out of memory"},
+        complete={"result": {"ok": True, "by": "agent-1", "files": [1, 2, 3]}},
+        bound="goal: all of it <= 1.25x of the store's CPU before there was any of it",
+    ),
+    RESOURCES: Extras(
+        item={"resources": [{"key": "gpu/0"}, {"key": "model/opus", "mode": "shared"}]},
+        complete={"usage": {"inputTokens": 1200, "outputTokens": 300, "costMicroUsd": 2500, "model": "opus"}},
+        config={"resources": {"gpu": 64, "gpu/0": 64}},
+        bound="bound: resources and usage <= 1.5x of the store's CPU without them",
+    ),
+}
 
 
 class Side(NamedTuple):
@@ -84,8 +116,7 @@ class HandWritten:
 
     Args:
         fails: whether it releases some of the items that it has begun.
-        all_of_it: whether it uses the optional parts of calls.
-        asked: further arguments of its claims.
+        extras: the optional parts of calls that it uses.
     """
 
     def __init__(
@@ -94,15 +125,11 @@ class HandWritten:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         fails: bool = False,
-        all_of_it: bool = False,
-        asked: dict[str, Any] | None = None,
+        extras: Extras = NO_EXTRAS,
     ) -> None:
         self._actor = {"id": name, "kind": "subagent"}
         self._reader, self._writer = reader, writer
-        self._fails = fails
-        self._reason: dict[str, Any] = {"reason": "failed", "detail": "out of memory"} if all_of_it else {}
-        self._asked: dict[str, Any] = _ASKED if all_of_it else asked or {}
-        self._result: dict[str, Any] = {"result": {"ok": True, "by": name, "files": [1, 2, 3]}} if all_of_it else {}
+        self._fails, self._extras = fails, extras
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         params = {"name": tool, "arguments": arguments}
@@ -123,7 +150,7 @@ class HandWritten:
             raise RuntimeError(f"{trigger} was refused: {answer['results'][0]}")
 
     async def _give_up(self, item: str) -> None:
-        released = {"itemId": item, **self._reason}
+        released = {"itemId": item, **self._extras.release}
         asked = {"actor": self._actor, "requestId": str(uuid4()), "releases": [released]}
         (answer,) = (await self._call("claim_item", asked))["releaseResults"]
         if answer["outcome"] != "success":
@@ -134,7 +161,7 @@ class HandWritten:
         done = 0
         for begun in range(1, 10**9):
             claim = {"selector": {"tags": TAG}}
-            asked = {"actor": self._actor, "requestId": str(uuid4()), "claims": [claim], **self._asked}
+            asked = {"actor": self._actor, "requestId": str(uuid4()), "claims": [claim], **self._extras.claim}
             (taken,) = (await self._call("claim_item", asked))["claimResults"]
             if taken["outcome"] != "success":
                 break
@@ -142,7 +169,7 @@ class HandWritten:
             if self._fails and begun % _FAILS_EVERY == 0:
                 await self._give_up(taken["itemId"])
                 continue
-            await self._advance("complete", taken["itemId"], taken["fenceToken"], **self._result)
+            await self._advance("complete", taken["itemId"], taken["fenceToken"], **self._extras.complete)
             done += 1
         return done
 
@@ -150,9 +177,9 @@ class HandWritten:
 _LINES = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items()).encode()
 
 
-async def _drain(port: int, agents: int, fails: bool = False, all_of_it: bool = False) -> int:
+async def _drain(port: int, agents: int, fails: bool = False, extras: Extras = NO_EXTRAS) -> int:
     connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(agents)]
-    workers = [HandWritten(f"agent-{n}", *one, fails, all_of_it) for n, one in enumerate(connections)]
+    workers = [HandWritten(f"agent-{n}", *one, fails, extras) for n, one in enumerate(connections)]
     done = await asyncio.gather(*(worker.work() for worker in workers))
     for _, writer in connections:
         writer.close()
@@ -162,9 +189,10 @@ async def _drain(port: int, agents: int, fails: bool = False, all_of_it: bool = 
 def measure(side: Side, items: int, agents: int, pairs: bool = False) -> Cost:
     """Creates items and lets agents complete them; with ``pairs`` every second one depends on another, and agents
     release some."""
-    add_items(side.port, items, pairs, tags=TAG, **(_FIELDS if side.name == EVERYTHING else {}))
+    extras = EXTRAS.get(side.name, NO_EXTRAS)
+    add_items(side.port, items, pairs, tags=TAG, **extras.item)
     before = cpu_us(side.store), cpu_us(side.front_end)
-    done = uvloop.run(_drain(side.port, agents, pairs, side.name == EVERYTHING))
+    done = uvloop.run(_drain(side.port, agents, pairs, extras))
     if done != items:
         raise RuntimeError(f"{side.name}: {done} of {items} items were completed")
     return Cost((cpu_us(side.store) - before[0]) / items, (cpu_us(side.front_end) - before[1]) / items)
@@ -195,7 +223,12 @@ async def _take_together(url: str, agents: int) -> int:
 @contextlib.contextmanager
 def _side(name: str, tree: Path | None) -> Iterator[tuple[Side, str]]:
     """Runs a store and a front-end; also yields the store's URL."""
-    with embedded("always") as store, front_end(store.url, tree) as front:
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-bench-")))
+        config = EXTRAS.get(name, NO_EXTRAS).config
+        (folder / "fleet.yaml").write_bytes(msgspec.json.encode(config))
+        store = stack.enter_context(embedded("always"))
+        front = stack.enter_context(front_end(store.url, tree, config=folder / "fleet.yaml"))
         server = Server(store.url)
         side = Side(name, front.port, front.pid, server.pid)
         server.close()
@@ -221,12 +254,11 @@ def main(*arguments: str) -> None:
         at = given.index("--against")
         against = given[at + 1]
         del given[at : at + 2]
-    together_only = "--all" in given
-    if together_only:
-        given.remove("--all")
+    compared = next((name for flag, name in _FLAGS.items() if flag in given), None)
+    given = [one for one in given if one not in _FLAGS]
     rounds, items, agents = (int(value) for value in (*given, *("3", "1000", "16")[len(given) :]))
-    if together_only:
-        _compare_all(rounds, items, agents, against)
+    if compared:
+        _compare_extras(compared, rounds, items, agents, against)
         return
     with contextlib.ExitStack() as stack:
         trees: dict[str, Path | None] = {HERE: None}
@@ -278,18 +310,19 @@ def _measure_store(found: dict[str, list[Cost]], items: int, agents: int) -> Non
         bare.close()
 
 
-def _compare_all(rounds: int, items: int, agents: int, against: str | None) -> None:
-    """Agents that use the optional parts of calls beside agents that do not."""
+def _compare_extras(name: str, rounds: int, items: int, agents: int, against: str | None) -> None:
+    """Agents that use these optional parts of calls beside agents that do not."""
+    pairs = name == EVERYTHING
     with contextlib.ExitStack() as stack:
-        trees: dict[str, Path | None] = {EVERYTHING: None, NOTHING: None}
+        trees: dict[str, Path | None] = {name: None, NOTHING: None}
         if against is not None:
             trees[against] = stack.enter_context(_checkout(against))
-        found: dict[str, list[Cost]] = {name: [] for name in trees}
+        found: dict[str, list[Cost]] = {one: [] for one in trees}
         for number in range(rounds):
-            _measure_sides(found, trees, number, items, agents, pairs=True)
-    title = f"{items:,} items, every second one dependent on another, {agents} agents, median of {rounds} rounds"
-    _report(found, title, EVERYTHING)
-    console.print("goal: all of it <= 1.25x of the store's CPU before there was any of it\n")
+            _measure_sides(found, trees, number, items, agents, pairs)
+    dependent = ", every second one dependent on another" if pairs else ""
+    _report(found, f"{items:,} items{dependent}, {agents} agents, median of {rounds} rounds", name)
+    console.print(f"{EXTRAS[name].bound}\n")
 
 
 def _report(found: dict[str, list[Cost]], title: str, first: str = HERE) -> None:
