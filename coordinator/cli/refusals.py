@@ -26,6 +26,7 @@ _NAMES = {
             "description",
             "detail",
             "requires",
+            "resources",
             "result",
             "summary",
             "tags",

@@ -31,7 +31,7 @@ _LISTS = ("tags", "traits")
 _TIMES = ("notBefore", "dueAt")
 _OWN = ("ref", "after", "children", "notes", "done")
 _FIELDS = (
-    "title", "description", "summary", "priority", "complexity", "tags", "type", "traits", "requires",
+    "title", "description", "summary", "priority", "complexity", "tags", "type", "traits", "requires", "resources",
     "requiresVerification", "maxAttempts", "retryBackoffSeconds", "metadata", "properties", "statusLabel",
     "notBefore", "dueAt", "recurs",
 )  # fmt: skip

@@ -266,3 +266,14 @@ async def _as_if(tools: Client, field: str, ms: int) -> None:
     key = keys.resources.key(tools.project)
     left, _, since = (await tools.store.command("HGET", key, field)).decode().partition(" ")
     await tools.store.command("HSET", key, field, f"{left} {int(since) - ms}")
+
+
+async def test_the_context_of_an_item_shows_what_it_demands_and_its_claim_holds(tools: Client) -> None:
+    item = await tools.add(resources=[demand("gpu"), demand("repo/a", "shared")])
+    await tools.claim("a", item, resources=[demand("z")])
+    context = await tools("get_context", itemId=item)
+    assert context["resources"] == [demand("gpu"), demand("repo/a", "shared")]
+    assert context["claimDetail"]["resources"] == [*context["resources"], demand("z")]
+    await lapse(tools, item)
+    await take(tools, "b", {"tags": "none"})
+    assert "resources" not in (await tools("get_context", itemId=item))["claimDetail"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.store import keys
+from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, Json
 from tests.items.selectors import take
 
 pytestmark = pytest.mark.anyio
 
-FEW = 32
+FEW = 8
 """How many items that demand a key stay with the others (``lua/modules/demands.lua``)."""
 
 
@@ -75,3 +75,29 @@ async def test_claims_move_them(tools: Client) -> None:
     assert await sets_of(tools) == {"0|1.0.0.0:gpu"}
     assert (await take(tools, "a"))["itemId"] == made["items"][0]["id"]
     await consistent(tools)
+
+
+async def test_items_that_wait_for_a_busy_key_cost_a_selector_nothing(alone: Store) -> None:
+    """Their number does not change which commands a claim runs, also if each of them demands another key besides."""
+    spent = [await _commands_of_a_claim(Client(alone, f"busy-{number}"), number) for number in (100, 2000)]
+    assert spent[0] == spent[1]
+
+
+async def _commands_of_a_claim(tools: Client, number: int) -> dict[str, int]:
+    await tools.claim("holder", await tools.add(resources=[{"key": "gpu"}]))
+    for first in range(0, number, 500):
+        keys_of = [f"u/{n}" for n in range(first, min(first + 500, number))]
+        await tools.create(*(demanding("gpu", key) for key in keys_of))
+    free = await tools.add(priority="low", resources=[{"key": "free"}])
+    await take(tools, "first", {"tags": "none"})
+    await tools.store.command("CONFIG", "RESETSTAT")
+    assert (await take(tools, "next"))["itemId"] == free
+    told = (await tools.store.command("INFO", "commandstats")).decode()
+    lines = (
+        line.removeprefix("cmdstat_").split(":calls=") for line in told.splitlines() if line.startswith("cmdstat_")
+    )
+    return {
+        name: int(rest.split(",")[0])
+        for name, rest in lines
+        if name not in ("time", "fcall", "info", "config|resetstat")
+    }

@@ -96,12 +96,14 @@ def item_page(context: Json, edges: Iterable[Json], *, everything: bool) -> list
     for name, label in (("complexity", "complexity"), ("type", "type"), ("tags", "tags"), ("parentId", "below")):
         facts += [f"{label} {printable(str(item[name]))}"] if item.get(name) is not None else []
     facts += [f"requires {printable(', '.join(item['requires']))}"] if item.get("requires") else []
+    facts += [f"demands {printable(demands(item['resources']))}"] if item.get("resources") else []
     lines.append(_INDENT + ", ".join(facts))
     lines.append(f"{_INDENT}created {item['createdAt']}, changed {item['modifiedAt']}")
     lines += _times(item)
     if claim := context.get("claimDetail"):
         word = "was held" if claim["isExpired"] else "held"
-        lines.append(f"{_INDENT}{word} by {printable(claim['claimedBy'])} until {claim['claimExpiresAt']}")
+        holds = f", holds {printable(demands(claim['resources']))}" if claim.get("resources") else ""
+        lines.append(f"{_INDENT}{word} by {printable(claim['claimedBy'])} until {claim['claimExpiresAt']}{holds}")
     if attempts := context.get("attempts"):
         lines += _attempts(attempts)
     if missing := context.get("gateStatus", {}).get("missing"):
@@ -146,6 +148,14 @@ def note_page(note: Json) -> list[str]:
     cut = f", the beginning of {note['size']} bytes" if "size" in note else ""
     head = f"{heading('note ' + note['key'])} ({note['role']}, {note['modifiedAt']}{by}{cut})"
     return ["", head, *block(note.get("body", ""))]
+
+
+def demands(resources: list[Json]) -> str:
+    """Resources for people: ``gpu=2, repo/app=shared``, as ``--resources`` takes them."""
+    return ", ".join(
+        one["key"] + ("=shared" if one["mode"] == "shared" else f"={one['units']}" if one["units"] > 1 else "")
+        for one in resources
+    )
 
 
 def _attempts(attempts: Json) -> list[str]:

@@ -24,7 +24,8 @@ Unblock = Annotated[
     Literal["queue", "work", "review", "terminal"] | None, Parameter(help="The role that the blocker must reach.")
 ]
 CLEARABLE = (
-    "description", "complexity", "tags", "type", "requires", "parent", "max-attempts", "not-before", "due", "cron",
+    "description", "complexity", "tags", "type", "requires", "resources", "parent", "max-attempts", "not-before",
+    "due", "cron",
 )  # fmt: skip
 _FIELDS = {
     "parent": "parentId", "max-attempts": "maxAttempts", "not-before": "notBefore", "due": "dueAt", "cron": "recurs",
@@ -47,6 +48,9 @@ class Fields:
     complexity: Annotated[int | None, Parameter(help="1 (quick) to 10.")] = None
     requires: Annotated[
         str | None, Parameter(help="Capabilities after commas: only agents with all of them get it.")
+    ] = None
+    resources: Annotated[
+        str | None, Parameter(help="What a claim takes, after commas: KEY, KEY=UNITS or KEY=shared.")
     ] = None
     max_attempts: Annotated[int | None, Parameter(help="Failed attempts until quarantine; 0: no limit.")] = None
     not_before: Annotated[str | None, Parameter(help="Not ready before: a time with zone, or as in +30m.")] = None
@@ -76,6 +80,7 @@ class Fields:
             description=words(self.description) if self.description is not None else None,
             complexity=self.complexity,
             requires=[one.strip() for one in self.requires.split(",")] if self.requires is not None else None,
+            resources=demands(self.resources) if self.resources is not None else None,
             maxAttempts=self.max_attempts,
             notBefore=self.not_before,
             dueAt=self.due,
@@ -84,6 +89,24 @@ class Fields:
 
 
 NO_FIELDS = Fields()
+
+
+def demands(text: str) -> list[dict[str, Any]]:
+    """Resources as the tools take them.
+
+    Raises:
+        CommandFailed: units that are no number.
+    """
+    found: list[dict[str, Any]] = []
+    for one in filter(None, (part.strip() for part in text.split(","))):
+        key, _, amount = one.partition("=")
+        if amount == "shared":
+            found.append({"key": key, "mode": "shared"})
+        elif amount and not amount.isdecimal():
+            raise CommandFailed(f"--resources: '{one}' must be KEY, KEY=UNITS or KEY=shared", Exit.USAGE)
+        else:
+            found.append({"key": key, **({"units": int(amount)} if amount else {})})
+    return found
 
 
 def add(

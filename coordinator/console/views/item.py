@@ -20,6 +20,7 @@ from coordinator.toolsets.items.contract.context import GateStatus, ItemContextR
 from coordinator.toolsets.items.contract.dependencies import DependencyView
 from coordinator.toolsets.items.rules.board import Wanted
 from coordinator.toolsets.items.rules.ids import FULL, dashed, no_such_item, to_inner
+from coordinator.toolsets.items.rules.resources import for_people
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.items.store import rows
@@ -71,6 +72,7 @@ async def _head(asked: Asked) -> Rows:
             chip(item.type, title="type") if isinstance(item.type, str) else None,
             *tags(item.tags, 20),
             span[f"needs {plain(item.requires)}"] if isinstance(item.requires, str) else None,
+            span[f"demands {plain(for_people(item.demanded))}"] if item.demanded else None,
             *troubles(item),
             span(".dim")["in this role since ", ago(item.role_changed)],
             span(".dim")["created ", ago(item.created)],

@@ -43,6 +43,7 @@ from coordinator.toolsets.items.contract.included import (
     ResultsTotal,
 )
 from coordinator.toolsets.items.contract.query import ChildCounts
+from coordinator.toolsets.items.contract.resources import Resource, Resources
 from coordinator.toolsets.items.contract.transitions import ItemTransition, MissingKeys
 from coordinator.toolsets.items.contract.usage import BudgetOfItem, BudgetSpent, UsageOfItem
 from coordinator.toolsets.pages import Offset
@@ -116,6 +117,7 @@ class ClaimDetail(Result, kw_only=True):
     claim_expires_at: ClaimExpiresAt
     original_claimed_at: OriginalClaimedAt
     is_expired: Annotated[bool, Meta(description="Whether its time is over: anybody may claim the item.")]
+    resources: Annotated[list[Resource], Meta(description="What it holds; absent: nothing.")] | UnsetType = UNSET
 
 
 class WaitedForItem(Waited, kw_only=True):
@@ -136,6 +138,7 @@ class ItemContextResult(Result, kw_only=True):
     note_progress: Progress
     claim_detail: ClaimDetail | UnsetType = UNSET
     attempts: Annotated[HeldAttempts, Meta(description="Absent: none, and no maxAttempts.")] | UnsetType = UNSET
+    resources: Resources | UnsetType = UNSET
     not_before: NotBefore | UnsetType = UNSET
     due_at: DueAt | UnsetType = UNSET
     overdue: Overdue | UnsetType = UNSET

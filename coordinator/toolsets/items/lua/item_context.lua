@@ -38,6 +38,7 @@ return function(run, id, with_ancestors, include)
       with_ancestors == '1' and views.ancestors(run, item.pa) or {}, claim_of(run, item),
       graph.unsatisfied_blockers_ahead(run, item), attempts_on(run, item),
       include ~= '' and included.of(run, id, include), views.due_times(run, item), views.spending(item),
+      item.rs or '', item.rh or '',
     }
   end)
 end

@@ -78,6 +78,12 @@ def shown(text: str) -> list[Resource]:
     return [Resource(key=key, mode=_NAMES[head[0]], units=int(head[1:])) for head, _, key in parts]
 
 
+def for_people(text: str) -> str:
+    """Demands (as stored) as people read them: ``gpu x2, repo/app (shared)``."""
+    amounts = ((one, " (shared)" if one.mode == "shared" else f" x{one.units}") for one in shown(text))
+    return ", ".join(one.key + (amount if amount != " x1" else "") for one, amount in amounts)
+
+
 Numbers = tuple[int, int, int, int]
 """What is demanded or held at a node: exclusive units at it, shared at it, exclusive below it, shared below it."""
 

@@ -62,6 +62,10 @@ class Context(NamedTuple):
     included: Included | bool = False
     due_times: DueTimes | Literal[False] = False
     spending: Spending = Spending(False, False, False, False)
+    demanded: str = ""
+    """What it demands of resources, as ``modules/demands.lua`` stores it."""
+    held: str = ""
+    """What its claim holds of them."""
 
 
 class Row(NamedTuple):

@@ -58,6 +58,8 @@ class Row(NamedTuple):
     ended_children: int
     """Those of them that are terminal."""
     due_times: DueTimes | Literal[False]
+    demanded: str = ""
+    """What it demands of resources, as ``modules/demands.lua`` stores it."""
 
 
 _ROWS = Script(LIBRARY, "rows_by_ids", tuple[int, list[Row]])

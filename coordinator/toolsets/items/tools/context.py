@@ -35,6 +35,7 @@ from coordinator.toolsets.items.rules import context as rules
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.included import wanted as wanted_parts
 from coordinator.toolsets.items.rules.items import not_blank
+from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
 from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.items.rules.usage import of_item
@@ -126,7 +127,8 @@ class Contexts:
             guidance_pointer=standing.guidance,
             skill_pointer=standing.skill or UNSET,
             note_progress=standing.progress,
-            claim_detail=_claim_detail(context.claim) if isinstance(context.claim, Claim) else UNSET,
+            claim_detail=_claim_detail(context.claim, context.held) if isinstance(context.claim, Claim) else UNSET,
+            resources=shown_resources(context.demanded) or UNSET,
             attempts=held_attempts(context.attempts, self._store.schemas.current.most_attempts(context.filled)),
             **due_times(context.due_times, role),
             **of_item(context.spending),
@@ -317,7 +319,7 @@ def _stalled(entry: Listed, role: str, standing: rules.Standing, args: GetContex
     )
 
 
-def _claim_detail(claim: Claim) -> ClaimDetail:
+def _claim_detail(claim: Claim, held: str) -> ClaimDetail:
     """A claim with its holder. No other result names the holder (README.md, 'Disclosure')."""
     return ClaimDetail(
         claimed_by=claim.holder,
@@ -325,6 +327,7 @@ def _claim_detail(claim: Claim) -> ClaimDetail:
         claim_expires_at=iso(claim.expires),
         original_claimed_at=iso(claim.first_claimed),
         is_expired=claim.expired,
+        resources=shown_resources(held) or UNSET,
     )
 
 

@@ -12,7 +12,7 @@ local terms = require 'terms'
 
 local demands = {}
 
-local FEW = 32
+local FEW = 8
 local HERE = 2 ^ 24
 
 -- The nodes of demands, {node, {exclusive, shared, exclusive below, shared below}} of each; `at` = the same by node.

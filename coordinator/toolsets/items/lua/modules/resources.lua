@@ -71,14 +71,28 @@ local function without(run, held, node, less)
   return left
 end
 
+-- The first of the nodes read so far at which others hold too much; nil: none.
+local function taken_node(run, nodes, less, limits)
+  local held = run.held_at
+  for _, one in ipairs(nodes) do
+    local node = one[1]
+    local limit, there = limits[node], held[node]
+    if there and not fits(one[2], without(run, there, node, less), limit and limit[1]) then return node end
+  end
+end
+
 -- The first of some nodes at which demands cannot be met now; nil: they can. And after how many ms that will be
 -- otherwise, if that is known. `less` = demands that are held and no obstacle.
 function resources.busy_node(run, nodes, less)
-  local held, limits = read(run, nodes), limits_of(run)
+  local limits = limits_of(run)
+  local known = taken_node(run, nodes, less, limits) -- mostly the same node keeps many items: it is read once
+  if known then return known end
+  local held = read(run, nodes)
+  local taken = taken_node(run, nodes, less, limits)
+  if taken then return taken end
   for _, one in ipairs(nodes) do
     local node, wanted = one[1], one[2]
     local limit = limits[node]
-    if not fits(wanted, without(run, held[node], node, less), limit and limit[1]) then return node end
     local left = held[RATE .. node]
     local needed = left and wanted[1] + wanted[2] + wanted[3] + wanted[4] or 0
     if left and left < needed then

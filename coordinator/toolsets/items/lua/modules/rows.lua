@@ -32,6 +32,7 @@ function rows.of(run, id)
     item.holder or '', item.first_claimed_at or 0, item.claimed_at or 0, item.expires or 0, item.fence or 0,
     tonumber(item.an) or 0, tonumber(item.am) or false, held_until or 0, quarantined,
     tonumber(item.nb) or 0, children, ended, views.due_times(run, item),
+    item.rs or '',
   }
 end
 
