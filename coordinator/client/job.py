@@ -140,6 +140,23 @@ class Job:
         if answer["failed"]:
             raise error_of("VALIDATION_ERROR", str(answer["failures"][0].get("error")), answer)
 
+    async def take(self, *resources: str | Mapping[str, Any]) -> bool:
+        """Takes further resources for the claim, all of them or none; they are given back with it.
+
+        Args:
+            resources: keys, or mappings of key, mode and units.
+
+        Returns:
+            Whether they were free. If not, the claim is as before: go on without them, ask again later, or give up.
+        """
+        self._check_claim()
+        wanted = [{"key": one} if isinstance(one, str) else dict(one) for one in resources]
+        claim = {"itemId": self.id, "fenceToken": self.fence, "ttlSeconds": self._claim.ttl, "resources": wanted}
+        result = (await self.call("claim_item", {"claims": [claim]}))["claimResults"][0]
+        if result["outcome"] not in ("success", "resource_busy"):
+            raise ClaimLost("stale_fence", f"the claim is lost: {result['outcome']}")
+        return bool(result["outcome"] == "success")
+
     async def progress(self, text: str) -> None:
         """Says how far the work is, as the note ``progress``."""
         await self.note(PROGRESS, text)

@@ -91,6 +91,10 @@ class SyncJob(_Thread):
         """As ``Job.note``."""
         self._do(self._job.note, key, body, role)
 
+    def take(self, *resources: str | Mapping[str, Any]) -> bool:
+        """As ``Job.take``."""
+        return self._do(self._job.take, *resources)
+
     def progress(self, text: str) -> None:
         """As ``Job.progress``."""
         self._do(self._job.progress, text)

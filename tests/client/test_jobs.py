@@ -39,6 +39,22 @@ async def test_a_job_has_all_that_the_work_needs(fleet: Fleet) -> None:
     assert (await seen(fleet, second))["role"] == "terminal"
 
 
+async def test_a_job_takes_further_resources_all_or_none(fleet: Fleet) -> None:
+    first, second = await add(fleet, "first", "second", resources=[{"key": "r"}])
+    async with await only(fleet) as job:
+        assert job.item["resources"] == [{"key": "r", "mode": "exclusive", "units": 1}]
+        assert await job.take("docs", {"key": "web", "mode": "shared"})
+        held = (await context(fleet, first))["claimDetail"]["resources"]
+        assert [one["key"] for one in held] == ["r", "docs", "web"]
+        busy = {"itemId": second, "resources": [{"key": "docs/a"}]}
+        other = (await fleet.call("claim_item", {"claims": [busy]}, agent="other"))["claimResults"][0]
+        assert (other["outcome"], {one["key"] for one in other["resources"]}) == ("resource_busy", {"r", "docs/a"})
+        await job.done()
+    async with await only(fleet) as job:
+        assert job.id == second
+        await job.done()
+
+
 async def test_long_texts_come_whole(fleet: Fleet) -> None:
     first, second = await add(fleet, "first", "second", description="d" * 70_000)
     await chain(fleet, first, second)
