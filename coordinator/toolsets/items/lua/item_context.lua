@@ -6,7 +6,8 @@ args:      id run.config with_ancestors include
            (modules/included.lua), '' for nothing
 reply:     {title, role, tags, depth, schema inputs, ancestors, claim {holder, claimed at, expires,
            first claimed at, whether expired} or false, unsatisfied blockers {id, role, needed role}, attempts
-           (modules/views.lua), what is included or false, what it says about time or false, usage and budget}
+           (modules/views.lua), what is included or false, what it says about time or false, usage and budget, what it
+           demands of resources and what its claim holds (modules/demands.lua), '' for nothing}
 errors:    NOT_FOUND
 writes:    none
 --]]
