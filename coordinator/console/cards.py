@@ -118,13 +118,23 @@ def troubles(item: rows.Row) -> list[Node]:
     if item.quarantined:
         found.append(chip("quarantined", "trouble", "too many attempts have failed"))
     elif item.held_until and rows.STATES[item.state] == "waiting" and not item.blockers:
-        found.append(span(".chip.warning", title="its back-off")["offered again: ", left(item.held_until)])
+        title, said = ("its notBefore", "ready: ") if postponed(item) else ("its back-off", "offered again: ")
+        found.append(span(".chip.warning", title=title)[said, left(item.held_until)])
     if item.blockers:
         found.append(chip(f"waits for {item.blockers}", "warning", "items that block it"))
     if item.attempts:
         most = f" of {item.most_attempts}" if item.most_attempts else ""
         found.append(chip(f"{item.attempts}{most} failed", "warning", "attempts of agents"))
+    if item.due_times and item.due_times.overdue:
+        found.append(chip("overdue", "trouble", "its dueAt has passed"))
+    if item.due_times and item.due_times.recurs:
+        found.append(chip("template", title="never offered: at its times items are made that repeat it"))
     return found
+
+
+def postponed(item: rows.Row) -> bool:
+    """Whether its notBefore holds it back, and not a back-off."""
+    return item.due_times is not False and item.held_until == item.due_times.not_before
 
 
 def tags(listed: str | bool | None, most: int = _MOST_TAGS) -> list[Node]:

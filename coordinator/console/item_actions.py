@@ -22,6 +22,7 @@ from coordinator.console.buttons import (
     text_field,
     toolbar,
 )
+from coordinator.console.cards import postponed
 from coordinator.console.large import is_large_tree
 from coordinator.console.operating import end_claim_button
 from coordinator.console.parts import number, plain
@@ -107,7 +108,7 @@ def _actions(
             yield move("Complete", "complete", "It is done.", waits or _missing(context))
         yield move("Block", "block", f"\u201c{title}\u201d is blocked.")
         yield move("Hold", "hold", f"\u201c{title}\u201d is on hold.")
-    if item.held_until > now and not item.blockers and role in ("queue", "work", "review"):
+    if item.held_until > now and not postponed(item) and not item.blockers and role in ("queue", "work", "review"):
         yield _offer_now(project, item, full)
     if live:
         yield end_claim_button(asked, item)

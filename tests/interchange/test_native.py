@@ -24,6 +24,7 @@ from coordinator.store import Store
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, actor
 from tests.items.parked import Fronts
+from tests.items.test_recurs import age
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("several_projects")]
 
@@ -103,6 +104,12 @@ async def a_project(tools: Client) -> None:
     await tools.claim("holder", deep)
     await tools.advance(deep, "start", "holder")
     await tools.move(await tools.add("created as blocked", role="blocked"), "resume")
+    await tools.add("later", notBefore="+1h", dueAt="+2h")
+    await tools.add("late", dueAt="2026-01-01T00:00:00Z")
+    await tools.move(await tools.add("paused", recurs={"cron": "@weekly", "missed": "all"}), "hold")
+    report = await tools.add("report", recurs={"cron": "0 9 * * *", "overlap": "allow"}, dueAt="+1h")
+    await age(tools, report, 86_400_000)
+    await tools.claiming.claims.expire(tools.project)
 
 
 async def edges(tools: Client, item: str) -> list[Any]:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import htpy
 from htpy import Node, a, div, h1, h2, nav, noscript, section, span
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from coordinator.console.buttons import MODULE
-from coordinator.console.cards import HEIGHT, again, card, label, priority, standing, tags, troubles, window
+from coordinator.console.cards import HEIGHT, again, card, label, postponed, priority, standing, tags, troubles, window
 from coordinator.console.item_actions import ACTIONS, actions_element, dialogs, edge_button
 from coordinator.console.item_graph import NEIGHBOURS, neighbours_element
 from coordinator.console.item_text import texts
@@ -79,6 +79,7 @@ async def _head(asked: Asked) -> Rows:
         ],
         _claim(project, item, verified),
         _gate(project, context.gate_status),
+        _times(project, item, context),
         _attempts(context),
     ]
     return Rows([Row(f"item:{context.item.id}", content, "item-head")], again=again(now, found))
@@ -94,6 +95,25 @@ def _claim(project: str, item: rows.Row, verified: bool) -> Node:
         span(".dim")["since ", ago(item.claimed)],
         span(".dim")["renewed ", ago(item.renewed)] if item.renewed > item.claimed else None,
     ]
+
+
+def _times(project: str, item: rows.Row, context: ItemContextResult) -> Node:
+    """What it says about time."""
+    times, how = item.due_times, context.recurs
+    if not times:
+        return None
+    absolute = times.due.isdecimal()
+    return div(".facts.times")[
+        span["not before ", (left if postponed(item) else ago)(times.not_before)] if times.not_before else None,
+        span["due ", (ago if times.overdue else left)(int(times.due))] if absolute else None,
+        span[f"due {context.due_at} after each occurrence"] if times.due and not absolute else None,
+        span[f"recurs {plain(how.cron)} {plain(how.time_zone)}", _next(how.next_at)] if how else None,
+        span["occurrence of ", item_link(project, dashed(times.recurrence_of), "")] if times.recurrence_of else None,
+    ]
+
+
+def _next(at: str | UnsetType) -> Node:
+    return [", next ", left(instant(at, "nextAt"))] if at else None
 
 
 def _gate(project: str, gate: GateStatus) -> Node:
