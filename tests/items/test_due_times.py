@@ -182,6 +182,12 @@ async def test_overdue_items_are_counted_while_they_are_open(tools: Client) -> N
     await must_be_sound(tools)
 
 
+async def ended(tools: Client) -> None:
+    """Ends what a client does beside its calls."""
+    assert tools.drain is not None
+    await tools.drain()
+
+
 async def parked(tools: Client, agent: str) -> asyncio.Task[tuple[Json, int]]:
     """A claim that waits for an item; its answer, and the store's time then."""
 
@@ -208,8 +214,8 @@ async def test_a_waiting_claim_gets_the_item_on_time(tools: Client, store: Store
         assert found["itemId"] == item
         assert at <= now <= at + LATE * 1_000
     finally:
-        await other.drain()
-        await tools.drain()
+        await ended(other)
+        await ended(tools)
 
 
 async def test_the_later_of_backoff_and_not_before_counts(store: Store, project: str) -> None:
