@@ -26,7 +26,7 @@ The metrics that `/metrics` of a host serves, for all of its processes together.
 from `coordinator/metrics/catalogue.py`, the dashboards and the alerts.
 
 One host always has fewer than 6,300 series. Labels have few values: those listed, or a bounded number after which
-further ones count as `other`. No label is ever the id of an item, request, agent or project. Counters continue where a
+further ones count as `other`. No label is ever the id of an item, request or agent. Counters continue where a
 killed process stopped. Panels are named with their dashboard; alerts link to their runbooks.
 
 | Metric | Type | Panels | Alerts |

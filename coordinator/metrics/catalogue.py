@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.metrics import agents, attempts, console, due_times, feed, protocol, runs, webhooks
+from coordinator.metrics import agents, attempts, console, due_times, feed, protocol, runs, usage, webhooks
 from coordinator.metrics.metric import OTHER, SLOT, Label, Metric
 
 ROLE = Label("role", ("frontend", "worker", "store", "supervisor"))
@@ -560,7 +560,17 @@ CATALOGUE: tuple[Metric, ...] = (
     OLDEST_ABANDONED,
     AGENTS_WAITING,
     CLAIM_WAIT,
-    *(agents.ALL + attempts.ALL + due_times.ALL + feed.ALL + console.ALL + webhooks.ALL + protocol.ALL + runs.ALL),
+    *(
+        agents.ALL
+        + attempts.ALL
+        + due_times.ALL
+        + usage.ALL
+        + feed.ALL
+        + console.ALL
+        + webhooks.ALL
+        + protocol.ALL
+        + runs.ALL
+    ),
     IDEMPOTENCY,
     CHECKPOINTS,
     SESSION_TOKENS_REFUSED,

@@ -8,10 +8,14 @@ import msgspec
 import pytest
 
 from coordinator.errors import ToolFailure
+from coordinator.metrics import Recorder
+from coordinator.metrics.cells import MemoryCells
 from coordinator.settings.budgets import Budgets, Limits, Periods
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.store.measures import MeasureStore
+from coordinator.toolsets.items.store.usage import read_usage
 from tests.items.client import SETTINGS, Client, Json, actor, fresh_id
 from tests.items.parked import Fronts
 from tests.items.selectors import take
@@ -248,3 +252,28 @@ async def test_raising_a_budget_needs_the_permission_and_wakes_waiting_calls(too
     assert raised["updated"] == 1
     assert await waiting.item() in (root, item)
     await consistent(tools)
+
+
+async def test_metrics_have_what_was_used_by_project(tools: Client) -> None:
+    item = await tools.add(budget={"tokens": 1})
+    measure = MeasureStore(tools.store).measure
+    assert ((await measure(tools.project)).usage, (await measure(tools.project)).spent) == ((), 0)
+    await spend(tools, item)
+    found = await measure(tools.project)
+    assert (found.usage, found.spent) == (tuple(USED.values()), 1)
+    recorder = Recorder(MemoryCells())
+    recorder.usage(tools.project, *found.usage)
+    recorder.spent_budgets(found.spent)
+
+
+async def test_usage_is_listed_by_day_and_item_with_the_most_used_first(tools: Client) -> None:
+    root = await tools.add("root")
+    item = await tools.add("item", parentId=root)
+    await spend(tools, item)
+    await spend(tools, root)
+    report = await read_usage(tools.store, tools.project, "item", 10)
+    assert [(row.name, row.title, row.sum.tokens) for row in report.rows] == [(root, "root", 240), (item, "item", 120)]
+    (day,) = (await read_usage(tools.store, tools.project, "day", 10)).rows
+    assert (len(day.name), day.sum.tokens) == (10, 240)
+    (agent,) = (await read_usage(tools.store, tools.project, "agent", 10)).rows
+    assert (agent.name, agent.today) == ("spender", agent.sum)

@@ -106,6 +106,8 @@ def _backlog(interval: Interval) -> str:
         parts.append(f"{in_backoff:,.0f} in back-off")
     if postponed := interval.gauge("coordinator_postponed_items"):
         parts.append(f"{postponed:,.0f} not ready before a time")
+    if spent := interval.gauge("coordinator_spent_budgets"):
+        parts.append(f"{counted(round(spent), 'budget')} spent")
     if overdue := interval.gauge("coordinator_overdue_items"):
         parts.append(f"{overdue:,.0f} overdue")
     if waiting := interval.gauge("coordinator_agents_waiting"):

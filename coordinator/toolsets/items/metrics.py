@@ -34,11 +34,13 @@ class ItemMetrics(LeaderTask):
         self._projects = ProjectList(store, "items")
         self._due = DueProjects(store)
         self._recorder = recorder
+        self._using: set[str] = set()
+        """Projects with usage."""
 
     async def _look(self) -> None:
         roles: Counter[str] = Counter()
         oldest = left_longest = 0.0
-        left = quarantined = in_backoff = agents = drains = postponed = overdue = 0
+        left = quarantined = in_backoff = agents = drains = postponed = overdue = spent = 0
         ends: list[Note] = []
         for project, age in (await self._projects.ages(most=PROJECTS)).items():
             if not await self._goes_on():
@@ -56,6 +58,10 @@ class ItemMetrics(LeaderTask):
             in_backoff += found.in_backoff
             postponed += found.postponed
             overdue += found.overdue
+            spent += found.spent
+            if found.usage:
+                self._using.add(project)
+                self._recorder.usage(project, *found.usage)
             agents += found.agents
             drains += found.drains
             if found.next_end:
@@ -66,6 +72,7 @@ class ItemMetrics(LeaderTask):
         self._recorder.abandoned(left, left_longest)
         self._recorder.held_back(quarantined, in_backoff)
         self._recorder.timed(postponed, overdue)
+        self._recorder.spent_budgets(spent)
         self._recorder.agents(agents, drains)
         await self._due.take(0, 0, ends)
 
@@ -74,4 +81,7 @@ class ItemMetrics(LeaderTask):
         self._recorder.abandoned(0, 0.0)
         self._recorder.held_back(0, 0)
         self._recorder.timed(0, 0)
+        self._recorder.spent_budgets(0)
+        for project in self._using:
+            self._recorder.usage(project, 0, 0, 0, 0, 0)
         self._recorder.agents(0, 0)

@@ -6,7 +6,8 @@ args:      none
 reply:     {now, counts by role code, creation of the oldest item that is ready in the queue or 0, ended claims as
            fields and numbers in turn: see modules/holds.lua; numbers of items in back-off and in quarantine, when the
            next of these ends (ms, 0: there is none), numbers of agents and of their drains; of items that are
-           not ready before a time, and of overdue ones}
+           not ready before a time, and of overdue ones; the sum of usage of the project (modules/sums.lua) or '', and how
+           many items have spent their budget}
 errors:    none
 writes:    holds samples
 full:      it stores numbers: per project at most 1,800 rows of them
@@ -32,5 +33,6 @@ return function(run)
     redis.call('ZCARD', run.keys.backoffs), redis.call('ZCARD', run.keys.quarantined), expiry.next_end(run),
     redis.call('ZCARD', run.keys.agent_seen), agent_drains.count(run),
     redis.call('ZCOUNT', run.keys.postponed, run.now + 1, '+inf'), due_times.overdue(run),
+    redis.call('HGET', run.keys.usage, 'p') or '', redis.call('SCARD', run.keys.spent_budgets),
   })
 end

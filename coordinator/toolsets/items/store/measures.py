@@ -101,6 +101,10 @@ class Measures(NamedTuple):
     """Items that are not ready before a time."""
     overdue: int
     """Open items whose time to be done has passed."""
+    usage: tuple[int, ...]
+    """What was used since it began: input, output and cached tokens, micro-USD, ms; empty: nothing."""
+    spent: int
+    """Items whose budget is spent."""
 
 
 class _Reply(msgspec.Struct, array_like=True):
@@ -115,6 +119,8 @@ class _Reply(msgspec.Struct, array_like=True):
     drains: int
     postponed: int
     overdue: int
+    usage: str
+    spent: int
 
 
 MEASURE = Script(LIBRARY, "measure_items", _Reply)
@@ -177,4 +183,6 @@ class MeasureStore:
             reply.drains,
             reply.postponed,
             reply.overdue,
+            tuple(map(int, reply.usage.split(","))) if reply.usage else (),
+            reply.spent,
         )
