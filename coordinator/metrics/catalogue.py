@@ -560,17 +560,8 @@ CATALOGUE: tuple[Metric, ...] = (
     OLDEST_ABANDONED,
     AGENTS_WAITING,
     CLAIM_WAIT,
-    *(
-        agents.ALL
-        + attempts.ALL
-        + due_times.ALL
-        + usage.ALL
-        + feed.ALL
-        + console.ALL
-        + webhooks.ALL
-        + protocol.ALL
-        + runs.ALL
-    ),
+    *(agents.ALL + attempts.ALL + due_times.ALL + usage.ALL + feed.ALL),
+    *(console.ALL + webhooks.ALL + protocol.ALL + runs.ALL),
     IDEMPOTENCY,
     CHECKPOINTS,
     SESSION_TOKENS_REFUSED,

@@ -65,10 +65,7 @@ class Recorder:
         self._postponed = Family(due_times.POSTPONED, cells.number)
         self._overdue = Family(due_times.OVERDUE, cells.number)
         self._occurrences = Family(due_times.OCCURRENCES, cells.number)
-        self._usage_tokens = Family(usage.TOKENS, cells.number)
-        self._usage_cost = Family(usage.COST, cells.number)
-        self._usage_seconds = Family(usage.SECONDS, cells.number)
-        self._spent_budgets = Family(usage.SPENT, cells.number)
+        self.used = usage.UsageRecorder(cells)
         self._agents_known = Family(agents.KNOWN, cells.number)
         self._agent_drains = Family(agents.DRAINS, cells.number)
         self._agents_waiting = Family(catalogue.AGENTS_WAITING, cells.number)
@@ -293,17 +290,6 @@ class Recorder:
         """Items of the fleet in quarantine and in back-off; both 0 as in ``items``."""
         self._quarantined().set(quarantined)
         self._in_backoff().set(in_backoff)
-
-    def usage(self, project: str, input_tokens: int, output: int, cached: int, cost: int, wall_ms: int) -> None:
-        """What was used in a project since it began; all 0 as in ``items``."""
-        for kind, count in zip(usage.KINDS, (input_tokens, output, cached), strict=True):
-            self._usage_tokens(project, kind).set(count)
-        self._usage_cost(project).set(cost)
-        self._usage_seconds(project).set(wall_ms / 1000)
-
-    def spent_budgets(self, count: int) -> None:
-        """Items whose budget is spent; 0 as in ``items``."""
-        self._spent_budgets().set(count)
 
     def timed(self, postponed: int, overdue: int) -> None:
         """Items of the fleet that are not ready before a time, and overdue ones; both 0 as in ``items``."""

@@ -262,8 +262,8 @@ async def test_metrics_have_what_was_used_by_project(tools: Client) -> None:
     found = await measure(tools.project)
     assert (found.usage, found.spent) == (tuple(USED.values()), 1)
     recorder = Recorder(MemoryCells())
-    recorder.usage(tools.project, *found.usage)
-    recorder.spent_budgets(found.spent)
+    recorder.used.project(tools.project, *found.usage)
+    recorder.used.spent_budgets(found.spent)
 
 
 async def test_usage_is_listed_by_day_and_item_with_the_most_used_first(tools: Client) -> None:

@@ -61,7 +61,7 @@ class ItemMetrics(LeaderTask):
             spent += found.spent
             if found.usage:
                 self._using.add(project)
-                self._recorder.usage(project, *found.usage)
+                self._recorder.used.project(project, *found.usage)
             agents += found.agents
             drains += found.drains
             if found.next_end:
@@ -72,7 +72,7 @@ class ItemMetrics(LeaderTask):
         self._recorder.abandoned(left, left_longest)
         self._recorder.held_back(quarantined, in_backoff)
         self._recorder.timed(postponed, overdue)
-        self._recorder.spent_budgets(spent)
+        self._recorder.used.spent_budgets(spent)
         self._recorder.agents(agents, drains)
         await self._due.take(0, 0, ends)
 
@@ -81,7 +81,7 @@ class ItemMetrics(LeaderTask):
         self._recorder.abandoned(0, 0.0)
         self._recorder.held_back(0, 0)
         self._recorder.timed(0, 0)
-        self._recorder.spent_budgets(0)
+        self._recorder.used.spent_budgets(0)
         for project in self._using:
-            self._recorder.usage(project, 0, 0, 0, 0, 0)
+            self._recorder.used.project(project, 0, 0, 0, 0, 0)
         self._recorder.agents(0, 0)

@@ -6,8 +6,8 @@ args:      none
 reply:     {now, counts by role code, creation of the oldest item that is ready in the queue or 0, ended claims as
            fields and numbers in turn: see modules/holds.lua; numbers of items in back-off and in quarantine, when the
            next of these ends (ms, 0: there is none), numbers of agents and of their drains; of items that are
-           not ready before a time, and of overdue ones; the sum of usage of the project (modules/sums.lua) or '', and how
-           many items have spent their budget}
+           not ready before a time, and of overdue ones; the sum of usage of the project (modules/sums.lua) or '', and
+           how many items have spent their budget}
 errors:    none
 writes:    holds samples
 full:      it stores numbers: per project at most 1,800 rows of them
