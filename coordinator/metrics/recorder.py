@@ -1,7 +1,6 @@
 """``Recorder``: the rest of the product calls its methods when something happens.
 
-Cells are made once per combination of labels. After that, a call costs a dictionary look-up and one or two additions
-in shared memory.
+Cells are made once per combination of labels; then a call costs a look-up and one or two additions in shared memory.
 """
 
 from __future__ import annotations
