@@ -286,7 +286,7 @@ async def test_a_waiting_claim_gets_an_occurrence_on_time(tools: Client) -> None
     found, ended = await task
     assert (await tools.get(found["itemId"]))["recurrenceOf"] == item
     assert ended - now < 1_500  # as soon as its process looks; a time that it knows of is met exactly
-    await ended(tools)
+    await must_be_sound(tools)
 
 
 async def test_a_due_time_of_a_template_counts_from_each_occurrence(tools: Client) -> None:

@@ -230,11 +230,11 @@ async def test_a_session_that_is_none_is_not_found(sessions: Sessions) -> None:
 async def test_an_answered_checkpoint_is_in_the_history_once(sessions: Sessions) -> None:
     pending = [await Pending.at(sessions) for _ in range(3)]
     assert (await answered_checkpoints(sessions.store, sessions.project)).rows == []
-    for one in pending:
-        assert not (await one.respond()).error
+    for checkpoint in pending:
+        assert not (await checkpoint.respond()).error
     assert (await pending[0].respond()).error  # it is answered already
     first = await answered_checkpoints(sessions.store, sessions.project, limit=2)
-    assert [one.session for one in first.rows] == [payload(one.handle)["sid"] for one in pending[:0:-1]]
+    assert [one.session for one in first.rows] == [payload(checkpoint.handle)["sid"] for checkpoint in pending[:0:-1]]
     last = await answered_checkpoints(sessions.store, sessions.project, after=first.next, limit=2)
     (one,) = last.rows
     assert last.next == ""

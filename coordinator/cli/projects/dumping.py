@@ -157,7 +157,11 @@ def _times(fields: Mapping[str, str]) -> dict[str, Any]:
 def _demands(fields: Mapping[str, str]) -> list[native.Demand] | UnsetType:
     if "rs" not in fields and "ro" not in fields:
         return UNSET
-    return [native.Demand(key=one.key, mode=one.mode, units=one.units) for one in shown(fields.get("rs", ""))]
+    demands = shown(fields.get("rs", ""))
+    return [
+        native.Demand(key=one.key, mode="shared" if one.mode == "shared" else "exclusive", units=one.units)
+        for one in demands
+    ]
 
 
 def _attempt(row: Sequence[Any]) -> native.Attempt:
