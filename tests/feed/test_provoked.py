@@ -144,6 +144,11 @@ def test_items_and_agents(gateway: GatewayFleet) -> None:
     for words in (("drain", "bot"), ("undrain", "bot")):
         assert fleet_command("agents", *words, "--data-dir", str(gateway.fleet.data_dir)).returncode == 0
     feed.until("agent.drain", "agent.undrain", of="bot")
+    spent = new_item(gateway, budget={"tokens": 10})
+    note = {"itemId": spent, "key": "k", "role": "work", "body": "b", "usage": {"inputTokens": 10}}
+    act(gateway, "manage_notes", operation="upsert", notes=[note])
+    (budget,) = feed.until("item.budget", of=spent)
+    assert budget["to"] == "spent"
     assert feed.has_all_of("item", "agent")
 
 
