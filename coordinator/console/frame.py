@@ -11,7 +11,7 @@ from htpy import Node, a, body, button, div, h1, header, html, li, link, main, m
 from coordinator.console.assets import Assets
 from coordinator.console.buttons import MODULE, action_dialogs
 from coordinator.console.keyboard import dialogs
-from coordinator.console.parts import SPRITE, icon, plain, short
+from coordinator.console.parts import SPRITE, icon, plain, sentence, short
 from coordinator.console.tickets import PATH
 from coordinator.console.view import Asked, View, path_of
 from coordinator.console.viewer import Viewer
@@ -66,7 +66,7 @@ def problem(viewer: Viewer | None, assets: Assets, name: str, message: str, *, a
     """
     hint = htpy.p["This page tries again by itself."] if again else None
     ways = htpy.p[a(href="/console")["Go to the overview"], " or ", a(href=path_of("system"))["to the system"], "."]
-    return plain_page(viewer, assets, name, [htpy.p[plain(message)], hint, ways])
+    return plain_page(viewer, assets, name, [htpy.p[sentence(message)], hint, ways])
 
 
 def plain_page(
@@ -114,9 +114,9 @@ def _header(viewer: Viewer, project: str, live: bool, view: View | None = None) 
     if project and view is not None and view.of_project and not view.takes_id:
         chosen += f"&view={view.name}"
     return header(".top")[
-        a(".brand", href="/console")[icon("fleet"), "fleet"],
+        a(".brand", href="/console", aria_label="fleet: console")[icon("fleet"), span(".wide")["fleet"]],
         a(".project", href=path_of("projects") + chosen, data_project=project, title="Choose a project")[
-            _swatch(project), project or "choose a project"
+            _swatch(project), span(".cut")[project or "choose a project"]
         ],
         span(".live", id="live", data_state="live" if live else "still")[
             span(".dot"), span(id="live-text")["live" if live else ""]
@@ -128,7 +128,8 @@ def _header(viewer: Viewer, project: str, live: bool, view: View | None = None) 
         button(".quiet", id="theme", type="button", title="Light or dark")[icon("theme"), " ", span(".wide")["theme"]],
         button(".quiet", id="help", type="button", commandfor="keys", command="show-modal", title="Keys (?)")["?"],
         a(".who", href=PATH, title="Sign in or out")[
-            plain(viewer.name), span(".kind")[viewer.caller.kind if viewer.caller is not None else "read only"]
+            span(".cut")[plain(viewer.name)],
+            span(".kind")[viewer.caller.kind if viewer.caller is not None else "read only"],
         ],
     ]
 

@@ -41,6 +41,8 @@ MOST_REPLAYED = 2_000
 """Events that a tab which connects again is told of one by one."""
 MOST_TABS = 2_000
 HEARTBEAT_SECONDS = 15.0
+_BEAT = b"event: beat\ndata\n\n"
+"""Not a comment, which scripts do not hear of: a page that hears nothing takes the connection for dead."""
 RECHECK_SECONDS = 20.0
 """How often the rights of a tab are checked again."""
 STUCK_SECONDS = 30.0
@@ -289,7 +291,7 @@ class Live:
                 if await recheck() != viewer:
                     return
             if now - spoken >= HEARTBEAT_SECONDS / 2 and not tab.over.is_set():
-                tab.write(_Frame(b": \n\n"))
+                tab.write(_Frame(_BEAT))
                 spoken = now
 
     async def _watch(self) -> None:

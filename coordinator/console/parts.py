@@ -112,6 +112,15 @@ def plain(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+def sentence(text: str) -> str:
+    """A message as a sentence; one that begins with the name of a field keeps that as it is written."""
+    shown = plain(text)
+    first = shown.partition(" ")[0]
+    if first.isalpha():
+        shown = shown[0].upper() + shown[1:]
+    return shown if shown.endswith((".", "!", "?")) else shown + "."
+
+
 def chip(text: str, kind: str = "", title: str = "") -> Node:
     """A short remark. ``kind``: ``warning`` or ``trouble``; none: it is only a remark."""
     return span(class_=f"chip {kind}".rstrip(), title=plain(title) or None)[plain(text)]

@@ -69,7 +69,9 @@ async def _contended(asked: Asked, fleet: FleetState) -> Row:
     entries = [
         li[
             item_link(project, dashed(one.id), plain(one.title)),
-            span(".dim")[item_id(dashed(one.id)), f" {losers[one.id]:,.0f} losers a minute"],
+            span(".dim")[
+                item_id(dashed(one.id)), f" {number(n := round(losers[one.id]))} loser{'s' * (n != 1)} a minute"
+            ],
         ]
         for one in rows
     ]

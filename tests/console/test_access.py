@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, ViewportSize
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from coordinator.console.view import View
 from coordinator.console.views import VIEWS
@@ -53,14 +53,21 @@ def scrolls_sideways(page: Page) -> bool:
     return wide
 
 
+def header_lines(page: Page) -> int:
+    height: float = page.locator("header").evaluate("(one) => one.offsetHeight")
+    return round(height / 52)
+
+
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 def test_a_page_has_no_barriers_in_any_size(running: RunningFleet, page: Page, ids: dict[str, Any], view: View) -> None:
     page.emulate_media(reduced_motion="reduce", color_scheme="light")
     page.set_viewport_size(PHONE)
     page.goto(address(running, view, ids))
     assert not scrolls_sideways(page)
+    assert header_lines(page) == 1
     assert barriers(page) == []
     page.set_viewport_size(ENLARGED)
+    assert header_lines(page) == 1
     assert not scrolls_sideways(page)
     page.set_viewport_size(USUAL)
     assert barriers(page) == []
@@ -86,4 +93,5 @@ def test_axe_finds_no_barriers_where_one_signs_in(running: RunningFleet, page: P
     for path in ("signin", "nowhere"):
         page.goto(f"{running.state.base_url}/console/{path}")
         assert barriers(page) == []
+    expect(page.get_by_text("There is no such page.", exact=True)).to_be_visible()
     mishaps.clear()  # nowhere is not found

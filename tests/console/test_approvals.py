@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from coordinator.client import SyncFleet
 from coordinator.store import Store
 from coordinator.toolsets.gateway.store.instances import InstanceStore
-from tests.console.asking import RELEASE, Json, ask_approval, ask_checkpoint, ask_gate, ask_question
+from tests.console.asking import RELEASE, Json, ask_approval, ask_checkpoint, ask_gate, ask_question, session_of
 from tests.console.visitors import of_store, operator
 from tests.gateway.lab import Lab, section, settings_of
 from tests.support.fleets import RunningFleet
@@ -236,3 +236,15 @@ def test_more_than_a_page_of_approvals_is_said_and_paged(console: Console, fleet
     expect(rows.last).to_contain_text("The last 20 approvals")
     page.get_by_role("link", name="earlier approvals").click()
     expect(rows).to_have_count(2)
+
+
+def test_what_waits_under_one_name_is_told_apart(console: Console, fleet: SyncFleet) -> None:
+    page = console("approvals", "ada")
+    instances = {version: ask_approval(fleet, version)["workflowId"] for version in ("1.2.0", "1.3.0")}
+    flows = [ask_gate(fleet) for _ in range(2)]
+    session, item = session_of(ask_checkpoint(fleet)), ask_question(fleet)
+    waiting = page.locator("[data-region=open] > li")
+    for version, instance in instances.items():
+        expect(waiting.filter(has_text=f"version: {version}")).to_contain_text(instance)
+    for shown in (*map(str, flows), session[:8], item[:8]):
+        expect(waiting.filter(has=page.get_by_text(shown, exact=True))).to_have_count(1)

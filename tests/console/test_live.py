@@ -130,6 +130,14 @@ async def test_a_tab_that_takes_nothing_is_cut_off_and_keeps_no_frames(
     assert streams.live.tabs == 1
 
 
+async def test_a_tab_hears_that_its_stream_is_alive_though_nothing_changes(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.02)
+    (tab,) = await streams.open()
+    await wait_until(lambda: any(b"event: beat\ndata\n\n" in chunk for chunk in tab.chunks), what="a sign of life")
+
+
 @pytest.mark.parametrize("now", [None, Viewer(), Viewer(Caller("ada", "user", permissions=frozenset(("items.read",))))])
 async def test_a_stream_ends_when_the_rights_of_its_viewer_have_changed(streams: Streams, now: Viewer | None) -> None:
     changed, same = await streams.open(2)

@@ -176,6 +176,28 @@ def test_a_killed_front_end_costs_no_change(own: RunningFleet, browser: Browser,
     page.close()
 
 
+def test_a_connection_that_brings_nothing_any_more_is_not_taken_for_live(
+    own: RunningFleet, browser: Browser, watch: Callable[[Page], Page], mishaps: list[str]
+) -> None:
+    page = watch(browser.new_page())
+    page.clock.install()
+    page.goto(f"{own.state.base_url}/console/p/harbour/board")
+    is_live(page)
+    stopped = [pid for slot in ("fe-0", "fe-1") if (pid := own.pid(slot))]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)  # its connections stay open, as those of a host that has lost its network
+    try:
+        page.clock.fast_forward(60_000)
+        expect(page.locator("#live")).to_have_attribute("data-state", "away")
+        expect(page.locator("#banner")).to_contain_text("the fleet does not answer")
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    is_live(page)
+    page.close()
+    mishaps.clear()
+
+
 def test_tabs_of_a_drained_front_end_go_on_at_another_one(
     own: RunningFleet, browser: Browser, watch: Callable[[Page], Page]
 ) -> None:

@@ -2,7 +2,7 @@
 // beside them, and repeat a request whose answer was lost under the same id, so that nothing is done twice.
 
 import { choose, chooseNone, chosen, every, keyOf } from './chosen.js';
-import { regions } from './live.js';
+import { regions, SILENT_MS } from './live.js';
 import { byId, nodes, toast } from './main.js';
 
 /** @typedef {{action: string, arguments: any}} Step */
@@ -36,7 +36,7 @@ async function post(step, id) {
   const headers = { 'content-type': 'application/json', 'fleet-console': '1' };
   for (let left = TRIES; ; left -= 1) {
     try {
-      const answer = await fetch(step.action, { method: 'POST', headers, body });
+      const answer = await fetch(step.action, { method: 'POST', headers, body, signal: AbortSignal.timeout(SILENT_MS) });
       const told = await answer.json();
       if (answer.ok) return told;
       const { message } = told.error;
@@ -50,10 +50,7 @@ async function post(step, id) {
   }
 }
 
-/**
- * Makes changes, one after the other; what was refused is returned.
- * @param {HTMLElement} element @param {Step[]} steps
- */
+/** Makes changes, one after the other; what was refused is returned. @param {HTMLElement} element @param {Step[]} steps */
 async function send(element, steps) {
   const body = JSON.stringify(steps);
   const before = lost.get(element);

@@ -5,6 +5,7 @@ import { byId, nodes, say, serverTime, tickTimes } from './main.js';
 const page = /** @type {HTMLElement | null} */ (document.querySelector('[data-live]'));
 const HIDDEN_MS = 30_000; // a hidden page keeps its stream for so long
 const AWAY_MS = 3_000; // then the page says how old it is
+export const SILENT_MS = 45_000; // a stream says something every 15 s, even if nothing changes: otherwise nobody is there any more
 const AGAIN_MS = 5_000; // after a read that failed: nothing else asks for that region meanwhile
 const AWAY = 'the fleet does not answer';
 const WRITTEN = 'dialog[open] form[data-action], form[data-action]:focus-within';
@@ -13,6 +14,7 @@ const FLASH_MS = 600;
 let paused = false;
 let awaySince = 0; // when the page ceased to be current
 let cut = ''; // why the stream brings nothing; empty: it does
+let heardAt = 0; // when the stream last brought something
 let look = 1; // seconds between looks at changes that a region does not show
 /** @type {EventSource | null} */
 let stream = null;
@@ -77,7 +79,8 @@ export class Region {
     try {
       const have = this.rows().map((row) => row.dataset.digest).join(',');
       const headers = { 'fleet-have': have, 'fleet-at': position };
-      const answer = await fetch(this.element.dataset.src ?? '', { headers, signal: running.signal });
+      const signal = AbortSignal.any([running.signal, AbortSignal.timeout(SILENT_MS)]);
+      const answer = await fetch(this.element.dataset.src ?? '', { headers, signal });
       if (answer.status === 401 && !document.querySelector(WRITTEN)) location.reload(); // what is typed stays
       if (answer.status === 404) return gone();
       const told = await answer.json();
@@ -211,13 +214,15 @@ tabs.onmessage = () => { if (document.hidden) disconnect(); };
 function connect() {
   if (stream || paused || !page || document.hidden) return;
   tabs.postMessage('');
+  heardAt = Date.now();
   stream = new EventSource(`${page.dataset.live}?after=${encodeURIComponent(position)}`);
   stream.onopen = () => state('');
   stream.onmessage = (event) => {
-    position = event.lastEventId;
-    page.dataset.position = position;
+    heardAt = Date.now();
+    page.dataset.position = position = event.lastEventId;
     heard(JSON.parse(event.data));
   };
+  stream.addEventListener('beat', () => { heardAt = Date.now(); });
   stream.addEventListener('store', (event) => {
     if (event.data === 'away') return state(AWAY);
     state('');
@@ -254,6 +259,7 @@ function state(stopped = cut) {
 }
 
 setInterval(() => {
+  if (stream && Date.now() - heardAt > SILENT_MS) { stream.close(); stream.onerror?.(new Event('error')); }
   const banner = byId('banner');
   if (byId('live')?.dataset.state !== 'away' || document.hidden || Date.now() - awaySince < AWAY_MS) return;
   const text = `What you see is ${Math.round((Date.now() - awaySince) / 1000)} s old: ${why()}.`;

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import htpy
-from htpy import Node, a, div, h2, nav, p, section, span, ul
+from htpy import Node, a, code, div, h2, nav, p, section, span, ul
 
 from coordinator.console import asks, buttons
 from coordinator.console.answered import Answer, read_history
 from coordinator.console.inbox import KINDS, TOOLSET, Kind, Waiting, read_inbox
 from coordinator.console.live import INBOX
-from coordinator.console.parts import ago, number, plain
+from coordinator.console.parts import ago, number, plain, sentence, short
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
 from coordinator.console.views.flows import flow_id
 from coordinator.console.views.needs import APPROVALS
@@ -76,6 +76,7 @@ def _line(asked: Asked, one: Waiting) -> Node:
     return [
         a(href=asked.url(show=shown), aria_current=current)[plain(one.title) or one.id],
         span(".chip")[one.kind],
+        code(".id")[_told_apart(one)],
         span(".dim")[
             f"{plain(one.asked_by)} asks " if one.asked_by else None,
             f"{plain(one.whom)}, " if one.whom else None,
@@ -86,13 +87,22 @@ def _line(asked: Asked, one: Waiting) -> Node:
     ]
 
 
+def _told_apart(one: Waiting) -> str:
+    """What it is about, by an id as other pages show it: many of one definition may wait."""
+    detail = one.detail
+    if isinstance(detail, WaitingGate):
+        return str(detail.flow)
+    return detail.workflow if isinstance(detail, OpenApproval) else short(one.id)
+
+
 def _about(one: Waiting) -> str:
     """What it is about, in a line."""
     detail = one.detail
     if isinstance(detail, SessionRow):
         text = f"{detail.workflow}, {detail.activity}"
     elif isinstance(detail, OpenApproval):
-        text = detail.goal
+        given = (f"{name}: {found}" for name, found in detail.input.items() if isinstance(found, (str, int, float)))
+        text = "; ".join((*given, detail.goal) if detail.goal else given)
     else:
         text = detail.flow_name if isinstance(detail, WaitingGate) else detail.text
     return _short(text)
@@ -118,7 +128,7 @@ async def _shown_one(asked: Asked) -> Rows:
     except ToolFailure as failure:
         if failure.code not in _ABSENT:
             raise
-        head, content = "There is no such thing (any more)", p[plain(failure.message)]
+        head, content = "There is no such thing (any more)", p[sentence(failure.message)]
     return Rows([Row(f"{kind}:{what}", [h2[head], a(".back", href=asked.url(show=None))["back to the list"], content])])
 
 
