@@ -138,7 +138,7 @@ class Recorder:
 
     def families(self) -> dict[str, Family[Any]]:
         """The cells by the name of their metric: what this process alone has recorded."""
-        held = (*vars(self).values(), *vars(self.console).values())
+        held = (*vars(self).values(), *vars(self.console).values(), *vars(self.used).values())
         return {one.metric.name: one for one in held if isinstance(one, Family)}
 
     def start_frontend(self, tools: Iterable[str], scripts: Iterable[str]) -> None:

@@ -15,8 +15,9 @@ from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.resources import held_by
 from tests.items.client import SETTINGS, Client, Json
-from tests.items.moments import lapse
+from tests.items.moments import lapse, server_time
 from tests.items.selectors import take
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -144,6 +145,10 @@ def _random_demands(dice: random.Random) -> list[Demand]:
     return found if compatible(found, []) else found[:1]
 
 
+async def _is_over(tools: Client, moment: int) -> bool:
+    return await server_time(tools.store) > moment
+
+
 def _given(demands: list[Demand]) -> list[Json]:
     return [{"key": key, "mode": mode, "units": units} for key, mode, units in demands]
 
@@ -185,7 +190,10 @@ async def _step(dice: random.Random, tools: Client, model: Model) -> None:
         await tools.delete(name)
         del model.items[name]
         demands = _random_demands(dice)
-        model.items[await tools.add(resources=_given(demands))] = Thing(demands)
+        created = await tools.add(resources=_given(demands))
+        model.items[created] = Thing(demands)
+        now = await server_time(tools.store)  # the next item has to be younger, for the order of equals is that of ids
+        await wait_until(lambda: _is_over(tools, now), what="the next millisecond")
 
 
 async def test_thousands_of_calls_do_what_the_model_does(clients: list[Client]) -> None:

@@ -19,7 +19,7 @@ from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.schema import input_schema
 from coordinator.toolsets.tool import Call, Services, Tool
-from tests.items import test_agents, test_completion
+from tests.items import test_agents, test_completion, test_resources
 from tests.items.client import Client, fresh_id
 from tests.navigator import test_visits
 from tests.sessions import test_moves, test_trace, test_validation
@@ -66,6 +66,7 @@ async def test_an_empty_list_deletes_no_note(store: Store, project: str) -> None
 
 SHOWN: dict[str, Callable[..., Any]] = {
     "complete_tree itemIds": test_completion.test_an_empty_list_completes_nothing,
+    "create_work_tree root.resources": test_resources.test_schemas_and_traits_say_what_items_demand_that_do_not_say_so,
     "claim_item capabilities": test_agents.test_capabilities_are_kept,
     "work_next capabilities": test_loop.test_no_capabilities_are_others_than_none_named,
     "work_done result": test_loop.test_an_empty_list_is_a_result,
