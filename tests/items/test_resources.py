@@ -193,6 +193,7 @@ async def test_schemas_and_traits_say_what_items_demand_that_do_not_say_so(tools
     assert "resources" not in await limited.get(item)
     await limited.update(item, resources=None)
     assert (await limited.get(item))["resources"][0] == demand("gpu", units=2)
+    given: Json
     for given, demanded in (({}, 2), ({"resources": []}, 0)):
         tree = await limited("create_work_tree", root={"title": "root", "type": "bug", **given})
         assert len((await limited.get(tree["root"]["id"])).get("resources", ())) == demanded
