@@ -22,7 +22,7 @@ def test_a_link_signs_an_operator_in(running: RunningFleet, named: str) -> None:
     visitor = Visitor(running.port)
     assert visitor.open(f"/console/{path}").headers["location"] == "/console"
     page = visitor.open(f"/console/p/{named}/agents")
-    assert f'{getpass.getuser()}<span class="kind">user</span>' in page.text
+    assert f'{getpass.getuser()}</span><span class="kind">user</span>' in page.text
 
 
 def test_a_link_is_good_once_at_any_number_of_front_ends(running: RunningFleet) -> None:

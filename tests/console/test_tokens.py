@@ -75,7 +75,7 @@ def test_a_jwt_is_taken_as_it_is(guarded: RunningFleet, authority: Authority) ->
         "permissions": ["items.read"],
     }
     assert visitor.fill_in(SIGN_IN, token=authority.signer.token("bo", **said)).status == 303
-    assert 'bo<span class="kind">user</span>' in visitor.open(AGENTS).text
+    assert 'bo</span><span class="kind">user</span>' in visitor.open(AGENTS).text
 
 
 def test_a_session_ends_with_its_token(guarded: RunningFleet) -> None:
@@ -91,7 +91,7 @@ def test_the_authorization_server_signs_in(guarded: RunningFleet, authority: Aut
     visitor = Visitor(guarded.port)
     back = come_back(visitor, authority)
     assert (back.status, back.headers["location"]) == (303, AGENTS)
-    assert 'ada<span class="kind">user</span>' in visitor.open(AGENTS).text
+    assert 'ada</span><span class="kind">user</span>' in visitor.open(AGENTS).text
     assert len(visitor.cookies) == 1
     asked = authority.asked[-1]
     assert asked["scope"] == "openid items"
