@@ -173,7 +173,7 @@ class WorkerProcess:
         own = StoreClients(settings.redis_url, store.identity)
         own_queue = own.of(keys.QUEUE) if queue is store else heartbeat_client(queue_url, tag=keys.QUEUE)
         names = queue_names(settings.steps.pools)
-        handoff = Handoff.of(settings)
+        handoff = Handoff.of(settings, store)
         steps = StepStore(store, handoff, queue)
         relay = Relay(steps, store)
         plain: set[asyncio.Task[None]] = set()

@@ -74,6 +74,6 @@ def _gateway(settings: Settings, store: Store, connections: Connections, tools: 
     instances, audit = InstanceStore(store, settings), AuditStore(store, settings)
     lists = ServerLists(settings, store, connections)
     connections.on_change = lists.changed
-    copies = AuditCopies(settings, store, StepStore(store, Handoff.of(settings)))
+    copies = AuditCopies(settings, store, StepStore(store, Handoff.of(settings, store)))
     operations = Operations(store, instances, audit, Listener(store))
     return GatewayRunKind(instances, GatewayExecutor(connections, operations, tools.find, (lists, copies)))

@@ -68,7 +68,7 @@ async def run_one(project: str, job: str) -> str:
     store.observe = tracing.observing(lambda script, seconds, outcome: None)
     try:
         await store.open()
-        handoff = Handoff.of(settings)
+        handoff = Handoff.of(settings, store)
         worker = f"rq.{socket.gethostname()}.{os.getpid()}"
         handoff.identify_worker(worker, [])
         steps = StepStore(store, handoff)

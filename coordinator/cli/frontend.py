@@ -173,7 +173,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         following = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work, status), name="drains")
         leading = (
             ItemMetrics(store, recorder, name),
-            QueueDepth(store, StepStore(store, Handoff.of(settings)), recorder, name),
+            QueueDepth(store, StepStore(store, Handoff.of(settings, store)), recorder, name),
             webhooks,
         )
         rounds = [asyncio.create_task(one.run(), name=type(one).__name__.lower()) for one in leading]

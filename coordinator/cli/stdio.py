@@ -21,6 +21,7 @@ from coordinator.cli.authentication import running_authenticator, stdio_principa
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import given_url, open_for_serving, store_failed
+from coordinator.cli.supervision.cluster_supervisor import ClusterSupervisor, embedded_store
 from coordinator.cli.supervision.roles import start_tracing
 from coordinator.cli.supervision.store_supervisor import StoreSupervisor
 from coordinator.cli.terminal import absent
@@ -32,7 +33,7 @@ from coordinator.metrics import logs, recorder, tracing
 from coordinator.settings import AGENT_VARIABLE, TOKEN_VARIABLE, LoadedSettings, Settings
 from coordinator.settings.contradictions import toolset_problems
 from coordinator.store import Store, StoreError
-from coordinator.store.embedded import DataDirBusy, EmbeddedServer, find_running
+from coordinator.store.embedded import DataDirBusy, find_running
 from coordinator.store.keys import DEFAULT_PROJECT, PROJECT, PROJECT_RULE
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
@@ -139,7 +140,7 @@ class _Session:
         self._streams = streams
         self._token = token
         self._agent = agent
-        self._embedded: StoreSupervisor | None = None
+        self._embedded: StoreSupervisor | ClusterSupervisor | None = None
         """None: it uses a given store."""
         self._owns = False
         """Whether it started the embedded store."""
@@ -224,9 +225,8 @@ class _Session:
         url = given_url(settings)
         if url:
             return url
-        server = EmbeddedServer(settings.data_dir, settings.embedded_fsync)
         # If it moves, _keep_embedded notices, as for other sessions' stores.
-        self._embedded = StoreSupervisor(server, lambda: None, watchdog_seconds=settings.watchdog_seconds)
+        self._embedded = embedded_store(settings, lambda: None)
         while True:
             found = await self._running()
             if found is not None:
@@ -240,7 +240,7 @@ class _Session:
             except StoreError as error:
                 raise store_failed(error) from None
 
-    async def _own(self, embedded: StoreSupervisor) -> None:
+    async def _own(self, embedded: StoreSupervisor | ClusterSupervisor) -> None:
         """Starts an embedded store and watches it. Raises StoreError."""
         await embedded.start()
         self._owns = True

@@ -20,7 +20,7 @@ from coordinator.cli.reload import Rereader
 from coordinator.cli.sound import require_secrets
 from coordinator.cli.stores import given_url, open_for_serving, open_store, store_failed
 from coordinator.cli.supervision.brief import Role
-from coordinator.cli.supervision.cluster_supervisor import ClusterSupervisor
+from coordinator.cli.supervision.cluster_supervisor import ClusterSupervisor, embedded_store
 from coordinator.cli.supervision.roles import open_recorder, slots
 from coordinator.cli.supervision.running import Announcer, apply_reload, metrics_dir, run_until_told
 from coordinator.cli.supervision.sockets import reserved
@@ -33,8 +33,6 @@ from coordinator.metrics import clear_free_slots, logs, slot_is_free
 from coordinator.settings import LoadedSettings, Settings, redacted
 from coordinator.settings.effective_auth import base_url, console_url
 from coordinator.store import StoreError
-from coordinator.store.embedded import EmbeddedServer
-from coordinator.store.embedded_cluster import EmbeddedCluster
 from coordinator.toolsets.timestamp import now
 
 _log = structlog.get_logger(__name__)
@@ -117,7 +115,7 @@ class _Up:
         """Starts the embedded store, or checks that the given one can be used."""
         url = given_url(self._settings)
         if not url:
-            self._embedded = self._embedded_store()
+            self._embedded = embedded_store(self._settings, self._store_moved, self._write)
             try:
                 await self._embedded.start()
             except StoreError as error:
@@ -125,14 +123,6 @@ class _Up:
             url = self._embedded.url
         store = await open_for_serving(self._settings, url)
         await store.close()
-
-    def _embedded_store(self) -> StoreSupervisor | ClusterSupervisor:
-        settings = self._settings
-        if settings.shards > 1:
-            cluster = EmbeddedCluster(settings.data_dir, settings.shards, fsync=settings.embedded_fsync)
-            return ClusterSupervisor(cluster, self._write, settings.watchdog_seconds)
-        server = EmbeddedServer(settings.data_dir, settings.embedded_fsync)
-        return StoreSupervisor(server, self._store_moved, self._write, settings.watchdog_seconds)
 
     async def _keep_processes(self, stop: asyncio.Event, frontends: Sequence[str], workers: Sequence[str]) -> None:
         children: list[tuple[Role, str]] = [("frontend", slot) for slot in frontends]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal, get_args
 import msgspec
 
 from coordinator.steps import times
-from coordinator.store.address import is_cluster
 
 RQ_PREFIX = "fc:{RQ}"
 """The prefix of RQ's keys. No project can have this tag."""
@@ -21,6 +20,7 @@ PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings
+    from coordinator.store import Store
 
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -55,11 +55,11 @@ class Handoff:
         self.direct = direct
 
     @classmethod
-    def of(cls, settings: Settings) -> Handoff:
-        """Made from the settings."""
+    def of(cls, settings: Settings, store: Store) -> Handoff:
+        """Made from the settings, for this store."""
         steps = settings.steps
         return cls(
-            direct=not steps.queue_url and not is_cluster(settings.redis_url),
+            direct=not steps.queue_url and not store.sharded,
             events_max=settings.events_max,
             limit=steps.project_limit,
             limits=steps.project_limits,

@@ -29,7 +29,7 @@ class RunStore:
         self.retention_ms = settings.steps.retention_days * 86_400_000
         """How long a run is kept after its end."""
         self._pools = settings.steps.project_pools or {}
-        self._handoff = Handoff.of(settings)
+        self._handoff = Handoff.of(settings, store)
         self._steps = StepStore(store, self._handoff)
 
     async def _note(self, project: str, request: IdempotencyKey) -> None:

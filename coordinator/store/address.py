@@ -8,8 +8,7 @@ With ``+sentinel`` the hosts are Sentinels, which say where the primary of the s
 of the primary; the Sentinels' own are the options ``sentinel_username`` and ``sentinel_password``.
 
 With ``+cluster`` the hosts are some nodes of a cluster, which know the others. ``address_map=announced=reachable,...``
-says where nodes are reached from here, each host or host:port, if not where they announce themselves; with
-``tls_name=NAME`` all their certificates are checked against this name.
+says where nodes are reached from here, each host or host:port, if not where they announce themselves.
 
 TLS options are those of redis-py: ``ssl_cert_reqs=required|none``, ``ssl_check_hostname=true|false``,
 ``ssl_ca_certs``, ``ssl_certfile``, ``ssl_keyfile`` (paths). A URL holds passwords, so show it only through
@@ -28,7 +27,6 @@ from coordinator.store.errors import AddressError
 
 _TLS_OPTIONS = ("ssl_cert_reqs", "ssl_check_hostname", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _SENTINEL_OPTIONS = ("sentinel_username", "sentinel_password")
-_CLUSTER_OPTIONS = ("address_map", "tls_name")
 _SCHEMES = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster", "unix")
 _HOSTS = re.compile(r"(rediss?\+(?:sentinel|cluster)://(?:[^/?#]*@)?)([^/?#@]+)")
 _PORT = 6379
@@ -72,8 +70,6 @@ class Address:
     """Nodes of a cluster that know the others; host and port above mean nothing then."""
     address_map: tuple[tuple[str, str], ...] = ()
     """Where nodes of the cluster announce themselves, and where they are reached from here; hosts, or host:port."""
-    tls_name: str = ""
-    """The name in the certificates of all nodes; empty: the host of each."""
     in_cluster: bool = False
     """Whether it is the address of one node of a cluster."""
 
@@ -101,8 +97,8 @@ class Address:
             options |= {name: value for name, value in theirs if value}
         if self.nodes:
             place = ",".join(_place(*node) for node in self.nodes)
-            theirs = zip(_CLUSTER_OPTIONS, (",".join(map("=".join, self.address_map)), self.tls_name), strict=True)
-            options |= {name: value for name, value in theirs if value}
+            if self.address_map:
+                options["address_map"] = ",".join(map("=".join, self.address_map))
         query = f"?{urlencode(options)}" if options else ""
         return f"{self._scheme}://{login}{place}{'' if self.nodes else f'/{self.db}'}{query}"
 
@@ -197,7 +193,7 @@ def parse(url: str) -> Address:
     if options:
         raise AddressError(
             f"store URL: unknown option '{next(iter(options))}' here; allowed: db, with TLS {', '.join(_TLS_OPTIONS)}, "
-            f"with +sentinel {' and '.join(_SENTINEL_OPTIONS)}, with +cluster {' and '.join(_CLUSTER_OPTIONS)}"
+            f"with +sentinel {' and '.join(_SENTINEL_OPTIONS)}, with +cluster address_map"
         )
     return replace(address, username=unquote(parts.username or ""), password=unquote(parts.password or ""))
 
@@ -216,8 +212,7 @@ def _tcp(parts: SplitResult, options: dict[str, str], places: tuple[Place, ...],
     if parts.scheme.endswith("+cluster"):
         if path or options.get("db", "0") != "0":
             raise AddressError("store URL: a cluster has only the database 0, and its URL no path")
-        mapped, name = (options.pop(option, "") for option in _CLUSTER_OPTIONS)
-        address = replace(address, host="", nodes=places, address_map=_address_map(mapped), tls_name=name)
+        address = replace(address, host="", nodes=places, address_map=_address_map(options.pop("address_map", "")))
     elif places:
         service, _, path = path.partition("/")
         if not service:

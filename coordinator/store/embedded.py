@@ -41,6 +41,8 @@ _log = structlog.get_logger(__name__)
 
 _UNREADABLE = re.compile(r"[\s=\x00-\x1f\x7f]")
 """Characters in the path of a socket that break RQ and other parsers of CLIENT LIST."""
+SHARDS = "shards"
+"""The folder with the servers of a cluster (``embedded_cluster.py``)."""
 MAX_SOCKET_PATH = 100
 """Bytes; the kernel's limit is 104 to 108."""
 READY_SECONDS = 300.0
@@ -209,22 +211,12 @@ class EmbeddedServer:
         if self.served and not (data.is_dir() and any(data.iterdir())):
             # An unmounted volume, for example: with an empty store, everything acknowledged would seem lost.
             raise DataDirUnusable(f"the data in {data} is gone: restore it, or start again with an empty store")
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._owner_lock is not None:
-            return
-        lock = open(self.data_dir / "owner.lock", "a+", encoding="ascii")  # noqa: SIM115 (kept open)
-        if not _try_lock(lock):
-            lock.seek(0)
-            owner = lock.read().strip()
-            lock.close()
-            raise DataDirBusy(
-                f"the data directory {self.data_dir} is in use by another fleet"
-                f"{f' (process {owner})' if owner else ''}: stop that one or choose another directory"
+        if (self.data_dir / SHARDS).is_dir():
+            raise DataDirUnusable(
+                f"the data directory {self.data_dir} is that of a cluster: the setting shards is fixed"
             )
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
-        self._owner_lock = lock
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._owner_lock = self._owner_lock or owner_lock(self.data_dir)
 
     def _launch(self, binary: server_binary.Binary) -> None:
         password = password_of(self.data_dir)
@@ -354,6 +346,27 @@ class EmbeddedServer:
             raise kind(f"the embedded server ended with status {status}: {last} (see {self.log})")
 
 
+def owner_lock(directory: Path) -> IO[str]:
+    """Locks a data directory for the process that starts servers on it; closing the file ends that.
+
+    Raises:
+        DataDirBusy: another fleet uses the directory.
+    """
+    lock = open(directory / "owner.lock", "a+", encoding="ascii")  # noqa: SIM115 (kept open)
+    if not _try_lock(lock):
+        lock.seek(0)
+        owner = lock.read().strip()
+        lock.close()
+        raise DataDirBusy(
+            f"the data directory {directory} is in use by another fleet"
+            f"{f' (process {owner})' if owner else ''}: stop that one or choose another directory"
+        )
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n")
+    lock.flush()
+    return lock
+
+
 class _PortTaken(ServerFailed):
     """Another process took the port after we chose it and before the server started."""
 
@@ -370,7 +383,7 @@ def known_url(data_dir: Path | str) -> str | None:
     Of a cluster (``embedded_cluster.py``), with all of its nodes.
     """
     directory = Path(data_dir).absolute()
-    nodes = sorted((directory / "shards").glob("*/redis.port"), key=lambda file: int(file.parent.name))
+    nodes = sorted((directory / SHARDS).glob("*/redis.port"), key=lambda file: int(file.parent.name))
     try:
         if nodes:
             secret = quote((directory / "redis.password").read_text(encoding="ascii").strip(), safe="")

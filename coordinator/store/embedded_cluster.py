@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import IO, Any, Literal, Self
 from urllib.parse import quote
 
 import redis
@@ -21,7 +21,14 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from coordinator.store import server_binary
-from coordinator.store.embedded import DataDirUnusable, EmbeddedServer, ServerFailed, password_of
+from coordinator.store.embedded import (
+    SHARDS,
+    DataDirUnusable,
+    EmbeddedServer,
+    ServerFailed,
+    owner_lock,
+    password_of,
+)
 from coordinator.store.slot_map import SLOTS
 
 SHARDS_MOST = 8
@@ -100,8 +107,9 @@ class EmbeddedCluster:
     ) -> None:
         self.data_dir = Path(data_dir).absolute()
         self._shards = shards
+        self._owner_lock: IO[str] | None = None
         count = shards * (1 + replicas)
-        self.nodes = [Node(self.data_dir / "shards" / str(n), fsync, binary=binary) for n in range(count)]
+        self.nodes = [Node(self.data_dir / SHARDS / str(n), fsync, binary=binary) for n in range(count)]
         """The primaries at first, then the replicas of the first one, the second one and so on in turn."""
         for node in self.nodes:
             node.node_timeout_ms = node_timeout_ms
@@ -114,32 +122,33 @@ class EmbeddedCluster:
             DataDirUnusable: the directory was made with another number of nodes.
             EmbeddedError: as ``EmbeddedServer.start``.
         """
-        folder = self.data_dir / "shards"
-        made = sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
-        if made not in (0, len(self.nodes)):
-            raise DataDirUnusable(
-                f"the data directory {self.data_dir} has {made} shards: their number cannot be changed"
-            )
-        password = self._password()
         try:
+            self._own()
+            password = password_of(self.data_dir)
             with ThreadPoolExecutor(len(self.nodes)) as pool:
                 list(pool.map(lambda node: self._start(node, password), self.nodes))
             self._form()
+        except OSError as error:
+            self.stop()
+            raise DataDirUnusable(f"the data directory {self.data_dir} cannot be used: {error}") from None
         except BaseException:
             self.stop()
             raise
         return self.url
 
     def stop(self) -> None:
-        """Ends all nodes."""
+        """Ends all nodes, and frees the directory."""
         with ThreadPoolExecutor(len(self.nodes)) as pool:
             list(pool.map(Node.stop, self.nodes))
+        if self._owner_lock is not None:
+            self._owner_lock.close()
+            self._owner_lock = None
 
     @property
     def url(self) -> str:
         """The cluster's URL, password included: show it only through ``settings.redacted``."""
         places = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
-        return f"redis+cluster://:{quote(self._password(), safe='')}@{places}"
+        return f"redis+cluster://:{quote(password_of(self.data_dir), safe='')}@{places}"
 
     def __enter__(self) -> Self:
         self.start()
@@ -148,9 +157,17 @@ class EmbeddedCluster:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _password(self) -> str:
+    def _own(self) -> None:
+        """Creates the directory and locks it."""
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return password_of(self.data_dir)
+        self._owner_lock = self._owner_lock or owner_lock(self.data_dir)
+        alone, folder = self.data_dir / "redis", self.data_dir / SHARDS
+        made = sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
+        if made not in (0, len(self.nodes)) or (alone.is_dir() and any(alone.iterdir())):
+            servers = made or 1
+            raise DataDirUnusable(
+                f"the data directory {self.data_dir} was made with shards {servers}: the setting cannot be changed"
+            )
 
     def _start(self, node: Node, password: str) -> None:
         node.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

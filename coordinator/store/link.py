@@ -347,7 +347,6 @@ class Link:
     async def _dial(self, address: Address) -> Connection:
         loop = asyncio.get_running_loop()
         tls = address.ssl_context()
-        name = (address.tls_name or address.host) if tls else None
 
         def make() -> Connection:
             return Connection(loop, self._timeout, self._limit, self._lost)
@@ -356,7 +355,7 @@ class Link:
             _, connection = await loop.create_unix_connection(make, address.path)
             return connection
         transport, connection = await loop.create_connection(
-            make, address.host, address.port, ssl=tls, server_hostname=name
+            make, address.host, address.port, ssl=tls, server_hostname=address.host if tls else None
         )
         _keep_alive(transport.get_extra_info("socket"))
         return connection

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from binascii import crc_hqx
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import redis.asyncio.connection
@@ -112,56 +112,65 @@ def _shuffled(places: Iterable[Place]) -> list[Place]:
     return sorted(places, key=lambda _: random.random())
 
 
-class _Search:
-    """Which node to ask next for the owner of a slot. The owner itself is believed only if no other node answers: it
-    may have been paused, and not know that it has lost its slots."""
+def _search(address: Address, slot: int) -> Generator[Place, Map | None, Address]:
+    """Yields the nodes to ask for the owner of a slot, and gets their maps, None from those that do not answer.
 
-    def __init__(self, address: Address, slot: int) -> None:
-        self._slot = slot
-        self.left = _shuffled(address.nodes)
-        self.found: Place | None = None
+    The owner itself is believed only if no other node answers: it may have been paused, and not know that it has lost
+    its slots.
 
-    def take(self, asked: Place, answer: Map) -> bool:
-        """Notes what a node has answered; returns whether that is enough."""
-        self.left = _shuffled(set(self.left) | answer.nodes - {asked}) if self.found is None else self.left
-        self.found = answer.owner(self._slot) or self.found
-        return self.found is not None and self.found != asked
+    Returns:
+        The owner's address.
 
-    def result(self, address: Address) -> Address:
-        """Raises ConnectionError: no node is known to have the slot."""
-        if self.found is None:
-            raise RedisConnectionError("no node of the cluster says who has these keys")
-        return address.of_node(self.found)
+    Raises:
+        RedisConnectionError: no node is known to have the slot.
+    """
+    left, asked = _shuffled(address.nodes), set[Place]()
+    found: Place | None = None
+    while left:
+        place = left.pop()
+        asked.add(place)
+        answer = yield place
+        if answer is None:
+            continue
+        left = _shuffled({*left, *answer.nodes} - asked)
+        found = answer.owner(slot) or found
+        if found not in (None, place):
+            break
+    if found is None:
+        raise RedisConnectionError("no node of the cluster says who has these keys")
+    return address.of_node(found)
 
 
 def find_owner(address: Address, slot: int) -> Address:
-    """The address of the node that has a slot, for threads. Raises ConnectionError: nobody knows."""
-    search, asked = _Search(address, slot), set()
-    while search.left:
-        place = search.left.pop()
-        if place not in asked:
-            asked.add(place)
+    """The address of the node that has a slot, for threads. Raises RedisConnectionError: nobody knows."""
+    search = _search(address, slot)
+    try:
+        place = next(search)
+        while True:
             try:
-                if search.take(place, _read_map(address, place)):
-                    break
+                answer = _read_map(address, place)
             except (RedisError, OSError, ValueError):
-                continue
-    return search.result(address)
+                answer = None
+            place = search.send(answer)
+    except StopIteration as done:
+        owner: Address = done.value
+        return owner
 
 
 async def find_owner_async(address: Address, slot: int) -> Address:
     """The same for event loops."""
-    search, asked = _Search(address, slot), set()
-    while search.left:
-        place = search.left.pop()
-        if place not in asked:
-            asked.add(place)
+    search = _search(address, slot)
+    try:
+        place = next(search)
+        while True:
             try:
-                if search.take(place, await read_map(address, place, NODE_SECONDS)):
-                    break
+                answer = await read_map(address, place, NODE_SECONDS)
             except (RedisError, OSError, ValueError):
-                continue
-    return search.result(address)
+                answer = None
+            place = search.send(answer)
+    except StopIteration as done:
+        owner: Address = done.value
+        return owner
 
 
 if TYPE_CHECKING:

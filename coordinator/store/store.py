@@ -163,9 +163,14 @@ class Store:
         return self._address.url()
 
     @property
+    def sharded(self) -> bool:
+        """Whether it is a cluster, in which each project is on one shard."""
+        return bool(self._address.nodes)
+
+    @property
     def fails_over(self) -> bool:
-        """Whether Sentinels may put a replica in the server's place, which may lack its last writes."""
-        return bool(self._address.sentinels)
+        """Whether a replica may take a server's place, and lack its last writes."""
+        return bool(self._address.sentinels) or self.sharded
 
     async def open(self) -> None:
         """Connects, checks the server's version and loads every registered script.

@@ -189,7 +189,7 @@ class Worker:
     """A worker of one project in the test's event loop."""
 
     def __init__(self, store: Store, settings: Settings, name: str = "w") -> None:
-        handoff = Handoff.of(settings)
+        handoff = Handoff.of(settings, store)
         names = queue_names(settings.steps.pools)
         handoff.identify_worker(name, names)
         self.steps = StepStore(store, handoff)

@@ -140,7 +140,7 @@ async def test_a_stale_copier_does_not_set_the_position_back(store: Store, proje
 
 async def test_nothing_is_copied_twice_while_the_store_is_full(alone: Store, tmp_path: Path) -> None:
     copied, file = Copied(alone, "full"), tmp_path / "audit.jsonl"
-    steps = StepStore(alone, Handoff.of(copied.settings))
+    steps = StepStore(alone, Handoff.of(copied.settings, alone))
     beside = copies.AuditCopies(copied.settings, alone, steps)
     await steps.projects.note("full")
     await copied.write(1, 2)
@@ -159,7 +159,7 @@ async def test_copying_continues_after_an_unexpected_error(
     monkeypatch.setattr(executor, "RESTART_SECONDS", 0.01)
     copied, file, position = Copied(store, project), tmp_path / "audit.jsonl", keys.gate_copied.key(project)
     sink = section(audit={"sink": "file", "path": str(file)})
-    steps = StepStore(store, Handoff.of(copied.settings))
+    steps = StepStore(store, Handoff.of(copied.settings, store))
     beside = copies.AuditCopies(settings_of(sink, project), store, steps)
     await steps.projects.note(project)
     await copied.write(1)

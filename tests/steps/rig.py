@@ -48,7 +48,7 @@ class Player:
         protocol: int = times.PROTOCOL,
     ) -> None:
         with patch.object(times, "PROTOCOL", protocol):
-            handoff = Handoff.of(settings)
+            handoff = Handoff.of(settings, store)
         handoff.identify_worker(name, queue_names(pools))
         self.steps = StepStore(store, handoff, queue)
         self.name = name

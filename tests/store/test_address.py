@@ -39,9 +39,9 @@ from coordinator.store.errors import AddressError
             Address("", username="me", password="p@ss", nodes=(("a", 6379), ("b", 7000), ("::1", 6379))),
         ),
         (
-            "rediss+cluster://a?tls_name=redis.example&address_map=10.0.0.1:6379=localhost:7001,b=c",
+            "rediss+cluster://a?address_map=10.0.0.1:6379=localhost:7001,b=c",
             Address(
-                "", tls=True, nodes=(("a", 6379),), tls_name="redis.example",
+                "", tls=True, nodes=(("a", 6379),),
                 address_map=(("10.0.0.1:6379", "localhost:7001"), ("b", "c")),
             ),
         ),

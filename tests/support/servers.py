@@ -50,7 +50,7 @@ async def emptied(url: str) -> AsyncIterator[Store]:
 
 
 DEFAULT_KIND = Kind(os.environ.get("TEST_STORE", "valkey"), 3)
-"""Of most tests; ``make test-cluster`` sets another."""
+"""Of most tests; ``TEST_STORE=cluster`` in the environment runs them on a cluster."""
 KINDS = tuple(dict.fromkeys((DEFAULT_KIND, Kind("valkey", 3), Kind("valkey", 2), Kind("redis7", 3), Kind("redis7", 2))))
 
 

@@ -101,7 +101,7 @@ class Bench:
         self.settings = settings or Settings()
         self.flows = FlowStore(store, self.settings)
         self.tools = Tools()
-        handoff = Handoff.of(self.settings)
+        handoff = Handoff.of(self.settings, store)
         self.queues = queue_names(self.settings.steps.pools)
         handoff.identify_worker(name, self.queues)
         self.steps = StepStore(store, handoff, queue)

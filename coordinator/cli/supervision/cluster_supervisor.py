@@ -1,4 +1,4 @@
-"""Supervises the embedded cluster of ``fleet up --shards``: each of its servers as an embedded store of its own."""
+"""Supervises the embedded store, also if it is a cluster: each of its servers as an embedded store of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from coordinator.cli.supervision.store_supervisor import StoreSupervisor
+from coordinator.settings import Settings
+from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.embedded_cluster import EmbeddedCluster
 
 
@@ -45,3 +47,18 @@ class ClusterSupervisor:
     async def stop(self) -> None:
         """Stops the servers. Everything acknowledged is on disk."""
         await asyncio.gather(*(part.stop() for part in self._parts))
+
+
+def embedded_store(
+    settings: Settings, on_moved: Callable[[], None], on_change: Callable[[], None] = lambda: None
+) -> StoreSupervisor | ClusterSupervisor:
+    """The supervisor of the embedded store that the settings ask for.
+
+    Args:
+        on_moved, on_change: as for ``StoreSupervisor``.
+    """
+    if settings.shards > 1:
+        cluster = EmbeddedCluster(settings.data_dir, settings.shards, fsync=settings.embedded_fsync)
+        return ClusterSupervisor(cluster, on_change, settings.watchdog_seconds)
+    server = EmbeddedServer(settings.data_dir, settings.embedded_fsync)
+    return StoreSupervisor(server, on_moved, on_change, settings.watchdog_seconds)
