@@ -148,7 +148,8 @@ async def test_forty_runners_on_one_repository(place: Place) -> None:
     for number, one in enumerate(made):
         (one.path / f"{number}.txt").write_text(f"{number}\n")
     assert all(await asyncio.gather(*(one.commit() for one in made)))
-    await asyncio.gather(*(one.close(done=True) for one in made))
+    ends = await asyncio.gather(*(one.close(done=True) for one in made))
+    assert [one for one in ends if not one.startswith("removed")] == []
     assert len(place.branches()) == 40
     assert all(place.git("show", f"{one.branch}:{number}.txt") == str(number) for number, one in enumerate(made))
     assert place.git("worktree", "list").count("\n") == 0

@@ -23,8 +23,8 @@ SETTINGS = (
     *("-c", "submodule.recurse=false"),
 )
 
-_RACE = re.compile(rb"worktrees/[^ ]+/(?:commondir|HEAD|gitdir)")
-"""Errors about a worktree that another process is just making or removing: git reads those of all worktrees."""
+_RACE = re.compile(rb"worktrees/[^ ]+/(?:commondir|HEAD|gitdir|locked)")
+"""Errors about a worktree that another process is just making, unlocking or removing: git reads those of all."""
 _TRIES = 4
 
 
