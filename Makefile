@@ -51,7 +51,7 @@ install-agents: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.runner.real_agents
 
 screenshots: $(VENV)/.installed-dev ## Compare the console's pages with pictures; UPDATE_SCREENSHOTS=1 renews them.
-	@exec $(BIN)/pytest -m screenshots tests/console/test_screenshots.py $(ARGS)
+	@CHROMIUM="$${CHROMIUM:-chromium}" exec $(BIN)/pytest -m screenshots tests/console/test_screenshots.py $(ARGS)
 
 chaos: $(VENV)/.installed-dev ## Kill everything, at every step, and test models longer: tests that take minutes.
 	@MODEL_EXAMPLES=300 $(BIN)/pytest tests/items/test_model.py tests/items/test_together_model.py
