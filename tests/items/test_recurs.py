@@ -148,6 +148,7 @@ async def test_an_occurrence_repeats_the_template_alone(tools: Client) -> None:
         "summary": "s" * 100, "description": "long", "priority": "high", "complexity": 3, "tags": "nightly,report",
         "type": "task", "requires": ["gpu"], "metadata": "m", "properties": '{"a":1}', "traits": "x",
         "requiresVerification": True, "maxAttempts": 2, "retryBackoffSeconds": 7, "parentId": parent,
+        "budget": {"tokens": 9, "wallMs": 5}, "resources": [{"key": "gpu/0", "mode": "shared", "units": 1}],
     }  # fmt: skip
     item = await template(tools, dueAt="+2h", **fields)
     await tools.link(blocker, item)
@@ -173,6 +174,39 @@ async def test_an_occurrence_repeats_the_template_alone(tools: Client) -> None:
     assert (await tools("query_notes", operation="list", itemId=made["id"]))["notes"] == []
     found = await take(tools, "able", {"tags": "nightly"}, capabilities=["gpu"])
     assert found["itemId"] == made["id"]
+    await must_be_sound(tools)
+
+
+async def spend(tools: Client, item: str, tokens: int) -> None:
+    """Reports usage of an item."""
+    note = {"itemId": item, "key": "k", "role": "work", "usage": {"outputTokens": tokens}}
+    assert (await tools("manage_notes", operation="upsert", notes=[note]))["upserted"] == 1
+
+
+async def test_each_occurrence_has_the_budget_anew_and_one_above_holds_all_back(tools: Client) -> None:
+    parent = await tools.add(budget={"tokens": 100})
+    item = await template(
+        tools, "0 0 * * *", recurs={"overlap": "allow"}, parentId=parent, budget={"tokens": 5}, tags="t"
+    )
+    await spend(tools, item, 7)  # the template's own budget: its occurrences are not below it
+    for count in (1, 2):
+        await age(tools, item, 2 * DAY)
+        await tools.claiming.claims.expire(tools.project)
+        assert len(await occurrences(tools, item)) == count
+    first, second = await occurrences(tools, item)
+    assert all((one["budget"], "usage" in one, "budgetSpent" in one) == ({"tokens": 5}, False, False)
+               for one in (first, second))  # fmt: skip
+    await spend(tools, first["id"], 6)
+    assert (await tools.claim("a", first["id"]))["outcome"] == "budget_exhausted"
+    assert (await take(tools, "a", {"tags": "t"}))["itemId"] == second["id"]
+    await tools.update(item, budget=None)
+    await spend(tools, parent, 100)
+    await age(tools, item, 2 * DAY)
+    await tools.claiming.claims.expire(tools.project)
+    third = next(one for one in await occurrences(tools, item) if one["id"] not in (first["id"], second["id"]))
+    assert "budget" not in third
+    assert (await tools.claim("b", third["id"]))["budget"]["itemId"] == parent
+    assert (await take(tools, "b", {"tags": "t"}))["heldBack"]["budget"] == 2
     await must_be_sound(tools)
 
 

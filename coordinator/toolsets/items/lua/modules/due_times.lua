@@ -137,7 +137,7 @@ function due_times.has_open(run, template)
 end
 
 -- The spec (modules/creation.lua) of an occurrence of a template at a time (ms), which is its notBefore: the item
--- alone, in queue. `texts` = those beside the template.
+-- alone, in queue, with the budget of the template as one of its own. `texts` = those beside the template.
 function due_times.occurrence(template, texts, id, time)
   local after = template.du and string.match(template.du, '^%+(%d+)$')
   return {
@@ -146,6 +146,7 @@ function due_times.occurrence(template, texts, id, time)
     template.role == QUEUE and template.lb or '', template.rv ~= nil, texts.x or '', texts.m or '', texts.o or '',
     template.q or '', 0, 0, tonumber(template.am) or -1, tonumber(template.rb) or -1, template.rq or '',
     template.ro and (template.rs or '') or nil, {nv = time, du = after and time + after, oc = template.id},
+    template.bu and {bu = template.bu},
   }
 end
 
