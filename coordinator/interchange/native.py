@@ -1,8 +1,10 @@
 """The format of whole projects: lines of JSON, each an object whose ``_type`` says what it is.
 
-First the project, then its items (parents before children), notes, dependencies and transitions (oldest first), at last
-an end with the number of lines, by which a file that is cut off is known. Times are ISO 8601 in UTC. Claims, proofs and
-what waits are not part of it. ``native.schema.json`` is the published schema of a line.
+First the project, then its items (parents before children), notes, dependencies, transitions (oldest first) and sums of
+usage, at last an end with the number of lines, by which a file that is cut off is known. Times are ISO 8601 in UTC.
+Claims, proofs and what waits are not part of it. ``native.schema.json`` is the published schema of a line.
+
+Version 2 has the sums of usage by day, agent and model; 1 had those of items alone.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from coordinator.interchange.formats.lines import MOST_BYTES
 from coordinator.interchange.model import ImportProblem
 
-VERSION = 1
+VERSION = 2
 SCHEMA_FILE = Path(__file__).with_name("native.schema.json")
 
 _UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
@@ -26,7 +28,11 @@ Uuid = Annotated[str, Meta(pattern=_UUID)]
 Time = Annotated[str, Meta(pattern=_TIME)]
 Role = Literal["queue", "work", "review", "terminal", "blocked"]
 Phase = Literal["queue", "work", "review"]
+Day = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+By = Literal["day", "agent", "model"]
 Count = Annotated[int, Meta(ge=0)]
+Amount = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+Limit = Annotated[int, Meta(ge=1, le=10**15)]
 Entry = Annotated[str, Meta(pattern=r"^[0-9]{1,15}-[0-9]{1,9}$", description="Its place in the history.")]
 LongText = Annotated[str, Meta(max_length=500_000)]
 
@@ -75,19 +81,19 @@ class Recurs(Struct, kw_only=True, omit_defaults=True, rename="camel"):
 class UsageSum(Struct, kw_only=True, omit_defaults=True, rename="camel"):
     """What was used."""
 
-    input_tokens: Count = 0
-    output_tokens: Count = 0
-    cached_tokens: Count = 0
-    cost_micro_usd: Count = 0
-    wall_ms: Count = 0
+    input_tokens: Amount = 0
+    output_tokens: Amount = 0
+    cached_tokens: Amount = 0
+    cost_micro_usd: Amount = 0
+    wall_ms: Amount = 0
 
 
 class Budget(Struct, kw_only=True, omit_defaults=True, rename="camel"):
     """What may be used."""
 
-    cost_micro_usd: Count | UnsetType = UNSET
-    tokens: Count | UnsetType = UNSET
-    wall_ms: Count | UnsetType = UNSET
+    cost_micro_usd: Limit | UnsetType = UNSET
+    tokens: Limit | UnsetType = UNSET
+    wall_ms: Limit | UnsetType = UNSET
 
 
 class Item(_Line, kw_only=True, tag="item"):
@@ -179,14 +185,24 @@ class Transition(_Line, kw_only=True, tag="transition"):
     previous: Annotated[Entry | UnsetType, Meta(description="The item's transition before.")] = UNSET
 
 
+class Usage(_Line, kw_only=True, tag="usage"):
+    """A sum of usage of the project: of a day, an agent or a model."""
+
+    by: By
+    name: Annotated[str, Meta(description="Of a day: 2026-01-31. Empty: of nobody, or no model.")] = ""
+    used: UsageSum
+    last_day: Annotated[Day | UnsetType, Meta(description="Of an agent: when it reported something last.")] = UNSET
+    used_on_last_day: UsageSum | UnsetType = UNSET
+
+
 class End(_Line, kw_only=True, tag="end"):
     """The last line."""
 
     lines: Annotated[Count, Meta(description="How many came before.")]
 
 
-Line = Project | Item | Note | Dependency | Transition | End
-_ORDER: dict[type, int] = {kind: n for n, kind in enumerate((Project, Item, Note, Dependency, Transition, End))}
+Line = Project | Item | Note | Dependency | Transition | Usage | End
+_ORDER: dict[type, int] = {kind: n for n, kind in enumerate((Project, Item, Note, Dependency, Transition, Usage, End))}
 
 _decode = msgspec.json.Decoder(Line).decode
 encode = msgspec.json.Encoder().encode
@@ -233,8 +249,8 @@ def _problem(line: Line, before: int, number: int, items: set[str]) -> str:
         return "the first line must be the project"
     if kind < before or (before != -1 and kind == 0) or before == _ORDER[End]:
         return f"a {type(line).__name__.lower()} cannot come here"
-    if isinstance(line, Project) and line.version != VERSION:
-        return f"version {line.version} of the format is not known; this release has {VERSION}"
+    if isinstance(line, Project) and not 1 <= line.version <= VERSION:
+        return f"version {line.version} of the format is not known; this release reads 1 to {VERSION}"
     if isinstance(line, Item):
         if line.id in items:
             return f"the item {line.id} came before"

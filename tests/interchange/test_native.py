@@ -249,7 +249,7 @@ async def test_wrong_files_are_refused_before_anything_is_written(store: Store, 
     other = f"{project}-2"
     wrong = [data[:end] for end in range(0, len(data) - 1, 7)]
     wrong += [
-        changed(data, 0, lambda line: line.update(version=2)),
+        changed(data, 0, lambda line: line.update(version=3)),
         changed(data, 1, lambda line: line.update(surprise=1)),
         changed(data, 1, lambda line: line.update(id="x")),
         changed(data, 1, lambda line: line.update(role="lost")),

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from coordinator.cli.projects import sums
 from coordinator.interchange import native
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.rules import recount, recurrence
@@ -19,6 +20,7 @@ from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.resources import shown
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, phase_of
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE
+from coordinator.toolsets.items.store.usage import usage_entries
 from coordinator.toolsets.timestamp import iso, now
 
 _MOMENT = Script(LIBRARY, "read_moment", list[Any])
@@ -51,6 +53,8 @@ async def dump(store: Store, project: str) -> AsyncIterator[native.Line]:
             yield edge
     async for transition in _transitions(store, project, there):
         yield transition
+    for used in sums.written(await usage_entries(store, project)):  # at last, so it has no less than its items
+        yield used
 
 
 async def _in_order(store: Store, project: str) -> list[str]:
@@ -120,8 +124,8 @@ def _item(id: str, fields: Mapping[str, str], texts: Mapping[str, str], quaranti
         retry_backoff_seconds=int(fields["rb"]) if "rb" in fields else UNSET,
         **_times(fields),
         budget=_budget(fields["bu"]) if "bu" in fields else UNSET,
-        usage=_usage(fields["us"]) if "us" in fields else UNSET,
-        usage_below=_usage(fields["ub"]) if "ub" in fields else UNSET,
+        usage=sums.shown(fields["us"]) if "us" in fields else UNSET,
+        usage_below=sums.shown(fields["ub"]) if "ub" in fields else UNSET,
         created_at=iso(score.created),
         modified_at=iso(state.modified or score.created),
         role_changed_at=iso(state.role_changed or score.created),
@@ -264,7 +268,3 @@ def _slices(ids: Sequence[str], size: int = _SLICE) -> Iterator[Sequence[str]]:
 def _budget(stored: str) -> native.Budget:
     cost, tokens, wall = (int(part) if part else UNSET for part in stored.split(","))
     return native.Budget(cost_micro_usd=cost, tokens=tokens, wall_ms=wall)
-
-
-def _usage(stored: str) -> native.UsageSum:
-    return native.UsageSum(**dict(zip(native.UsageSum.__struct_fields__, map(int, stored.split(",")), strict=True)))

@@ -1,8 +1,8 @@
 """Restores a project into the store: ids, dates, notes, dependencies, history and attempts, as they were.
 
-The file is checked whole before anything is written. Then items come first, held back; when all else is there they are
-offered. Each call to the store is atomic and can be repeated, so a restoration that was interrupted is continued by
-beginning it again.
+The file is checked whole before anything is written. Sums of usage come first, while there are no items for which more
+could be used; then items, held back; when all else is there they are offered. Each call to the store is atomic and can
+be repeated, so a restoration that was interrupted is continued by beginning it again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import BinaryIO, TypeVar
 import msgspec
 from msgspec import UNSET
 
+from coordinator.cli.projects import sums
 from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure
 from coordinator.interchange import native
@@ -23,14 +24,17 @@ from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.contract.due_times import Recurs
 from coordinator.toolsets.items.contract.resources import GivenResource
+from coordinator.toolsets.items.contract.usage import Budget
 from coordinator.toolsets.items.rules import due_times
 from coordinator.toolsets.items.rules.items import NewItem
 from coordinator.toolsets.items.rules.recurrence import recurrence
 from coordinator.toolsets.items.rules.resources import demands
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, ROLE_CODES
 from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.rules.usage import limits
 from coordinator.toolsets.items.store.dependencies import DependencyStore, NewEdge
 from coordinator.toolsets.items.store.restore import RestoredItem, RestoredNote, RestoreStore
+from coordinator.toolsets.items.store.usage import usage_entries
 
 T = TypeVar("T")
 
@@ -61,7 +65,7 @@ async def restore(
         file: can be read several times.
 
     Raises:
-        ImportProblem: the file is wrong, or the project has other items. Nothing was written.
+        ImportProblem: the file is wrong, or the project has other items or usage. Nothing was written.
         ToolFailure: the store does not answer.
     """
     ids = _ids(file)
@@ -73,6 +77,7 @@ async def restore(
     without = SchemaSource()
     writer, linker = RestoreStore(store, settings, without), DependencyStore(store, settings, without)
     done = Restored()
+    await _restore_usage(writer, store, project, file)
     seen = 0
     for items in _batches(file, native.Item, _item, lambda one: len(one.spec.description)):
         done.items += await writer.items(project, items)
@@ -103,10 +108,24 @@ def _ids(file: BinaryIO) -> set[str]:
         if isinstance(line, native.Item):
             found.add(_inner(line.id))
             try:
-                _times(line)
+                _item(line)
             except ToolFailure as failure:
                 raise ImportProblem(f"line {number}: {failure.message}") from None
     return found
+
+
+async def _restore_usage(writer: RestoreStore, store: Store, project: str, file: BinaryIO) -> None:
+    """Restores the sums of usage; raises as ``restore``."""
+    file.seek(0)
+    rows = sums.stored(native.lines(file))
+    scopes = (keys.ranked.key(project, scope) for scope in ("p", "c"))
+    if not rows or await store.command("EXISTS", *scopes):
+        return
+    if any(rows.get(field) != entry for field, entry in (await usage_entries(store, project)).items()):
+        raise ImportProblem(
+            f"the project {project} has usage of deleted items: restore into one that is empty (--project NAME)"
+        )
+    await writer.usage(project, list(rows.items()))
 
 
 async def _strangers(store: Store, project: str, ids: set[str]) -> str:
@@ -281,9 +300,8 @@ def _ms(time: str) -> int:
 def _spending(line: native.Item) -> dict[str, str]:
     fields = {}
     if line.budget is not UNSET:
-        limits = line.budget.cost_micro_usd, line.budget.tokens, line.budget.wall_ms
-        fields["bu"] = ",".join("" if limit is UNSET else str(limit) for limit in limits)
+        fields["bu"] = limits(msgspec.convert(msgspec.to_builtins(line.budget), Budget))
     for name, used in (("us", line.usage), ("ub", line.usage_below)):
         if used is not UNSET:
-            fields[name] = ",".join(str(getattr(used, part)) for part in native.UsageSum.__struct_fields__)
+            fields[name] = sums.text(used)
     return fields

@@ -18,6 +18,8 @@ _BUDGET = re.compile(r"\d*,\d*,\d*")
 _AGENT = re.compile(r"(\S+) \d+:(\S+)")
 Sum = tuple[int, ...]
 NONE: Sum = (0,) * 5
+MOST = 2**53 - 1
+"""No sum rises further."""
 
 
 def sum_of(text: str | None) -> Sum:
@@ -108,7 +110,7 @@ def _tree_problems(items: Mapping[str, Used]) -> Iterator[tuple[str, str]]:
         found[one.parent] = plus(found.get(one.parent, NONE), one.subtree)
     for parent, least in found.items():
         kept = items[parent].below if parent in items else NONE
-        if parent and any(mine < theirs for mine, theirs in zip(kept, least, strict=True)):
+        if parent and any(mine < min(theirs, MOST) for mine, theirs in zip(kept, least, strict=True)):
             yield parent, f"has a sum of {kept} below it, but its children have {least}"
 
 
@@ -126,7 +128,11 @@ def _project_problems(entries: Iterable[tuple[str, str]], roots: Sum) -> Iterato
         totals[name[0]] = plus(totals[name[0]], sum_of(found[1] if found else text))
         seen[name[0]] += 1
     for kind, what in (("d", "days"), ("m", "models"), ("a", "agents")):
-        if totals[kind] != totals["p"]:
+        if _bounded(totals[kind]) != totals["p"]:
             yield f"has a sum of {totals['p']}, but its {what} have {totals[kind]}"
-    if any(kept < least for kept, least in zip(totals["p"], roots, strict=True)):
+    if any(kept < least for kept, least in zip(totals["p"], _bounded(roots), strict=True)):
         yield f"has a sum of {totals['p']}, but its items have {roots}"
+
+
+def _bounded(parts: Sum) -> Sum:
+    return tuple(min(part, MOST) for part in parts)

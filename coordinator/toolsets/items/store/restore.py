@@ -47,6 +47,7 @@ class RestoredNote(NamedTuple):
 _ITEMS = Script(LIBRARY, "restore_items", list[tuple[str, str]], rest=SETTLE)
 _NOTES = Script(LIBRARY, "restore_notes", list[int], rest=SETTLE)
 _TRANSITIONS = Script(LIBRARY, "restore_transitions", list[int], rest=SETTLE)
+_USAGE = Script(LIBRARY, "restore_usage", list[int], rest=SETTLE)
 _FINISH = Script(LIBRARY, "finish_restore", list[int], rest=SETTLE)
 _ROWS = 200
 _PARALLEL = 4
@@ -86,6 +87,11 @@ class RestoreStore(BaseStore):
         for begin in range(0, len(rows), _ROWS):
             written += (await self._restore(_TRANSITIONS, project, rows[begin : begin + _ROWS]))[0]
         return written
+
+    async def usage(self, project: str, rows: Sequence[tuple[str, str]]) -> None:
+        """Restores sums of usage (``usage_entries``), if the project has no items."""
+        for begin in range(0, len(rows), _ROWS):
+            await self._restore(_USAGE, project, rows[begin : begin + _ROWS])
 
     async def finish(self, project: str, ends: Sequence[tuple[str, int]]) -> None:
         """Offers restored items; of each the time (ms) since which it is quarantined, 0 for none."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from coordinator.store import Script, Store
+from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.contract.usage import BudgetLimits, UsageSum
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
@@ -60,6 +61,13 @@ class _Item(NamedTuple):
 
 
 _READ = Script(LIBRARY, "read_usage", tuple[int, str, list[_Item], list[tuple[str, str]]])
+_MOMENT = Script(LIBRARY, "read_moment", list[list[str]])
+
+
+async def usage_entries(store: Store, project: str) -> dict[str, str]:
+    """The sums by day, model and agent as they are stored (``lua/modules/usage.lua``). Raises as ``Store.run``."""
+    (flat,) = await store.run(_MOMENT, project, msgspec.msgpack.encode([("HGETALL", keys.usage.suffix)]))
+    return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
 async def read_usage(store: Store, project: str, by: str, limit: int) -> UsageReport:
@@ -73,7 +81,7 @@ async def read_usage(store: Store, project: str, by: str, limit: int) -> UsageRe
     if by == "day":
         rows.sort(key=lambda row: row.name, reverse=True)
     elif by != "item":
-        rows.sort(key=lambda row: (row.sum.cost_micro_usd, row.sum.tokens, row.sum.wall_ms), reverse=True)
+        rows.sort(key=lambda row: (-row.sum.cost_micro_usd, -row.sum.tokens, -row.sum.wall_ms, row.name))
     return UsageReport(by=by, total=shown_sum(_parts(total)), rows=rows[:limit], count=len(rows))
 
 

@@ -1,10 +1,15 @@
 -- Sums of usage as they are stored: a text of five whole numbers, separated by commas: input, output and cached
--- tokens, cost in micro-USD, milliseconds of work. The entry of an agent is its sum, a blank, the last day, a colon,
--- and its sum on that day. Days are counted from 1970, in UTC.
+-- tokens, cost in micro-USD, milliseconds of work; they rise to MOST at most. The entry of an agent is its sum, a
+-- blank, the last day, a colon, and its sum on that day. Days are counted from 1970, in UTC.
 local sums = {}
 
 local SUM, FORMAT = '^(%d+),(%d+),(%d+),(%d+),(%d+)$', '%d,%d,%d,%d,%d'
 local DAY_MS = 86400000
+local MOST = 2 ^ 53 - 1 -- beyond that, numbers are not exact
+
+local function bounded(number)
+  return number < 0 and 0 or number > MOST and MOST or number
+end
 
 -- The five numbers of a sum; zeros for nil and false.
 function sums.parts(sum)
@@ -16,7 +21,8 @@ end
 -- A sum and a list of five numbers.
 function sums.plus(sum, more)
   local input, output, cached, cost, wall = sums.parts(sum)
-  return string.format(FORMAT, input + more[1], output + more[2], cached + more[3], cost + more[4], wall + more[5])
+  return string.format(FORMAT, bounded(input + more[1]), bounded(output + more[2]), bounded(cached + more[3]),
+    bounded(cost + more[4]), bounded(wall + more[5]))
 end
 
 -- Two sums together, as a list; nil if both are nil.

@@ -88,14 +88,9 @@ function usage.forget(run, item)
   budgets.forget(run, item)
 end
 
--- Ranks and judges an item that was restored with its sums. Whose usage it was, and when, is not known any more.
+-- Ranks and judges an item that was restored with its sums. (Those of the project are restored by restore_usage.)
 function usage.restore(run, item)
-  local sum = sums.together(item.us, item.ub)
-  if sum then rank(run, {rank_of(item), item.id}) end
-  if sum and not item.pa then
-    sum[6] = ''
-    add_to_project(run, '', sum, 0)
-  end
+  if item.us or item.ub then rank(run, {rank_of(item), item.id}) end
   budgets.judge(run, item)
 end
 
