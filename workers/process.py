@@ -206,7 +206,7 @@ class WorkerProcess:
             return
         worker = registered
         handoff.identify_worker(worker.name, names)
-        heartbeat = Heartbeat(worker.name, own.of, own_queue, worker, engine.held, lost, lambda: store.identity.refused)
+        heartbeat = Heartbeat(worker.name, own.of, own_queue, worker, engine.held, lost, store.refuses_all)
         # A cancellation may have been missed while the connection was down. A beat finds out at once; otherwise the
         # step would go on until its next renewal.
         worker.on_reconnect = heartbeat.hurry

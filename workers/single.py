@@ -109,7 +109,7 @@ async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Ta
                 _NoPresence(),
                 engine.held,
                 lost,
-                lambda: store.identity.refused,
+                store.refuses_all,
             )
             heartbeat.start()
             engine.start()

@@ -124,8 +124,9 @@ COMMANDS: dict[str, Command] = {
         """Have the store that is there now take the place of the one that the fleet had.
 
         Processes refuse every call (`store_changed`) when they find another store, or an emptied one. If that is
-        what you want, accept it: they serve it within a second or two, on every host. Where the embedded store
-        does not run, the next `fleet up` takes the data that it finds.
+        what you want, accept it: they serve it within a second or two, on every host. In a cluster, the projects
+        of an emptied shard are accepted, too. Where the embedded store does not run, the next `fleet up` takes
+        the data that it finds.
         """,
         ("fleet store accept", "fleet store accept --data-dir ./data"),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -12,9 +13,10 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, given_url, open_store, store_failed
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings, Settings
-from coordinator.store import AddressError, StoreIdentity
+from coordinator.store import AddressError, Store, StoreIdentity
 from coordinator.store.embedded import find_running
 from coordinator.store.identity import identity_file
+from coordinator.store.places import look_at_all, mark
 
 
 @with_settings(only=(*STORE_SETTINGS, "store_id"))
@@ -55,8 +57,11 @@ async def _accept(settings: Settings, url: str, instead_of: str) -> int:
         found = store.identity.known
         if found and found == (settings.store_id or remembered):
             print(f"the store {found} is the one that the fleet has")
-            return Exit.OK
+            return await _accept_projects(store)
         if found and not (settings.store_id or remembered):
+            if store.sharded:
+                _report(found, "")
+                return await _accept_projects(store)
             raise CommandFailed(
                 f"the store has the identity {found}, and nothing here says which one the fleet had: give --instead-of "
                 "(/readyz of a process that refuses calls names it)",
@@ -64,15 +69,33 @@ async def _accept(settings: Settings, url: str, instead_of: str) -> int:
             )
         store.identity = StoreIdentity(found, settings.store_id, keep=file.keep, accepted=file.accepted())
         identity = await store.accept(remembered)
+        _report(identity, remembered or settings.store_id)
+        return await _accept_projects(store)
     except ToolFailure as failure:
         raise CommandFailed(failure.message, Exit.STORE_UNREACHABLE) from None
     finally:
         await store.close()
-    if was := remembered or settings.store_id:
+
+
+def _report(identity: str, was: str) -> None:
+    if was:
         print(f"the store is {identity} now, in place of {was}")
     else:
         print(
             f"the store is {identity} now; if processes still refuse calls, repeat this with --instead-of and the "
             "identity that their /readyz says the fleet had"
         )
+
+
+async def _accept_projects(store: Store) -> int:
+    """Accepts the projects of a cluster whose shard was emptied or replaced. Raises ToolFailure."""
+    if not store.sharded:
+        return Exit.OK
+    found = await look_at_all(store.command_of, store.identity)
+    for project in found.lost:
+        await mark(store.command_of, project, store.identity)
+        print(f"the project {project} is accepted as it is now")
+    if found.unseen:
+        print(f"not seen, because their shards do not answer: {', '.join(found.unseen)}", file=sys.stderr)
+        return Exit.STORE_UNREACHABLE
     return Exit.OK

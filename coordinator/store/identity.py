@@ -1,5 +1,7 @@
 """The store's identity: whether a connection leads to the fleet's store, and whether that kept what it acknowledged.
 
+In a cluster, the shard with the fleet's keys is checked like this, and projects one by one (``places.py``).
+
 The first process that serves from an empty store gives it an identity, a fleet key. Every process remembers it, also in
 its data directory, or gets it from the setting ``store_id``. It checks the identity on each new connection before it
 sends anything else. If the identity differs or is missing, the store is a foreign one or was flushed: every call is
@@ -72,6 +74,16 @@ class StoreIdentity:
         self.latest = 0
         """The latest server time (ms) that the store has acknowledged."""
         self._refused = ""
+        self._replaced: frozenset[str] = frozenset()
+
+    @property
+    def accepts(self) -> bool:
+        """Whether another store is accepted without an operator."""
+        return self._accepts
+
+    def owns(self, found: bytes | None) -> bool:
+        """Whether keys with this marker belong to the store (``places.py``), or to one that it replaces."""
+        return found is not None and found.decode(errors="replace") in {self.known, *self._replaced}
 
     @property
     def refused(self) -> bool:
@@ -90,6 +102,7 @@ class StoreIdentity:
             if not self._accepts:
                 self._refuse(identity)
             identity = await self.accept(ask)
+        self._replaced = frozenset(replaced)
         if self._refused:
             self._refused = ""
             recorder().store_changed(False)
@@ -133,6 +146,7 @@ class StoreIdentity:
         await _write(ask, noting, (*event, "k", "store.accepted", "i", now, "was", was))
         _log.warning("the store was accepted in place of another", identity=now, replaced=was)
         self._adopt(now, accepted)
+        self._replaced = frozenset(was.split())
         return now
 
     def guard(self, connection: Any) -> None:

@@ -252,6 +252,8 @@ gate_answered = Family("gr", "zset", single=True, reason="an entry goes with its
                        doc="approvals that were answered or withdrawn, by when")  # fmt: skip
 gate_index = Family("gz", "zset", single=True, reason="an entry goes with its instance",
                     doc="gateway instances by when they last changed")  # fmt: skip
+marker = Family("mk", "string", single=True, reason="as long as the project",
+                doc="in a cluster: the identity of the store that the project belongs to")  # fmt: skip
 gate_audit = Family("gl", "stream", single=True, reason="capped at events_max", doc="the gateway's audit")
 gate_copied = Family("gp", "string", single=True, reason="one position", doc="how far the audit was copied to a file")
 step_projects = Family("sp", "zset", single=True, scope="fleet", reason="idle ones are dropped",
@@ -295,6 +297,8 @@ identity = Family("id", "hash", single=True, scope="fleet", reason="one record",
                   doc="the store's identity, and those that it replaces")  # fmt: skip
 moment = Family("mo", "string", single=True, scope="fleet", reason="one number",
                 doc="the latest time of the server, in ms, that a process has noted")  # fmt: skip
+marked_projects = Family("mp", "set", single=True, scope="fleet", reason="one entry per project of a cluster",
+                         doc="projects of a cluster that have a marker, so that its loss is noticed")  # fmt: skip
 key_space = Family("v", "string", single=True, scope="fleet", reason="one number", doc="which layout the keys have")
 fleet_events = Family("ev", "stream", single=True, scope="fleet", reason="capped at 10000 entries",
                       doc="what happened to the fleet as a whole")  # fmt: skip

@@ -72,6 +72,8 @@ class Link:
         confirm: whether a server that has answered is still the primary; None: no other server can take its place.
         max_in_flight: how many calls may wait for a reply at once.
         on_connected: called for each new connection, before waiting calls are sent.
+        on_lost: called when a connection is lost. If it is given, calls are not passed on to the next connection: what
+            was checked for them (``places.py``) may not hold there.
         check: checks the identity of the store on a new connection before anything else is sent; raises StoreChanged.
             It is called again after FLUSHALL or FLUSHDB, because these replace the connection.
     """
@@ -90,6 +92,7 @@ class Link:
         confirm: Confirm | None = None,
         max_in_flight: int = MAX_IN_FLIGHT,
         on_connected: Callable[[], None] | None = None,
+        on_lost: Callable[[], None] | None = None,
         check: Callable[[Ask], Awaitable[None]] | None = None,
     ) -> None:
         if protocol not in (2, 3):
@@ -101,6 +104,7 @@ class Link:
         self._confirm = confirm
         self._limit = max_in_flight
         self._on_connected = on_connected
+        self._on_lost = on_lost
         self._check = check
         self._connection: Connection | None = None
         self._parked: list[tuple[asyncio.Future[Any], bytes]] = []
@@ -244,6 +248,8 @@ class Link:
         """Replaces a stale connection before it is given another call."""
         if self._connection is not None:
             self._connection.drop(SILENT)
+        if self._on_lost is not None:
+            raise self._failure()
         return self.submit(command)
 
     def _lost(self, connection: Connection, why: str, clean: bool) -> None:
@@ -253,6 +259,8 @@ class Link:
         self._why = why
         self.submit = self._park if clean else self._refuse
         self._gone.set()
+        if self._on_lost is not None:
+            self._on_lost()
 
     async def _reconnect(self) -> None:
         """Replaces the connection whenever it is lost, with growing, jittered pauses."""

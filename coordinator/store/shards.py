@@ -34,6 +34,7 @@ from coordinator.store.slot_map import SLOTS, Map, read_map, slot_of
 _log = structlog.get_logger(__name__)
 
 REFRESH_SECONDS = 30.0
+_REDIRECTS_MOST = 3
 _APART_SECONDS = 0.1
 """The shortest time between two questions for the map."""
 MakeLink = Callable[[Address, Resolver, Confirm], Link]
@@ -265,3 +266,23 @@ def redirect(error: ServerError) -> tuple[int, Place] | None:
         return None
     host, _, port = words[2].rpartition(":")
     return (int(words[1]), (host, int(port))) if port.isdigit() else None
+
+
+async def resend(shards: OneServer | Shards, command: bytes, error: ServerError) -> Any:
+    """Sends a command again that did not run, because another shard has its keys now.
+
+    Returns:
+        The reply of that shard, or the error if it is another one.
+
+    Raises:
+        ToolFailure: as ``Link.submit``.
+    """
+    for _ in range(_REDIRECTS_MOST):
+        to = redirect(error)
+        if to is None:
+            return error
+        reply = await (await shards.moved(*to)).submit(command)
+        if type(reply) is not ServerError:
+            return reply
+        error = reply
+    return error

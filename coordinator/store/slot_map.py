@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from binascii import crc_hqx
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,11 +24,13 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.retry import Retry
 
+from coordinator.store import keys
 from coordinator.store.address import Address, Place
 
 SLOTS = 16384
 NODE_SECONDS = 1.0
 """How long a node may take to say who has a slot before the next one is asked."""
+_TAG = re.compile(rb"\{([^{}]+)\}")
 _SLOTS, _INFO = ("CLUSTER", "SLOTS"), ("CLUSTER", "INFO")
 _ELSEWHERE = (AskError, ClusterDownError, MovedError, ReadOnlyError, TryAgainError)
 """Replies after which a connection has to find the node anew. Nothing has been done then."""
@@ -36,6 +39,15 @@ _ELSEWHERE = (AskError, ClusterDownError, MovedError, ReadOnlyError, TryAgainErr
 def slot_of(tag: str) -> int:
     """The slot of all keys with a hash tag."""
     return crc_hqx(tag.encode(), 0) % SLOTS
+
+
+def tag_of(words: tuple[str | bytes | int, ...]) -> str:
+    """The hash tag of the first key in a command; without keys, that of the fleet."""
+    for word in words[1:]:
+        found = None if isinstance(word, int) else _TAG.search(word if isinstance(word, bytes) else word.encode())
+        if found is not None:
+            return found[1].decode()
+    return keys.FLEET
 
 
 class Range(NamedTuple):

@@ -30,10 +30,11 @@ from coordinator.store.errors import (
 from coordinator.store.functions import Functions
 from coordinator.store.identity import StoreIdentity
 from coordinator.store.link import Link
+from coordinator.store.places import Places
 from coordinator.store.scripts import STORE, Script, pack, pack_key
 from coordinator.store.server_binary import MINIMUM_VERSION
-from coordinator.store.shards import OneServer, Shards, redirect
-from coordinator.store.slot_map import slot_of
+from coordinator.store.shards import OneServer, Shards, redirect, resend
+from coordinator.store.slot_map import slot_of, tag_of
 
 R = TypeVar("R")
 Observe = Callable[[str, float, str], None]
@@ -59,12 +60,8 @@ _LATE_SECONDS = 2.0
 """How long after its own timeout a blocking call may be answered."""
 _log = structlog.get_logger(__name__)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
-MAX_CACHED_PLACES = 10_000
-"""Of how many projects it is cached where their calls go."""
-_REDIRECTS_MOST = 3
 _IN_DOUBT = ("CLUSTERDOWN", "READONLY")
 """Codes of errors after which it may be another server that has a slot."""
-_TAG = re.compile(rb"\{([^{}]+)\}")
 _LOAD_ATTEMPTS = 5
 CHECK: Script[Any] = Script(STORE, "check_writes", scope="fleet")
 """Whether the store takes writes."""
@@ -88,17 +85,6 @@ class ServerInfo(NamedTuple):
     name: str
     """``Redis`` or ``Valkey``."""
     version: str
-
-
-class Place:
-    """Where the calls of a project go."""
-
-    __slots__ = ("key", "link")
-
-    def __init__(self, key: bytes, link: Link) -> None:
-        self.key = key
-        """The packed prefix of its keys."""
-        self.link = link
 
 
 class Store:
@@ -131,7 +117,7 @@ class Store:
         self.written = False
         """Set by each call with a request id; cleared when the time is noted in the store."""
         self._shards: OneServer | Shards = (
-            Shards(self._address, self._timeout, self._make_link, self._forget_places)
+            Shards(self._address, self._timeout, self._make_link, self._slots_moved)
             if self._address.nodes
             else OneServer(
                 self._make_link(
@@ -141,9 +127,13 @@ class Store:
                 )
             )
         )
-        self._places: dict[str, Place] = {}
+        self.projects = Places(self.sharded, self.link, self.command_of, lambda: self.identity)
+        self._places = self.projects.known
         self._functions = Functions(self._failure, self._shards.tag_on)
         self._settling: asyncio.Task[None] | None = None
+        self._checking: asyncio.Task[None] | None = None
+        self._fleet_link: Link | None = None
+        """That of the shard which had the keys of the fleet."""
         self._clients: dict[str, redis.asyncio.Redis] = {}
         self._opened = False
         self._warn = ThrottledWarnings()
@@ -167,6 +157,10 @@ class Store:
         """Whether it is a cluster, in which each project is on one shard."""
         return bool(self._address.nodes)
 
+    def refuses_all(self) -> bool:
+        """Whether every call is rejected, because this is another store. In a cluster that is decided per project."""
+        return self.identity.refused and not self.sharded
+
     @property
     def fails_over(self) -> bool:
         """Whether a replica may take a server's place, and lack its last writes."""
@@ -186,7 +180,7 @@ class Store:
             await self._shards.open()
             self.server = await self._check_version()
             await asyncio.gather(*(self._load_unless_full(link) for link in self._shards.links))
-            self._opened = True
+            self._fleet_link, self._opened = self.link(), True
         except (ToolFailure, ServerError) as error:
             await self.close()
             kind = StoreUnreachable if isinstance(error, ToolFailure) else StoreError
@@ -199,10 +193,8 @@ class Store:
         """Lets calls in flight finish, at most for the timeout, and closes every connection."""
         self._opened = False
         await self._functions.close()
-        settling, self._settling = self._settling, None
-        if settling is not None:
-            settling.cancel()
-            await asyncio.wait([settling])
+        await self.projects.close()
+        await clients.end_tasks(*filter(None, (self._settling, self._checking)))
         await self._shards.close()
         for client in self._clients.values():
             await client.aclose()
@@ -226,7 +218,11 @@ class Store:
         """
         started = perf_counter()
         try:
-            place = self._places.get(project) or self._place(script, project)
+            place = (
+                self._places.get(project)
+                or self.projects.of(script, project)
+                or await self.projects.checked(project, script.writes)
+            )
             command = script.pack(place.key, args)
             reply = await place.link.submit(command)
             while type(reply) is ServerError:
@@ -267,10 +263,17 @@ class Store:
         verb = (name if isinstance(name, bytes) else str(name).encode()).upper()
         if verb in _NOT_SHARED or (verb in (b"XREAD", b"XREADGROUP") and _blocks(words)):
             raise ValueError(f"{verb.decode()} must not be sent over the shared connection; use Store.client")
-        link, packed = self._shards.of(slot_of(_tag(words))), pack(words)
+        tag = tag_of(words)
+        if self.sharded and tag not in self._places and keys.scope_of(tag) == "project":
+            await self.projects.checked(tag, False)
+        return await self.command_of(tag, *words)
+
+    async def command_of(self, tag: str, *words: str | bytes | int) -> Any:
+        """The same for the shard of a hash tag, and without a check that the project is the one that the fleet had."""
+        link, packed = self.link(tag), pack(words)
         reply = await link.submit(packed)
         if type(reply) is ServerError:
-            reply = await self._redirected(link, packed, reply)
+            reply = await resend(self._shards, packed, reply)
         if type(reply) is ServerError:
             raise self._failure(reply, link)
         return reply
@@ -298,6 +301,7 @@ class Store:
             await self.identity.establish(self.ask)
         except ServerError as error:
             raise self._failure(error, self.link()) from None
+        self.projects.forget()  # until now they could not be checked
 
     async def make_sure(self) -> None:
         """Checks that it is still the expected store; learns its identity if none was known.
@@ -306,7 +310,7 @@ class Store:
             ToolFailure: store_changed, and as ``command`` says.
         """
         try:
-            await self.identity.check(self.ask)
+            await self._check_identity(self.ask)
         except StoreChanged as error:
             self.link().recycle("is another one")
             raise replies.changed(str(error)) from None
@@ -429,7 +433,7 @@ class Store:
         Raises:
             redis.exceptions.RedisError, OSError: the server does not answer, or not in time.
         """
-        client: Any = self.client_of(_tag(("", *lists)))
+        client: Any = self.client_of(tag_of(("", *lists)))
         # Not by a timeout of the client: before Python 3.12 it may lose that the caller was cancelled.
         async with asyncio.timeout(seconds + _LATE_SECONDS):
             found = await client.blpop(lists, timeout=seconds)
@@ -444,7 +448,7 @@ class Store:
     def _make_link(self, address: address.Address, resolve: Resolver | None, confirm: Confirm | None) -> Link:
         async def check(ask: Ask) -> None:
             if self.link() is link:  # the identity is a key of the fleet
-                await self.identity.check(ask)
+                await self._check_identity(ask)
 
         link = Link(
             address,
@@ -453,40 +457,28 @@ class Store:
             resolve=resolve,
             confirm=confirm,
             on_connected=lambda: self._on_connected(link),
+            on_lost=(lambda: self.projects.forget(link)) if self.sharded else None,
             check=check,
         )
         return link
 
-    def _place(self, script: Script[Any], project: str) -> Place:
-        if keys.scope_of(project) != script.scope:
-            raise ValueError(f"script {script.name} belongs to the scope {script.scope}")
-        place = Place(pack_key(project), self.link(project))
-        if script.scope != "project":
-            return place
-        if len(self._places) >= MAX_CACHED_PLACES:
-            self._places.clear()
-        self._places[project] = place
-        return place
+    async def _check_identity(self, ask: Ask) -> None:
+        known = self.identity.known
+        await self.identity.check(ask)
+        if self.identity.known != known:
+            self.projects.forget()
 
-    def _forget_places(self) -> None:
-        """Slots have moved to other shards."""
-        self._places.clear()
+    def _slots_moved(self) -> None:
+        self.projects.forget()
+        with contextlib.suppress(ToolFailure):
+            if self._opened and self._fleet_link is not (link := self.link()):
+                self._fleet_link = link
+                self._checking = asyncio.get_running_loop().create_task(self._check_fleet(), name="store-identity")
 
-    async def _redirected(self, link: Link, command: bytes, error: ServerError) -> Any:
-        """Sends a command again that did not run, because another shard has its keys now.
-
-        Returns:
-            The reply of that shard, or the error if it is another one.
-        """
-        for _ in range(_REDIRECTS_MOST):
-            to = redirect(error)
-            if to is None:
-                return error
-            reply = await (await self._shards.moved(*to)).submit(command)
-            if type(reply) is not ServerError:
-                return reply
-            error = reply
-        return error
+    async def _check_fleet(self) -> None:
+        """The keys of the fleet have moved to another shard: they must be there."""
+        with contextlib.suppress(ToolFailure):
+            await self.make_sure()
 
     async def _recover(self, script: Script[Any], project: str, link: Link, command: bytes, error: ServerError) -> Any:
         """Retries a call if that helps: after loading a missing function, or because the script asks for it.
@@ -500,15 +492,22 @@ class Store:
         Raises:
             Whatever the error means, if repeating the call does not help.
         """
-        if redirect(error) is not None:
-            reply = await self._redirected(link, command, error)
+        if (to := redirect(error)) is not None:
+            await self._shards.moved(*to)
+            reply = await (link := await self._link_again(script, project, link)).submit(command)
+            if type(reply) is ServerError:
+                reply = await resend(self._shards, command, reply)
             if type(reply) is not ServerError:
                 return reply
-            link, error = self.link(project), reply
+            error = reply
         if replies.wants_again(error, script):
-            return await link.submit(command)
-        if replies.lacks_function(error):
-            await self.make_sure()  # it may have lost everything else, too
+            return await (await self._link_again(script, project, link)).submit(command)
+        if replies.lacks_function(error):  # the server may have lost everything else, too
+            if self.sharded:
+                self.projects.forget(link)
+            if not self.sharded or script.scope == "fleet":
+                await self.make_sure()
+            link = await self._link_again(script, project, link)
         for attempt in range(_LOAD_ATTEMPTS):
             if not replies.lacks_function(error):
                 break
@@ -521,6 +520,13 @@ class Store:
             if load.done() and isinstance(load.result(), ServerError):
                 raise self._functions.failure(link, script, load.result())
         raise self._failure(error, link, script)
+
+    async def _link_again(self, script: Script[Any], project: str, link: Link) -> Link:
+        """The link for another attempt at a call. Where the keys of the project may be others now, they are checked."""
+        if not self.sharded:
+            return link
+        place = self.projects.of(script, project) or await self.projects.checked(project, script.writes)
+        return place.link
 
     def _failure(self, error: ServerError, link: Link, script: Script[Any] | None = None) -> Exception:
         if error.code == "READONLY":
@@ -566,15 +572,6 @@ class Store:
                 "scripts that the store does not know yet are loaded later: it is full, or a shard is away",
                 reason=failure.message,
             )
-
-
-def _tag(words: tuple[str | bytes | int, ...]) -> str:
-    """The hash tag of the first key in a command; without keys, that of the fleet."""
-    for word in words[1:]:
-        found = None if isinstance(word, int) else _TAG.search(word if isinstance(word, bytes) else word.encode())
-        if found is not None:
-            return found[1].decode()
-    return keys.FLEET
 
 
 def _blocks(words: tuple[str | bytes | int, ...]) -> bool:

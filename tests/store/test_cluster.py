@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.store import Store, StoreUnreachable
+from coordinator.store import Store, StoreUnreachable, key_space
 from coordinator.store.embedded_cluster import EmbeddedCluster, Node
 from coordinator.store.slot_map import slot_of
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
+from tests.support.cluster import leads, move_keys, node_id, primary_of, project_on
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -40,24 +41,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 async def store(cluster: EmbeddedCluster) -> AsyncIterator[Store]:
     store = Store(cluster.start(), timeout_ms=500)
     await store.open()
+    await key_space.settle(store)
     yield store
     await store.close()
-
-
-def primary_of(cluster: EmbeddedCluster, slot: int) -> Node:
-    """The node that has a slot, as the first one that answers says."""
-    for node in cluster.nodes:
-        if node.poll() is None:
-            with node.client() as client:
-                for first, last, place, *_ in client.execute_command("CLUSTER", "SLOTS"):
-                    if first <= slot <= last:
-                        return next(one for one in cluster.nodes if one.port == place[1])
-    raise AssertionError(f"no node has slot {slot}")
-
-
-def project_on(cluster: EmbeddedCluster, node: Node, name: str) -> str:
-    """The name of a project whose keys are on a node."""
-    return next(one for n in range(10_000) if primary_of(cluster, slot_of(one := f"{name}-{n}")) is node)
 
 
 async def test_projects_are_spread_over_the_shards(store: Store, cluster: EmbeddedCluster) -> None:
@@ -80,6 +66,7 @@ async def test_a_killed_primary_is_replaced_by_its_replica(store: Store, cluster
     node = primary_of(cluster, slot_of("killed"))
     other = project_on(cluster, next(one for one in cluster.nodes if one is not node and leads(one)), "other")
     tools, elsewhere = Client(store, "killed"), Client(store, other)
+    assert await elsewhere.add("before")
     items = [await tools.add(str(n)) for n in range(20)]
     await replicated(node)
     assert node.pid is not None
@@ -101,23 +88,18 @@ async def test_a_slot_that_is_moved_key_by_key_is_refused_until_it_is_there(
     tools = Client(store, "moving")
     items = [await tools.add(str(n)) for n in range(20)]
     with source.client() as ours, target.client() as theirs:
-        ids = [client.execute_command("CLUSTER", "MYID").decode() for client in (ours, theirs)]
+        ids = [node_id(client) for client in (ours, theirs)]
         theirs.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
         ours.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1])
-        move(ours, theirs, target.port, slot, 10)
+        move_keys(ours, theirs, target.port, slot, 10)
         with pytest.raises(ToolFailure, match="is moving the project to another shard") as refused:
             await tools.get(items[0])
         assert (refused.value.code, refused.value.kind) == ("store_unavailable", "shedding")
-        move(ours, theirs, target.port, slot, 10_000)
+        move_keys(ours, theirs, target.port, slot, 10_000)
         for client in (theirs, ours):
             client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[1])
     assert [(await tools.get(item))["title"] for item in items] == [str(n) for n in range(20)]
     assert (await audit(store, "moving")).differences == []
-
-
-def leads(node: Node) -> bool:
-    with node.client() as client:
-        return bool(client.execute_command("ROLE")[0] == b"master")
 
 
 async def replicated(node: Node) -> None:
@@ -132,11 +114,3 @@ async def answers(tools: Client) -> bool:
     except Exception:
         return False
     return True
-
-
-def move(ours: Any, theirs: Any, port: int, slot: int, count: int) -> None:
-    """Moves keys of a slot, as redis-cli does."""
-    password = theirs.connection_pool.connection_kwargs["password"]
-    found = ours.execute_command("CLUSTER", "GETKEYSINSLOT", slot, count)
-    if found:
-        ours.execute_command("MIGRATE", "127.0.0.1", port, "", 0, 5000, "AUTH", password, "KEYS", *found)

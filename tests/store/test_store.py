@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.store import Script, ScriptError, ScriptFailure, ServerError, Store, keys
+from coordinator.store import Script, ScriptError, ScriptFailure, ServerError, Store, keys, places
 from coordinator.store import store as store_module
 from coordinator.store.scripts import pack_key
 from tests.store.calls import BLOB, BUMP, ECHO, FAULTY, REFUSE
@@ -110,14 +110,14 @@ async def test_a_bad_project_name_is_the_callers_mistake(store: Store) -> None:
 
 
 async def test_cached_project_names_are_bounded(store: Store, project: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "MAX_CACHED_PLACES", 3)
+    monkeypatch.setattr(places, "MAX_CACHED_PLACES", 3)
     packed = list[str]()
 
     def noted(name: str) -> bytes:
         packed.append(name)
         return pack_key(name)
 
-    monkeypatch.setattr("coordinator.store.store.pack_key", noted)
+    monkeypatch.setattr("coordinator.store.places.pack_key", noted)
     for _ in range(2):
         packed.clear()
         for number in range(10):

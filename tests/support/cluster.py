@@ -1,0 +1,54 @@
+"""What tests of a cluster share: which node has a slot, and how slots and keys get elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.store.embedded_cluster import EmbeddedCluster, Node
+from coordinator.store.slot_map import slot_of
+
+
+def primary_of(cluster: EmbeddedCluster, slot: int) -> Node:
+    """The node that has a slot, as the first one that answers says."""
+    for node in cluster.nodes:
+        if node.poll() is None:
+            with node.client() as client:
+                for first, last, place, *_ in client.execute_command("CLUSTER", "SLOTS"):
+                    if first <= slot <= last:
+                        return next(one for one in cluster.nodes if one.port == place[1])
+    raise AssertionError(f"no node has slot {slot}")
+
+
+def project_on(cluster: EmbeddedCluster, node: Node, name: str) -> str:
+    """The name of a project whose keys are on a node."""
+    return next(one for n in range(10_000) if primary_of(cluster, slot_of(one := f"{name}-{n}")) is node)
+
+
+def leads(node: Node) -> bool:
+    """Whether a node is a primary."""
+    with node.client() as client:
+        return bool(client.execute_command("ROLE")[0] == b"master")
+
+
+def node_id(client: Any) -> str:
+    """The id of a node in its cluster."""
+    return str(client.execute_command("CLUSTER", "MYID").decode())
+
+
+def move_keys(ours: Any, theirs: Any, port: int, slot: int, count: int) -> None:
+    """Moves keys of a slot, as redis-cli does."""
+    password = theirs.connection_pool.connection_kwargs["password"]
+    found = ours.execute_command("CLUSTER", "GETKEYSINSLOT", slot, count)
+    if found:
+        ours.execute_command("MIGRATE", "127.0.0.1", port, "", 0, 5000, "AUTH", password, "KEYS", *found)
+
+
+def move_slot(source: Node, target: Node, slot: int, *, with_keys: bool = True) -> None:
+    """Moves a slot; without its keys, they are lost."""
+    with source.client() as ours, target.client() as theirs:
+        theirs.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", node_id(ours))
+        ours.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", node_id(theirs))
+        if with_keys:
+            move_keys(ours, theirs, target.port, slot, 10_000)
+        for client in (theirs, ours) if with_keys else (theirs,):
+            client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", node_id(theirs))
