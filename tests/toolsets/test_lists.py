@@ -22,7 +22,7 @@ TOOLS = [pytest.param(tool, id=tool.name) for tool in EVERY]
 STRUCTURED = [pytest.param(tool, id=tool.name) for tool in EVERY if tool.result]
 CEILINGS = {
     "items": 62_000,
-    "worker": 6_000,
+    "worker": 8_000,
     "flows": 13_500,
     "sessions": 20_000,
     "navigator": 13_500,

@@ -305,7 +305,8 @@ async def test_an_agent_is_told_to_stop_when_a_budget_is_spent(tools: Tools, age
     await tools("manage_notes", operation="upsert", notes=[note])
     again = await agent.next()
     assert (again["outcome"], again["held"], again["stop"]) == ("item", True, True)
-    assert again["problem"] == f"the budget of item {root} is spent: 10 of 10 tokens"
+    assert again["stopReason"] == f"the budget of item {root} is spent: 10 of 10 tokens"
     await agent.done()
-    assert (await agent.next(parentId=root))["outcome"] == "stop"
+    spent = await agent.next(parentId=root)
+    assert (spent["outcome"], spent["stopReason"]) == ("stop", again["stopReason"])
     assert (await agent.next(waitMs=0))["heldBack"]["budget"] == 1

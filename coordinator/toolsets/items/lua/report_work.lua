@@ -2,23 +2,26 @@
 purpose:   Takes what a worker reports of its item: a note, its end, that it failed, a question.
 guarantee: In one step, under the worker's claim, which is renewed or ends. An end is recorded for worker and item until
            the worker claims that again, so a repeated report has no second effect. The claim of a worker that reports
-           after it has expired is placed again, if nobody else has claimed the item.
-args:      request run.events_max run.terms run.config run.labels agent id fence ends author kind said
+           after it has expired is placed again, if nobody else has claimed the item. What was used is added once.
+args:      request run.events_max run.terms run.config run.labels agent id fence ends author kind said used
            the request has no record; id = '' for the item that the agent claimed last; fence = of the only claim that
            may report, 0: any of the agent; ends = where the ends of its work are recorded; author = packed {actor,
            verification}; kind = note, done, failed, handed_back or ask; said = packed {id for a new note, text; then of
            a note its key, of what is done the format of the text (false: no text) and a summary, of a question its
-           beginning}
+           beginning}; used = packed, for `usage.add`, or ''
 reply:     {outcome, id, role, entry of a refused transition or false, schema inputs of an item that the agent still
-           holds or false, key of the note or false}; outcome done, refused, too_many_notes, repeated (it was reported
-           before), ended (otherwise: the entry is the kind of that report), other (an agent, in place of the key, holds
-           it), none (the agent has no item, or no claim on this one), or as for an item that does not exist
+           holds or false, key of the note or false; and of a note: the name under which the agent is drained or '', a
+           spent budget or false}; outcome done, refused, too_many_notes, repeated (it was reported before), ended
+           (otherwise: the entry is the kind of that report), other (an agent, in place of the key, holds it), none (the
+           agent has no item, or no claim on this one), or as for an item that does not exist
 errors:    CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
            usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring occurrences
            quarantined questions notes note request events transitions waiting wanted queue waiter answered messages
 --]]
+local agent_drains = require 'agent_drains'
 local agents = require 'agents'
+local budgets = require 'budgets'
 local change = require 'change'
 local claims = require 'claims'
 local classes = require 'classes'
@@ -27,6 +30,7 @@ local notes = require 'notes'
 local questions = require 'questions'
 local schemas = require 'schemas'
 local triggers = require 'triggers'
+local usage = require 'usage'
 local work = require 'work'
 
 local BLOCKED, TERMINAL = classes.BLOCKED, classes.TERMINAL
@@ -84,7 +88,7 @@ local function without_claim(run, item, id, ends, kind)
   return {other and 'other' or 'none', id, item and item.role or 0, false, false, other or false}
 end
 
-return function(run, request, agent, id, fence, ends, author, kind, said)
+return function(run, request, agent, id, fence, ends, author, kind, said, used)
   local signed, words, last = cmsgpack.unpack(author), cmsgpack.unpack(said), run.keys.request .. ends
   return change(run, request, function()
     if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
@@ -99,16 +103,19 @@ return function(run, request, agent, id, fence, ends, author, kind, said)
     if lapsed and not lets_go then claims.acquire(run, item, agent, ttl_ms) end
     local key, problem, entry = reports[kind](run, item, agent, signed, words)
     local refused = problem or entry and entry[2] ~= '' and 'refused'
-    if refused or kind == 'note' then
-      if not lapsed then claims.renew(run, item, ttl_ms) end
-      if not refused then work.begin(run, item, agent, signed) end
-      local inputs = notes.schema_inputs(run, item)
-      return {refused or 'done', id, item.role, refused and entry or false, inputs, key or false}
+    if (refused or kind == 'note') and not lapsed then claims.renew(run, item, ttl_ms) end
+    if refused then return {refused, id, item.role, entry or false, notes.schema_inputs(run, item), false} end
+    if kind == 'note' then
+      work.begin(run, item, agent, signed)
+      if used ~= '' then work.add_usage(run, request, item, agent, last, words, used) end
+      return {'done', id, item.role, false, notes.schema_inputs(run, item), key,
+        agent_drains.of_caller(run, agent) or '', budgets.against(run, id, agent) or false}
     end
+    if used ~= '' then usage.add(run, id, agent, cmsgpack.unpack(used)) end
     if kind == 'ask' then questions.add(run, item) end
     claims.release(run, item, lets_go and not lapsed and kind or '', kind == 'failed' and words[2] or '')
     redis.call('PSETEX', last .. id, request.keep_ms, cmsgpack.pack({kind, item.role, key or false}))
     redis.call('PSETEX', last, request.keep_ms, id)
     return {'done', id, item.role, false, false, key or false}
-  end)
+  end, nil, run.keys.agent_drains)
 end

@@ -11,6 +11,7 @@ from coordinator.errors import invalid
 from coordinator.settings.budgets import Budgets, Limits, Periods
 from coordinator.toolsets.items.contract.usage import (
     MEASURES,
+    MOST_AT_ONCE,
     Budget,
     BudgetLimits,
     ItemUsage,
@@ -51,6 +52,8 @@ def packed(given: Usage | None, field: str) -> Used | bool:
     if given.cached_tokens > given.input_tokens:
         raise invalid(f"{field}.cachedTokens", "must be at most inputTokens, of which they are a part")
     parts = given.input_tokens, given.output_tokens, given.cached_tokens, given.cost_micro_usd, given.wall_ms
+    if max(parts) > MOST_AT_ONCE:
+        raise invalid(field, f"its numbers must be at most {MOST_AT_ONCE}")
     return (*parts, model) if any(parts) else False
 
 

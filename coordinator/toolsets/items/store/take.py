@@ -12,6 +12,7 @@ from coordinator.store.idempotency import NO_KEY, IdempotencyKey, idempotency_ke
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.rules.selection import Selector
+from coordinator.toolsets.items.rules.usage import Used
 from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, pack
 from coordinator.toolsets.items.store.claims import Claimed, ClaimReply, ClaimStore
@@ -56,6 +57,9 @@ class Reported(msgspec.Struct, array_like=True):
     """What decides which notes the item needs, as long as the agent holds it."""
     key: str | Literal[False]
     """Of the note that was written; or who holds the item."""
+    drained: str = ""
+    told: dict[str, Any] | Literal[False] = False
+    """Of a note: why its agent is to stop, as in ``Taken``."""
 
 
 _TAKE = Script(LIBRARY, "take_next", Taken, rest=SETTLE)
@@ -167,6 +171,7 @@ class TakeStore(ClaimStore, TransitionStore):
         author: tuple[str, str],
         kind: str,
         said: Sequence[object],
+        used: Used | bool = False,
         fence: int = 0,
     ) -> Reported:
         """Takes what an agent reports of its item ('': the one that it has), under its claim.
@@ -175,6 +180,7 @@ class TakeStore(ClaimStore, TransitionStore):
             fence: of the claim that alone may report; 0: any of the agent.
             kind: note, done, failed, handed_back or ask.
             said: what ``report_work.lua`` says.
+            used: for the item, since the last report.
         """
-        words = item, fence, _ends(agent), pack(author), kind, pack(said)
+        words = item, fence, _ends(agent), pack(author), kind, pack(said), pack(used) if used else ""
         return await self._change_by_schema(_REPORT, project, NO_KEY, agent, *words)

@@ -7,7 +7,13 @@ from typing import Any
 
 EXAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "work_next": ({}, {"tags": "docs,backend", "capabilities": ["python"], "ttlSeconds": 1800}),
-    "work_note": ({"key": "progress", "body": "Handler and its tests are written; the migration is left."},),
+    "work_note": (
+        {
+            "key": "progress",
+            "body": "Handler and its tests are written; the migration is left.",
+            "usage": {"inputTokens": 52_000, "outputTokens": 3_100, "costMicroUsd": 180_000, "model": "opus"},
+        },
+    ),
     "work_done": ({"result": {"branch": "login-flow", "tests": 14}, "summary": "Login flow with its tests."}, {}),
     "work_failed": (
         {"reason": "The schema of the migration is missing from the repository."},

@@ -27,6 +27,7 @@ from coordinator.toolsets.items.contract.base import (
     TypeName,
 )
 from coordinator.toolsets.items.contract.claims import MAX_WAIT_MS, HeldBack
+from coordinator.toolsets.items.contract.usage import Usage
 
 WAIT_MS = 45_000
 TTL_SECONDS = 900
@@ -36,6 +37,25 @@ _VALUES = [{"type": kind} for kind in ("string", "number", "boolean", "object")]
 
 OwnItem = Annotated[
     str | None, Meta(description="Only if your agent holds several under names with a suffix: which one.")
+]
+
+_Count = Annotated[int, Meta(ge=0)]
+
+
+class WorkUsage(Usage, kw_only=True):
+    """The same in few words: each tool has it, and every model reads the list."""
+
+    input_tokens: _Count = 0
+    output_tokens: _Count = 0
+    cached_tokens: _Count = 0
+    cost_micro_usd: _Count = 0
+    wall_ms: _Count = 0
+    model: str | None = None
+
+
+Used = Annotated[
+    WorkUsage | None,
+    Meta(description="What you used since your last report; cachedTokens are a part of inputTokens."),
 ]
 
 
@@ -79,6 +99,7 @@ class WorkNote(Arguments, kw_only=True):
     ]
     body: Annotated[str, Meta(description="Its text, at most 500,000 bytes.")]
     item_id: OwnItem = None
+    usage: Used = None
 
 
 class WorkDone(Arguments, kw_only=True):
@@ -95,6 +116,7 @@ class WorkDone(Arguments, kw_only=True):
         str | None, Meta(description="A sentence for the history.", extra_json_schema={"maxLength": 2000})
     ] = None
     item_id: OwnItem = None
+    usage: Used = None
 
 
 class WorkFailed(Arguments, kw_only=True):
@@ -111,6 +133,7 @@ class WorkFailed(Arguments, kw_only=True):
         bool, Meta(description="True: nothing is wrong with the item, you only stop. It is not counted as an attempt.")
     ] = False
     item_id: OwnItem = None
+    usage: Used = None
 
 
 class WorkAsk(Arguments, kw_only=True):
@@ -120,6 +143,7 @@ class WorkAsk(Arguments, kw_only=True):
         str, Meta(description="With all that is needed to answer it.", extra_json_schema={"minLength": 1})
     ]
     item_id: OwnItem = None
+    usage: Used = None
 
 
 Size = Annotated[Count, Meta(description="Bytes of the whole, if only its beginning is here.")]
@@ -186,6 +210,9 @@ class EarlierFailure(Result, kw_only=True):
     detail: Annotated[str, Meta(description="What its agent said; absent: nothing.")] | UnsetType = UNSET
 
 
+Stop = Annotated[bool, Meta(description="True: finish this item or hand it back, and take no other.")]
+StopReason = Annotated[str, Meta(description="Why to stop.")]
+
 NeededNotes = Annotated[list[NeededNote], Meta(description="Write these with work_note before work_done.")]
 
 
@@ -195,7 +222,8 @@ class WorkNextResult(Result, kw_only=True):
     outcome: Annotated[
         str,
         Meta(
-            description="item: work on it now. none: nothing to do yet, call again. stop: an operator has you end.",
+            description="item: work on it now. none: nothing to do yet, call again. stop: there is none for you, see "
+            "stopReason; end, or call again after retryAfterMs if it is there.",
             extra_json_schema={"enum": list(OUTCOMES)},
         ),
     ]
@@ -217,12 +245,11 @@ class WorkNextResult(Result, kw_only=True):
     results: (
         Annotated[list[EarlierResult], Meta(description="Of the items that it waited for, oldest first.")] | UnsetType
     ) = UNSET
-    problem: Annotated[str, Meta(description="Why it could not be started yet, or why to stop.")] | UnsetType = UNSET
-    stop: (
-        Annotated[bool, Meta(description="True: finish this item or hand it back, and take no other.")] | UnsetType
-    ) = UNSET
+    problem: Annotated[str, Meta(description="Why it could not be started yet.")] | UnsetType = UNSET
+    stop: Stop | UnsetType = UNSET
+    stop_reason: StopReason | UnsetType = UNSET
     held_back: Annotated[HeldBack, Meta(description="With none: what there would be otherwise.")] | UnsetType = UNSET
-    retry_after_ms: Annotated[Count, Meta(description="With none: when to call again.")] | UnsetType = UNSET
+    retry_after_ms: Annotated[Count, Meta(description="Without an item: when to call again.")] | UnsetType = UNSET
 
 
 class WorkNoteResult(Result, kw_only=True):
@@ -231,6 +258,8 @@ class WorkNoteResult(Result, kw_only=True):
     item_id: ItemId
     key: NoteKey
     notes_needed: NeededNotes | UnsetType = UNSET
+    stop: Stop | UnsetType = UNSET
+    stop_reason: StopReason | UnsetType = UNSET
 
 
 class WorkEnded(Result, kw_only=True):

@@ -23,7 +23,7 @@ from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Services
 from coordinator.toolsets.worker.contract.work import TTL_SECONDS, WorkNext, WorkNextResult
 from coordinator.toolsets.worker.tools.agents import agent_of, claim_of
-from coordinator.toolsets.worker.tools.refusals import why_not_started
+from coordinator.toolsets.worker.tools.refusals import draining, why_not_started, why_to_stop
 from coordinator.toolsets.worker.tools.shown import add_parts, needed_notes
 
 _INCLUDED = "inr"
@@ -150,10 +150,7 @@ class Next:
         result.takeover = True if claim.taken_over else UNSET
         if taken.start and taken.start.reason:
             result.problem = why_not_started(taken.start)
-        if taken.drained:
-            result.stop, result.problem = True, _draining(taken.drained)
-        elif taken.told:
-            result.stop, result.problem = True, why_exhausted(taken.told)
+        result.stop, result.stop_reason = why_to_stop(taken.drained, taken.told)
         return result
 
 
@@ -168,19 +165,15 @@ def _claim_of(taken: Taken) -> Claimed:
 
 def _without_item(claim: Claimed) -> WorkNextResult:
     if claim.outcome == "agent_draining":
-        return WorkNextResult(outcome="stop", problem=_draining(claim.item))
+        return WorkNextResult(outcome="stop", stop_reason=draining(claim.item))
     if claim.outcome == "budget_exhausted":
         return WorkNextResult(
-            outcome="stop", problem=why_exhausted(claim.told or {}), retry_after_ms=claim.expires or UNSET
+            outcome="stop", stop_reason=why_exhausted(claim.told or {}), retry_after_ms=claim.expires or UNSET
         )
     if claim.outcome == "ended":
-        return WorkNextResult(outcome="stop", problem="the claim that your token is for has ended")
+        return WorkNextResult(outcome="stop", stop_reason="the claim that your token is for has ended")
     return WorkNextResult(
         outcome="none",
         held_back=held_back(claim),
         retry_after_ms=claim.expires or UNSET,
     )
-
-
-def _draining(name: str) -> str:
-    return f"an operator drains {name!r}: this agent gets no further items until that is ended"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from msgspec import to_builtins
+from msgspec import UNSET, UnsetType, to_builtins
 
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import dashed, no_such_item
 from coordinator.toolsets.items.rules.schema import SchemaConfig
+from coordinator.toolsets.items.rules.usage import why_exhausted
 from coordinator.toolsets.items.store.take import Reported
 from coordinator.toolsets.items.store.transitions import Advanced
 from coordinator.toolsets.worker.tools.shown import notes_by_key
@@ -29,6 +31,22 @@ def why_not_started(refused: Advanced) -> str:
     if refused.reason == "gate":
         return "it starts as soon as the notes in notesNeeded are written"
     return _waits(len(refused.cascades)) if refused.reason == "dependencies" else _blocked(refused.reason)
+
+
+def draining(name: str) -> str:
+    """Why an agent that is drained by this name is to stop."""
+    return f"an operator drains {name!r}: this agent gets no further items until that is ended"
+
+
+def why_to_stop(drained: str, told: Mapping[str, Any] | Literal[False]) -> tuple[bool | UnsetType, str | UnsetType]:
+    """Whether an agent that holds an item is to stop, and why.
+
+    Args:
+        drained: the name by which it is drained; '': it is not.
+        told: a budget that is spent.
+    """
+    why = ([draining(drained)] if drained else []) + ([why_exhausted(told)] if told else [])
+    return (True, "; ".join(why)) if why else (UNSET, UNSET)
 
 
 def refusal(reply: Reported, schemas: SchemaConfig) -> ToolFailure:

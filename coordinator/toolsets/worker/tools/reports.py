@@ -12,6 +12,7 @@ from coordinator.toolsets.items.rules.ids import dashed, new_id
 from coordinator.toolsets.items.rules.items import MAX_NOTE_KEY, MAX_SUMMARY, long_text, not_blank, short_text
 from coordinator.toolsets.items.rules.results import result_of
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.rules.usage import Used, packed
 from coordinator.toolsets.items.store.take import Reported, TakeStore
 from coordinator.toolsets.tool import Call, Services
 from coordinator.toolsets.worker.contract.work import (
@@ -24,8 +25,10 @@ from coordinator.toolsets.worker.contract.work import (
     WorkNoteResult,
 )
 from coordinator.toolsets.worker.tools.agents import acts_for, agent_of, claim_of
-from coordinator.toolsets.worker.tools.refusals import refusal
+from coordinator.toolsets.worker.tools.refusals import refusal, why_to_stop
 from coordinator.toolsets.worker.tools.shown import needed_notes
+
+_Report = WorkNote | WorkDone | WorkFailed | WorkAsk
 
 
 class Reports:
@@ -38,11 +41,13 @@ class Reports:
     async def work_note(self, call: Call, args: WorkNote) -> WorkNoteResult:
         """Writes a note of the item."""
         key = short_text(args.key, "key", MAX_NOTE_KEY)
-        reply = await self._report(call, args.item_id, "note", (new_id(), long_text(args.body, "body"), key))
+        said = new_id(), long_text(args.body, "body"), key
+        reply = await self._report(call, args, "note", said)
         needed = (
             needed_notes(reply.filled, ROLE_NAMES[reply.role], self._store.schemas.current) if reply.filled else UNSET
         )
-        return WorkNoteResult(item_id=dashed(reply.id), key=key, notes_needed=needed)
+        stop, why = why_to_stop(reply.drained, reply.told)
+        return WorkNoteResult(item_id=dashed(reply.id), key=key, notes_needed=needed, stop=stop, stop_reason=why)
 
     async def work_done(self, call: Call, args: WorkDone) -> WorkEnded:
         """Passes the item on: to review where its type has that, else to its end."""
@@ -51,39 +56,40 @@ class Reports:
         if len(summary) > MAX_SUMMARY:
             raise invalid("summary", f"must be at most {MAX_SUMMARY} characters")
         said = (result.id, result.text, result.format, summary) if result else ("", "", False, summary)
-        return _ended(await self._report(call, args.item_id, "done", said))
+        return _ended(await self._report(call, args, "done", said))
 
     async def work_failed(self, call: Call, args: WorkFailed) -> WorkEnded:
         """Gives the item back, as failed or not."""
         reason = short_text(args.reason, "reason", MAX_REASON)
         kind = "handed_back" if args.hand_back else "failed"
-        return _ended(await self._report(call, args.item_id, kind, (new_id(), reason)))
+        return _ended(await self._report(call, args, kind, (new_id(), reason)))
 
     async def work_ask(self, call: Call, args: WorkAsk) -> WorkEnded:
         """Blocks the item until its question is answered."""
         question = long_text(args.question, "question")
         if not question:
             raise invalid("question", "must not be blank")
-        return _ended(await self._report(call, args.item_id, "ask", (new_id(), question, question[:MAX_SUMMARY])))
+        return _ended(await self._report(call, args, "ask", (new_id(), question, question[:MAX_SUMMARY])))
 
-    async def _report(self, call: Call, named: str | None, kind: str, said: Sequence[object]) -> Reported:
+    async def _report(self, call: Call, args: _Report, kind: str, said: Sequence[object]) -> Reported:
         """What came of a report. Raises ToolFailure if it was not taken."""
+        used = packed(args.usage, "usage")
         who = await agent_of(call, self._services.resolve_actor)
-        given, only = not_blank(named), claim_of(call)
+        given, only = not_blank(args.item_id), claim_of(call)
         item = await self._store.resolve_one(call.project, given, "itemId") if given else only.item if only else ""
-        reply = await self._reported(call, who.id, who, item, kind, said)
+        reply = await self._reported(call, who.id, who, item, kind, said, used)
         if reply.outcome == "other" and acts_for(call, who.id, str(reply.key)):
-            reply = await self._reported(call, str(reply.key), who, item, kind, said)
+            reply = await self._reported(call, str(reply.key), who, item, kind, said, used)
         if reply.outcome not in ("done", "repeated"):
             raise refusal(reply, self._store.schemas.current)
         return reply
 
     async def _reported(
-        self, call: Call, agent: str, who: Trusted, item: str, kind: str, said: Sequence[object]
+        self, call: Call, agent: str, who: Trusted, item: str, kind: str, said: Sequence[object], used: Used | bool
     ) -> Reported:
         by = attribution(who)
         only = claim_of(call)
-        words = (by.actor, by.verification), kind, said, 0 if only is None else only.fence
+        words = (by.actor, by.verification), kind, said, used, 0 if only is None else only.fence
         return await self._store.report(call.project, agent, item, *words)
 
 

@@ -4,6 +4,7 @@ local claims = require 'claims'
 local classes = require 'classes'
 local items = require 'items'
 local triggers = require 'triggers'
+local usage = require 'usage'
 
 local QUEUE, REVIEW = classes.QUEUE, classes.REVIEW
 local ENDED = {[classes.TERMINAL] = true, [classes.BLOCKED] = true}
@@ -30,6 +31,16 @@ end
 function work.begin(run, item, agent, author)
   if item.role ~= QUEUE and tonumber(item.tk) ~= item.fence then return false end
   return triggers.advance(run, item.id, 'start', agent, author[1], author[2], '', item.fence)
+end
+
+-- Adds what was used (packed) under a note of the item, unless the same was reported under this claim before; a claim
+-- that has ended and was placed again for the same agent is the same. `ends` = the key under which ends of its work are
+-- recorded; `said` = as report_work.lua has that of notes.
+function work.add_usage(run, request, item, agent, ends, said, used)
+  local same = redis.sha1hex(cmsgpack.pack({item.first_claimed_at, said[3], said[2], used}))
+  if redis.call('SET', ends .. item.id .. same, '', 'NX', 'PX', request.keep_ms) then
+    usage.add(run, item.id, agent, cmsgpack.unpack(used))
+  end
 end
 
 return work
