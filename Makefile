@@ -54,7 +54,7 @@ screenshots: $(VENV)/.installed-dev ## Compare the console's pages with pictures
 	@CHROMIUM="$${CHROMIUM:-chromium}" exec $(BIN)/pytest -m screenshots tests/console/test_screenshots.py $(ARGS)
 
 chaos: $(VENV)/.installed-dev ## Kill everything, at every step, and test models longer: tests that take minutes.
-	@MODEL_EXAMPLES=300 $(BIN)/pytest tests/items/test_model.py tests/items/test_together_model.py
+	@MODEL_EXAMPLES=300 $(BIN)/pytest tests/items/test_model.py tests/items/test_together_model.py tests/items/test_limits_model.py
 	@exec $(BIN)/pytest -m chaos tests $(ARGS)
 
 bench: $(VENV)/.installed-dev ## Measure speed; prints ratios from one run on this machine.

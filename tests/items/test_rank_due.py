@@ -118,3 +118,13 @@ async def test_a_recurring_item_ranks_by_its_due_time(tools: Client) -> None:
     found: Any = await tools.next()
     assert found == [made["id"]]
     await must_be_sound(tools)
+
+
+async def test_an_item_whose_due_time_is_cleared_under_a_claim_is_offered_again(tools: Client) -> None:
+    item = await tools.add(dueAt="+1h")
+    assert (await take(tools, "a"))["itemId"] == item
+    await tools.update(item, dueAt=None)
+    await tools.release("a", item)
+    await must_be_sound(tools)
+    assert (await take(tools, "b"))["itemId"] == item
+    await must_be_sound(tools)

@@ -173,6 +173,20 @@ async def test_a_renewal_takes_further_ones_all_or_none(tools: Client) -> None:
     await consistent(tools)
 
 
+async def test_what_a_renewal_takes_counts_together_with_what_the_claim_holds(tools: Client) -> None:
+    limited = with_limits(tools, resources={"gpu": 3})
+    item = await limited.add(resources=[demand("gpu", units=2), demand("a")])
+    await limited.claim("x", item)
+    busy = await limited.claim("x", item, resources=[demand("gpu/0"), demand("gpu/1")])
+    assert (busy["outcome"], busy["resources"]) == ("resource_busy", [demand("gpu/0"), demand("gpu/1")])
+    assert await held(limited) == {"a": "1.0.0.0", "gpu": "2.0.0.0"}
+    assert await outcome(limited, "x", item, resources=[demand("gpu/0"), demand("a/b")]) == "success"
+    assert await outcome(limited, "x", item, resources=[demand("gpu/1")]) == "resource_busy"
+    assert await held(limited) == {"a": "1.0.1.0", "a/b": "1.0.0.0", "gpu": "2.0.1.0", "gpu/0": "1.0.0.0"}
+    await limited.release("x", item)
+    assert await held(limited) == {}
+
+
 async def test_schemas_and_traits_say_what_items_demand_that_do_not_say_so(tools: Client) -> None:
     limited = with_limits(
         tools,

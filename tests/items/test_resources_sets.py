@@ -51,6 +51,17 @@ async def test_items_of_popular_keys_are_apart_and_come_in_order(tools: Client) 
     await consistent(tools)
 
 
+async def test_an_item_that_demands_nothing_more_leaves_its_set_though_somebody_held_it(tools: Client) -> None:
+    ids = [item["id"] for item in (await tools.create(*(demanding("a") for _ in range(FEW + 2))))["items"]]
+    assert (await take(tools, "x"))["itemId"] == ids[0]
+    await tools.update(ids[0], resources=[])
+    await tools.release("x", ids[0])
+    await consistent(tools)
+    assert (await tools.claim("y", ids[1]))["outcome"] == "success"
+    assert (await take(tools, "z"))["itemId"] == ids[0]
+    await consistent(tools)
+
+
 async def test_they_are_counted_while_they_are_open(tools: Client) -> None:
     one, other = [item["id"] for item in (await tools.create(demanding("a/b"), demanding("a/c")))["items"]]
     assert await demanded(tools) == {"a": 2, "a/b": 1, "a/c": 1}

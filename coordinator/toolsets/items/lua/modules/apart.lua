@@ -122,7 +122,7 @@ end
 function apart.moved(run, item, before)
   item.was_ready = item.was_ready or classes.is_ready_class(before) and before
   local ready = classes.is_ready_class(item.class)
-  if (item.rs or item.du) and ready and not item.was_ready then choose(run, item) end
+  if (item.rs or item.du or item.as) and ready and not item.was_ready then choose(run, item) end
   if item.rp and (not ready or item.role == classes.BLOCKED) then fairness.forget(run, item) end
 end
 

@@ -7,7 +7,8 @@
 --   nv           not before: from when it can be ready (ms); it stays when that time has come
 --   retries      items that are held back until a time, by that (ms)
 --   backoffs     those in back-off, by when it ends (ms)
---   postponed    those whose nv lay ahead when somebody last looked, by that (ms); not in role terminal
+--   postponed    those whose nv lay ahead when somebody last looked, by that (ms); not in role terminal, nor in
+--                quarantine
 --   quarantined  quarantined items, by since when (ms)
 local classes = require 'classes'
 local clock = require 'clock'
@@ -52,7 +53,10 @@ end
 -- Marks an item as quarantined. The caller moves it to its class, and saves it.
 function held_back.quarantine(run, item)
   redis.call('ZADD', run.keys.quarantined, run.now, item.id)
-  if item.nv then redis.call('ZREM', run.keys.retries, item.id) end
+  if item.nv then
+    redis.call('ZREM', run.keys.retries, item.id)
+    redis.call('ZREM', run.keys.postponed, item.id)
+  end
   items.set(item, 'nt', QUARANTINE)
 end
 

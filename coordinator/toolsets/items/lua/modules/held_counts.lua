@@ -77,19 +77,23 @@ local function until_backoff(run, selector, agent)
   return until_times(run, selector, agent, false)
 end
 
--- Of items that a spent budget keeps from everybody: their own, or that of one above them.
-local function by_budget(run, selector)
-  local count, roles = 0, selector.role and {selector.role} or {QUEUE, WORK, REVIEW}
+-- Whether an item would be offered but for a spent budget, its own or that of one above it.
+local function lacks_budget_only(run, item, selector, agent)
+  local offered = item and (item.bx and not item.nt and as_offered(item) or not item.bx and item)
+  if not (offered and classes.is_ready_class(offered.class)) or not budgets.spent_at(run, item.id) then return false end
+  local holder = selectors.holder_above(run, item, selector.parent or selector.ancestor)
+  return selectors.matches(run, offered, selector) and (holder == nil or holder == agent)
+end
+
+-- Of items that a spent budget keeps from everybody.
+local function by_budget(run, selector, agent)
+  local count = 0
   if not budgets.any_spent(run) then return count end
-  local function add(id)
-    local item = items.load(run, id)
-    local offered = item and (item.bx and as_offered(item) or not item.bx and item)
-    if not (offered and classes.is_ready_class(offered.class)) or not budgets.spent_at(run, id) then return end
-    if selectors.matches(run, offered, selector) then count = count + 1 end
-  end
-  for _, role in ipairs(roles) do
-    for _, class in ipairs(role == QUEUE and {READY, WAITING} or {READY, ABANDONED, WAITING}) do
-      for id in best(run, selector, role * STATES + class) do add(id) end
+  for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do
+    for _, state in ipairs({READY, ABANDONED, WAITING, APART}) do
+      for id in best(run, selector, state == APART and APART + role or role * STATES + state) do
+        if lacks_budget_only(run, items.load(run, id), selector, agent) then count = count + 1 end
+      end
     end
   end
   return count

@@ -146,7 +146,7 @@ function index.change_class(run, item, class)
   local before, role = item.class, item.role
   item.score = item.score + (class - before) * CLASS_SIZE
   index.set_class(run, item, class)
-  if item.rq or item.rs or item.du then apart.moved(run, item, before) end
+  if item.rq or item.rs or item.du or item.as then apart.moved(run, item, before) end
   -- Not if it was held and still is, or was never in a role that can be abandoned.
   local matters = before % STATES ~= HELD or class % STATES ~= HELD
   if matters and (role == WORK or role == REVIEW or item.role == WORK or item.role == REVIEW) then

@@ -20,14 +20,22 @@ local function busy_ones(run, item, text, agent)
   return list[1] and table.concat(list, ',') or text
 end
 
+-- The first node at which demands cannot be met now, as `fairness.busy_node`. What a claim that is `renewed` holds is
+-- no obstacle to more along the same path, but counts against capacities.
+local function busy_node(run, item, text, agent, renewed)
+  local busy, wait = fairness.busy_node(run, item, text, agent)
+  if busy or not (renewed and item.rh) then return busy, wait end
+  return resources.exceeded_node(run, item.rh, text)
+end
+
 -- After how many ms to ask again for demands (a text) that cannot be met now, and which those are; nil: they can. An
 -- item that is ready is passed over then.
-local function obstacle_to(run, item, text, agent)
-  local busy, wait = fairness.busy_node(run, item, text, agent)
+local function obstacle_to(run, item, text, agent, renewed)
+  local busy, wait = busy_node(run, item, text, agent, renewed)
   if busy then -- perhaps by claims that have expired
     claims.notice_expiry(run, item, item.holder ~= agent)
     expiry.sweep(run, SWEEP_MAX)
-    busy, wait = fairness.busy_node(run, item, text, agent)
+    busy, wait = busy_node(run, item, text, agent, renewed)
   end
   if not busy then return nil end
   if item.rs and classes.is_ready_class(item.class) then
@@ -58,7 +66,7 @@ function obstacles.taken(run, item, agent, renews, further)
   local text
   if renews then text = further and not_held(item, further) else text = demands_of(item, further) end
   if not text then return nil end
-  local wait, busy = obstacle_to(run, item, text, agent)
+  local wait, busy = obstacle_to(run, item, text, agent, renews)
   if wait then return nil, wait, busy end
   return text
 end

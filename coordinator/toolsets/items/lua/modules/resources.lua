@@ -103,6 +103,13 @@ function resources.busy_node(run, nodes, less)
   end
 end
 
+-- The first node at which further demands of a claim are too much together with what it holds; nil: none.
+function resources.exceeded_node(run, held, further)
+  local nodes = demands.nodes_of(run, held .. ',' .. further)
+  read(run, nodes)
+  return taken_node(run, nodes, {held}, limits_of(run))
+end
+
 -- Whether demands can be met beside these others alone, as far as capacities go.
 function resources.suit(run, text, others)
   local limits = limits_of(run)

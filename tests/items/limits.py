@@ -1,0 +1,254 @@
+"""A plain model of all that limits claims: resources, times, budgets, attempts, capabilities and drains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tests.items.client import Json, counts
+from tests.items.test_resources_model import Demand, below, related
+from tests.items.test_usage_model import NONE, Sum, plus
+
+CAPACITY = {"gpu": 3, "a/b": 2, "slow": 2}
+RATED = "slow"
+"""A key whose units come back so slowly that none does during a test, unless it moves the time."""
+CAP = 500
+"""Tokens of each agent whose name begins with cap."""
+MOST = 3
+"""Attempts."""
+
+
+def compatible(wanted: Iterable[Demand], others: Iterable[Demand]) -> bool:
+    """Whether demands can be met beside what others hold."""
+    wanted, others = list(wanted), list(others)
+    for key, mode, _ in wanted:
+        for held, held_mode, _ in others:
+            if not related(key, held) or mode == held_mode == "shared":
+                continue
+            if "shared" in (mode, held_mode) or min(key, held, key=len) not in CAPACITY:
+                return False
+    return all(
+        exclusive(wanted, limited) == 0 or exclusive(wanted, limited) + exclusive(others, limited) <= most
+        for limited, most in CAPACITY.items()
+    )
+
+
+def exclusive(demands: Iterable[Demand], limited: str) -> int:
+    return sum(units for key, mode, units in demands if mode == "exclusive" and below(key, limited))
+
+
+def merged(one: list[Demand], other: list[Demand]) -> list[Demand]:
+    """Of equal keys the first one counts."""
+    return [*one, *(demand for demand in other if demand[0] not in {key for key, _, _ in one})]
+
+
+@dataclass
+class Item:
+    """A work item; a group if it has no parent."""
+
+    parent: str
+    demands: list[Demand] = field(default_factory=list)
+    requires: set[str] = field(default_factory=set)
+    budget: Json = field(default_factory=dict)
+    own: Sum = NONE
+    gone: Sum = NONE
+    """Of deleted items below it."""
+    role: str = "queue"
+    before: str = "queue"
+    later: bool = False
+    """Its notBefore lies ahead."""
+    held: str = ""
+    """backoff or quarantine."""
+    count: int = 0
+    """Attempts."""
+    begun: bool = False
+    """Claimed before, and not reopened without a claim since."""
+    takeover: bool = False
+    """Until the first start."""
+    holder: str = ""
+    """Whose claim it records, live or expired."""
+    live: bool = False
+    taken: list[Demand] = field(default_factory=list)
+
+    @property
+    def left(self) -> bool:
+        """Whether it is abandoned."""
+        return self.role == "work" and self.begun and not self.live
+
+    def unclaim(self) -> None:
+        self.holder, self.live, self.taken, self.takeover = "", False, [], False
+
+    def change(self, role: str) -> None:
+        fresh = self.held == "quarantine" or self.role == "terminal"
+        if not self.holder and self.role == "terminal":
+            self.begun = False
+        self.before, self.role, self.held = self.role if role == "blocked" else "queue", role, ""
+        self.count, self.takeover = 0 if fresh else self.count, False
+        self.taken = [] if role == "terminal" else self.taken
+
+    def end(self, *, failed: bool) -> None:
+        """Its live claim ends, as an attempt if it ``failed`` in work."""
+        attempt = failed and self.role == "work"
+        self.live, self.taken = False, []
+        if attempt:
+            self.count += 1
+            self.held = "backoff"
+            if self.count >= MOST:
+                self.held = ""
+                self.change("blocked")
+                self.held = "quarantine"
+
+
+@dataclass
+class Model:
+    items: dict[str, Item] = field(default_factory=dict)
+    """In the order of their creation."""
+    able: dict[str, set[str]] = field(default_factory=dict)
+    drained: set[str] = field(default_factory=set)
+    rated: int = CAPACITY[RATED]
+    """What is left of the units per minute."""
+    sums: dict[tuple[str, str], Sum] = field(default_factory=dict)
+    """By agent, by model."""
+    total: Sum = NONE
+
+    def subtree(self, name: str) -> Sum:
+        one = self.items[name]
+        found = plus(one.own, one.gone)
+        for child, other in self.items.items():
+            if other.parent == name:
+                found = plus(found, self.subtree(child))
+        return found
+
+    def is_spent(self, name: str) -> bool:
+        inputs, outputs, _, cost, wall = self.subtree(name)
+        used = {"tokens": inputs + outputs, "costMicroUsd": cost, "wallMs": wall}
+        return any(used[measure] >= limit for measure, limit in self.items[name].budget.items())
+
+    def spent_at(self, name: str) -> str:
+        """The nearest item whose budget is spent."""
+        return name if not name or self.is_spent(name) else self.spent_at(self.items[name].parent)
+
+    def over(self, agent: str) -> bool:
+        return agent.startswith("cap") and sum(self.sums.get(("agent", agent), NONE)[:2]) >= CAP
+
+    def exhausted(self, agent: str, name: str) -> bool:
+        return self.over(agent) or self.spent_at(name) != ""
+
+    def add(self, agent: str, name: str, used: Sum, model: str) -> None:
+        if any(used):
+            self.items[name].own = plus(self.items[name].own, used)
+            for whose in (("agent", agent), ("model", model)):
+                self.sums[whose] = plus(self.sums.get(whose, NONE), used)
+            self.total = plus(self.total, used)
+
+    def taken(self) -> list[list[Demand]]:
+        return [one.taken for one in self.items.values() if one.taken]
+
+    def fits(self, agent: str, wanted: list[Demand], new: list[Demand]) -> bool:
+        """Whether an agent can hold all of ``wanted``, of which it takes ``new``."""
+        others = [
+            demand for one in self.items.values() if not (one.live and one.holder == agent) for demand in one.taken
+        ]
+        rated = sum(units for key, _, units in new if below(key, RATED))
+        return compatible(wanted, others) and rated <= self.rated
+
+    def take_units(self, new: list[Demand]) -> None:
+        self.rated -= sum(units for key, _, units in new if below(key, RATED))
+
+    def claim(self, agent: str, name: str, further: list[Demand]) -> str:
+        """The outcome of a claim by id."""
+        one = self.items[name]
+        renews = one.live and one.holder == agent
+        if one.role == "terminal":
+            return "terminal_item"
+        if one.live and not renews:
+            return "already_claimed"
+        if not renews and agent in self.drained:
+            return "agent_draining"
+        if not renews and self.exhausted(agent, name):
+            return "budget_exhausted"
+        before = one.taken if renews else []
+        wanted = merged(before, further) if renews else merged(one.demands, further)
+        new = wanted[len(before) :]
+        if new and not self.fits(agent, wanted, new):
+            return "resource_busy"
+        if renews:
+            one.taken = wanted
+            self.take_units(new)
+        else:
+            self.acquire(agent, name, wanted, by_id=True)
+        return "success"
+
+    def acquire(self, agent: str, name: str, wanted: list[Demand], *, by_id: bool) -> None:
+        one = self.items[name]
+        one.takeover = one.left and not (one.holder == agent and by_id)
+        for other in self.items.values():
+            if other.holder == agent and other is not one:
+                other.unclaim()
+        one.holder, one.live, one.begun, one.taken = agent, True, True, wanted
+        self.take_units(wanted)
+
+    def take(self, agent: str, group: str) -> tuple[str, str, Json]:
+        """The outcome of a claim of the best item of a group ('': of any), the item, and what is held back."""
+        if agent in self.drained:
+            return "agent_draining", "", {}
+        if self.exhausted(agent, group):
+            return "budget_exhausted", "", {}
+        open_ones = [
+            name for name, one in self.items.items() if one.parent and not one.live and group in ("", one.parent)
+        ]
+        offered = [name for name in open_ones if self.items[name].left]
+        offered += [name for name in open_ones if self.items[name].role == "queue"]
+        held_back = dict.fromkeys(("resources", "budget", "capabilities", "notBefore", "backoff"), 0)
+        for name in offered:
+            one = self.items[name]
+            waits = "notBefore" if one.later else one.held
+            lacks = "capabilities" if one.requires - self.able.get(agent, set()) else ""
+            spent = "budget" if self.spent_at(name) else ""
+            why = [reason for reason in (waits, lacks, spent) if reason]
+            if not why and self.fits(agent, one.demands, one.demands):
+                self.acquire(agent, name, list(one.demands), by_id=False)
+                return "success", name, {}
+            if len(why) < 2:
+                held_back[(why or ["resources"])[0]] += 1
+        return "no_match", "", counts(**held_back) if any(held_back.values()) else {}
+
+    def release(self, agent: str, name: str, reason: str) -> str:
+        one = self.items[name]
+        if one.holder != agent:
+            return "not_claimed_by_you"
+        if one.live:
+            one.end(failed=reason in ("failed", "gave_up"))
+        one.unclaim()
+        return "success"
+
+    def advance(self, agent: str, name: str, trigger: str) -> bool:
+        one = self.items[name]
+        if one.live and one.holder != agent:
+            return False
+        if trigger == "start" and one.takeover and one.holder == agent:
+            one.takeover = False
+            return True
+        target = {
+            "start": {"queue": "work", "work": "terminal"},
+            "complete": {"queue": "terminal", "work": "terminal"},
+            "cancel": {"queue": "terminal", "work": "terminal", "blocked": "terminal"},
+            "block": {"queue": "blocked", "work": "blocked"},
+            "resume": {"blocked": one.before},
+            "reopen": {"terminal": "queue"},
+        }[trigger].get(one.role)
+        if target is None:
+            return False
+        one.change(target)
+        return True
+
+    def delete(self, name: str) -> None:
+        one = self.items.pop(name)
+        self.items[one.parent].gone = plus(self.items[one.parent].gone, plus(one.own, one.gone))
+
+    def restored(self) -> None:
+        """What is left of it in a restored project."""
+        self.able, self.drained, self.rated = {}, set(), CAPACITY[RATED]
+        for one in self.items.values():
+            one.unclaim()
+            one.held = "" if one.held == "backoff" else one.held
