@@ -118,12 +118,14 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         name = f"{socket.gethostname()}/{recorder.slot}"
         webhooks = Webhooks(settings, store, feed, recorder, name)
         operator = Operator(settings, store, services.resolve_actor)
+        item_metrics = ItemMetrics(store, recorder, name, settings)
         others = [
             actors.configure,
             operator.configure,
             authenticator.configure,
             projects.configure,
             webhooks.configure,
+            item_metrics.configure,
             lambda fresh: admission.configure(fresh.overload),
             lambda fresh: app.configure(fresh),
         ]
@@ -172,7 +174,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         status = StatusReport("frontend", recorder, partial(_describe, server, app, admission))
         following = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work, status), name="drains")
         leading = (
-            ItemMetrics(store, recorder, name),
+            item_metrics,
             QueueDepth(store, StepStore(store, Handoff.of(settings, store)), recorder, name),
             webhooks,
         )

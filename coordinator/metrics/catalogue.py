@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from coordinator.metrics import agents, attempts, console, due_times, feed, protocol, runs, usage, webhooks
+from coordinator.metrics import (
+    agents,
+    attempts,
+    console,
+    due_times,
+    feed,
+    identity,
+    protocol,
+    resources,
+    runs,
+    usage,
+    webhooks,
+)
 from coordinator.metrics.metric import OTHER, SLOT, Label, Metric
 
 ROLE = Label("role", ("frontend", "worker", "store", "supervisor"))
@@ -147,6 +159,8 @@ CLAIMS = Metric(
                 "success",
                 "already_claimed",
                 "agent_draining",
+                "budget_exhausted",
+                "resource_busy",
                 "not_found",
                 "terminal_item",
                 "stale_fence",
@@ -460,79 +474,6 @@ CONFIG_RELOADS = Metric(
     (Label("outcome", ("ok", "refused")),),
 )
 
-SOURCE = Label("source", ("oidc_discovery", "jwks_uri", "jwks_path", "did"))
-VERIFICATIONS = Metric(
-    "coordinator_identity_verifications_total",
-    "counter",
-    "proofs",
-    "Actors by the result of verifying their proof; verified_stale: with keys that could not be renewed in time.",
-    (
-        Label(
-            "result",
-            (
-                "verified",
-                "verified_stale",
-                "absent",
-                "unchecked",
-                "rejected_crypto",
-                "rejected_claims",
-                "rejected_policy",
-                "rejected_internal",
-                "unavailable_network",
-                OTHER,
-            ),
-        ),
-    ),
-)
-ACTOR_TRUST = Metric(
-    "coordinator_identity_trust_total",
-    "counter",
-    "actors",
-    "Whose identity counted, by degraded-mode policy: that of the proof, the actor's own claim, or none (refused).",
-    (
-        Label("policy", ("accept-cached", "accept-self-reported", "reject")),
-        Label("whose", ("proof", "actor", "nobody")),
-    ),
-)
-SIGNATURE_SECONDS = Metric(
-    "coordinator_identity_verification_seconds",
-    "histogram",
-    "seconds",
-    "Time to verify a proof that the process had not seen before, waiting for keys included.",
-    (),
-    (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.1, 0.5, 1.0, 2.5),
-)
-KEY_FETCHES = Metric(
-    "coordinator_identity_key_fetches_total",
-    "counter",
-    "requests",
-    "Requests for keys to their sources.",
-    (SOURCE, Label("outcome", ("ok", "failed"))),
-)
-KEY_AGE = Metric(
-    "coordinator_identity_key_age_seconds",
-    "gauge",
-    "seconds",
-    "Age of the oldest keys in use. Far above cache_ttl_seconds: they cannot be renewed.",
-    (SOURCE,),
-    merge="max",
-)
-IDENTITY_STATE = Metric(
-    "coordinator_identity_state",
-    "gauge",
-    "processes",
-    "Front-ends and workers by the state of their keys. stale: some are old, unavailable: some are missing, off: not "
-    "used.",
-    (Label("state", ("off", "ok", "stale", "unavailable")),),
-)
-IDENTITY_POLICY = Metric(
-    "coordinator_identity_policy",
-    "gauge",
-    "processes",
-    "Front-ends and workers by degraded-mode policy in force.",
-    (Label("policy", ("accept-cached", "accept-self-reported", "reject")),),
-)
-
 CATALOGUE: tuple[Metric, ...] = (
     REQUESTS,
     REQUEST_DURATION,
@@ -560,7 +501,7 @@ CATALOGUE: tuple[Metric, ...] = (
     OLDEST_ABANDONED,
     AGENTS_WAITING,
     CLAIM_WAIT,
-    *(agents.ALL + attempts.ALL + due_times.ALL + usage.ALL + feed.ALL),
+    *(agents.ALL + attempts.ALL + due_times.ALL + resources.ALL + usage.ALL + feed.ALL),
     *(console.ALL + webhooks.ALL + protocol.ALL + runs.ALL),
     IDEMPOTENCY,
     CHECKPOINTS,
@@ -590,11 +531,5 @@ CATALOGUE: tuple[Metric, ...] = (
     BUILD_INFO,
     CONFIG_INFO,
     CONFIG_RELOADS,
-    VERIFICATIONS,
-    ACTOR_TRUST,
-    SIGNATURE_SECONDS,
-    KEY_FETCHES,
-    KEY_AGE,
-    IDENTITY_STATE,
-    IDENTITY_POLICY,
+    *identity.ALL,
 )

@@ -12,10 +12,13 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.metrics import agents, attempts, catalogue, console, due_times, feed, protocol, runs, usage, webhooks
+from coordinator.metrics import agents, attempts, catalogue, console, feed, identity, protocol, runs, webhooks
 from coordinator.metrics.cells import Buckets, Cell, Cells, MemoryCells
+from coordinator.metrics.due_times import TimesRecorder
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
+from coordinator.metrics.resources import ResourceRecorder
+from coordinator.metrics.usage import UsageRecorder
 
 _ANSWERS = dict.fromkeys(("ok", "new", "replay"), "ok") | dict.fromkeys(("refused", "mismatch"), "refused")
 """Outcome of a script that ran -> how it is counted."""
@@ -61,10 +64,9 @@ class Recorder:
         self._quarantines = Family(attempts.QUARANTINES, cells.number)
         self._quarantined = Family(attempts.QUARANTINED, cells.number)
         self._in_backoff = Family(attempts.IN_BACKOFF, cells.number)
-        self._postponed = Family(due_times.POSTPONED, cells.number)
-        self._overdue = Family(due_times.OVERDUE, cells.number)
-        self._occurrences = Family(due_times.OCCURRENCES, cells.number)
-        self.used = usage.UsageRecorder(cells)
+        self.times = TimesRecorder(cells)
+        self.resources = ResourceRecorder(cells)
+        self.used = UsageRecorder(cells)
         self._agents_known = Family(agents.KNOWN, cells.number)
         self._agent_drains = Family(agents.DRAINS, cells.number)
         self._agents_waiting = Family(catalogue.AGENTS_WAITING, cells.number)
@@ -119,13 +121,13 @@ class Recorder:
         self._memory = Family(catalogue.MEMORY, cells.number)
         self._config_info = Family(catalogue.CONFIG_INFO, cells.number)
         self._reloads = Family(catalogue.CONFIG_RELOADS, cells.number)
-        self._verifications = Family(catalogue.VERIFICATIONS, cells.number)
-        self._trust = Family(catalogue.ACTOR_TRUST, cells.number)
-        self._signatures = Family(catalogue.SIGNATURE_SECONDS, cells.histogram)
-        self._key_fetches = Family(catalogue.KEY_FETCHES, cells.number)
-        self._key_age = Family(catalogue.KEY_AGE, cells.number)
-        self._identity_state = Family(catalogue.IDENTITY_STATE, cells.number)
-        self._identity_policy = Family(catalogue.IDENTITY_POLICY, cells.number)
+        self._verifications = Family(identity.VERIFICATIONS, cells.number)
+        self._trust = Family(identity.TRUST, cells.number)
+        self._signatures = Family(identity.SIGNATURE_SECONDS, cells.histogram)
+        self._key_fetches = Family(identity.KEY_FETCHES, cells.number)
+        self._key_age = Family(identity.KEY_AGE, cells.number)
+        self._identity_state = Family(identity.STATE, cells.number)
+        self._identity_policy = Family(identity.POLICY, cells.number)
         # The cells that change with each call, grouped: one look-up instead of one per metric.
         self._answered: dict[tuple[str, str, str], tuple[Cell, Buckets, Cell]] = {}
         self._ran: dict[tuple[str, str], tuple[Buckets, tuple[Cell, ...]]] = {}
@@ -138,7 +140,8 @@ class Recorder:
 
     def families(self) -> dict[str, Family[Any]]:
         """The cells by the name of their metric: what this process alone has recorded."""
-        held = (*vars(self).values(), *vars(self.console).values(), *vars(self.used).values())
+        parts = (self, self.console, self.times, self.resources, self.used)
+        held = (one for part in parts for one in vars(part).values())
         return {one.metric.name: one for one in held if isinstance(one, Family)}
 
     def start_frontend(self, tools: Iterable[str], scripts: Iterable[str]) -> None:
@@ -176,6 +179,7 @@ class Recorder:
             self._wait_reads,
             self._waits_ended,
             self._webhook_gaps,
+            self.times.made,
         ):
             family.start_at_zero()
         self._holds.start_at_zero()
@@ -289,17 +293,6 @@ class Recorder:
         """Items of the fleet in quarantine and in back-off; both 0 as in ``items``."""
         self._quarantined().set(quarantined)
         self._in_backoff().set(in_backoff)
-
-    def timed(self, postponed: int, overdue: int) -> None:
-        """Items of the fleet that are not ready before a time, and overdue ones; both 0 as in ``items``."""
-        self._postponed().set(postponed)
-        self._overdue().set(overdue)
-
-    def occurrences(self, made: int, skipped: int) -> None:
-        """Times of templates for which an item was made, or not because an earlier one is open."""
-        for outcome, count in (("made", made), ("skipped", skipped)):
-            if count > 0:
-                self._occurrences(outcome).inc(count)
 
     def agents(self, known: int, drains: int) -> None:
         """Agents of the fleet, and drains of agents; both 0 as in ``items``."""

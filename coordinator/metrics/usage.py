@@ -7,7 +7,9 @@ from coordinator.metrics.families import Family
 from coordinator.metrics.metric import Label, Metric
 
 KINDS = ("input", "output", "cached")
+PERIODS = ("day", "total")
 PROJECT = Label("project", limit=50)
+PERIOD = Label("period", PERIODS)
 
 TOKENS = Metric(
     "coordinator_usage_tokens",
@@ -42,7 +44,41 @@ SPENT = Metric(
     merge="max",
 )
 
-ALL = (TOKENS, COST, SECONDS, SPENT)
+TODAY_TOKENS = Metric(
+    "coordinator_usage_today_tokens",
+    "gauge",
+    "tokens",
+    "Input and output tokens that agents have reported today (UTC), of all projects. Measured with coordinator_items.",
+    merge="max",
+)
+TODAY_COST = Metric(
+    "coordinator_usage_today_cost_micro_usd",
+    "gauge",
+    "micro-USD",
+    "Cost that agents have reported today (UTC), of all projects. Measured with coordinator_items.",
+    merge="max",
+)
+PROJECT_BUDGET = Metric(
+    "coordinator_project_budget_spent_ratio",
+    "gauge",
+    "ratio",
+    "How much of the budget of a project is spent, of the limit nearest to be reached; from 1 on nothing in the "
+    "project is claimed. Measured with coordinator_items.",
+    (PROJECT, PERIOD),
+    merge="max",
+)
+AGENT_BUDGET = Metric(
+    "coordinator_agent_budget_spent_ratio",
+    "gauge",
+    "ratio",
+    "How much of a budget for agents is spent by the agent that has used most of it, of the limit nearest to be "
+    "reached; of the 200 agents of each project seen last, by the name in the settings. Measured with "
+    "coordinator_items.",
+    (Label("agents", limit=30), PERIOD),
+    merge="max",
+)
+
+ALL = (TOKENS, COST, SECONDS, SPENT, TODAY_TOKENS, TODAY_COST, PROJECT_BUDGET, AGENT_BUDGET)
 
 
 class UsageRecorder:
@@ -53,6 +89,10 @@ class UsageRecorder:
         self._cost = Family(COST, cells.number)
         self._seconds = Family(SECONDS, cells.number)
         self._spent = Family(SPENT, cells.number)
+        self._today_tokens = Family(TODAY_TOKENS, cells.number)
+        self._today_cost = Family(TODAY_COST, cells.number)
+        self._project_budget = Family(PROJECT_BUDGET, cells.number)
+        self._agent_budget = Family(AGENT_BUDGET, cells.number)
 
     def project(self, project: str, input_tokens: int, output: int, cached: int, cost: int, wall_ms: int) -> None:
         """What was used in a project since it began; all 0 as in ``items``."""
@@ -64,3 +104,16 @@ class UsageRecorder:
     def spent_budgets(self, count: int) -> None:
         """Items whose budget is spent; 0 as in ``items``."""
         self._spent().set(count)
+
+    def today(self, tokens: int, cost: int) -> None:
+        """What was used today; both 0 as in ``items``."""
+        self._today_tokens().set(tokens)
+        self._today_cost().set(cost)
+
+    def project_budget(self, project: str, period: str, spent: float) -> None:
+        """The spent share of a project's budget of a ``day``, or in ``total``; 0 as in ``items``."""
+        self._project_budget(project, period).set(spent)
+
+    def agent_budget(self, name: str, period: str, spent: float) -> None:
+        """The same of a budget for agents, by its name in the settings."""
+        self._agent_budget(name, period).set(spent)

@@ -223,3 +223,67 @@ def test_cancelled_calls_are_not_store_errors() -> None:
     assert "errors" not in shown(waits)
     assert "errors" in shown(broken)
     assert "cancelled" not in shown(broken)
+
+
+USED = """
+# TYPE coordinator_items gauge
+coordinator_items{role="queue"} 40
+coordinator_overdue_items 3
+coordinator_postponed_items 2
+coordinator_usage_today_tokens 1234567
+coordinator_usage_today_cost_micro_usd 7654321
+coordinator_spent_budgets 1
+coordinator_project_budget_spent_ratio{project="default",period="day"} 0.93
+coordinator_project_budget_spent_ratio{project="other",period="day"} 0.5
+coordinator_agent_budget_spent_ratio{agents="night-*",period="total"} 1.2
+coordinator_processes{role="worker"} 2
+"""
+
+
+def of_resource(key: str, capacity: int, held: int, shared: int, waiting: int, waited: int) -> str:
+    """The metrics of a resource."""
+    name = "coordinator_resource"
+    return (
+        f'{name}_capacity{{resource="{key}"}} {capacity}\n{name}_waiting_items{{resource="{key}"}} {waiting}\n'
+        f'{name}_held{{resource="{key}",mode="exclusive"}} {held}\n'
+        f'{name}_held{{resource="{key}",mode="shared"}} {shared}\n'
+        f'{name}_wait_seconds{{resource="{key}"}} {waited}\n'
+    )
+
+
+def test_it_shows_resources_usage_and_budgets_on_a_small_terminal() -> None:
+    text = USED + of_resource("gpu", 2, 2, 0, 17, 754) + of_resource("idle", 4, 0, 0, 0, 0)
+    text += of_resource("model/" + "long-name/" * 5 + "x", 5, 1, 2, 0, 0)
+    text += "".join(of_resource(f"r{number}", 9, 1, 0, 0, 0) for number in range(7))
+    text += 'coordinator_resource_minute_units_left{resource="gpu"} 1.5\n'
+    calls = "".join(f'coordinator_requests_total{{tool="tool-{n}",outcome="ok"}} %d\n' for n in range(12))
+    before, after = read(text + calls % ((0,) * 12), 0.0), read(text + calls % ((5,) * 12), 1.0)
+    shown = StringIO()
+    console = Console(width=80, height=24, file=shown, force_terminal=True, color_system=None)
+    console.print(screen(Interval(before, after), None, [], "http://127.0.0.1:8765", console))
+    lines = shown.getvalue().splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    words = [line.split() for line in lines]
+    assert ["gpu", "2/2", "-", "17", "-", "0:12:34", "2"] in words
+    assert ["…" + ("long-name/" * 5 + "x")[-21:], "1/5", "2", "-", "-", "-", "-"] in words
+    page = " ".join(shown.getvalue().split())
+    for part in (
+        "1,234,567 tokens, $7.65",
+        "night-* (total) 120% spent, default (day) 93% spent, 1 of items spent",
+        "2 not ready before a time",
+        "3 overdue",
+    ):
+        assert part in page
+    assert "idle" not in page, "nobody uses it"
+    assert "other (day)" not in page
+    assert sum(line[0].startswith("tool-") for line in words if line) >= 3
+    wide = StringIO()
+    Console(width=80, file=wide).print(screen(Interval(before, after), None, [], "here"))
+    assert "tool-11" in wide.getvalue(), "what is not shown as a whole lists more"
+
+
+def test_without_resources_and_usage_it_says_nothing_of_them(interval: Interval) -> None:
+    shown = StringIO()
+    Console(width=80, file=shown).print(screen(interval, None, [], "here"))
+    assert not any(word in shown.getvalue() for word in ("resource", "usage", "budget"))

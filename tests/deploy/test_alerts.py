@@ -33,6 +33,8 @@ ALL = 'coordinator_request_duration_seconds_count{tool="claim_item",transport="f
 CLAIMS = 'coordinator_claims_total{outcome="success"}'
 HOLDS = 'coordinator_claim_hold_seconds_count{end="%s"}'
 TRIMMED, LOST = (f'coordinator_%s_gaps_total{{reason="{reason}"}}' for reason in ("trimmed", "lost"))
+WAITED, BUSY = (f'coordinator_resource_{what}{{resource="gpu"}}' for what in ("wait_seconds", "waiting_items"))
+SPENT = 'coordinator_project_budget_spent_ratio{project="default",period="%s"}'
 STEPS = 'coordinator_steps_total{outcome="ok"}'
 LONG = 300
 """Minutes: more than the longest time that an alert takes to fire. Ratios are the same in windows half empty."""
@@ -131,6 +133,9 @@ CASES: dict[str, Case] = {
     ),
     "ItemsQuarantined": Case({"coordinator_quarantined_items": "1x60"}, {"coordinator_quarantined_items": "0x60"}),
     "ItemsOverdue": Case({"coordinator_overdue_items": "1x60"}, {"coordinator_overdue_items": "0x60"}),
+    "ResourceBusy": Case({WAITED: "600+60x60"}, {WAITED: "600x60", BUSY: "90x60"}),
+    "BudgetAlmostSpent": Case({SPENT % "day": "0.8+0.001x60"}, {SPENT % "day": "0.79x60", SPENT % "total": "1.2x60"}),
+    "BudgetSpent": Case({SPENT % "total": "1x60"}, {SPENT % "total": "0.99x60"}),
     "RunnersPaused": Case({"coordinator_runs_paused": "1x60"}, {"coordinator_runs_paused": "1x10 0 1x14 0x40"}),
     "ClaimsExpire": Case(
         {HOLDS % "released": "0+60x120", HOLDS % "expired": "0+60x120"},

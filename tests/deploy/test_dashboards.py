@@ -29,16 +29,20 @@ from tests.webhooks.receiver import SECRET
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 ACTOR = {"id": "ann", "kind": "subagent"}
+USED = {"inputTokens": 9, "outputTokens": 1, "costMicroUsd": 5, "wallMs": 7}
 PANELS = [
     pytest.param(panel, id=f"{board.uid}: {panel.title}")
     for board in ALL
     for _, panels in board.rows
     for panel in panels
 ]
-# One call at a time, so that some have to wait; keys for verification; tools of a server and a webhook that are down.
+# One call at a time, so that some have to wait; keys for verification; tools of a server and a webhook that are down;
+# resources and budgets.
 CONFIG = """
 webhooks: {away: {url: "http://127.0.0.1:1/", secret: SECRET, allow_private: true}}
 overload: {least_limit: 1, most_limit: 1}
+resources: {gpu: {capacity: 3, perMinute: 600}}
+budgets: {agents: {"bob*": {day: {tokens: 1000000}}}, projects: {default: {total: {tokens: 1000000}}}}
 actor_authentication:
   verifier: {type: jwks, jwks_path: KEYS, algorithms: [EdDSA]}
 gateway:
@@ -187,13 +191,19 @@ def use(fleet: RunningFleet) -> None:
     with Http(fleet.port) as client:
         for number in range(5):
             made = client.call(
-                "manage_items", operation="create", requestId=str(uuid.uuid4()), actor=ACTOR, items=[{"title": "t"}]
+                "manage_items",
+                operation="create",
+                requestId=str(uuid.uuid4()),
+                actor=ACTOR,
+                items=[{"title": "t", "resources": [{"key": "gpu"}]}],
             )
             item = made["items"][0]["id"]
             for who in (ACTOR, {**ACTOR, "id": f"bob{number}"}):
                 client.call("claim_item", actor=who, requestId=str(uuid.uuid4()), claims=[{"itemId": item}])
             client.call("query_items", operation="get", id=item)
-            client.call("advance_item", transitions=[{"itemId": item, "trigger": "start", "actor": ACTOR}])
+            client.call(
+                "advance_item", transitions=[{"itemId": item, "trigger": "start", "actor": ACTOR, "usage": USED}]
+            )
             failed = {"itemId": item, "reason": "failed"}
             client.call("claim_item", actor=ACTOR, requestId=str(uuid.uuid4()), releases=[failed])
         step = {"name": "s", "tool": "echo", "args": {"value": 1}, "done": True}

@@ -15,8 +15,10 @@ from coordinator.store import Script, Store, keys
 from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.metrics import ItemMetrics
+from coordinator.toolsets.items.rules.schema import SchemaConfig
+from coordinator.toolsets.items.store.base import pack
 from coordinator.toolsets.items.store.measures import EMPTY_SECONDS, MEASURE, MeasureStore
-from tests.items.client import Client, actor, fresh_id
+from tests.items.client import SETTINGS, Client, actor, fresh_id
 from tests.items.moments import lapse, server_time, set_state, state
 from tests.items.parked import Fronts
 from tests.support.between import before
@@ -24,6 +26,9 @@ from tests.support.counts import by_bucket, counted
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
+
+NOTHING = (SchemaConfig().terms(""), pack([]))
+"""The arguments of the script where the settings name no resources."""
 
 
 async def held(tools: Client) -> dict[str, tuple[dict[int, int], float]]:
@@ -109,7 +114,7 @@ async def test_the_oldest_ready_item_is_found_at_any_rank(tools: Client) -> None
     await tools.add(role="work")
     chosen.shuffle(items)
     ready = {}
-    base = (await tools.store.run(MEASURE, tools.project)).now
+    base = (await tools.store.run(MEASURE, tools.project, *NOTHING)).now
     for number, item in enumerate(items):
         # As if created minutes apart, in another order than by rank.
         inner, created = item.replace("-", ""), base - number * 60_000
@@ -119,7 +124,7 @@ async def test_the_oldest_ready_item_is_found_at_any_rank(tools: Client) -> None
         await tools.store.command("ZADD", keys.ranked.key(tools.project, "p"), score, inner)
         ready[item] = created
     for number, item in enumerate(reversed(items)):
-        assert (await tools.store.run(MEASURE, tools.project)).oldest == min(ready.values())
+        assert (await tools.store.run(MEASURE, tools.project, *NOTHING)).oldest == min(ready.values())
         age = (await MeasureStore(tools.store).measure(tools.project)).oldest_seconds
         assert age >= (base - ready[item]) / 1000
         await tools.claim(f"agent-{number}", item)
@@ -328,7 +333,7 @@ class Process:
 
     def __init__(self, store: Store, name: str) -> None:
         self.recorder = Recorder(MemoryCells(), name)
-        self.metrics = ItemMetrics(store, self.recorder, name)
+        self.metrics = ItemMetrics(store, self.recorder, name, SETTINGS)
 
     async def round(self) -> bool:
         return await self.metrics.round()

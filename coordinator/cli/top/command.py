@@ -84,7 +84,8 @@ def top(
                     if fleet is not None:
                         directory = Path(fleet.metrics_dir)
                     hot = published(directory, _HOT_ITEMS) if url is None else []
-                    shown = screen(Interval(before, after), fleet, hot, redacted(where))
+                    terminal = console if live is not None else None
+                    shown = screen(Interval(before, after), fleet, hot, redacted(where), terminal)
                     before = after
                 if live is not None:
                     live.update(shown, refresh=True)

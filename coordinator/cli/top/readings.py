@@ -47,7 +47,11 @@ class Interval:
 
     def gauge(self, name: str, **labels: str) -> float:
         """The current sum of a gauge over all series with these labels."""
-        return sum(value for found, value in self._now(name).items() if found >= frozenset(labels.items()))
+        return sum(self.series(name, **labels).values())
+
+    def series(self, name: str, **labels: str) -> dict[Labels, float]:
+        """The current values of a gauge with these labels, by all of its labels."""
+        return {found: value for found, value in self._now(name).items() if found >= frozenset(labels.items())}
 
     def rate(self, name: str, **labels: str) -> float:
         """Events of a counter with these labels per second."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -14,18 +14,37 @@ from coordinator.cli.fleetfile import Fleet
 from coordinator.cli.terminal import counted
 from coordinator.cli.top.readings import Interval
 from coordinator.metrics.hot import Hot
+from coordinator.metrics.resources import MODES
 
 _TOOLS = 12
+_FEWEST_TOOLS = 3
+_RESOURCES = 5
+_KEY_LENGTH = 22
+_BUDGETS = 3
+_NEARLY = 0.8
+"""The spent share from which on a budget is shown."""
 
 
-def screen(interval: Interval, fleet: Fleet | None, hot: Sequence[Hot], where: str) -> RenderableType:
-    """All tables, from the callers' view down to its causes."""
-    parts: list[RenderableType] = [_headline(interval, fleet, where), _tools(interval), _pressure(interval)]
+def screen(
+    interval: Interval, fleet: Fleet | None, hot: Sequence[Hot], where: str, console: Console | None = None
+) -> RenderableType:
+    """All tables, from the callers' view down to its causes.
+
+    Args:
+        console: a terminal that shows the screen as a whole: few tools are listed if it is low.
+    """
+    parts: list[RenderableType] = [_pressure(interval)]
     if interval.gauge("coordinator_processes", role="worker"):
         parts.append(_workers(interval))
+    if resources := _resources(interval):
+        parts.append(resources)
     if hot:
         parts.append(_hot(hot))
-    return Group(*parts)
+    above, most = _headline(interval, fleet, where), _TOOLS
+    if console is not None:
+        taken = len(console.render_lines(Group(above, *parts), pad=False)) + 1
+        most = max(_FEWEST_TOOLS, min(_TOOLS, console.height - taken))
+    return Group(above, _tools(interval, most), *parts)
 
 
 def _headline(interval: Interval, fleet: Fleet | None, where: str) -> Text:
@@ -42,11 +61,11 @@ def _headline(interval: Interval, fleet: Fleet | None, where: str) -> Text:
     return text
 
 
-def _tools(interval: Interval) -> Table:
+def _tools(interval: Interval, most: int) -> Table:
     rates = interval.rates("coordinator_requests_total", "tool")
     busiest = sorted((tool for tool, rate in rates.items() if rate), key=lambda tool: -rates[tool])
     rows = []
-    for tool in busiest[:_TOOLS]:
+    for tool in busiest[:most]:
         outcomes = interval.rates("coordinator_requests_total", "outcome", tool=tool)
         name = "coordinator_request_duration_seconds"
         rows.append(
@@ -77,6 +96,7 @@ def _pressure(interval: Interval) -> Table:
         ("shed/s", _listed(shed)),
         ("claims/s", _listed(claims)),
         ("items", _backlog(interval)),
+        *_usage(interval),
         (
             "store",
             f"{sum(interval.rates(f'{script}_count', 'script').values()):,.0f} scripts/s, p50 <= "
@@ -106,13 +126,58 @@ def _backlog(interval: Interval) -> str:
         parts.append(f"{in_backoff:,.0f} in back-off")
     if postponed := interval.gauge("coordinator_postponed_items"):
         parts.append(f"{postponed:,.0f} not ready before a time")
-    if spent := interval.gauge("coordinator_spent_budgets"):
-        parts.append(f"{counted(round(spent), 'budget')} spent")
     if overdue := interval.gauge("coordinator_overdue_items"):
         parts.append(f"{overdue:,.0f} overdue")
     if waiting := interval.gauge("coordinator_agents_waiting"):
         parts.append(f"{waiting:,.0f} claims wait for some")
     return ", ".join(parts)
+
+
+def _usage(interval: Interval) -> list[tuple[str, str]]:
+    """What agents have reported today, and budgets that are spent, or nearly; only what there is."""
+    rows = []
+    tokens = interval.gauge("coordinator_usage_today_tokens")
+    cost = interval.gauge("coordinator_usage_today_cost_micro_usd") / 1_000_000
+    if tokens or cost:
+        rows.append(("usage today", f"{tokens:,.0f} tokens, ${cost:,.2f}"))
+    shares = {}
+    for by, name in (("project", "coordinator_project_budget"), ("agents", "coordinator_agent_budget")):
+        for labels, share in interval.series(f"{name}_spent_ratio").items():
+            named = dict(labels)
+            shares[f"{named[by]} ({named['period']})"] = share
+    most = sorted((one for one in shares.items() if one[1] >= _NEARLY), key=lambda one: -one[1])
+    parts = [f"{name} {share:.0%} spent" for name, share in most[:_BUDGETS]]
+    if spent := interval.gauge("coordinator_spent_budgets"):
+        parts.append(f"{spent:,.0f} of items spent")
+    if parts:
+        rows.append(("budgets", ", ".join(parts)))
+    return rows
+
+
+def _resources(interval: Interval) -> Table | None:
+    """The fullest of the resources that are in use: what waits for them, then what is held."""
+    rows = []
+    for labels, capacity in interval.series("coordinator_resource_capacity").items():
+        key = dict(labels)["resource"]
+        held, shared = (interval.gauge("coordinator_resource_held", resource=key, mode=mode) for mode in MODES)
+        waiting = interval.gauge("coordinator_resource_waiting_items", resource=key)
+        reserved = interval.gauge("coordinator_resource_reservations", resource=key)
+        left = interval.series("coordinator_resource_minute_units_left", resource=key)
+        if capacity and (held or shared or waiting or reserved):
+            columns = f"{held:.0f}/{capacity:.0f}", *(_number(each) for each in (shared, waiting, reserved))
+            longest = timedelta(seconds=round(interval.gauge("coordinator_resource_wait_seconds", resource=key)))
+            shown = (
+                _short(key),
+                *columns,
+                str(longest) if waiting else "-",
+                f"{sum(left.values()):.0f}" if left else "-",
+            )
+            rows.append(((waiting, held / capacity), shown))
+    if not rows:
+        return None
+    rows.sort(key=lambda row: row[0], reverse=True)
+    columns = ("resource", "held", "shared", "waiting", "reserved", "longest", "per min. left")
+    return _table(columns, (row for _, row in rows[:_RESOURCES]))
 
 
 def _workers(interval: Interval) -> Table:
@@ -141,6 +206,15 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _short(key: str) -> str:
+    """A key, the end of one that is long."""
+    return key if len(key) <= _KEY_LENGTH else "…" + key[1 - _KEY_LENGTH :]
+
+
+def _number(count: float) -> str:
+    return f"{count:,.0f}" if count else "-"
 
 
 def _some(rate: float) -> str:

@@ -24,7 +24,9 @@ in ``lua/modules``, by subject:
 - claims: ``claims`` (TTL, fence, expiry), ``attempts`` (counted at the end of a claim), ``held_counts``, ``expiry``
   (what ends by time), ``holds`` (figures for metrics)
 - times: ``held_back`` (back-off, notBefore and quarantine), ``due_times`` (dueAt, templates and their occurrences)
-- resources: ``demands`` (what items say), ``resources`` (what claims hold), ``obstacles`` (claims by id), ``fairness``
+- resources: ``demands`` (what items say), ``resources`` (what claims hold), ``obstacles`` (claims by id), ``fairness``,
+  ``resource_gauges`` (figures for metrics)
+- usage: ``sums``, ``usage`` (adds to them), ``budgets`` (limits), ``budget_shares`` (figures for metrics)
 - ready items that are not for everybody: ``requirements`` (capabilities), ``apart`` (their place in the index),
   ``apart_sets`` (how selectors find them)
 - dependencies: ``graph`` (edges), ``blockers`` (counts that decide readiness), ``levels`` and ``neighbours`` (cycle

@@ -1,9 +1,10 @@
 """Metrics about items beyond single calls. One front-end of the fleet measures them periodically.
 
 These are: the number of items in each role, the age of the oldest ready item, what is abandoned, quarantined, in back-
-off, not ready before a time or overdue, attempts, how long claims were held, and how many callers lost the race for
-each claim. Scripts that refuse or end claims count these in the project's keys. The measuring process fetches and
-deletes the counts, so each claim is in the histogram of one process only.
+off, not ready before a time or overdue, attempts, how long claims were held, how many callers lost the race for
+each claim, what claims hold of the resources of the settings, and how much is spent of the budgets there. Scripts that
+refuse or end claims count these in the project's keys. The measuring process fetches and deletes the counts, so each
+claim is in the histogram of one process only.
 
 It also notes when something ends in each project (``expiring``), which the process that claimed may have died before it
 could.
@@ -12,13 +13,30 @@ could.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from coordinator.metrics import Recorder
+from coordinator.metrics.usage import PERIODS
+from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.due_projects import DueProjects, Note
 from coordinator.store.leader_task import LeaderTask
 from coordinator.store.project_list import ProjectList
-from coordinator.toolsets.items.store.measures import EMPTY_SECONDS, PROJECTS, MeasureStore
+from coordinator.toolsets.items.rules.configured import schema_config
+from coordinator.toolsets.items.rules.schema import SchemaConfig
+from coordinator.toolsets.items.store.measures import (
+    EMPTY_SECONDS,
+    NO_LEVEL,
+    PROJECTS,
+    RESOURCES,
+    BudgetShares,
+    MeasureStore,
+    ResourceLevel,
+)
+
+Record = Callable[[str, str, float], None]
+"""Records the spent share of a budget: its name, period, the share."""
 
 
 class ItemMetrics(LeaderTask):
@@ -26,9 +44,10 @@ class ItemMetrics(LeaderTask):
 
     Args:
         process: the name of this process, unique in the fleet.
+        settings: they name resources and budgets.
     """
 
-    def __init__(self, store: Store, recorder: Recorder, process: str) -> None:
+    def __init__(self, store: Store, recorder: Recorder, process: str, settings: Settings) -> None:
         super().__init__(store, "measure items", process)
         self._measures = MeasureStore(store)
         self._projects = ProjectList(store, "items")
@@ -36,16 +55,29 @@ class ItemMetrics(LeaderTask):
         self._recorder = recorder
         self._using: set[str] = set()
         """Projects with usage."""
+        self._levels: dict[str, ResourceLevel] = {}
+        """What was last recorded of resources."""
+        self._spent: dict[tuple[Record, str, str], float] = {}
+        """What was last recorded of budgets, by their recorder, name and period."""
+        self.configure(settings)
+
+    def configure(self, settings: Settings) -> None:
+        """Takes the settings in force."""
+        self._config = schema_config(settings)
 
     async def _look(self) -> None:
         roles: Counter[str] = Counter()
         oldest = left_longest = 0.0
         left = quarantined = in_backoff = agents = drains = postponed = overdue = spent = 0
         ends: list[Note] = []
+        config, tokens, cost = self._config, 0, 0
+        limits = config.resources.limits
+        levels = {key: ResourceLevel.unused(limits[key]) for key in islice(limits, RESOURCES)}
+        spent_shares: dict[tuple[Record, str, str], float] = {}
         for project, age in (await self._projects.ages(most=PROJECTS)).items():
             if not await self._goes_on():
                 break
-            found = await self._measures.measure(project)
+            found = await self._measures.measure(project, config)
             roles.update(found.roles)
             oldest = max(oldest, found.oldest_seconds)
             left += found.abandoned
@@ -62,6 +94,15 @@ class ItemMetrics(LeaderTask):
             if found.usage:
                 self._using.add(project)
                 self._recorder.used.project(project, *found.usage)
+            if found.today:
+                tokens, cost = tokens + found.today[0] + found.today[1], cost + found.today[3]
+            for key, level in found.resources.items():
+                levels[key] = levels[key].joined(level)
+            for record, name, *shares in self._shares(project, found.budgets):
+                for period, share in zip(PERIODS, shares, strict=True):
+                    if share >= 0:
+                        place = record, name, period
+                        spent_shares[place] = max(share, spent_shares.get(place, 0.0))
             agents += found.agents
             drains += found.drains
             if found.next_end:
@@ -71,17 +112,43 @@ class ItemMetrics(LeaderTask):
         self._recorder.items(roles, oldest)
         self._recorder.abandoned(left, left_longest)
         self._recorder.held_back(quarantined, in_backoff)
-        self._recorder.timed(postponed, overdue)
+        self._recorder.times.items(postponed, overdue)
         self._recorder.used.spent_budgets(spent)
+        self._recorder.used.today(tokens, cost)
+        self._record_levels(levels, config)
+        self._record_shares(spent_shares)
         self._recorder.agents(agents, drains)
         await self._due.take(0, 0, ends)
+
+    def _shares(self, project: str, found: BudgetShares) -> Iterator[tuple[Record, str, float, float]]:
+        yield self._recorder.used.project_budget, project, *found.project
+        for name, day, total in found.agents:
+            yield self._recorder.used.agent_budget, name, day, total
+
+    def _record_levels(self, levels: dict[str, ResourceLevel], config: SchemaConfig) -> None:
+        """Those that are not among them any more, as the settings have changed, are recorded as 0."""
+        limits, record = config.resources.limits, self._recorder.resources
+        for key, level in {**dict.fromkeys(self._levels, NO_LEVEL), **levels}.items():
+            capacity, held = limits[key].capacity if key in levels else 0, (level.exclusive, level.shared)
+            record.level(key, capacity, held, level.reservations, level.waiting, level.waited_ms / 1000)
+            if max(level.left, self._levels.get(key, NO_LEVEL).left) >= 0:
+                record.left(key, max(level.left, 0))
+        self._levels = levels
+
+    def _record_shares(self, shares: dict[tuple[Record, str, str], float]) -> None:
+        for (record, name, period), share in {**dict.fromkeys(self._spent, 0.0), **shares}.items():
+            record(name, period, share)
+        self._spent = shares
 
     def _clear(self) -> None:
         self._recorder.items(Counter(), 0.0)
         self._recorder.abandoned(0, 0.0)
         self._recorder.held_back(0, 0)
-        self._recorder.timed(0, 0)
+        self._recorder.times.items(0, 0)
         self._recorder.used.spent_budgets(0)
+        self._recorder.used.today(0, 0)
+        self._record_levels({}, self._config)
+        self._record_shares({})
         for project in self._using:
             self._recorder.used.project(project, 0, 0, 0, 0, 0)
         self._recorder.agents(0, 0)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
 
+from coordinator.settings.resources import Limit
 from coordinator.store import Script, Store
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.store.base import LIBRARY
+from coordinator.toolsets.items.rules.schema import SchemaConfig
+from coordinator.toolsets.items.store.base import LIBRARY, pack
 
 EMPTY_SECONDS = 3_600
 """How long a project without items is still measured: well above ``project_list.NOTED_SECONDS``."""
@@ -16,6 +19,8 @@ PROJECTS = 1_000
 """How many projects are measured: the last changed ones."""
 ENDS = {"c": "completed", "r": "released", "e": "expired"}
 """Letter in ``modules/holds.lua`` -> how a claim ended."""
+RESOURCES = 50
+"""How many resources are measured: the first ones of the settings."""
 _ONE = 2**44
 """``modules/holds.lua`` packs two numbers into one: each claim adds this, plus the milliseconds that it was held."""
 
@@ -68,6 +73,58 @@ class Abandoned(NamedTuple):
         return max(0.0, (self.now - self.oldest) / 1000) if self.oldest else 0.0
 
 
+class ResourceLevel(NamedTuple):
+    """What the claims of a project hold of a resource."""
+
+    exclusive: int
+    """Units that exclusive claims hold of it, or of keys below it."""
+    shared: int
+    """Shared claims of it, or of keys below it."""
+    left: float
+    """Units that can be taken now, of those per minute; -1: there is no such bound."""
+    reservations: int
+    """Items for which it is reserved."""
+    waiting: int
+    """Ready items that demand more of it than is free."""
+    waited_ms: int
+    """For how long callers have passed over those of them that have waited longest."""
+
+    @classmethod
+    def unused(cls, limit: Limit) -> ResourceLevel:
+        """That of a resource that no item has demanded yet."""
+        return cls(0, 0, limit.capacity if limit.per_minute else -1, 0, 0, 0)
+
+    def joined(self, other: ResourceLevel) -> ResourceLevel:
+        """Of two projects together: what is most of it held, and what is least left."""
+        return ResourceLevel(
+            max(self.exclusive, other.exclusive),
+            max(self.shared, other.shared),
+            min(self.left, other.left),
+            self.reservations + other.reservations,
+            self.waiting + other.waiting,
+            max(self.waited_ms, other.waited_ms),
+        )
+
+
+NO_LEVEL = ResourceLevel(0, 0, -1, 0, 0, 0)
+"""That of a resource which is not measured any more."""
+
+
+class Shares(NamedTuple):
+    """The share of a budget that is spent; -1: there is none."""
+
+    day: float
+    total: float
+
+
+class BudgetShares(NamedTuple):
+    """The budgets that the settings give in a project."""
+
+    project: Shares
+    agents: list[tuple[str, float, float]]
+    """By name, of the agents last seen: the greatest shares of the day, and in total."""
+
+
 class Measures(NamedTuple):
     """The measurements of one project."""
 
@@ -103,8 +160,13 @@ class Measures(NamedTuple):
     """Open items whose time to be done has passed."""
     usage: tuple[int, ...]
     """What was used since it began: input, output and cached tokens, micro-USD, ms; empty: nothing."""
+    today: tuple[int, ...]
+    """The same of this day (UTC)."""
     spent: int
     """Items whose budget is spent."""
+    resources: dict[str, ResourceLevel]
+    """Those of the settings, at most ``RESOURCES``."""
+    budgets: BudgetShares
 
 
 class _Reply(msgspec.Struct, array_like=True):
@@ -120,11 +182,15 @@ class _Reply(msgspec.Struct, array_like=True):
     postponed: int
     overdue: int
     usage: str
+    today: str
     spent: int
+    resources: list[ResourceLevel]
+    budgets: BudgetShares
 
 
 MEASURE = Script(LIBRARY, "measure_items", _Reply)
 """For ``MeasureStore``."""
+_NOTHING = SchemaConfig()
 _ABANDONED = Script(LIBRARY, "read_abandoned", Abandoned)
 
 
@@ -139,9 +205,14 @@ class MeasureStore:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def measure(self, project: str) -> Measures:
-        """Measures a project. Each ended claim is reported once."""
-        reply = await self._store.run(MEASURE, project)
+    async def measure(self, project: str, config: SchemaConfig = _NOTHING) -> Measures:
+        """Measures a project. Each ended claim is reported once.
+
+        Args:
+            config: the settings in force, which name resources and budgets.
+        """
+        limits = dict(islice(config.resources.limits.items(), RESOURCES))
+        reply = await self._store.run(MEASURE, project, config.terms(project), pack(list(limits)))
         roles = dict(zip(ROLE_NAMES, reply.roles, strict=True))
         oldest = max(0.0, (reply.now - reply.oldest) / 1000) if reply.oldest else 0.0
         counts: dict[str, dict[int, int]] = {end: {} for end in ENDS.values()}
@@ -183,6 +254,13 @@ class MeasureStore:
             reply.drains,
             reply.postponed,
             reply.overdue,
-            tuple(map(int, reply.usage.split(","))) if reply.usage else (),
+            _sum(reply.usage),
+            _sum(reply.today),
             reply.spent,
+            dict(zip(limits, reply.resources or map(ResourceLevel.unused, limits.values()), strict=True)),
+            reply.budgets,
         )
+
+
+def _sum(stored: str) -> tuple[int, ...]:
+    return tuple(map(int, stored.split(","))) if stored else ()

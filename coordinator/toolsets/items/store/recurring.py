@@ -48,7 +48,7 @@ class RecurringStore(BaseStore):
             overlap = int(how.overlap == "allow")
             asked = template.id, template.recurs, template.dealt, pack(times), todo.dealt, todo.look, overlap
             made, skipped = await self._change_by_schema(_MAKE, project, NO_KEY, *asked)
-            recorder().occurrences(made, skipped)
+            recorder().times.occurrences(made, skipped)
 
     def _plan(self, project: str, template: Template, how: Recurrence, dealt: int, now: int) -> Plan:
         try:

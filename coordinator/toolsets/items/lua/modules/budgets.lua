@@ -112,7 +112,7 @@ local function of_item(run, id)
 end
 
 -- The budget that the settings give to an agent, or nil.
-local function of_agent(list, agent)
+function budgets.of_agent(list, agent)
   for _, one in ipairs(list) do
     if one[2] and agent == one[1] or not one[2] and string.sub(agent, 1, #one[1]) == one[1] then return one end
   end
@@ -128,7 +128,7 @@ function budgets.of_caller(run, agent)
   if not settings then return nil end
   run.known_budgets = run.known_budgets or {}
   if run.known_budgets[agent] == nil then
-    local today, own = sums.today(run), of_agent(settings[1], agent)
+    local today, own = sums.today(run), budgets.of_agent(settings[1], agent)
     local entry, of_day, total = unpack(redis.call('HMGET', run.keys.usage, 'a' .. agent, 'd' .. today, 'p'))
     local agent_total, agent_day = sums.of_agent(entry, today)
     run.known_budgets[agent] = own and told_as(reached(own[5], list_of(agent_total)), 'agent', own[3], false)

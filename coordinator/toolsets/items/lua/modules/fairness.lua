@@ -126,4 +126,6 @@ function fairness.record(run)
   end
 end
 
+fairness.SET = SET
+
 return fairness

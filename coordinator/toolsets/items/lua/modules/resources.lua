@@ -123,7 +123,20 @@ function resources.suit(run, text, others)
   return true
 end
 
--- What the claim of an agent holds, as `less` for the above: it is given up with the next claim.
+-- Of some nodes {exclusive units held at it or below it, shared ones, what is left of its units per minute or -1: they
+-- are not bounded}.
+function resources.at(run, names)
+  local nodes, list = {}, {}
+  for n, name in ipairs(names) do nodes[n] = {name} end
+  local held = read(run, nodes)
+  for n, name in ipairs(names) do
+    local here, shared, below, shared_below = unpack(held[name])
+    list[n] = {here + below, shared + shared_below, held[RATE .. name] or -1}
+  end
+  return list
+end
+
+-- What the claim of an agent holds, as `less` for `busy_node`: it is given up with the next claim.
 function resources.of_agent(run, agent)
   local id = agent and agent ~= '' and agents.item_of(run, agent)
   local item = id and items.load(run, id)

@@ -1,0 +1,93 @@
+"""The metrics of what work items demand; part of the catalogue."""
+
+from __future__ import annotations
+
+from coordinator.metrics.cells import Cells
+from coordinator.metrics.families import Family
+from coordinator.metrics.metric import Label, Metric
+
+MODES = ("exclusive", "shared")
+RESOURCE = Label("resource", limit=50)
+_MEASURED = "Of the first 50 keys of the setting resources. Measured with coordinator_items."
+
+CAPACITY = Metric(
+    "coordinator_resource_capacity",
+    "gauge",
+    "units",
+    f"Units that each project has of a resource. {_MEASURED}",
+    (RESOURCE,),
+    merge="max",
+)
+HELD = Metric(
+    "coordinator_resource_held",
+    "gauge",
+    "units",
+    "What claims hold of a resource and of keys below it, in the project where that is most: units of exclusive "
+    f"claims, and shared ones, which exclude exclusive ones only. {_MEASURED}",
+    (RESOURCE, Label("mode", MODES)),
+    merge="max",
+)
+RESERVATIONS = Metric(
+    "coordinator_resource_reservations",
+    "gauge",
+    "items",
+    f"Items for which a resource is reserved, because they were passed over for long; of all projects. {_MEASURED}",
+    (RESOURCE,),
+    merge="max",
+)
+WAITING = Metric(
+    "coordinator_resource_waiting_items",
+    "gauge",
+    "items",
+    "Ready items that demand more of a resource than is free; of all projects. Of a key that at most 8 items demand, "
+    f"those that callers have passed over. {_MEASURED}",
+    (RESOURCE,),
+    merge="max",
+)
+WAITED = Metric(
+    "coordinator_resource_wait_seconds",
+    "gauge",
+    "seconds",
+    "For how long callers have passed over items for want of a resource without any of them being claimed, where that "
+    f"is longest; 0: nowhere. {_MEASURED}",
+    (RESOURCE,),
+    merge="max",
+)
+LEFT = Metric(
+    "coordinator_resource_minute_units_left",
+    "gauge",
+    "units",
+    "Units of a resource with perMinute that claims can take at once, in the project where these are fewest. "
+    f"{_MEASURED}",
+    (RESOURCE,),
+    merge="max",
+)
+
+ALL = (CAPACITY, HELD, RESERVATIONS, WAITING, WAITED, LEFT)
+
+
+class ResourceRecorder:
+    """Records them."""
+
+    def __init__(self, cells: Cells) -> None:
+        self._capacity = Family(CAPACITY, cells.number)
+        self._held = Family(HELD, cells.number)
+        self._reservations = Family(RESERVATIONS, cells.number)
+        self._waiting = Family(WAITING, cells.number)
+        self._waited = Family(WAITED, cells.number)
+        self._left = Family(LEFT, cells.number)
+
+    def level(
+        self, key: str, capacity: int, held: tuple[int, int], reservations: int, waiting: int, waited_seconds: float
+    ) -> None:
+        """What there is of a resource, and what of it is held, exclusive and shared; all 0 as in ``items``."""
+        self._capacity(key).set(capacity)
+        for mode, units in zip(MODES, held, strict=True):
+            self._held(key, mode).set(units)
+        self._reservations(key).set(reservations)
+        self._waiting(key).set(waiting)
+        self._waited(key).set(waited_seconds)
+
+    def left(self, key: str, units: float) -> None:
+        """What claims can take at once of a resource's units per minute; 0 as in ``items``."""
+        self._left(key).set(units)
