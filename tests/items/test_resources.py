@@ -45,7 +45,7 @@ async def outcome(tools: Client, agent: str, item: str, **fields: Any) -> str:
 
 
 async def test_a_claim_takes_them_and_selectors_pass_over_what_is_busy(tools: Client) -> None:
-    first, second = await tools.add(resources=[demand("gpu")]), await tools.add(resources=[demand("gpu")])
+    first, second = await tools.add_many(2, resources=[demand("gpu")])
     free = await tools.add(priority="low")
     assert (await take(tools, "a"))["itemId"] == first
     assert await held(tools) == {"gpu": "1.0.0.0"}
