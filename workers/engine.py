@@ -239,6 +239,10 @@ class Engine:
         lost, self._reply_lost = self._reply_lost, False
         return lost
 
+    def lost_reply_of_store(self) -> None:
+        """Notes that a reply which may have brought steps was lost."""
+        self._reply_lost = True
+
     # --- attempts ---------------------------------------------------------------------------------
 
     def interrupt(self, job: str, why: Interruption) -> bool:

@@ -1,14 +1,15 @@
 """The heartbeat of a worker: a thread that renews the worker's leases and its entry in RQ.
 
 It has its own connections and never waits for the event loop. So if one step keeps the loop busy,
-the other steps do not lose their leases. Each beat is one pipeline; in a cluster one for each project, and the projects
-whose shard did not answer come last, so that the others keep their leases.
+the other steps do not lose their leases. Each beat is one pipeline; in a cluster one for each project, all at once, so
+that a shard that does not answer costs no other project its leases.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from time import monotonic
 from typing import Any, Protocol
 
@@ -30,6 +31,8 @@ from workers.attempts import GRACE_SECONDS, Attempt
 _ANSWER_SECONDS = 1.0
 """How long a beat may take. There must be time for a retry, on a new connection, before a lease expires."""
 _CLIENTS_MOST = 256
+_AT_ONCE = 64
+"""From how many servers, or for how many projects of a cluster, leases are renewed at a time."""
 _log = structlog.get_logger(__name__)
 
 
@@ -111,8 +114,8 @@ class Heartbeat:
         self._held = held
         self._on_lost = on_lost
         self._refused = refused
-        self._silent: set[redis.Redis] = set()
-        """Clients whose server did not answer the last beat."""
+        self._pool = ThreadPoolExecutor(_AT_ONCE, "step-leases")
+        """For projects whose leases are not where RQ's keys are."""
         self._stopping = False
         self._warn = ThrottledWarnings()
         self._due = threading.Event()
@@ -127,6 +130,7 @@ class Heartbeat:
         self._stopping = True
         self._due.set()
         self._thread.join()
+        self._pool.shutdown()
 
     def hurry(self) -> None:
         """Starts the next beat at once, because the worker may not know that it lost steps."""
@@ -156,18 +160,14 @@ class Heartbeat:
             if not attempt.deadline or attempt.deadline > late:
                 project = attempt.step.project
                 due.setdefault(self._store_of(project), {}).setdefault(project, []).append(attempt)
-        self._renew_and_report(due.pop(self._queue, {}), attempts)
-        self._silent &= due.keys()
-        problem: Exception | None = None
-        for client in sorted(due, key=self._silent.__contains__):
-            try:
-                self._renew_all(client, due[client])
-                self._silent.discard(client)
-            except (redis.exceptions.RedisError, OSError) as error:
-                self._silent.add(client)
-                problem = error
-        if problem is not None:
-            raise problem
+        beside = due.pop(self._queue, {})
+        renewing = [self._pool.submit(self._renew_all, client, by_project) for client, by_project in due.items()]
+        try:
+            self._renew_and_report(beside, attempts)
+        finally:
+            wait(renewing)
+        for one in renewing:
+            one.result()
 
     def _renew_and_report(self, by_project: dict[str, list[Attempt]], attempts: list[Attempt]) -> None:
         """Reports to RQ, and renews the leases of projects in the same Redis, in one pipeline."""

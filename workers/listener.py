@@ -8,7 +8,7 @@ A worker that has no free slot rings again for the others. An idle worker also p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import redis.exceptions
@@ -28,9 +28,18 @@ class Listener:
     Args:
         queue: the Redis that holds the queues.
         queues: the names of the queues, in the order in which they are served.
+        on_project: called with each project that pointers lead to.
     """
 
-    def __init__(self, engine: Engine, steps: StepStore, queue: Store, queues: Sequence[str]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        steps: StepStore,
+        queue: Store,
+        queues: Sequence[str],
+        on_project: Callable[[str], None] = lambda project: None,
+    ) -> None:
+        self._on_project = on_project
         self._engine = engine
         self._steps = steps
         self._queue = queue
@@ -68,8 +77,20 @@ class Listener:
         for pointer in popped:
             by_project.setdefault(pointer.project, []).append(pointer)
         brought.plain_jobs = [QueuedJob(pointer.job, pointer.queue) for pointer in by_project.pop("", ())]
-        for project, pointers in by_project.items():
-            begun = await self._steps.begin(project, [pointer.job for pointer in pointers])
+        for project in by_project:
+            self._on_project(project)
+        found = await asyncio.gather(
+            *(self._steps.begin(project, [one.job for one in pointers]) for project, pointers in by_project.items()),
+            return_exceptions=True,
+        )
+        for pointers, begun in zip(by_project.values(), found, strict=True):
+            if isinstance(begun, ToolFailure) and self._steps.store.sharded:
+                # Its shard is away, others are not. A sweep finds what these pointers lead to.
+                self._engine.lost_reply_of_store()
+                self._warn("begin", "steps cannot be begun", reason=begun.message)
+                continue
+            if isinstance(begun, BaseException):
+                raise begun
             brought.now = begun.now
             for step in begun.steps:
                 spec = step.spec and step.spec + len(brought.specs)

@@ -221,7 +221,7 @@ class WorkerProcess:
         }
         if not handoff.direct:
             parts["relay"] = relay.run()
-        listener = loop.create_task(Listener(engine, steps, queue, names).run(), name="listener")
+        listener = loop.create_task(Listener(engine, steps, queue, names, sweeper.note).run(), name="listener")
         others = [loop.create_task(part, name=name) for name, part in parts.items()]
         _log.info("worker started", worker=worker.name, queues=names, slots=settings.steps.slots)
         failed = await self._until_drained(engine, listener, others)

@@ -27,20 +27,24 @@ class Relay:
     def __init__(self, steps: StepStore, store: Store) -> None:
         self._steps = steps
         self._store = store
-        self._waiting: set[str] = set()
-        self._news = asyncio.Event()
+        self._moving: dict[str, bool] = {}
+        """The projects whose jobs are being moved, and whether there may be more since."""
+        self._tasks: asyncio.TaskGroup | None = None
         self._warn = ThrottledWarnings()
 
     def tell(self, project: str) -> None:
         """Notes that the project's outbox has jobs."""
-        self._waiting.add(project)
-        self._news.set()
+        known = project in self._moving
+        self._moving[project] = True
+        if self._tasks is not None and not known:
+            self._tasks.create_task(self._move(project), name=f"outbox-relay {project}")
 
     async def run(self) -> None:
         """Relays until it is cancelled."""
-        async with asyncio.TaskGroup() as both:
-            both.create_task(self._listen(), name="relay-wakeups")
-            both.create_task(self._move(), name="outbox-relay")
+        async with asyncio.TaskGroup() as self._tasks:
+            for project in self._moving:
+                self._tasks.create_task(self._move(project), name=f"outbox-relay {project}")
+            await self._listen()
 
     async def _listen(self) -> None:
         while True:
@@ -52,18 +56,17 @@ class Relay:
                 if woken is not None:
                     self.tell(woken[1].decode(errors="replace"))
 
-    async def _move(self) -> None:
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            while self._waiting:
-                project = self._waiting.pop()
-                try:
-                    while await self._steps.relay(project) == RELAYED:
-                        pass
-                except (ToolFailure, StoreError) as error:
-                    if isinstance(error, ToolFailure) and error.kind == "permanent":
-                        continue  # no project has such a name
-                    self._warn("outbox", "jobs wait in the outbox, trying again", project=project, reason=str(error))
-                    self.tell(project)
-                    await asyncio.sleep(STORE_RETRY_SECONDS)
+    async def _move(self, project: str) -> None:
+        """Moves the jobs of one project, which may be on a shard that is away while others are not."""
+        while self._moving[project]:
+            self._moving[project] = False
+            try:
+                while await self._steps.relay(project) == RELAYED:
+                    pass
+            except (ToolFailure, StoreError) as error:
+                if isinstance(error, ToolFailure) and error.kind == "permanent":
+                    break  # no project has such a name
+                self._warn("outbox", "jobs wait in the outbox, trying again", project=project, reason=str(error))
+                self._moving[project] = True
+                await asyncio.sleep(STORE_RETRY_SECONDS)
+        del self._moving[project]

@@ -65,7 +65,7 @@ async def run_one(project: str, job: str) -> str:
     url = settings.redis_url or _url_of_job()
     _trace(settings)
     store = Store(url, settings.redis_timeout_ms, identity=remembered(settings, url))
-    store.observe = tracing.observing(lambda script, seconds, outcome: None)
+    store.observe = tracing.observing(lambda script, seconds, outcome, *_: None)
     try:
         await store.open()
         handoff = Handoff.of(settings, store)

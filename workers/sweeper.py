@@ -43,6 +43,15 @@ class TidiesRuns(Protocol):
         ...
 
 
+class _Part:
+    """What the sweep of one shard's projects has found."""
+
+    def __init__(self) -> None:
+        self.queued = self.lost = 0
+        self.idle: list[str] = []
+        self.failure: ToolFailure | None = None
+
+
 class Sweeper:
     """Sweeps, taking turns with the other workers.
 
@@ -74,7 +83,13 @@ class Sweeper:
         self._active_until: dict[str, float] = {}
         """Until when a project counts as active, by ``monotonic``: the store's clock may be set forward meanwhile."""
         self._tidying: asyncio.Task[None] | None = None
+        self._listed: dict[str, int] = {}
+        """In a cluster, the list of projects when it was read last: its shard may be away while others are not."""
         self._warn = ThrottledWarnings()
+
+    def note(self, project: str) -> None:
+        """Notes that the project is active: in a cluster, the list that says so may be away."""
+        self._active_until[project] = monotonic() + ACTIVE_SECONDS
 
     async def run(self) -> None:
         """Sweeps until it is cancelled."""
@@ -90,10 +105,10 @@ class Sweeper:
                 self._reclaim_at = monotonic() + RECLAIM_SECONDS
             try:
                 if monotonic() >= self._reclaim_at:
-                    for project in await self._steps.projects.ages(ACTIVE_SECONDS):
-                        await self._steps.reclaim(project, self._held(project))
+                    projects = await self._projects(ACTIVE_SECONDS)
+                    await asyncio.gather(*map(self._reclaim, self._steps.store.by_shard(projects)))
                     self._reclaim_at = inf
-                if await self._steps.acquire_sweep(self._name, round(SWEEP_SECONDS * 900)):
+                if await self._takes_turn():
                     await self.round()
                 else:
                     recorder().steps_queued(0)  # the worker that sweeps reports the number
@@ -103,44 +118,83 @@ class Sweeper:
             await asyncio.sleep(SWEEP_SECONDS)
             recorder().loop_lag("worker", max(0.0, monotonic() - slept - SWEEP_SECONDS))
 
+    async def _takes_turn(self) -> bool:
+        """Whether this worker sweeps in this round. All do while the shard with the lease is away: sweeps repeat
+        nothing."""
+        try:
+            return await self._steps.acquire_sweep(self._name, round(SWEEP_SECONDS * 900))
+        except ToolFailure as failure:
+            if not self._steps.store.sharded or failure.code != "store_unavailable":
+                raise
+            return True
+
+    async def _projects(self, within_seconds: int) -> dict[str, int]:
+        """The listed projects (``ProjectList.ages``); those of before if, in a cluster, the list is away."""
+        if not self._steps.store.sharded:
+            return await self._steps.projects.ages(within_seconds)
+        try:
+            self._listed = await self._steps.projects.ages()
+        except ToolFailure as failure:
+            if failure.code != "store_unavailable":
+                raise
+        return {name: age for name, age in self._listed.items() if not within_seconds or age <= within_seconds}
+
+    async def _reclaim(self, projects: Sequence[str]) -> None:
+        for project in projects:
+            await self._steps.reclaim(project, self._held(project))
+
     async def round(self) -> None:
         """Sweeps the active projects once, and every ``SLOW_SECONDS`` all projects.
 
         Raises:
-            ToolFailure: ``store_full``, but only after every project was tried; others as ``StepStore`` says.
+            ToolFailure: ``store_full``, but only after every project was tried; others as ``StepStore`` says, but of a
+                cluster only if no shard answers.
         """
         slow = monotonic() >= self.slow_at
         if slow:
             self.slow_at = monotonic() + SLOW_SECONDS
-        queued, lost, idle, full = 0, 0, [], None
-        listed = await self._steps.projects.ages(0 if slow else ACTIVE_SECONDS)
+        listed = await self._projects(0 if slow else ACTIVE_SECONDS)
         now = monotonic()
         for project, age in listed.items():
             self._active_until[project] = max(now + ACTIVE_SECONDS - age, self._active_until.get(project, now))
         self._active_until = {project: until for project, until in self._active_until.items() if until > now}
         projects = [*dict.fromkeys([*listed, *self._active_until])]
+        shards = self._steps.store.by_shard(projects)
+        parts = [_Part() for _ in shards]
+        await asyncio.gather(*map(self._sweep_some, shards, parts))
+        failures = [part.failure for part in parts if part.failure is not None]
+        full = next((failure for failure in failures if failure.code == "store_full"), None)
+        if failures and full is None and len(failures) == len(parts):
+            raise failures[0]
+        recorder().steps_queued(sum(part.queued for part in parts))
+        if (any(part.lost for part in parts) or slow) and not self._steps.handoff.direct:
+            await self._steps.drop_spent()
+        if slow and (self._tidying is None or self._tidying.done()):
+            # In a task of its own: it may take long, and expired leases must not wait for it.
+            idle = [project for part in parts for project in part.idle]
+            self._tidying = asyncio.create_task(self._tidy(projects, idle), name="tidy")
+        for failure in failures:
+            self._warn("shard", "the projects of a shard cannot be swept", reason=failure.message)
+        if full is not None:
+            raise full
+
+    async def _sweep_some(self, projects: Sequence[str], part: _Part) -> None:
+        """Sweeps the projects of one shard."""
         for project in projects:
             try:
                 swept = await self._sweep(project)
             except StoreError:
                 _log.exception("a project cannot be swept", project=project)
             except ToolFailure as failure:
-                if failure.code != "store_full":
-                    raise
-                full = failure  # goes on: forgetting old runs frees memory
+                part.failure = failure
+                if failure.code == "store_unavailable":
+                    return
+                # A full store: goes on, because forgetting old runs frees memory.
             else:
-                queued += swept.queued
-                lost += swept.lost
+                part.queued += swept.queued
+                part.lost += swept.lost
                 if swept.idle:
-                    idle.append(project)
-        recorder().steps_queued(queued)
-        if (lost or slow) and not self._steps.handoff.direct:
-            await self._steps.drop_spent()
-        if slow and (self._tidying is None or self._tidying.done()):
-            # In a task of its own: it may take long, and expired leases must not wait for it.
-            self._tidying = asyncio.create_task(self._tidy(projects, idle), name="tidy")
-        if full is not None:
-            raise full
+                    part.idle.append(project)
 
     async def _sweep(self, project: str) -> Swept:
         swept = await self._steps.sweep(project)
@@ -156,7 +210,8 @@ class Sweeper:
         if swept.to_relay:
             self._on_outbox(project)
         if not swept.idle:
-            await self._steps.projects.note(project)
+            with self._steps.store.others_go_on():
+                await self._steps.projects.note(project)
         return swept
 
     async def _tidy(self, projects: Sequence[str], idle: Collection[str]) -> None:

@@ -37,7 +37,7 @@ from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.metrics import Exposition, Recorder, tracing
 from coordinator.metrics.hot import publish
-from coordinator.overload import Admission
+from coordinator.overload import Admission, ShardedAdmission
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.queue_depth import QueueDepth
@@ -113,7 +113,11 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         toolsets = load_toolsets(services)
         for toolset in toolsets.values():
             toolset.start()
-        admission = Admission(settings.overload, recorder, time.monotonic)
+        admission: Admission | ShardedAdmission = (
+            ShardedAdmission(store.shard_of, settings.overload, recorder)
+            if store.sharded
+            else Admission(settings.overload, recorder, time.monotonic)
+        )
         projects = Projects(store, settings.projects)
         name = f"{socket.gethostname()}/{recorder.slot}"
         webhooks = Webhooks(settings, store, feed, recorder, name)
@@ -130,7 +134,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             lambda fresh: app.configure(fresh),
         ]
         in_force = SettingsInForce(settings, toolsets.values(), recorder, lifecycle.refused_reload, others)
-        store.observe, store.recovered = tracing.observing(_observer(recorder, admission)), admission.breaker.probe
+        store.observe, store.recovered = tracing.observing(_observer(recorder, admission)), admission.probe
         recorder.start_frontend(
             (*TASK_METHODS, *(tool.name for toolset in toolsets.values() for tool in toolset.tools)),
             (script.name for script in Script.registered()),
@@ -192,11 +196,21 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
     _log.info("front-end stopped")
 
 
-def _observer(recorder: Recorder, admission: Admission) -> Observe:
+def _observer(recorder: Recorder, admission: Admission | ShardedAdmission) -> Observe:
     """Reports each call to the store to the metrics and to admission."""
-    record, learn = recorder.script, admission.store_call
+    record = recorder.script
+    if isinstance(admission, ShardedAdmission):
+        learn_of_shard = admission.store_call
 
-    def observe(script: str, seconds: float, outcome: str) -> None:
+        def observe_shard(script: str, seconds: float, outcome: str, project: str) -> None:
+            record(script, seconds, outcome)
+            if outcome != "cancelled":
+                learn_of_shard(seconds, outcome != "unavailable", project)
+
+        return observe_shard
+    learn = admission.store_call
+
+    def observe(script: str, seconds: float, outcome: str, project: str) -> None:
         record(script, seconds, outcome)
         if outcome != "cancelled":
             learn(seconds, outcome != "unavailable")
@@ -298,17 +312,23 @@ async def announce(app: FrontEnd, lifecycle: Lifecycle, port: int) -> None:
     _log.info("front-end ready", port=port)
 
 
-def _describe(server: McpServer, app: FrontEnd, admission: Admission, status: ProcessStatus) -> None:
+def _describe(server: McpServer, app: FrontEnd, admission: Admission | ShardedAdmission, status: ProcessStatus) -> None:
     """Adds to the status of this process what a front-end reports."""
     status.stopping = app.draining
     status.connections = len(server.server_state.connections)
     status.requests = app.in_flight
-    status.in_flight, status.limit = admission.in_flight, admission.limit.value
+    status.in_flight, status.limit = admission.in_flight, admission.most
     status.waiting, status.parked = admission.waiting, admission.parked
-    status.breaker = admission.breaker.shown(time.monotonic())
+    status.breaker = admission.shown()
 
 
-async def watch(server: McpServer, app: FrontEnd, recorder: Recorder, admission: Admission, metrics_dir: Path) -> None:
+async def watch(
+    server: McpServer,
+    app: FrontEnd,
+    recorder: Recorder,
+    admission: Admission | ShardedAdmission,
+    metrics_dir: Path,
+) -> None:
     """Samples the lag of the event loop and the resources of this process, until it is cancelled."""
     loop = asyncio.get_running_loop()
     told, shown = loop.time(), False

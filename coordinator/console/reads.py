@@ -16,7 +16,7 @@ import msgspec
 
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
-from coordinator.overload import Admission
+from coordinator.overload import Admission, ShardedAdmission
 from coordinator.store import Store
 from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.tool import Call, Criticality, Tool, Toolset
@@ -49,7 +49,7 @@ class Reads:
         store: Store,
         toolsets: Mapping[str, Toolset],
         decisions: Decisions,
-        admission: Admission | None,
+        admission: Admission | ShardedAdmission | None,
         shed: Callable[[], None] = lambda: None,
     ) -> None:
         self.store = store

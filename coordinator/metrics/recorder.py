@@ -388,7 +388,7 @@ class Recorder:
         """A session token was refused."""
         self._session_tokens(reason).inc()
 
-    def script(self, script: str, seconds: float, outcome: str) -> None:
+    def script(self, script: str, seconds: float, outcome: str, project: str = "") -> None:
         """A store script ended; the outcome is one of ``coordinator.store.store.OUTCOMES``."""
         try:
             durations, counts = self._ran[script, outcome]

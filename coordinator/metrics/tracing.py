@@ -45,7 +45,7 @@ from coordinator.metrics import logs
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
-Observe = Callable[[str, float, str], None]
+Observe = Callable[[str, float, str, str], None]
 """As ``coordinator.store.store`` has it."""
 FLUSH_SECONDS = 1.0
 """How long a process that ends waits for its last spans to be delivered."""
@@ -193,7 +193,7 @@ class Tracing:
         return self._begin(f"step {run_kind}", SpanKind.CONSUMER, trace, attributes)
 
     def script(self, script: str, seconds: float, outcome: str) -> None:
-        """Makes the span of a Lua script that has ended, if it ran for a call or a step. Fits ``Store.observe``."""
+        """Makes the span of a Lua script that has ended, if it ran for a call or a step."""
         scope = contexts.get_value(_SCOPE)
         if not isinstance(scope, Scope) or not scope.open:
             return
@@ -252,8 +252,8 @@ def observing(observe: Observe) -> Observe:
         return observe
     trace = tracing.script
 
-    def both(script: str, seconds: float, outcome: str) -> None:
-        observe(script, seconds, outcome)
+    def both(script: str, seconds: float, outcome: str, project: str) -> None:
+        observe(script, seconds, outcome, project)
         trace(script, seconds, outcome)
 
     return both

@@ -22,5 +22,6 @@ Nothing here does I/O: the clock, jitter and measurements are passed in.
 from coordinator.overload.admission import SURPLUS, Admission, Ticket
 from coordinator.overload.breaker import Breaker
 from coordinator.overload.limit import AdaptiveLimit
+from coordinator.overload.sharded import ShardedAdmission
 
-__all__ = ["SURPLUS", "AdaptiveLimit", "Admission", "Breaker", "Ticket"]
+__all__ = ["SURPLUS", "AdaptiveLimit", "Admission", "Breaker", "ShardedAdmission", "Ticket"]

@@ -63,6 +63,8 @@ class Ticket(msgspec.Struct, gc=False):
     """Whether it counts as work in the store. Calls that wait for an event do not."""
     since: float = 0.0
     """When it was admitted."""
+    shard: int = 0
+    """Which shard of the store has the project (``sharded.py``)."""
 
 
 class _Waiting:
@@ -274,9 +276,22 @@ class Admission:
         if self.limit.value != self._limits_set_for:
             self._set_class_limits()
 
+    @property
+    def most(self) -> int:
+        """The present limit of calls in progress."""
+        return self.limit.value
+
+    def probe(self) -> None:
+        """The store answers again."""
+        self.breaker.probe()
+
+    def shown(self) -> str:
+        """The state of the breaker, as shown to operators."""
+        return self.breaker.shown(self._clock())
+
     def report(self) -> None:
         """Reports the present state to the watcher."""
-        self._watcher.limits(self.in_flight, self.limit.value, self.waiting, self.breaker.shown(self._clock()))
+        self._watcher.limits(self.in_flight, self.limit.value, self.waiting, self.shown())
 
     def _set_class_limits(self) -> None:
         """Derives the limits of the classes, of one actor and of one project from the present limit."""
@@ -394,10 +409,16 @@ class Admission:
         """
         if open_for is not None:
             return self._shed(criticality, "store_unavailable", "the store does not answer", int(open_for * 1000))
-        if self.draining and (parks or criticality < Criticality.READ):
-            return self._shed(criticality, "draining", "this front-end takes no new work", _DRAIN_RETRY_MS)
+        if self.draining and (drained := self.barred_by_drain(criticality, parks)) is not None:
+            return drained
         if parks and self.parked >= self._settings.parked_most:
             return self._shed(criticality, "over_capacity", f"{self.parked} calls wait for an event here already")
+        return None
+
+    def barred_by_drain(self, criticality: Criticality, parks: bool) -> ToolFailure | None:
+        """Why a call is shed because this process drains; None: it is not."""
+        if self.draining and (parks or criticality < Criticality.READ):
+            return self._shed(criticality, "draining", "this front-end takes no new work", _DRAIN_RETRY_MS)
         return None
 
     def _shed(self, criticality: Criticality, code: str, why: str, retry_ms: int = 0) -> ToolFailure:

@@ -25,7 +25,8 @@ class QueueDepth(LeaderTask):
         for project in await self._steps.projects.ages():
             if not await self._goes_on():
                 return
-            waiting += await self._steps.queued(project)
+            with self._store.others_go_on():
+                waiting += await self._steps.queued(project)
         self._recorder.steps_queued(waiting)
 
     def _clear(self) -> None:

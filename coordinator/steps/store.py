@@ -136,7 +136,8 @@ class StepStore:
     """
 
     def __init__(self, store: Store, handoff: Handoff, queue: Store | None = None) -> None:
-        self._store = store
+        self.store = self._store = store
+        """Where the steps are."""
         self._queue = queue or store
         self._leader_leases = LeaderLeases(store)
         self.handoff = handoff
@@ -254,7 +255,8 @@ class StepStore:
         spent: list[Popped] = []
         for project, pointers in by_project.items():
             # A step that waits is still to be begun, by the worker that popped its pointer or with a new one.
-            waiting = await self._store.run(_WAITING, project, *(popped.job for popped in pointers))
-            spent += [popped for popped in pointers if popped.job not in waiting]
+            with self._store.others_go_on():
+                waiting = await self._store.run(_WAITING, project, *(popped.job for popped in pointers))
+                spent += [popped for popped in pointers if popped.job not in waiting]
         await asyncio.gather(*map(self.acknowledge, spent))
         return len(spent)

@@ -33,6 +33,7 @@ class LeaderTask(ABC):
     """
 
     def __init__(self, store: Store, what: str, process: str) -> None:
+        self._store = store
         self._leases = LeaderLeases(store)
         self._what = what
         self._process = process

@@ -25,7 +25,7 @@ from coordinator.store.clients import end_tasks
 from coordinator.store.errors import ServerError
 from coordinator.store.identity import StoreIdentity
 from coordinator.store.link import Link
-from coordinator.store.replies import changed, unavailable
+from coordinator.store.replies import RETRY_MS, changed
 from coordinator.store.scripts import Script, pack_key
 
 MAX_CACHED_PLACES = 10_000
@@ -37,6 +37,10 @@ _log = structlog.get_logger(__name__)
 
 Send = Callable[..., Awaitable[Any]]
 """Sends a command to the shard of a project, or of ``keys.FLEET``: the project, then the words."""
+
+
+class Undecided(ToolFailure):
+    """Whether a project is new cannot be told; its own shard is not at fault."""
 
 
 class Place:
@@ -170,8 +174,8 @@ class Places:
         except ToolFailure as failure:
             if failure.code != "store_unavailable":
                 raise
-            why = "cannot tell whether the project is new: the shard with the fleet's keys is away; nothing was sent"
-            raise unavailable(why) from None
+            why = "the store cannot tell whether this project is new: the shard with the fleet's keys is away"
+            raise Undecided(failure.code, f"{why}; nothing was sent", retry_after_ms=RETRY_MS) from None
 
     def _refuse(self, project: str, found: bytes | None) -> ToolFailure:
         what = f"its keys are of the store {found.decode(errors='replace')}" if found else "its shard was emptied"

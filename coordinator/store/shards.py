@@ -52,6 +52,10 @@ class OneServer:
         """The link."""
         return self.links[0]
 
+    def number_of(self, slot: int) -> int:
+        """As ``Shards.number_of``."""
+        return 0
+
     tags: ClassVar = {"": keys.FLEET}
     """As ``Shards.tags``."""
 
@@ -85,6 +89,7 @@ class Shards:
         self._links: dict[str, Link] = {}
         self._places: dict[str, Place] = {}
         self._owners: list[str] = [""] * SLOTS
+        self._numbers: dict[str, int] = {}
         self._nodes: frozenset[Place] = frozenset(address.nodes)
         self._epoch = 0
         self._refreshing: asyncio.Task[None] | None = None
@@ -108,6 +113,13 @@ class Shards:
             self.doubt()
             raise unavailable("has no node for these keys; nothing was sent")
         return link
+
+    def number_of(self, slot: int) -> int:
+        """The number of the shard that has a slot, from 0 in the order of their first slots; -1: none has it.
+
+        All processes give a shard the same number, and it keeps it when a replica takes over.
+        """
+        return self._numbers.get(self._owners[slot], -1)
 
     @property
     def tags(self) -> dict[str, str]:
@@ -206,6 +218,7 @@ class Shards:
         if owners == self._owners and places == self._places:
             return True
         before, self._owners, self._places = self._links, owners, places
+        self._numbers = {node: number for number, node in enumerate(dict.fromkeys(filter(None, owners)))}
         self._links = {node: before.get(node) or self._link_to(node) for node in places}
         for node, link in before.items():
             if node not in places:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-import redis.asyncio
 import structlog
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
@@ -30,15 +27,16 @@ from coordinator.store.errors import (
 from coordinator.store.functions import Functions
 from coordinator.store.identity import StoreIdentity
 from coordinator.store.link import Link
-from coordinator.store.places import Places
+from coordinator.store.own_clients import ClientsOfStore
+from coordinator.store.places import Places, Undecided
 from coordinator.store.scripts import STORE, Script, pack, pack_key
 from coordinator.store.server_binary import MINIMUM_VERSION
 from coordinator.store.shards import OneServer, Shards, redirect, resend
 from coordinator.store.slot_map import slot_of, tag_of
 
 R = TypeVar("R")
-Observe = Callable[[str, float, str], None]
-"""Called after each script call with the script's name, seconds, and the outcome, one of ``OUTCOMES``."""
+Observe = Callable[[str, float, str, str], None]
+"""Called after each script call with the script's name, seconds, the outcome, one of ``OUTCOMES``, and the project."""
 
 OUTCOMES = (
     "ok",
@@ -56,8 +54,6 @@ OUTCOMES = (
 """ok: a call without a request id. Calls with one are new (the id was not known), replay (it was known) or mismatch (it
 was used before with other arguments)."""
 
-_LATE_SECONDS = 2.0
-"""How long after its own timeout a blocking call may be answered."""
 _log = structlog.get_logger(__name__)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 _IN_DOUBT = ("CLUSTERDOWN", "READONLY")
@@ -87,7 +83,7 @@ class ServerInfo(NamedTuple):
     version: str
 
 
-class Store:
+class Store(ClientsOfStore):
     """The store of one process: scripts and plain commands over one shared connection, or one to each shard.
 
     Args:
@@ -134,7 +130,7 @@ class Store:
         self._checking: asyncio.Task[None] | None = None
         self._fleet_link: Link | None = None
         """That of the shard which had the keys of the fleet."""
-        self._clients: dict[str, redis.asyncio.Redis] = {}
+        self._clients = {}
         self._opened = False
         self._warn = ThrottledWarnings()
         self.server = ServerInfo("", "")
@@ -146,6 +142,26 @@ class Store:
             ToolFailure: store_unavailable: no shard has it.
         """
         return self._shards.of(slot_of(project))
+
+    def shard_of(self, project: str) -> int:
+        """The number of the shard that has a project, from 0; -1: none has it."""
+        return self._shards.number_of(slot_of(project))
+
+    def by_shard(self, projects: Iterable[str]) -> list[list[str]]:
+        """These projects, those of one shard together, so that one that is away holds up no others."""
+        found: dict[int, list[str]] = {}
+        for project in projects:
+            found.setdefault(self.shard_of(project), []).append(project)
+        return list(found.values())
+
+    @contextlib.contextmanager
+    def others_go_on(self) -> Iterator[None]:
+        """Around what is done for one project of many: in a cluster, its shard may be away while others are not."""
+        try:
+            yield
+        except ToolFailure:
+            if not self.sharded:
+                raise
 
     @property
     def url(self) -> str:
@@ -240,10 +256,10 @@ class Store:
             result: R = reply if script.decode is None else replies.decoded(script.decode, reply)
         except BaseException as error:
             if self.observe is not None:
-                self.observe(script.name, perf_counter() - started, _outcome(error))
+                self.observe(script.name, perf_counter() - started, _outcome(error), project)
             raise
         if self.observe is not None:
-            self.observe(script.name, perf_counter() - started, outcome)
+            self.observe(script.name, perf_counter() - started, outcome, project)
         if rest is not None:
             await self.finish(rest, project)
         return result
@@ -373,8 +389,8 @@ class Store:
 
     @property
     def scripts_loaded(self) -> bool:
-        """Whether the servers of all present connections have been given every registered script."""
-        return all(map(self._functions.present, self._shards.links))
+        """Whether the server of the present connection, or of a shard, has been given every registered script."""
+        return any(map(self._functions.present, self._shards.links))
 
     @property
     def connected(self) -> bool:
@@ -385,59 +401,6 @@ class Store:
     def in_flight(self) -> int:
         """Calls that wait for a reply."""
         return sum(link.in_flight for link in self._shards.links)
-
-    @property
-    def client(self) -> redis.asyncio.Redis:
-        """A redis-py client of the server with the fleet's keys, for blocking reads and administration.
-
-        It never retries by itself, and has no read timeout: blocking calls set their own.
-        """
-        return self.client_of(keys.FLEET)
-
-    def client_of(self, tag: str) -> redis.asyncio.Redis:
-        """The same of the server with the keys of a hash tag: a project, or a partition of ``keys``."""
-        if tag not in self._clients:
-            self._clients[tag] = self.further_client(self._protocol, tag)
-        return self._clients[tag]
-
-    def client_of_each(self) -> dict[str, redis.asyncio.Redis]:
-        """Clients of all servers with keys, one in each shard, by names for people; '' without shards."""
-        tags = self._shards.tags
-        return {name: self.client_of(tag) for name, tag in tags.items()}
-
-    def further_client(self, protocol: int, tag: str = keys.FLEET) -> redis.asyncio.Redis:
-        """Another client like ``client``, which the caller closes.
-
-        Args:
-            protocol: RESP version, 2 or 3.
-            tag: the hash tag of the keys that it is for.
-        """
-        return clients.async_client(
-            self._address,
-            tag,
-            protocol=protocol,
-            retry=Retry(NoBackoff(), 0),
-            socket_timeout=None,
-            socket_connect_timeout=self._timeout,
-            redis_connect_func=self.identity.guard_async,
-        )
-
-    async def pop_first(self, lists: Sequence[str | bytes], seconds: float) -> tuple[bytes, bytes] | None:
-        """Takes the first element of the first of these lists that has one, with the name of that list; waits for one.
-
-        The lists belong to one partition.
-
-        Args:
-            seconds: how long the server waits at most; None is returned then.
-
-        Raises:
-            redis.exceptions.RedisError, OSError: the server does not answer, or not in time.
-        """
-        client: Any = self.client_of(tag_of(("", *lists)))
-        # Not by a timeout of the client: before Python 3.12 it may lose that the caller was cancelled.
-        async with asyncio.timeout(seconds + _LATE_SECONDS):
-            found = await client.blpop(lists, timeout=seconds)
-        return None if found is None else (found[0], found[1])
 
     async def finish(self, rest: Script[bool], project: str) -> None:
         """Runs what a script left undone (``Script.rest``). If that fails, the next call that depends on it does it."""
@@ -589,6 +552,8 @@ _FAILURES = {
 def _outcome(error: BaseException) -> str:
     if isinstance(error, ScriptFailure):
         return "mismatch" if error.code == "REQUEST_ID_REUSED" else "refused"
+    if isinstance(error, Undecided):
+        return "refused"
     if isinstance(error, ToolFailure):
         return _FAILURES.get(error.code, "refused")
     return "cancelled" if isinstance(error, asyncio.CancelledError) else "defect"

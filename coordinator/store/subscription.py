@@ -86,7 +86,8 @@ class Subscription:
     async def _listen(self) -> None:
         while True:
             try:
-                async with self._store.client.pubsub() as messages:
+                # In a cluster, each node passes on what is published on any: so one that does not answer is avoided.
+                async with self._store.client_of(self._store.answering_tag()).pubsub() as messages:
                     # A hung server accepts connections, too, and the client has no timeout for its answer.
                     async with asyncio.timeout(SILENCE_SECONDS):
                         await messages.subscribe(*self._channels)

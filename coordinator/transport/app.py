@@ -29,7 +29,7 @@ from coordinator.feed import FeedReader
 from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.grants import Grant
 from coordinator.metrics import tracing
-from coordinator.overload import Admission, Ticket
+from coordinator.overload import Admission, ShardedAdmission, Ticket
 from coordinator.settings import Settings
 from coordinator.store.drains import FLEET_SCOPE
 from coordinator.toolsets.caller import Caller
@@ -127,7 +127,7 @@ class FrontEnd:
         server_factory: ServerFactory = build_server,
         fast: bool = True,
         process: str = "",
-        admission: Admission | None = None,
+        admission: Admission | ShardedAdmission | None = None,
         hints: Hints | None = None,
         feed: FeedReader | None = None,
         seals: Seals | None = None,

@@ -19,7 +19,7 @@ from coordinator.errors import Kind, ToolFailure
 from coordinator.identity.attribution import attribute_call
 from coordinator.identity.authenticator import LOOK_SECONDS
 from coordinator.metrics import tracing
-from coordinator.overload import SURPLUS, Admission, Ticket
+from coordinator.overload import SURPLUS, Admission, ShardedAdmission, Ticket
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.deferral import Pending, Stopped
 from coordinator.toolsets.questions import Question
@@ -140,7 +140,7 @@ class Calls:
         self,
         deadline_ms: int,
         hooks: Hooks,
-        admission: Admission | None = None,
+        admission: Admission | ShardedAdmission | None = None,
         longest_wait_ms: int = 49_000,
         hints: Hints | None = None,
         rounds: Rounds | None = None,

@@ -22,7 +22,7 @@ from coordinator.feed.cursor import START
 from coordinator.feed.events import frame
 from coordinator.feed.listener import Batch, Item
 from coordinator.metrics import recorder
-from coordinator.overload import Admission
+from coordinator.overload import Admission, ShardedAdmission
 from coordinator.settings.feed import Feed as Limits
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Criticality
@@ -112,7 +112,7 @@ class Feed:
         reader: FeedReader,
         endpoints: Endpoints,
         authorization: Authorization,
-        admission: Admission | None,
+        admission: Admission | ShardedAdmission | None,
         limits: Limits,
         longest_wait_ms: int,
         hints: Hints | None = None,

@@ -62,7 +62,7 @@ class Front(Client):
         self.calls: list[Parked] = []
         self.runs: Counter[str] = Counter()
         """Script runs so far, by name."""
-        self.store.observe = lambda name, _seconds, _outcome: self.runs.update([name])
+        self.store.observe = lambda name, _seconds, _outcome, *_: self.runs.update([name])
 
     async def park(self, agent: str, selector: Json | None = None, *, wait_ms: int = LONG_MS, **more: Any) -> Parked:
         """Begins a claim by selector and returns when it waits in the store."""

@@ -404,7 +404,7 @@ async def test_behind_many_items_in_work_an_abandoned_one_is_found_at_once(tools
         await tools.add_many(250, role="work", priority="high")
     item = await left(tools, priority="low")
     runs: list[str] = []
-    tools.store.observe = lambda script, seconds, result: runs.append(script)
+    tools.store.observe = lambda script, seconds, result, *_: runs.append(script)
     assert (await take(tools, "agent"))["itemId"] == item
     assert runs == ["claim_next"]
 

@@ -149,7 +149,7 @@ async def test_finished_subtrees_are_searched_once(tools: Client) -> None:
     await tools.claim("holder", held)
     expected = await tools.next(limit=3, priority="low", includeClaimed=True)  # held items are no matter there
     runs: list[str] = []
-    tools.store.observe = lambda script, seconds, outcome: runs.append(script)
+    tools.store.observe = lambda script, seconds, outcome, *_: runs.append(script)
     assert await tools.next(limit=3) == expected
     assert 3 < len(runs) < 12
     found, taken = await cost(tools, tools.next(limit=3))

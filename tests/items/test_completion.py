@@ -363,7 +363,7 @@ async def test_a_refusal_skips_dependents_over_many_runs(with_schemas: Client, g
     await tools.update(ids[gate], type="bug")
     await chained(tools, ids)
     runs: list[str] = []
-    tools.store.observe = lambda script, seconds, outcome: runs.append(script)
+    tools.store.observe = lambda script, seconds, outcome, *_: runs.append(script)
     answer = await completed(tools, *ids)
     assert list(outcomes(answer).values()) == [
         *["done"] * gate,

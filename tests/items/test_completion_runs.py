@@ -142,7 +142,7 @@ async def test_two_thousand_items_with_the_longest_titles(tools: Client) -> None
     for number, top in enumerate(tops):
         await tools.create(*({"title": f"{number}.{n} ".ljust(500, "\U0001f98a"), "parentId": top} for n in range(199)))
     runs: list[str] = []
-    tools.store.observe = lambda script, seconds, outcome: runs.append(f"{script} {outcome}")
+    tools.store.observe = lambda script, seconds, outcome, *_: runs.append(f"{script} {outcome}")
     call = keyed(rootId=root)
     answer = await tools("complete_tree", **call)
     assert answer["summary"] == {"total": 2000, "completed": 2000, "skipped": 0, "gateFailures": 0}

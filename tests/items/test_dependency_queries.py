@@ -188,7 +188,7 @@ async def test_a_long_chain_is_found_from_its_middle_in_few_runs(tools: Client) 
     ids = await tools.add_many(450)
     await tools.link_all(pairwise(ids))
     runs: list[str] = []
-    tools.store.observe = lambda script, seconds, outcome: runs.append(script)
+    tools.store.observe = lambda script, seconds, outcome, *_: runs.append(script)
     assert await graph_of(tools, ids[200]) == (ids, 449)
     assert runs.count("read_edges") <= 8
 

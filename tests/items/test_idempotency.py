@@ -248,7 +248,7 @@ async def test_a_failed_call_may_be_retried_under_its_id(tools: Client, monkeypa
 
 async def test_new_calls_replays_and_mismatches_are_counted_separately(tools: Client) -> None:
     seen: list[str] = []
-    tools.store.observe = lambda script, seconds, outcome: seen.append(outcome)
+    tools.store.observe = lambda script, seconds, outcome, *_: seen.append(outcome)
     request = fresh_id()
     arguments: Json = {"operation": "create", "actor": actor("ann"), "items": [{"title": "t"}]}
     first = await tools.answer("manage_items", requestId=request, **arguments)

@@ -151,7 +151,7 @@ async def link_pairs(tools: Client, *pairs: tuple[str, str]) -> Json:
 def watched(tools: Client) -> list[str]:
     """The scripts that a client runs from now on."""
     runs: list[str] = []
-    tools.store.observe = lambda script, seconds, outcome: runs.append(script)
+    tools.store.observe = lambda script, seconds, outcome, *_: runs.append(script)
     return runs
 
 

@@ -218,7 +218,7 @@ async def test_elements_with_many_tags_or_long_texts_are_sent_in_smaller_slices(
 async def test_slices_of_any_size_have_one_answer(tools: Client) -> None:
     items = [{"title": str(number), "tags": listed(32 - number % 30)} for number in range(60)]
     runs: list[str] = []
-    tools.store.observe = lambda script, seconds, outcome: runs.append(f"{script} {outcome}")
+    tools.store.observe = lambda script, seconds, outcome, *_: runs.append(f"{script} {outcome}")
     call = {"operation": "create", "items": items, "actor": actor("agent"), "requestId": fresh_id()}
     first = await tools("manage_items", **call)
     assert [item["title"] for item in first["items"]] == [item["title"] for item in items]
@@ -232,7 +232,7 @@ async def test_a_long_batch_of_transitions_has_one_answer(tools: Client) -> None
     items = await tools.add_many(50)
     steps = [(item, trigger) for trigger in ("start", "complete") for item in items]
     runs: list[str] = []
-    tools.store.observe = lambda script, seconds, outcome: runs.append(f"{script} {outcome}")
+    tools.store.observe = lambda script, seconds, outcome, *_: runs.append(f"{script} {outcome}")
     batch = [{"itemId": item, "trigger": trigger, "actor": actor("agent")} for item, trigger in steps]
     call = {"transitions": batch, "requestId": fresh_id()}
     first = await tools("advance_item", **call)
@@ -251,7 +251,7 @@ async def test_items_with_many_tags_or_edges_are_changed_in_several_runs(
     for item in items if edges else ():
         await tools.link_all((item, other) for other in await tools.add_many(edges))
     runs: list[str] = []
-    tools.store.observe = lambda script, seconds, outcome: runs.append(f"{script} {outcome}")
+    tools.store.observe = lambda script, seconds, outcome, *_: runs.append(f"{script} {outcome}")
     steps = [{"itemId": item, "trigger": "start", "actor": actor("agent")} for item in items]
     call = {"transitions": steps, "requestId": fresh_id()}
     first = await tools("advance_item", **call)
@@ -271,7 +271,7 @@ async def test_items_with_very_many_dependents_are_changed_in_separate_runs(
         if held:
             await tools.claim(f"holder of {item}", item)
     runs: list[str] = []
-    tools.store.observe = lambda script, seconds, outcome: runs.append(f"{script} {outcome}")
+    tools.store.observe = lambda script, seconds, outcome, *_: runs.append(f"{script} {outcome}")
     call: Json = {"actor": actor("agent"), "itemIds": items, "requestId": fresh_id()}
     if tool == "advance_item":
         steps = [{"itemId": item, "trigger": "complete", "actor": actor("agent")} for item in items]
@@ -325,7 +325,7 @@ async def test_long_notes_are_read_a_few_at_a_time(tools: Client) -> None:
         note = {"itemId": item, "key": key, "role": "work", "body": key * MAX_TEXT}
         await tools("manage_notes", operation="upsert", notes=[note])
     runs: list[str] = []
-    tools.store.observe = lambda script, seconds, outcome: runs.append(script)
+    tools.store.observe = lambda script, seconds, outcome, *_: runs.append(script)
     read = await tools("query_notes", operation="list", itemId=item)
     assert [note["key"] for note in read["notes"]] == list("badfceg")
     assert all(note["body"] == note["key"] * MAX_TEXT for note in read["notes"])
@@ -351,7 +351,7 @@ async def test_dependencies_of_an_item(tools: Client) -> None:
     await tools.move(hub, "reopen")
     assert set(await tools.next(limit=20)) == {hub, one_more}
     runs: list[str] = []
-    tools.store.observe = lambda script, seconds, outcome: runs.append(script)
+    tools.store.observe = lambda script, seconds, outcome, *_: runs.append(script)
     assert (await tools("manage_items", operation="delete", ids=[hub, one_more]))["deleted"] == 2
     assert runs.count("delete_items") > 5, "its edges are deleted in parts"
     report = await audit(tools.store, tools.project)

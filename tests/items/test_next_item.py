@@ -243,7 +243,7 @@ async def test_bounds_of_creation_narrow_the_search(tools: Client, order: str) -
     if order == "priority":
         wanted.sort(key=lambda one: (PRIORITIES.index(one["priority"]), one["complexity"]))
     runs: list[str] = []
-    tools.store.observe = lambda script, seconds, outcome: runs.append(script)
+    tools.store.observe = lambda script, seconds, outcome, *_: runs.append(script)
     found = await tools.next(ancestorId=near, limit=20, createdAfter=after, createdBefore=before, orderBy=order)
     assert found == [one["id"] for one in wanted]
     assert len(runs) == 2, "about 250 of 756 items had to be read"

@@ -167,7 +167,7 @@ async def test_next_takes_a_prefix_of_the_parent(three: Client) -> None:
 async def test_many_prefixes_are_looked_up_in_parts(tools: Client) -> None:
     items = await tools.add_many(250)
     runs: list[str] = []
-    tools.store.observe = lambda script, seconds, outcome: runs.append(script)
+    tools.store.observe = lambda script, seconds, outcome, *_: runs.append(script)
     changes = [{"id": item[:13].replace("-", ""), "title": "new"} for item in items]
     updated = await tools("manage_items", operation="update", items=changes)
     assert [item["id"] for item in updated["items"]] == items

@@ -182,7 +182,7 @@ async def test_large_bodies_are_read_in_several_runs(tools: Client) -> None:
     notes = [{"itemId": item, "key": key, "role": "queue", "body": body} for key, body in bodies.items()]
     await tools("manage_notes", operation="upsert", notes=notes)
     runs: list[str] = []
-    tools.store.observe = lambda script, seconds, outcome: runs.append(script)
+    tools.store.observe = lambda script, seconds, outcome, *_: runs.append(script)
     found = (await tools("query_notes", operation="list", itemId=item))["notes"]
     assert {note["key"]: note["body"] for note in found} == bodies
     assert runs.count("read_notes") == 2
@@ -199,7 +199,7 @@ async def test_notes_beyond_one_runs_limit_are_read_in_the_next(store: Store, pr
         written = [{"itemId": item, "key": key, "role": "work", "body": "x"} for key in keys[:-1]]
         assert (await tools("manage_notes", operation="upsert", notes=written))["upserted"] == 59
     runs: list[str] = []
-    store.observe = lambda script, seconds, outcome: runs.append(script)
+    store.observe = lambda script, seconds, outcome, *_: runs.append(script)
     stalled = (await tools("get_context"))["stalledItems"]
     assert sorted(entry["id"] for entry in stalled) == sorted(items)
     assert all(entry["missingNotes"] == keys[-1:] for entry in stalled)

@@ -184,7 +184,7 @@ async def test_without_the_shard_of_the_fleet_known_projects_are_served_and_new_
     try:
         store.link(known).recycle("was disconnected by the test")
         await comes_to(store, known, 2)
-        with pytest.raises(ToolFailure, match="cannot tell whether the project is new") as raised:
+        with pytest.raises(ToolFailure, match="cannot tell whether this project is new") as raised:
             await store.run(BUMP, new, "count")
         assert raised.value.code == "store_unavailable"
     finally:

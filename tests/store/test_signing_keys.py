@@ -117,7 +117,7 @@ async def test_forged_signatures_do_not_cause_repeated_reads(clean: Store) -> No
     known = SigningKeys(clean)
     await known.ring()
     asked: list[str] = []
-    clean.observe = lambda script, seconds, outcome: asked.append(script)
+    clean.observe = lambda script, seconds, outcome, *_: asked.append(script)
     for number in range(50):
         assert await known.verify("x", b"%d" % number, b"0" * 32) is None
     assert asked == []

@@ -262,7 +262,7 @@ async def test_a_script_that_does_not_compile_is_reported_by_calls_too(
 
 async def test_each_call_is_observed_with_its_outcome(store: Store, project: str) -> None:
     seen: list[tuple[str, float, str]] = []
-    store.observe = lambda name, seconds, outcome: seen.append((name, seconds, outcome))
+    store.observe = lambda name, seconds, outcome, *_: seen.append((name, seconds, outcome))
     await store.run(BUMP, project, "a")
     for how in ("returned", "bare", "wrong type"):
         with pytest.raises((ScriptFailure, ServerError)):

@@ -62,7 +62,7 @@ def test_nothing_is_traced_by_default() -> None:
     assert tracing.active() is None
     assert tracing.carried() == ""
 
-    def observe(script: str, seconds: float, outcome: str) -> None:
+    def observe(script: str, seconds: float, outcome: str, project: str) -> None:
         pass
 
     assert tracing.observing(observe) is observe
@@ -193,23 +193,23 @@ async def test_scripts_are_children_of_a_span_until_it_ends(exported: InMemorySp
     tracer = tracing.active()
     assert tracer is not None
     observed: list[str] = []
-    observe = tracing.observing(lambda script, seconds, outcome: observed.append(script))
-    observe("before", 0.1, "ok")
+    observe = tracing.observing(lambda script, seconds, outcome, *_: observed.append(script))
+    observe("before", 0.1, "ok", "default")
     scope = tracer.call("add", "default", "r", "fast", PARENT)
-    observe("during", 0.1, "unavailable")
+    observe("during", 0.1, "unavailable", "default")
     outlives = asyncio.create_task(asyncio.sleep(0))
     gate = asyncio.Event()
 
     async def late() -> None:
         await gate.wait()
-        observe("late", 0.1, "ok")
+        observe("late", 0.1, "ok", "default")
 
     outliving = asyncio.create_task(late())
     scope.end("ok")
     scope.leave()
     gate.set()
     await asyncio.gather(outlives, outliving)
-    observe("after", 0.1, "ok")
+    observe("after", 0.1, "ok", "default")
     script, call = exported.get_finished_spans()
     assert (script.name, call.name) == ("script during", "tools/call add")
     assert script.parent is not None

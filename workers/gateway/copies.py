@@ -42,6 +42,7 @@ class AuditCopies:
 
     def __init__(self, settings: Settings, store: Store, steps: StepStore) -> None:
         self._settings = settings
+        self._store = store
         self._audit = AuditStore(store, settings)
         self._leases = LeaderLeases(store)
         self._steps = steps
@@ -76,12 +77,16 @@ class AuditCopies:
     async def copy(self, file: Path) -> None:
         """Copies the new entries of all projects."""
         for project in {OWN_PROJECT, *await self._steps.projects.ages()}:
-            # Renewed before each page: if this process was paused, its successor may have copied the rest.
-            while entries := await self._audit.read(project, await self._audit.copied(project)):
-                await asyncio.to_thread(append_entries, file, project, entries)
-                await self._audit.note_copied(project, entries[-1].position)
-                if len(entries) < PAGE:
-                    break
+            with self._store.others_go_on():
+                await self._copy_project(file, project)
+
+    async def _copy_project(self, file: Path, project: str) -> None:
+        # Renewed before each page: if this process was paused, its successor may have copied the rest.
+        while entries := await self._audit.read(project, await self._audit.copied(project)):
+            await asyncio.to_thread(append_entries, file, project, entries)
+            await self._audit.note_copied(project, entries[-1].position)
+            if len(entries) < PAGE:
+                break
 
 
 def append_entries(file: Path, project: str, entries: Sequence[Entry]) -> None:

@@ -44,6 +44,7 @@ class Expiring:
     """
 
     def __init__(self, store: Store, sweep: Callable[[str], Coroutine[Any, Any, tuple[int, int]]]) -> None:
+        self._store = store
         self._due = DueProjects(store)
         self._sweep = sweep
         self._ends: dict[str, int] = {}
@@ -125,6 +126,7 @@ class Expiring:
                 due = await self._due.take(PAUSE_MS, _TAKEN, notes, finished)
             except (ToolFailure, StoreError) as failure:
                 self._warn("due", "expired claims cannot be looked for", reason=str(failure))
+                await self._without_list()
             else:
                 for project, ends, _ in notes:
                     if self._ends[project] == ends:
@@ -136,6 +138,13 @@ class Expiring:
                 if due.next_end:
                     pause = min(pause, (due.next_end - due.now) / 1000)
             await self._wait(0 if finished else pause, began)
+
+    async def _without_list(self) -> None:
+        """In a cluster, the list of projects may be away while others are not: looks after those known here."""
+        now = time_ns() // 1_000_000
+        if self._store.sharded:
+            late = [project for project, ends in self._ends.items() if ends <= now]
+            await asyncio.gather(*(self._look_after(project, 0) for project in late[:_TAKEN]))
 
     async def _wait(self, pause: float, began: float) -> None:
         """Waits for a time, or until something is to be noted; and so that rounds do not follow too closely."""

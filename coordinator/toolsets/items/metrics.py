@@ -77,7 +77,11 @@ class ItemMetrics(LeaderTask):
         for project, age in (await self._projects.ages(most=PROJECTS)).items():
             if not await self._goes_on():
                 break
-            found = await self._measures.measure(project, config)
+            found = None
+            with self._store.others_go_on():
+                found = await self._measures.measure(project, config)
+            if found is None:
+                continue
             roles.update(found.roles)
             oldest = max(oldest, found.oldest_seconds)
             left += found.abandoned

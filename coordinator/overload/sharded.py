@@ -1,0 +1,139 @@
+"""Admission in front of a store with several shards: each shard has limits, queues and a circuit breaker of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from coordinator.errors import ToolFailure
+from coordinator.overload.admission import Admission, Ticket, Watcher
+from coordinator.settings.overload import Overload
+from coordinator.toolsets.tool import Criticality
+
+
+class _Unreported:
+    """Passes on everything but the state of one shard, which is reported for all together."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.shed, self.queued = watcher.shed, watcher.queued
+
+    def limits(self, at_work: int, limit: int, waiting: int, breaker: str) -> None:
+        pass
+
+
+class ShardedAdmission:
+    """What ``Admission`` offers, with one for each shard: calls to one that is away or slow take no room from others.
+
+    Args:
+        shard_of: the number of the shard that has a project; -1: none has it.
+        settings, watcher, clock: as for ``Admission``.
+    """
+
+    def __init__(
+        self,
+        shard_of: Callable[[str], int],
+        settings: Overload,
+        watcher: Watcher,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._shard_of = shard_of
+        self._settings = settings
+        self._watcher = watcher
+        self._clock = clock
+        self._draining = False
+        self.shards: dict[int, Admission] = {}
+        """Of the shards that have been called so far, by their numbers."""
+        self._of(0)
+
+    def configure(self, settings: Overload) -> None:
+        """As ``Admission.configure``."""
+        self._settings = settings
+        for one in self.shards.values():
+            one.configure(settings)
+
+    @property
+    def draining(self) -> bool:
+        """As ``Admission.draining``."""
+        return self._draining
+
+    @draining.setter
+    def draining(self, draining: bool) -> None:
+        self._draining = draining
+        for one in self.shards.values():
+            one.draining = draining
+
+    def probe(self) -> None:
+        """As ``Admission.probe``, for every shard."""
+        for one in self.shards.values():
+            one.probe()
+
+    def enter(self, criticality: Criticality, actor: str, project: str, *, parks: bool = False) -> Ticket | None:
+        """As ``Admission.enter``."""
+        shard = self._shard_of(project)
+        ticket = self._of(shard).enter(criticality, actor, project, parks=parks)
+        if ticket is not None:
+            ticket.shard = shard
+        return ticket
+
+    async def wait(self, criticality: Criticality, actor: str, project: str) -> Ticket:
+        """As ``Admission.wait``."""
+        shard = self._shard_of(project)
+        ticket = await self._of(shard).wait(criticality, actor, project)
+        ticket.shard = shard
+        return ticket
+
+    def begins(self, ticket: Ticket) -> None:
+        """As ``Admission.begins``."""
+        self._of(ticket.shard).begins(ticket)
+
+    def leave(self, ticket: Ticket) -> None:
+        """As ``Admission.leave``."""
+        self._of(ticket.shard).leave(ticket)
+
+    def turns_away(self, criticality: Criticality) -> int:
+        """Nothing is shed before the project of a call is known."""
+        return 0
+
+    def refusal(self, criticality: Criticality, *, parks: bool = False) -> ToolFailure | None:
+        """As ``Admission.refusal``, before the project is known: only what holds of every shard."""
+        return self._of(0).barred_by_drain(criticality, parks)
+
+    def store_call(self, seconds: float, ok: bool, project: str) -> None:
+        """As ``Admission.store_call``, of the shard of a project or of a partition of ``keys``."""
+        self._of(self._shard_of(project)).store_call(seconds, ok)
+
+    @property
+    def in_flight(self) -> int:
+        """Calls in progress in the store."""
+        return sum(one.in_flight for one in self.shards.values())
+
+    @property
+    def waiting(self) -> int:
+        """Calls in the queues."""
+        return sum(one.waiting for one in self.shards.values())
+
+    @property
+    def parked(self) -> int:
+        """Calls that wait for an event."""
+        return sum(one.parked for one in self.shards.values())
+
+    @property
+    def most(self) -> int:
+        """The present limits together."""
+        return sum(one.most for one in self.shards.values())
+
+    def shown(self) -> str:
+        """The state of the breakers: that of the shard that is best off."""
+        states = [one.shown() for one in self.shards.values()]
+        return next(state for state in ("closed", "half-open", "open") if state in states)
+
+    def report(self) -> None:
+        """As ``Admission.report``, for all shards together."""
+        self._watcher.limits(self.in_flight, self.most, self.waiting, self.shown())
+
+    def _of(self, shard: int) -> Admission:
+        one = self.shards.get(shard)
+        if one is None:
+            one = self.shards[shard] = Admission(self._settings, _Unreported(self._watcher), self._clock)
+            one.draining = self._draining
+        return one

@@ -1,0 +1,95 @@
+"""The redis-py clients of a ``Store``, for blocking reads and administration."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from coordinator.errors import ToolFailure
+from coordinator.store import clients, keys
+from coordinator.store.address import Address
+from coordinator.store.identity import StoreIdentity
+from coordinator.store.shards import OneServer, Shards
+from coordinator.store.slot_map import slot_of, tag_of
+
+_LATE_SECONDS = 2.0
+"""How long after its own timeout a blocking call may be answered."""
+
+
+class ClientsOfStore:
+    """The part of ``Store`` that makes clients."""
+
+    identity: StoreIdentity
+    _address: Address
+    _timeout: float
+    _protocol: int
+    _shards: OneServer | Shards
+    _clients: dict[str, redis.asyncio.Redis]
+
+    @property
+    def client(self) -> redis.asyncio.Redis:
+        """A redis-py client of the server with the fleet's keys, for blocking reads and administration.
+
+        It never retries by itself, and has no read timeout: blocking calls set their own.
+        """
+        return self.client_of(keys.FLEET)
+
+    def client_of(self, tag: str) -> redis.asyncio.Redis:
+        """The same of the server with the keys of a hash tag: a project, or a partition of ``keys``."""
+        if tag not in self._clients:
+            self._clients[tag] = self.further_client(self._protocol, tag)
+        return self._clients[tag]
+
+    def client_of_each(self) -> dict[str, redis.asyncio.Redis]:
+        """Clients of all servers with keys, one in each shard, by names for people; '' without shards."""
+        tags = self._shards.tags
+        return {name: self.client_of(tag) for name, tag in tags.items()}
+
+    def answering_tag(self) -> str:
+        """A hash tag whose keys are on a server to which there is a connection; that of the fleet if possible."""
+        links = [link for link in self._shards.links if link.connected]
+        with contextlib.suppress(ToolFailure):
+            if not links or self._shards.of(slot_of(keys.FLEET)) in links:
+                return keys.FLEET
+        return self._shards.tag_on(random.choice(links))
+
+    def further_client(self, protocol: int, tag: str = keys.FLEET) -> redis.asyncio.Redis:
+        """Another client like ``client``, which the caller closes.
+
+        Args:
+            protocol: RESP version, 2 or 3.
+            tag: the hash tag of the keys that it is for.
+        """
+        return clients.async_client(
+            self._address,
+            tag,
+            protocol=protocol,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=None,
+            socket_connect_timeout=self._timeout,
+            redis_connect_func=self.identity.guard_async,
+        )
+
+    async def pop_first(self, lists: Sequence[str | bytes], seconds: float) -> tuple[bytes, bytes] | None:
+        """Takes the first element of the first of these lists that has one, with the name of that list; waits for one.
+
+        The lists belong to one partition.
+
+        Args:
+            seconds: how long the server waits at most; None is returned then.
+
+        Raises:
+            redis.exceptions.RedisError, OSError: the server does not answer, or not in time.
+        """
+        client: Any = self.client_of(tag_of(("", *lists)))
+        # Not by a timeout of the client: before Python 3.12 it may lose that the caller was cancelled.
+        async with asyncio.timeout(seconds + _LATE_SECONDS):
+            found = await client.blpop(lists, timeout=seconds)
+        return None if found is None else (found[0], found[1])
