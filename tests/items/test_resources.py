@@ -253,7 +253,7 @@ def _claim(item: str, given: list[Json]) -> Json:
 
 async def test_units_per_minute_come_back_evenly(tools: Client) -> None:
     limited = with_limits(tools, resources={"m": Limit(capacity=3, per_minute=60)})
-    items = [await limited.add(resources=[demand("m/x"), demand("m")]) for _ in range(3)]
+    items = await limited.add_many(3, resources=[demand("m/x"), demand("m")])
     assert (await take(limited, "a"))["itemId"] == items[0]
     await limited.release("a", items[0])
     refused = await limited.claim("a", items[1])  # one of three is left, and it demands two

@@ -44,7 +44,7 @@ async def consistent(tools: Client) -> None:
 
 async def test_waiting_calls_wake_when_keys_free_up(fronts: Fronts) -> None:
     front, other = await fronts.pair()
-    items = [await front.add(resources=[demand("a/b")]) for _ in range(3)]
+    items = await front.add_many(3, resources=[demand("a/b")])
     low = await front.add(resources=[demand("a")], priority="low")
     assert (await take(other, "holder"))["itemId"] == items[0]
     calls = [await front.park("one"), await other.park("two")]

@@ -14,6 +14,13 @@ local demands = {}
 
 local FEW = 8
 local HERE = 2 ^ 24
+local NO_LIMITS = {}
+
+-- How much there is at nodes that the settings name: {units, units per minute or 0}.
+function demands.limits(run)
+  local settings = terms.part(run, 'r')
+  return settings and settings[1] or NO_LIMITS
+end
 
 -- The nodes of demands, {node, {exclusive, shared, exclusive below, shared below}} of each; `at` = the same by node.
 function demands.nodes_of(run, text)
@@ -75,7 +82,7 @@ function demands.count(run, text, by)
 end
 
 -- How many open items demand a node of `text` or something below it, and how many of these the node itself.
-function demands.counted(run, text, node)
+local function counted(run, text, node)
   local count = read_counts(run, demands.nodes_of(run, text))[node]
   return count % HERE, math.floor(count / HERE)
 end
@@ -140,6 +147,19 @@ function demands.of(run, item, own)
     for trait in string.gmatch(item.q or '', '[^,]+') do text = demands.merge(text, settings[3][trait]) end
   end
   return text ~= '' and text or nil
+end
+
+-- Whether anybody may want what this call has given back (modules/resources.lua).
+function demands.are_wanted(run)
+  local limits = demands.limits(run)
+  for _, text in ipairs(run.given_back) do
+    for _, one in ipairs(demands.nodes_of(run, text)) do
+      local all, here = counted(run, text, one[1])
+      local own = one[2][1] + one[2][2] > 0
+      if here > 0 or all > 0 and (own or limits[one[1]]) then return true end
+    end
+  end
+  return false
 end
 
 return demands

@@ -11,23 +11,16 @@
 local agents = require 'agents'
 local demands = require 'demands'
 local items = require 'items'
-local terms = require 'terms'
 
 local resources = {}
 
 local NONE = {0, 0, 0, 0}
-local NO_LIMITS = {}
 local MINUTE = 60000
 local RATE = '~' -- before the name of a node
 
-local function limits_of(run)
-  local settings = terms.part(run, 'r')
-  return settings and settings[1] or NO_LIMITS
-end
-
 -- Reads what is held at some nodes, and left of their units per minute.
 local function read(run, nodes)
-  local held, limits, missing = run.held_at, limits_of(run), {}
+  local held, limits, missing = run.held_at, demands.limits(run), {}
   for _, one in ipairs(nodes) do
     local node = one[1]
     if not held[node] then
@@ -84,7 +77,7 @@ end
 -- The first of some nodes at which demands cannot be met now; nil: they can. And after how many ms that will be
 -- otherwise, if that is known. `less` = demands that are held and no obstacle.
 function resources.busy_node(run, nodes, less)
-  local limits = limits_of(run)
+  local limits = demands.limits(run)
   local known = taken_node(run, nodes, less, limits) -- mostly the same node keeps many items: it is read once
   if known then return known end
   local held = read(run, nodes)
@@ -107,12 +100,12 @@ end
 function resources.exceeded_node(run, held, further)
   local nodes = demands.nodes_of(run, held .. ',' .. further)
   read(run, nodes)
-  return taken_node(run, nodes, {held}, limits_of(run))
+  return taken_node(run, nodes, {held}, demands.limits(run))
 end
 
 -- Whether demands can be met beside these others alone, as far as capacities go.
 function resources.suit(run, text, others)
-  local limits = limits_of(run)
+  local limits = demands.limits(run)
   for _, one in ipairs(demands.nodes_of(run, text)) do
     local limit, sum = limits[one[1]], {0, 0, 0, 0}
     for _, other in ipairs(others) do
@@ -169,7 +162,7 @@ end
 function resources.take(run, item, text)
   resources.change(run, text, 1)
   item.rh = item.rh and item.rh .. ',' .. text or text
-  local used, limits = {}, limits_of(run)
+  local used, limits = {}, demands.limits(run)
   for _, one in ipairs(demands.nodes_of(run, text)) do
     local name, wanted = RATE .. one[1], one[2]
     local left = limits[one[1]] and run.held_at[name]
@@ -186,19 +179,6 @@ function resources.give_back(run, item)
   resources.change(run, item.rh, -1)
   item.rh = nil
   redis.call('HDEL', run.keys.item .. item.id, 'rh')
-end
-
--- Whether anybody may want what was given back.
-function resources.are_wanted(run)
-  local limits = limits_of(run)
-  for _, text in ipairs(run.given_back) do
-    for _, one in ipairs(demands.nodes_of(run, text)) do
-      local all, here = demands.counted(run, text, one[1])
-      local own = one[2][1] + one[2][2] > 0
-      if here > 0 or all > 0 and (own or limits[one[1]]) then return true end
-    end
-  end
-  return false
 end
 
 return resources

@@ -4,11 +4,11 @@ local apart = require 'apart'
 local budgets = require 'budgets'
 local classes = require 'classes'
 local debts = require 'debts'
+local demands = require 'demands'
 local handover = require 'handover'
 local holders = require 'holders'
 local items = require 'items'
 local queues = require 'queues'
-local resources = require 'resources'
 local waiters = require 'waiters'
 local wanted = require 'wanted'
 
@@ -110,7 +110,7 @@ end
 
 -- Makes calls search that may wait for items whose resources this call has given back.
 local function wake_for_resources(run)
-  local wanted_by_some = resources.are_wanted(run)
+  local wanted_by_some = demands.are_wanted(run)
   run.given_back = nil
   if not wanted_by_some then return end
   for _, queue in ipairs(redis.call('ZRANGE', run.keys.waiting, 0, WOKEN_MAX - 1)) do waiters.wake(run, queue, nil) end
