@@ -42,8 +42,8 @@ TERMINAL = 3
 class Front:
     """A front-end process that can be killed, with a proxy before its store."""
 
-    def __init__(self, folder: Path, redis_url: str) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, redis_url: str, config: Json = CONFIG) -> None:
+        self._folder, self._config = folder, config
         self._started = 0
         self.proxy = HoldingProxy(redis_url)
         self.port = 0
@@ -54,7 +54,7 @@ class Front:
         self._started += 1
         config = self._folder / "config.yaml"
         self._folder.mkdir(exist_ok=True)
-        config.write_bytes(msgspec.yaml.encode(CONFIG))
+        config.write_bytes(msgspec.yaml.encode(self._config))
         arguments = ("serve", "--port", "0", "--frontends", "1", "--config", str(config))
         output, data = self._folder / f"output-{self._started}", str(self._folder / "data")
         self._command = RunningCommand(output, *arguments, "--data-dir", data, FLEET_REDIS_URL=self.proxy.url)
