@@ -30,13 +30,23 @@ An orchestrator plans a tree, waits for its end, and reads what came of it:
 ``SyncFleet`` has the same without an event loop. The page README.md has it all, and the wire for other languages.
 
 ``calls`` has who makes calls and how they are repeated, ``http`` the connections, ``wire`` what is said over them,
-``tools`` which toolset has a tool. ``jobs`` has slots and the loop, ``job`` one job, ``stopping`` the signals. ``plan``
-and ``markdown`` read plans, ``trees`` creates and follows them, ``flows`` is about workflows. Nothing here imports the
+``tools`` which toolset has a tool. ``jobs`` has slots and the loop, ``job`` one job, ``metering`` what it has used,
+``stopping`` the signals. ``plan``, ``markdown`` and ``short_forms`` read plans, ``trees`` creates and follows them,
+``flows`` is about workflows. Nothing here imports the
 server, so that it runs wherever a front-end is reached.
 """
 
 from coordinator.client.calls import Observer
-from coordinator.client.errors import ClaimLost, Denied, FleetError, Invalid, NotFound, Refused, Unavailable
+from coordinator.client.errors import (
+    ClaimLost,
+    Denied,
+    FleetError,
+    Invalid,
+    JobStopped,
+    NotFound,
+    Refused,
+    Unavailable,
+)
 from coordinator.client.fleet import Fleet
 from coordinator.client.flows import Run
 from coordinator.client.job import Job
@@ -50,6 +60,7 @@ __all__ = [
     "FleetError",
     "Invalid",
     "Job",
+    "JobStopped",
     "NotFound",
     "Observer",
     "Refused",

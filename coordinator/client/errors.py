@@ -57,6 +57,10 @@ class ClaimLost(FleetError):
     """The claim on the item is over: another agent may be at work on it. Stop, and write nothing more."""
 
 
+class JobStopped(FleetError):
+    """A budget is spent, so the work on the item ends; ``message`` says which. It is handed back, uncounted."""
+
+
 class Refused(FleetError):
     """A rule refused a change, such as a missing note or an open dependency; ``data`` has the refused element."""
 

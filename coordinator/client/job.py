@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
-from coordinator.client.errors import ClaimLost, FleetError, Refused, error_of
-from coordinator.client.renewals import Claim
+from coordinator.client.errors import ClaimLost, FleetError, JobStopped, Refused, Unavailable, error_of
+from coordinator.client.metering import Meter, Told, checked, taken
+from coordinator.client.renewals import Claim, now
 
 if TYPE_CHECKING:
     from coordinator.client.fleet import Fleet
 
 Outcome = Literal["done", "failed", "gave_up", "handed_back", "blocked", "asked", "lost"]
 """How a job ended. ``failed`` and ``gave_up`` count as attempts; ``lost``: its claim is over."""
+Usage = Mapping[str, Any]
+"""What was used, as ``Job.usage`` takes it."""
+REPORT_SECONDS = 15.0
+"""How often usage is reported by itself, at most."""
 RELEASE_SECONDS = 5.0
 """How long a job that was interrupted may take to give its item back."""
 PROGRESS, RESULT = "progress", "result"
@@ -39,6 +44,7 @@ class Job:
     - an exception of the work is logged with its traceback and gives the item back as a failed attempt;
     - leaving it without ``done`` or another last word gives the item up, which counts as well, with a warning;
     - a lost claim leaves the item alone, with a warning;
+    - a spent budget cancels the block and gives the item back, uncounted (``stop_reason``, ``JobStopped``);
     - cancellation from outside gives the item back, uncounted, and passes through.
 
     Attributes:
@@ -52,6 +58,8 @@ class Job:
         needs: notes that have to be written before the item can be started (``[{"key", "description", ...}]``).
         outcome: how it ended; None: it has not.
         error: the exception that ended it, if one did.
+        stop_reason: which budget is spent, so that the work ends; None: none is.
+        stopping: called with that reason in place of cancelling the block, by whoever ends the work otherwise.
     """
 
     def __init__(
@@ -72,7 +80,15 @@ class Job:
         self.needs: list[dict[str, Any]] = []
         self.outcome: Outcome | None = None
         self.error: BaseException | None = None
+        self.stop_reason: str | None = None
+        self.stopping: Callable[[str], None] | None = None
         self._fleet = fleet
+        self._meter = Meter()
+        self._telling = asyncio.Lock()
+        self._unseen: Told | None = None
+        """A call that tells of usage and whose answer was not seen."""
+        self._told_at = now()
+        self._reporting: asyncio.Task[None] | None = None
         self._freed = freed
         self._raises = raises
         self._task: asyncio.Task[Any] | None = None
@@ -115,7 +131,9 @@ class Job:
         return self.outcome == "lost" or self._interrupted is not None
 
     def check(self) -> None:
-        """Raises ``ClaimLost`` if the work has to end."""
+        """Raises ``ClaimLost`` if the work has to end; ``JobStopped`` if that is because a budget is spent."""
+        if self.lost and self.stop_reason is not None:
+            raise JobStopped("budget_exhausted", self.stop_reason)
         if self.lost:
             raise ClaimLost("stale_fence", self._why or "the claim is lost")
 
@@ -128,15 +146,41 @@ class Job:
         """Calls a tool as the agent of this job; see ``Fleet.call``."""
         return await self._fleet.call(tool, arguments, agent=self.agent)
 
-    async def note(self, key: str, body: str, role: str | None = None) -> None:
+    def usage(self, **used: Any) -> None:
+        """Counts what was used since the last time: ``job.usage(inputTokens=900, outputTokens=80, model="opus")``.
+
+        It is told with the next call about the item; during long work, every 15 seconds when there is more. Each is
+        added once, whatever has to be repeated.
+
+        Args:
+            used: whole numbers ``inputTokens``, ``outputTokens``, ``cachedTokens`` (a part of the input),
+                ``costMicroUsd`` and ``wallMs``; and ``model``.
+
+        Raises:
+            Invalid: one of them is unknown or wrong.
+        """
+        counted = checked(used)
+        if self.outcome is not None:
+            raise RuntimeError(f"the job has ended: {self.outcome}")
+        self._meter.add(counted)
+        if self._meter and self._reporting is None and now() - self._told_at >= REPORT_SECONDS:
+            self._reporting = self._fleet.background(self._report())
+
+    async def note(self, key: str, body: str, role: str | None = None, usage: Usage | None = None) -> None:
         """Writes a note, in place of one under this key.
 
         Args:
             role: the phase that it belongs to: queue, work or review. Default: that of the item.
+            usage: what was used besides what ``usage`` has counted. So with the other calls.
         """
         self._check_claim()
+        self._written(await self._tell("manage_notes", self._note(key, body, role), usage))
+
+    def _note(self, key: str, body: str, role: str | None) -> dict[str, Any]:
         written = {"itemId": self.id, "key": key, "role": role or self.role, "body": body}
-        answer = await self.call("manage_notes", {"operation": "upsert", "notes": [written]})
+        return {"operation": "upsert", "notes": [written]}
+
+    def _written(self, answer: dict[str, Any]) -> None:
         if answer["failed"]:
             raise error_of("VALIDATION_ERROR", str(answer["failures"][0].get("error")), answer)
 
@@ -151,17 +195,16 @@ class Job:
         """
         self._check_claim()
         wanted = [{"key": one} if isinstance(one, str) else dict(one) for one in resources]
-        claim = {"itemId": self.id, "fenceToken": self.fence, "ttlSeconds": self._claim.ttl, "resources": wanted}
-        result = (await self.call("claim_item", {"claims": [claim]}))["claimResults"][0]
+        result = (await self._tell("claim_item", self._renewal(resources=wanted)))["claimResults"][0]
         if result["outcome"] not in ("success", "resource_busy"):
             raise ClaimLost("stale_fence", f"the claim is lost: {result['outcome']}")
         return bool(result["outcome"] == "success")
 
-    async def progress(self, text: str) -> None:
+    async def progress(self, text: str, usage: Usage | None = None) -> None:
         """Says how far the work is, as the note ``progress``."""
-        await self.note(PROGRESS, text)
+        await self.note(PROGRESS, text, usage=usage)
 
-    async def done(self, result: Any = None, summary: str | None = None) -> None:
+    async def done(self, result: Any = None, summary: str | None = None, usage: Usage | None = None) -> None:
         """Finishes the item, or hands it to review where its type has such a phase.
 
         Args:
@@ -175,42 +218,44 @@ class Job:
         if self.role == "queue":
             await self._advance("start", None)
         try:
-            await self._advance("start", summary, result)
+            await self._move("start", summary, result, usage)
         except Refused as refused:
             if result is None or refused.data.get("missingNotes") or refused.data.get("blockers"):
                 raise
             # Only a transition that ends an item takes a result; this one leads to review.
-            await self.note(RESULT, result if isinstance(result, str) else msgspec.json.encode(result).decode())
-            await self._advance("start", summary)
+            text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
+            self._written(await self.call("manage_notes", self._note(RESULT, text, None)))
+            await self._move("start", summary, None, usage)
         if self.role == "terminal":
             self._end("done")  # the agent's next claim releases it
         else:
             await self._release("handed_back", "", outcome="done")
 
-    async def fail(self, detail: str) -> None:
+    async def fail(self, detail: str, usage: Usage | None = None) -> None:
         """Gives the item back as a failed attempt: it is offered again later, or put into quarantine."""
-        await self._release("failed", detail)
+        await self._release("failed", detail, usage=usage)
 
-    async def give_up(self, detail: str) -> None:
+    async def give_up(self, detail: str, usage: Usage | None = None) -> None:
         """The same for work that this agent will not do, which was not tried or has not failed."""
-        await self._release("gave_up", detail)
+        await self._release("gave_up", detail, usage=usage)
 
-    async def hand_back(self, detail: str = "") -> None:
+    async def hand_back(self, detail: str = "", usage: Usage | None = None) -> None:
         """Gives the item back for another agent, at once and uncounted."""
-        await self._release("handed_back", detail)
+        await self._release("handed_back", detail, usage=usage)
 
-    async def block(self, reason: str) -> None:
+    async def block(self, reason: str, usage: Usage | None = None) -> None:
         """Sets the item aside until somebody resumes it."""
-        await self._advance("block", reason)
+        await self._move("block", reason, None, usage)
         await self._release("handed_back", "", outcome="blocked")
 
-    async def ask(self, question: str) -> None:
+    async def ask(self, question: str, usage: Usage | None = None) -> None:
         """The same with a question, as the note ``question-1``, or the next number. Who resumes it answers in the note
         ``answer-1``; whoever works on it next finds both in ``notes``."""
         self._check_open()
         self._moving = True
         try:
-            self.role = (await self.call("work_ask", {"itemId": self.id, "question": question}))["role"]
+            answer = await self._tell("work_ask", {"itemId": self.id, "question": question}, usage)
+            self.role = answer["role"]
         except ClaimLost as error:
             self._why = self._why or error.message
             raise
@@ -240,12 +285,15 @@ class Job:
         ours = isinstance(error, asyncio.CancelledError) and self._interrupted is not None
         if self._interrupted is not None and task is not None and task.uncancel() > self._cancels:
             ours = False  # somebody else has cancelled it, too
-        self.error = None if ours else error
+        stopped = JobStopped("budget_exhausted", self.stop_reason) if ours and self.stop_reason is not None else None
+        self.error = stopped if ours else error
         await self.leave(self.error)
         if error is not None and not ours and not isinstance(error, Exception):
             return False
         if self._raises and self.outcome == "lost":
             raise ClaimLost("stale_fence", self._why) from None
+        if self._raises and stopped is not None:
+            raise stopped from None
         return not self._raises or ours
 
     def abandon(self) -> None:
@@ -258,7 +306,7 @@ class Job:
             self._why = self._why or str(error)
             self._end("lost")
             _log.warning("the claim on '%s' (%s) was lost: %s", self.title, self.id, self._why)
-        elif isinstance(error, Exception) and not isinstance(error, ClaimLost):
+        elif isinstance(error, Exception) and not isinstance(error, ClaimLost | JobStopped):
             told = "has failed" if self.outcome is None else f"has failed after it was {self.outcome}"
             _log.error("the work on '%s' (%s) %s", self.title, self.id, told, exc_info=error)
             await self._give_back("failed", "".join(traceback.format_exception_only(error)).strip())
@@ -279,6 +327,17 @@ class Job:
             self._task.cancel()
         elif not self.entered and outcome == "lost":
             self._end("lost")
+
+    def halt(self, why: str) -> None:
+        """Ends the work, because a budget is spent. In the event loop of the fleet."""
+        if self.outcome is not None or self.stop_reason is not None or self._moving:
+            return  # its last word is under way
+        self.stop_reason = why
+        if self.stopping is not None:
+            self.stopping(why)
+        else:
+            _log.warning("the work on '%s' (%s) is stopped: %s", self.title, self.id, why)
+            self.interrupt(why, "handed_back")
 
     async def start(self) -> None:
         """Begins the item, unless notes are missing: then ``needs`` has them, and ``done`` will try again.
@@ -321,35 +380,114 @@ class Job:
         finally:
             self._end(reason)
 
-    async def _advance(self, trigger: str, summary: str | None, result: Any = None) -> None:
+    async def _advance(self, trigger: str, summary: str | None) -> None:
         self._check_open()
+        self._moved(await self.call("advance_item", self._transition(trigger, summary)))
+
+    async def _move(self, trigger: str, summary: str | None, result: Any, usage: Usage | None) -> None:
+        """The same for a transition after which the work is over: it tells what was used."""
+        self._check_open()
+        moved = self._transition(trigger, summary)
+        if result is not None:
+            moved["transitions"][0]["result"] = result
+        self._moving = True
+        try:
+            answer = await self._tell("advance_item", moved, usage)
+        finally:
+            self._moving = False
+        self._moved(answer)
+
+    def _transition(self, trigger: str, summary: str | None) -> dict[str, Any]:
         moved: dict[str, Any] = {"itemId": self.id, "trigger": trigger, "fenceToken": self.fence}
         if summary:
             moved["summary"] = summary[:_LONGEST_SUMMARY]
-        if result is not None:
-            moved["result"] = result
-        self._moving = True
-        try:
-            (answer,) = (await self.call("advance_item", {"transitions": [moved]}))["results"]
-        finally:
-            self._moving = False
-        if not answer["applied"]:
-            code = answer.get("errorCode")
-            error = error_of(code, answer["error"], answer) if code else Refused("refused", answer["error"], answer)
+        return {"transitions": [moved]}
+
+    def _moved(self, answer: dict[str, Any]) -> None:
+        (moved,) = answer["results"]
+        if not moved["applied"]:
+            code = moved.get("errorCode")
+            error = error_of(code, moved["error"], moved) if code else Refused("refused", moved["error"], moved)
             if isinstance(error, ClaimLost):
                 self._why = self._why or error.message
             raise error
-        self.role = answer["newRole"]
+        self.role = moved["newRole"]
 
-    async def _release(self, reason: str, detail: str, outcome: Outcome | None = None) -> None:
+    async def _release(
+        self, reason: str, detail: str, outcome: Outcome | None = None, usage: Usage | None = None
+    ) -> None:
         self._check_open()
         released = {"itemId": self.id, "fenceToken": self.fence, "reason": reason}
         if detail.strip():  # names of files in a message may be no text
             released["detail"] = detail[:_LONGEST_DETAIL].encode(errors="replace").decode()
-        answer = await self.call("claim_item", {"releases": [released]})
+        answer = await self._tell("claim_item", {"releases": [released]}, usage)
         self._end(outcome or reason)  # type: ignore[arg-type]  # the reasons are outcomes
         if answer["releaseResults"][0]["outcome"] != "success":
             _log.debug("'%s' was not ours any more: %s", self.id, answer["releaseResults"][0])
+
+    def _renewal(self, **more: Any) -> dict[str, Any]:
+        claim = {"itemId": self.id, "fenceToken": self.fence, "ttlSeconds": self._claim.ttl, **more}
+        return {"claims": [claim]}
+
+    async def _report(self) -> None:
+        """Tells what was used, by a renewal. What cannot be told now is told later."""
+        try:
+            async with self._telling:
+                await self._send_unseen()
+                for model in self._meter.models():
+                    await self._send(Told("claim_item", self._renewal(), {}, self._meter.take(model)))
+        except FleetError as error:
+            _log.debug("the usage of '%s' (%s) could not be reported yet: %s", self.title, self.id, error)
+        finally:
+            self._told_at, self._reporting = now(), None
+
+    async def _tell(self, tool: str, arguments: dict[str, Any], usage: Usage | None = None) -> dict[str, Any]:
+        """Calls a tool about the item, and tells with it what was used."""
+        given = checked(usage or {})
+        async with self._telling:
+            if (answer := await self._send_unseen(tool, arguments, given)) is not None:
+                return answer
+            # An element has one model; the others need reports of their own.
+            models = self._meter.models()
+            model = given.get("model", "") if given else (models or [""])[-1]
+            for other in models:
+                if other != model:
+                    await self._send(Told("claim_item", self._renewal(), {}, self._meter.take(other)))
+            return await self._send(Told(tool, arguments, given, self._meter.take(model)))
+
+    async def _send_unseen(
+        self, tool: str = "", arguments: Mapping[str, Any] | None = None, given: Usage | None = None
+    ) -> dict[str, Any] | None:
+        """Repeats the call whose answer was not seen; returns the answer if it is the one that is to be made now."""
+        if (unseen := self._unseen) is None:
+            return None
+        same = unseen.is_same(tool, arguments or {}, dict(given or {}))
+        try:
+            answer = await self._send(unseen)
+        except FleetError as error:
+            if same or isinstance(error, Unavailable):
+                raise
+            return None
+        return answer if same else None
+
+    async def _send(self, told: Told) -> dict[str, Any]:
+        self._unseen = told if told.tells else None
+        try:
+            answer = await self.call(told.tool, told.sent)
+        except FleetError as error:
+            if not isinstance(error, Unavailable):
+                self._unseen = None
+                self._meter.add(told.metered)
+            raise
+        self._unseen, self._told_at = None, now()
+        if not taken(answer):
+            self._meter.add(told.metered)
+        elif told.tells and told.tool == "manage_notes" and now() - self._claim.sent >= REPORT_SECONDS:
+            self._fleet.keeper.renew_soon(self._claim)  # whose answer says whether a budget is spent now
+        for claim in answer.get("claimResults", ()):
+            if claim.get("stop") and "budget" in claim:
+                self.halt(claim["stopReason"])
+        return answer
 
     def _check_open(self) -> None:
         self._check_claim()
@@ -360,5 +498,7 @@ class Job:
         if self.outcome is not None:
             return
         self.outcome = outcome
+        if self._meter or self._unseen is not None:
+            _log.warning("some usage of '%s' (%s) could not be reported", self.title, self.id)
         self._fleet.keeper.forget(self._claim)
         self._freed(self)

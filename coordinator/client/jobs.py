@@ -27,6 +27,8 @@ _PARTS = ("item", "notes", "results")
 _PATIENCE = 3
 """So many failures in a row are borne; each further one doubles the pause before the next claim."""
 _LONGEST_PAUSE = 60.0
+SPENT_SECONDS = 300.0
+"""The longest pause of an agent whose budget is spent: it may be raised."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +42,10 @@ class Slot:
         """A finished item and its fence, which the agent's next claim releases."""
         self.unseen: tuple[dict[str, Any], float] | None = None
         """Arguments of a claim whose answer was not seen, and when it was sent."""
+        self.rest = 0.0
+        """Seconds until it is to claim again, because a budget is spent."""
+        self.why = ""
+        """The budget that kept it from claiming last; empty: none did."""
 
 
 class Slots:
@@ -230,21 +236,37 @@ class Jobs:
             slot.unseen = slot.finished = None
             result = waited["claimResults"][0]
         if result["outcome"] == "success":
+            slot.why = ""
             return result, sent
         self._empty = True
         if result["outcome"] == "agent_draining":
             _log.warning("%s is drained by an operator and claims no more", slot.agent)
             self.end()
         elif result["outcome"] == "budget_exhausted":
-            _log.warning("%s claims no more: %s", slot.agent, result["error"])
-            self.end()
+            self._spent(slot, str(result["error"]), result.get("retryAfterMs", 0) / 1000)
         elif (held := result.get("heldBack")) and held["capabilities"]:
             _log.debug("%d items wait for agents with other capabilities", held["capabilities"])
         return None, sent
 
+    def _spent(self, slot: Slot, why: str, seconds: float) -> None:
+        """A budget keeps the agent of a slot from claiming: it rests, the others go on."""
+        if not self._wait:
+            _log.warning("%s claims no more: %s", slot.agent, why)
+            return
+        # Also where it does not end by itself, or not soon: it may be raised.
+        slot.rest = min(seconds or SPENT_SECONDS, SPENT_SECONDS) * random.uniform(1.0, 1.1)
+        if slot.why != why:
+            slot.why = why
+            _log.warning("%s claims nothing for now: %s", slot.agent, why)
+        if slot.finished is not None:
+            self._fleet.background(self._fleet.let_go(slot))
+
     def _free(self, slot: Slot) -> None:
         """Frees a slot without a job. A claim whose answer was not seen may hold an item, which is given back first."""
-        if slot.unseen is None:
+        if slot.rest:
+            asyncio.get_running_loop().call_later(slot.rest, self._slots.give, slot)
+            slot.rest = 0.0
+        elif slot.unseen is None:
             self._slots.give(slot)
         else:
             self._fleet.background(self._fleet.recall(slot)).add_done_callback(lambda _: self._slots.give(slot))
@@ -254,7 +276,7 @@ class Jobs:
         loop = asyncio.get_running_loop()
         fleet = self._fleet
         lost = partial(_tell, loop, job.interrupt)
-        stop = partial(_tell, loop, self._stopped)
+        stop = partial(_tell, loop, partial(self._stopped, job))
         claim = Claim(
             fleet.wire, fleet.actor(job.agent) or {}, job.id, job.fence, self._ttl, sent, self._grace, lost, stop
         )
@@ -274,8 +296,10 @@ class Jobs:
             self._failures += 1
         self._slots.give(slot)
 
-    def _stopped(self, why: str) -> None:
-        if not self._over.is_set():
+    def _stopped(self, job: Job, why: str, spent: bool) -> None:
+        if spent:
+            job.halt(why)
+        elif not self._over.is_set():
             _log.warning("no more jobs: %s", why)
             self.end()
 
@@ -303,7 +327,7 @@ def at_once(arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name != "waitMs"}
 
 
-def _tell(loop: asyncio.AbstractEventLoop, what: Callable[[str], None], why: str) -> None:
+def _tell(loop: asyncio.AbstractEventLoop, what: Callable[..., None], *said: object) -> None:
     """Calls it in the loop; from a thread, when the loop may be closed."""
     with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(what, why)
+        loop.call_soon_threadsafe(what, *said)

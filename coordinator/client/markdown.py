@@ -6,7 +6,7 @@
       What has changed since 1.9, for users.
       - [ ] Collect the changes
       - [ ] Write them up (after: Collect the changes)
-    - [ ] Publish (not before: 2026-12-01T09:00:00Z) (due: +4w)
+    - [ ] Publish (not before: 2026-12-01T09:00:00Z) (due: +4w) (resources: site) (budget: cost=2.50, time=2h)
     - [x] Choose a date
 
 The first heading is the title. Indented tasks are children, other indented text is the description. Tasks of a numbered
@@ -22,9 +22,10 @@ _TASK = re.compile(r"(?P<indent>\s*)(?:[-*+]|(?P<number>\d+)[.)])\s+(?:\[(?P<box
 _HEADING = re.compile(r"#{1,6}\s+(?P<title>.*\S)")
 _SUFFIX = re.compile(
     r"#(?P<tag>[a-z0-9][\w.:/-]*)|!(?P<priority>high|medium|low)"
-    r"|\((?P<name>after|ref|due|not before|recurs):\s*(?P<value>[^()]+)\)"
+    r"|\((?P<name>after|ref|due|not before|recurs|resources|budget):\s*(?P<value>[^()]+)\)"
 )
 _SINGLE = {"ref": "ref", "due": "dueAt", "not before": "notBefore", "recurs": "recurs"}
+_SINGLE |= {name: name for name in ("resources", "budget")}
 _FENCE = re.compile(r"\s*(`{3,}(?=[^`]*\Z)|~{3,})")
 
 

@@ -7,13 +7,14 @@
       - {title: Publish, after: [build, notes]}
 
 An item has ``title``, and may have ``ref``, ``after``, ``children``, ``notes`` (key: body) and ``done`` besides the
-fields that ``manage_items`` takes; ``recurs`` can be a cron expression alone. ``after`` names refs, or titles that
+fields that ``manage_items`` takes; ``recurs`` can be a cron expression alone, ``resources`` and ``budget`` have short
+forms (``gpu=2``; ``cost=2.50, tokens=200000, time=2h``). ``after`` names refs, or titles that
 occur once, anywhere in the plan; what is below an item waits with it. ``markdown`` has the other form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from graphlib import CycleError, TopologicalSorter
@@ -22,6 +23,7 @@ from typing import Any
 
 from coordinator.client.errors import FleetError, error_of
 from coordinator.client.markdown import markdown
+from coordinator.client.short_forms import budget, demands
 from coordinator.errors import that_exist
 
 DEEPEST = 3
@@ -29,11 +31,12 @@ MOST_CHILDREN = 500
 """An item can wait for a few more. One with more children is begun from the start, which hides it as well."""
 _LISTS = ("tags", "traits")
 _TIMES = ("notBefore", "dueAt")
+_FORMS: Mapping[str, Callable[[str], Any]] = {"resources": demands, "budget": budget}
 _OWN = ("ref", "after", "children", "notes", "done")
 _FIELDS = (
     "title", "description", "summary", "priority", "complexity", "tags", "type", "traits", "requires", "resources",
     "requiresVerification", "maxAttempts", "retryBackoffSeconds", "metadata", "properties", "statusLabel",
-    "notBefore", "dueAt", "recurs",
+    "notBefore", "dueAt", "recurs", "budget",
 )  # fmt: skip
 
 
@@ -198,6 +201,12 @@ def _fields(given: Mapping[str, Any], path: str) -> dict[str, Any]:
             fields[name] = _time(fields[name], f"{path}.{name}")
     if isinstance(fields.get("recurs"), str):
         fields["recurs"] = {"cron": fields["recurs"]}
+    for name, form in _FORMS.items():
+        if isinstance(fields.get(name), str):
+            try:
+                fields[name] = form(fields[name])
+            except ValueError as error:
+                raise _wrong(f"{path}.{name}", str(error)) from None
     return fields
 
 

@@ -46,7 +46,7 @@ class Claim:
         sent: when the request that got it was sent, as ``now()``.
         grace: seconds that the work needs to end when it is told to.
         lost: called in the thread, once, with a reason, when the claim is lost.
-        stop: called in the thread when an operator wants the agent to claim no more.
+        stop: called in the thread, with a reason and whether a budget is spent, when the agent is to claim no more.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Claim:
         sent: float,
         grace: float,
         lost: Callable[[str], None],
-        stop: Callable[[str], None],
+        stop: Callable[[str, bool], None],
     ) -> None:
         self.wire, self.actor, self.item, self.fence, self.ttl = wire, actor, item, fence, ttl
         self.grace, self.lost, self.stop = grace, lost, stop
@@ -135,6 +135,11 @@ class Keeper:
             self._claims.add(claim)
         if claim.due < self._looks_at:
             self._poke()
+
+    def renew_soon(self, claim: Claim) -> None:
+        """Renews it at once, for what the answer may say."""
+        claim.due = now()
+        self._poke()
 
     def forget(self, claim: Claim) -> None:
         """Renews it no more; an answer that is under way is ignored."""
@@ -207,7 +212,8 @@ class Keeper:
                 if answer["outcome"] != "success":
                     self._lose(claim, answer["outcome"])
                 elif answer.get("stop"):
-                    claim.stop(str(answer.get("reason", "an operator drains this agent")))
+                    why = answer.get("stopReason") or answer.get("reason", "an operator drains this agent")
+                    claim.stop(str(why), "budget" in answer)
                 claim.placed(sent)
                 return
         finally:

@@ -20,7 +20,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from coordinator.client.fleet import Fleet
 from coordinator.client.flows import Run
-from coordinator.client.job import Job, Outcome
+from coordinator.client.job import Job, Outcome, Usage
 from coordinator.client.stopping import stopping
 from coordinator.client.trees import Tree
 
@@ -80,48 +80,57 @@ class SyncJob(_Thread):
         return self._job.lost
 
     def check(self) -> None:
-        """Raises ``ClaimLost`` if the work has to end."""
+        """Raises ``ClaimLost`` if the work has to end; ``JobStopped`` if that is because a budget is spent."""
         self._job.check()
 
     def call(self, tool: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """As ``Job.call``."""
         return self._do(self._job.call, tool, arguments)
 
-    def note(self, key: str, body: str, role: str | None = None) -> None:
+    @property
+    def stop_reason(self) -> str | None:
+        """Which budget is spent; None: none is."""
+        return self._job.stop_reason
+
+    def usage(self, **used: Any) -> None:
+        """As ``Job.usage``."""
+        self._portal.call(partial(self._job.usage, **used))
+
+    def note(self, key: str, body: str, role: str | None = None, usage: Usage | None = None) -> None:
         """As ``Job.note``."""
-        self._do(self._job.note, key, body, role)
+        self._do(self._job.note, key, body, role, usage)
 
     def take(self, *resources: str | Mapping[str, Any]) -> bool:
         """As ``Job.take``."""
         return self._do(self._job.take, *resources)
 
-    def progress(self, text: str) -> None:
+    def progress(self, text: str, usage: Usage | None = None) -> None:
         """As ``Job.progress``."""
-        self._do(self._job.progress, text)
+        self._do(self._job.progress, text, usage)
 
-    def done(self, result: Any = None, summary: str | None = None) -> None:
+    def done(self, result: Any = None, summary: str | None = None, usage: Usage | None = None) -> None:
         """As ``Job.done``."""
-        self._do(self._job.done, result, summary)
+        self._do(self._job.done, result, summary, usage)
 
-    def fail(self, detail: str) -> None:
+    def fail(self, detail: str, usage: Usage | None = None) -> None:
         """As ``Job.fail``."""
-        self._do(self._job.fail, detail)
+        self._do(self._job.fail, detail, usage)
 
-    def give_up(self, detail: str) -> None:
+    def give_up(self, detail: str, usage: Usage | None = None) -> None:
         """As ``Job.give_up``."""
-        self._do(self._job.give_up, detail)
+        self._do(self._job.give_up, detail, usage)
 
-    def hand_back(self, detail: str = "") -> None:
+    def hand_back(self, detail: str = "", usage: Usage | None = None) -> None:
         """As ``Job.hand_back``."""
-        self._do(self._job.hand_back, detail)
+        self._do(self._job.hand_back, detail, usage)
 
-    def block(self, reason: str) -> None:
+    def block(self, reason: str, usage: Usage | None = None) -> None:
         """As ``Job.block``."""
-        self._do(self._job.block, reason)
+        self._do(self._job.block, reason, usage)
 
-    def ask(self, question: str) -> None:
+    def ask(self, question: str, usage: Usage | None = None) -> None:
         """As ``Job.ask``."""
-        self._do(self._job.ask, question)
+        self._do(self._job.ask, question, usage)
 
     def __enter__(self) -> Self:
         self._portal.call(self._job.enter)

@@ -18,6 +18,7 @@ import pytest
 
 from coordinator.cli import run as fleet_main
 from coordinator.cli.exits import Exit
+from coordinator.client import SyncFleet
 from tests.support.fleets import RunningFleet
 
 Run = Callable[..., tuple[int, str, str]]
@@ -353,6 +354,38 @@ def test_items_with_times(items: Run) -> None:
         ("add x --due soon", "--due: "),
         ("add x --not-before +1", "--not-before: "),
         ("add x --overlap skip", "--cron"),
+    ):
+        code, _, err = items(wrong)
+        assert code != Exit.OK
+        assert said in err, err
+
+
+def test_items_with_resources_and_a_budget(fleet: RunningFleet, items: Run, project: str) -> None:
+    item = added(items, "Train", "--resources", "gpu, repo/app=shared", "--budget", "cost=2.50,tokens=200,time=1.5h")
+    page = items(f"show {item}")[1]
+    assert "demands gpu, repo/app=shared" in page
+    assert "budget $2.50, 200 tokens, 1h 30m" in page
+    found = shown(items, item)
+    assert found["item"]["budget"] == {"costMicroUsd": 2_500_000, "tokens": 200, "wallMs": 5_400_000}
+    used = {"inputTokens": 150, "outputTokens": 60, "costMicroUsd": 1_000_000, "wallMs": 61_000}
+    with SyncFleet(fleet.state.base_url, project=project) as client:
+        note = {"itemId": item, "key": "k", "role": "queue", "usage": used}
+        client.call("manage_notes", {"operation": "upsert", "notes": [note]})
+    page = items(f"show {item}")[1]
+    assert "used $1.00, 210 tokens, 1m 1s, budget $2.50, 200 tokens, 1h 30m (spent)" in page
+    assert items(f"edit {item} --budget tokens=300")[0] == Exit.OK
+    assert shown(items, item)["item"]["budget"] == {"tokens": 300}
+    assert items(f"edit {item} --clear budget --clear resources --recurs @daily")[0] == Exit.OK
+    after = shown(items, item)["item"]
+    assert ("budget" in after, "resources" in after, after["recurs"]["cron"]) == (False, False, "@daily")
+    for wrong, said in (
+        ("add x --budget 5", "--budget: '5' must be cost=DOLLARS, tokens=NUMBER or time=TIME"),
+        ("add x --budget tokens=0", "--budget: "),
+        ("add x --budget ''", "--budget: "),
+        ("add x --resources gpu=many", "--resources: 'gpu=many' must be KEY, KEY=UNITS or KEY=shared"),
+        ("add x --resources gpu=5", "--resources: "),
+        ("add x --resources a//b", "--resources: "),
+        (f"edit {item} --budget time=2h --clear budget", "--clear budget: a value is given"),
     ):
         code, _, err = items(wrong)
         assert code != Exit.OK

@@ -362,3 +362,33 @@ def test_both_forms_can_say_when(tmp_path: Path) -> None:
     mapped.write_text("title: R\nnotBefore: 2026-12-01\n")
     with pytest.raises(Invalid, match=r"plan\.notBefore: must be a time with a zone"):
         plan.read(mapped)
+
+
+def test_both_forms_can_say_what_is_used(tmp_path: Path) -> None:
+    listed, mapped = tmp_path / "plan.md", tmp_path / "plan.yaml"
+    listed.write_text("# R\n- [ ] a (resources: gpu=2, repo/app=shared) (budget: cost=2.50, tokens=9, time=1.5h)\n")
+    mapped.write_text(
+        "title: R\nchildren:\n  - title: a\n    resources: [{key: gpu, units: 2}, {key: repo/app, mode: shared}]\n"
+        "    budget: {costMicroUsd: 2500000, tokens: 9, wallMs: 5400000}\n"
+    )
+    found = [[node.fields for node in plan.read(path).root.all()] for path in (listed, mapped)]
+    assert found[0] == found[1]
+    for wrong in ("gpu=many", "gpu=-1"):
+        with pytest.raises(Invalid, match=r"plan\.resources: '.*' must be KEY, KEY=UNITS or KEY=shared"):
+            plan.read({"title": "R", "resources": wrong})
+    for wrong in ("", "cost=", "cost=1m", "tokens=1.5", "time=5", "time=1w", "euros=5", "tokens=9999999999999"):
+        with pytest.raises(Invalid, match=r"plan\.budget: '.*' must be cost=DOLLARS, tokens=NUMBER or time=TIME"):
+            plan.read({"title": "R", "budget": wrong})
+
+
+async def test_a_plan_has_resources_budgets_and_times(fleet: Fleet) -> None:
+    more = {"resources": "gpu", "budget": "tokens=9", "notBefore": "+1h", "dueAt": "+2h"}
+    tree = await fleet.plan({"title": "R", "children": [{"title": "a", **more}, {"title": "b", "recurs": "@daily"}]})
+    made = {
+        item["title"]: await fleet.call("query_items", {"operation": "get", "id": item["id"]})
+        async for item in tree.items()
+    }
+    assert made["a"]["resources"] == [{"key": "gpu", "mode": "exclusive", "units": 1}]
+    assert made["a"]["budget"] == {"tokens": 9}
+    assert {"notBefore", "dueAt"} <= made["a"].keys()
+    assert made["b"]["recurs"]["cron"] == "@daily"

@@ -99,7 +99,7 @@ def item_page(context: Json, edges: Iterable[Json], *, everything: bool) -> list
     facts += [f"demands {printable(demands(item['resources']))}"] if item.get("resources") else []
     lines.append(_INDENT + ", ".join(facts))
     lines.append(f"{_INDENT}created {item['createdAt']}, changed {item['modifiedAt']}")
-    lines += _times(item)
+    lines += [*_times(item), *_usage(item)]
     if claim := context.get("claimDetail"):
         word = "was held" if claim["isExpired"] else "held"
         holds = f", holds {printable(demands(claim['resources']))}" if claim.get("resources") else ""
@@ -135,6 +135,25 @@ def _times(item: Json) -> list[str]:
     if item.get("recurrenceOf"):
         facts.append(f"occurrence of {short(item['recurrenceOf'])}")
     return [_INDENT + ", ".join(facts)] if facts else []
+
+
+def _usage(item: Json) -> list[str]:
+    """What was used for an item and what is below it, and what may be used."""
+    facts = [f"used {amounts(item['usage']['subtree'])}"] if item.get("usage") else []
+    if limits := item.get("budget"):
+        spent = f" ({paint('spent', 'blocked')})" if item.get("budgetSpent") else ""
+        facts.append(f"budget {amounts(limits)}{spent}")
+    return [_INDENT + ", ".join(facts)] if facts else []
+
+
+def amounts(sum: Json) -> str:
+    """Cost, tokens and time, those that are there: ``$2.50, 200,000 tokens, 1h 30m``."""
+    parts = [f"${sum['costMicroUsd'] / 1e6:,.2f}"] if sum.get("costMicroUsd") else []
+    parts += [f"{sum['tokens']:,} tokens"] if sum.get("tokens") else []
+    if wall := sum.get("wallMs"):
+        minutes, seconds = divmod(wall // 1000, 60)
+        parts.append(f"{minutes // 60}h {minutes % 60}m" if minutes >= 60 else f"{minutes}m {seconds}s")
+    return ", ".join(parts) or "nothing"
 
 
 def transition_line(one: Json) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -16,6 +17,7 @@ from coordinator.cli.items.tables import item_line, note_page, short
 from coordinator.cli.refusals import as_typed
 from coordinator.cli.terminal import counted, print_json, printable
 from coordinator.client import Fleet
+from coordinator.client.short_forms import budget, demands
 
 _EDGES = 150
 _TEXT = "'-': from stdin, '@FILE': from a file."
@@ -24,8 +26,8 @@ Unblock = Annotated[
     Literal["queue", "work", "review", "terminal"] | None, Parameter(help="The role that the blocker must reach.")
 ]
 CLEARABLE = (
-    "description", "complexity", "tags", "type", "requires", "resources", "parent", "max-attempts", "not-before",
-    "due", "cron",
+    "description", "complexity", "tags", "type", "requires", "resources", "parent", "budget", "max-attempts",
+    "not-before", "due", "cron",
 )  # fmt: skip
 _FIELDS = {
     "parent": "parentId", "max-attempts": "maxAttempts", "not-before": "notBefore", "due": "dueAt", "cron": "recurs",
@@ -52,10 +54,15 @@ class Fields:
     resources: Annotated[
         str | None, Parameter(help="What a claim takes, after commas: KEY, KEY=UNITS or KEY=shared.")
     ] = None
+    budget: Annotated[
+        str | None, Parameter(help="What it and those below may use, as in cost=2.50,tokens=200000,time=2h.")
+    ] = None
     max_attempts: Annotated[int | None, Parameter(help="Failed attempts until quarantine; 0: no limit.")] = None
     not_before: Annotated[str | None, Parameter(help="Not ready before: a time with zone, or as in +30m.")] = None
     due: Annotated[str | None, Parameter(help="When it is due, in the same form.")] = None
-    cron: Annotated[str | None, Parameter(help="When it recurs, as in '0 9 * * MON-FRI'.")] = None
+    cron: Annotated[
+        str | None, Parameter(name=("--cron", "--recurs"), help="When it recurs, as in '0 9 * * MON-FRI'.")
+    ] = None
     time_zone: Annotated[str | None, Parameter(help="Of --cron, as in Europe/Berlin; default UTC.")] = None
     missed: Annotated[Literal["skip", "one", "all"] | None, Parameter(help="Of --cron: times that passed.")] = None
     overlap: Annotated[Literal["skip", "allow"] | None, Parameter(help="Of --cron: while an earlier one is open.")] = (
@@ -66,7 +73,7 @@ class Fields:
         """Those that are given, as the tools take them.
 
         Raises:
-            CommandFailed: the parent's id is malformed, a text cannot be read, or --cron is missing.
+            CommandFailed: the parent's id is malformed, a text cannot be read, a form is wrong, or --cron is missing.
         """
         more = given(timeZone=self.time_zone, missed=self.missed, overlap=self.overlap)
         if more and self.cron is None:
@@ -80,7 +87,8 @@ class Fields:
             description=words(self.description) if self.description is not None else None,
             complexity=self.complexity,
             requires=[one.strip() for one in self.requires.split(",")] if self.requires is not None else None,
-            resources=demands(self.resources) if self.resources is not None else None,
+            resources=_in_full(demands, self.resources, "--resources") if self.resources is not None else None,
+            budget=_in_full(budget, self.budget, "--budget") if self.budget is not None else None,
             maxAttempts=self.max_attempts,
             notBefore=self.not_before,
             dueAt=self.due,
@@ -91,22 +99,11 @@ class Fields:
 NO_FIELDS = Fields()
 
 
-def demands(text: str) -> list[dict[str, Any]]:
-    """Resources as the tools take them.
-
-    Raises:
-        CommandFailed: units that are no number.
-    """
-    found: list[dict[str, Any]] = []
-    for one in filter(None, (part.strip() for part in text.split(","))):
-        key, _, amount = one.partition("=")
-        if amount == "shared":
-            found.append({"key": key, "mode": "shared"})
-        elif amount and not amount.isdecimal():
-            raise CommandFailed(f"--resources: '{one}' must be KEY, KEY=UNITS or KEY=shared", Exit.USAGE)
-        else:
-            found.append({"key": key, **({"units": int(amount)} if amount else {})})
-    return found
+def _in_full(form: Callable[[str], Any], text: str, name: str) -> Any:
+    try:
+        return form(text)
+    except ValueError as error:
+        raise CommandFailed(f"{name}: {error}", Exit.USAGE) from None
 
 
 def add(
