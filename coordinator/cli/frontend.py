@@ -123,8 +123,11 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         webhooks = Webhooks(settings, store, feed, recorder, name)
         operator = Operator(settings, store, services.resolve_actor)
         item_metrics = ItemMetrics(store, recorder, name, settings)
+        decisions = Decisions.of(store, settings, Listener(store))  # only reads, so that the listener never starts
+        reads = Reads(store, toolsets, decisions, admission, recorder.console.shed, settings)
         others = [
             actors.configure,
+            reads.configure,
             operator.configure,
             authenticator.configure,
             projects.configure,
@@ -157,8 +160,6 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         )
         if settings.console.enabled:
             sessions = Sessions(store, seals, authenticator, settings)
-            decisions = Decisions.of(store, settings, Listener(store))  # only reads, so that the listener never starts
-            reads = Reads(store, toolsets, decisions, admission, recorder.console.shed)
             oauth = open_client(settings, os.environ, authenticator, store, seals)
             actions, admin = Actions(toolsets, app.calls, operator, store), settings.console.listener == "admin"
             port = settings.port if admin else 0

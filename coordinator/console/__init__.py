@@ -9,7 +9,8 @@ streams. Python renders all HTML (``htpy`` escapes it by construction); a few ES
 - ``reads`` reads for all tabs of the process together: what they look at alike is read and rendered once.
 - ``live`` tells tabs what has changed, over one stream each, from the change feed.
 - ``inbox`` reads what waits for people; ``asks`` shows it in full, with ``forms`` for the answers.
-- ``frame`` puts a page together; ``parts``, ``tables`` and ``charts`` have what several pages show.
+- ``frame`` puts a page together; ``parts``, ``tables`` and ``charts`` have what several pages show,
+  ``uses`` resources, usage and budgets in few words.
 - ``readings`` has the numbers of the fleet and of projects, ``standstill`` says why nothing moves.
 """
 

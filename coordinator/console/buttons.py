@@ -168,6 +168,11 @@ def text_field(
     return label(".field")[span[title], field]
 
 
+def number_field(name: str, title: str) -> Node:
+    """A field for a whole number from 1 on; one that is empty is left out, unless it had a value."""
+    return label(".field")[span[title], htpy.input(type="number", name=name, min="1", step="1", data_kind="json")]
+
+
 def choice_field(name: str, title: str, values: Sequence[str], chosen: str = "") -> Node:
     """A field for one of some values."""
     options = [option(value=one, selected=one == chosen)[one or "any"] for one in values]
@@ -248,5 +253,6 @@ def _json(value: object) -> str:
 
 __all__ = [
     "MAX_REASON", "MODULE", "Change", "Confirm", "action_dialogs", "attributes", "button", "choice", "choice_field",
-    "form_dialog", "hidden_field", "menu_opener", "note", "opener", "operation", "refusal", "text_field", "toolbar",
+    "form_dialog", "hidden_field", "menu_opener", "note", "number_field", "opener", "operation",
+    "refusal", "text_field", "toolbar",
 ]  # fmt: skip

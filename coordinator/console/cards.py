@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import htpy
@@ -11,18 +11,23 @@ from markupsafe import Markup
 
 from coordinator.console.buttons import choice, menu_opener
 from coordinator.console.parts import agent_link, ago, chip, item_link, left, number, plain, role
+from coordinator.console.uses import of_card
 from coordinator.console.view import Asked, Row
 from coordinator.toolsets.items.rules.board import Wanted
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 from coordinator.toolsets.items.store import rows
 from coordinator.toolsets.items.store.board import BoardPage, board_page
+from coordinator.toolsets.items.store.obstacles import FREE, Obstacle, read_obstacles
 
 HEIGHT = 100
 """Of a card with the gap below it, in px."""
 WINDOW = 30
 """Cards that a page has of a list at a time."""
 _MOST_TAGS = 4
+_READY = ("ready", "abandoned")
+_LONGEST_SECONDS = 3_600
+"""After which a list is looked at again at the latest that waits for a time: timers of pages know no longer ones."""
 _TOLD = ("in-progress", "blocked", "done", "quarantined")
 """Labels that say no more than the role, or what holds the item back."""
 
@@ -49,22 +54,40 @@ async def window(asked: Asked, wanted: Wanted, limit: int = WINDOW) -> tuple[Boa
 
 
 def again(now: int, items: Iterable[rows.Row]) -> int:
-    """When to look at items again, in seconds, because the end of a back-off is no event; 0: need not be."""
-    ends = min((item.held_until for item in items if item.held_until), default=0)
-    return max(1, (ends - now) // 1000 + 1) if ends else 0
+    """When to look at items again, in seconds, because no event says that their time has come; 0: need not be."""
+    ends = [item.held_until for item in items if item.held_until] + [due(item) for item in items if due(item) > now]
+    return max(1, min(_LONGEST_SECONDS, (min(ends) - now) // 1000 + 1)) if ends else 0
 
 
-def card(project: str, item: rows.Row, with_role: bool = False) -> Row:
-    """A card as a row of a region.
+def due(item: rows.Row) -> int:
+    """When it is due, in ms; 0: at no time, or it is done."""
+    times = item.due_times
+    return int(times.due) if times and times.due.isdecimal() and ROLE_NAMES[item.role] != "terminal" else 0
+
+
+async def cards(asked: Asked, items: Sequence[rows.Row], with_role: bool = False) -> list[Row]:
+    """At most 100 cards as rows of a region. One more read says whose resources are busy, if any demand some.
 
     Args:
-        with_role: whether it shows the item's role; columns of a board say it.
+        with_role: whether they show the items' roles; columns of a board say it.
+
+    Raises:
+        ToolFailure: as ``read_obstacles``.
     """
-    return Row(f"item:{dashed(item.id)}", _content(project, item, with_role), "entry")
+    reads, project = asked.reads, asked.project
+    ready = [one.id for one in items if one.demanded and not one.holds and rows.STATES[one.state] in _READY]
+    found: dict[str, Obstacle] = {}
+    if ready:
+        terms = reads.config.terms(project)
+        found = await reads.admitted(project, lambda: read_obstacles(reads.store, project, terms, ready))
+    return [
+        Row(f"item:{dashed(item.id)}", _content(project, item, with_role, found.get(item.id, FREE).busy), "entry")
+        for item in items
+    ]
 
 
 @lru_cache(maxsize=2048)
-def _content(project: str, item: rows.Row, with_role: bool) -> Markup:
+def _content(project: str, item: rows.Row, with_role: bool, busy: str) -> Markup:
     """Rendered once for as long as the item stays as it is: tabs read the same cards again and again."""
     content = [
         choice(item.title),
@@ -78,6 +101,7 @@ def _content(project: str, item: rows.Row, with_role: bool) -> Markup:
         ],
         div(".entry-line")[
             *troubles(item),
+            *of_card(item, busy),
             span(title="children that have ended")[f"{item.ended_children}/{number(item.children)} children"]
             if item.children
             else None,
@@ -126,7 +150,9 @@ def troubles(item: rows.Row) -> list[Node]:
         most = f" of {item.most_attempts}" if item.most_attempts else ""
         found.append(chip(f"{item.attempts}{most} failed", "warning", "attempts of agents"))
     if item.due_times and item.due_times.overdue:
-        found.append(chip("overdue", "trouble", "its dueAt has passed"))
+        found.append(span(".chip.trouble", title="its dueAt has passed")["overdue: ", ago(int(item.due_times.due))])
+    elif due(item):
+        found.append(span(".chip", title="its dueAt")["due: ", left(due(item))])
     if item.due_times and item.due_times.recurs:
         found.append(chip("template", title="never offered: at its times items are made that repeat it"))
     return found

@@ -10,6 +10,8 @@ from htpy import Node
 POINTS = 60
 """Of a sparkline."""
 _HEIGHT = 24
+_TALL = 40
+"""Of columns."""
 
 
 def sparkline(values: Sequence[float | None], label: str) -> Node:
@@ -50,3 +52,23 @@ def sums(values: Sequence[float | None], count: int = POINTS) -> list[float | No
     size = len(values) // count
     parts = [values[n : n + size] for n in range(0, size * count, size)]
     return [None if all(one is None for one in part) else sum(one or 0 for one in part) for part in parts]
+
+
+def bars(values: Sequence[int], label: str) -> Node:
+    """Sums as columns side by side, the present one last.
+
+    Args:
+        label: what they are, for those who do not see the picture.
+    """
+    most = max(*values, 1)
+    heights = [max(round(value * _TALL / most, 1), 1) if value else 0 for value in values]
+    return htpy.svg(
+        ".bars", viewBox=f"0 0 {len(values) * 4} {_TALL}", preserveAspectRatio="none", role="img", aria_label=label
+    )[
+        htpy.title[label],
+        (
+            htpy.rect(x=str(n * 4), y=f"{_TALL - height:g}", width="3", height=f"{height:g}")
+            for n, height in enumerate(heights)
+            if height
+        ),
+    ]

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import htpy
+import msgspec
 from htpy import Node, div, label, span, textarea
+from msgspec import UnsetType
 
 from coordinator.console.buttons import (
     Change,
@@ -17,6 +19,7 @@ from coordinator.console.buttons import (
     form_dialog,
     hidden_field,
     note,
+    number_field,
     opener,
     refusal,
     text_field,
@@ -28,6 +31,7 @@ from coordinator.console.operating import end_claim_button
 from coordinator.console.parts import number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, region_element
 from coordinator.errors import ToolFailure
+from coordinator.toolsets.caller import BUDGETS
 from coordinator.toolsets.items.contract.base import PHASES, PRIORITIES
 from coordinator.toolsets.items.contract.context import ItemContextResult
 from coordinator.toolsets.items.contract.dependencies import THRESHOLDS
@@ -42,6 +46,7 @@ MAX_EDITED = 64_000
 """Characters of a note that is edited here; longer ones are for the command line."""
 QUESTION = re.compile(r"question-(\d{1,3})")
 """The key of a note in which an agent asks, as the tool ``work_ask`` numbers them."""
+_TIME = "such as 2027-01-31T12:00Z, or +2h from now on"
 _ADVANCE = "call/items/advance_item"
 _ITEMS = "call/items/manage_items"
 _NOTES = "call/items/manage_notes"
@@ -114,6 +119,12 @@ def _actions(
         yield end_claim_button(asked, item)
     yield from (_priority(project, dashed, one) for one in PRIORITIES if one != PRIORITY_NAMES[item.priority])
     yield opener("Edit", "edit-item", _editable(full))
+    yield opener(*_budget(asked, full))
+    if full.budget:
+        question = f"Remove the budget of \u201c{title}\u201d? Then it holds nothing back, and stops no claim."
+        change = Change(_ITEMS, {"operation": "update", "items": [{"id": dashed, "budget": None}]}, "It has no budget.")
+        refused = "" if _raises(asked) else "needs the permission 'items.budget'"
+        yield button("Remove budget", change, project, confirm=Confirm(question), refused=refused)
     yield opener("Add note", "edit-note", {"notes.0.itemId": dashed, "notes.0.expectedModifiedAt": ""})
     yield opener("Add dependency", "add-dependency", {"dependencies.0.toItemId": dashed})
     yield opener("New item below", "new-item", {"items.0.parentId": dashed})
@@ -158,6 +169,20 @@ def _offer_now(project: str, item: Item, full: FullItem) -> Node:
     return button("Offer now", change, project, confirm=Confirm(question))
 
 
+def _raises(asked: Asked) -> bool:
+    """Whether the viewer may raise budgets."""
+    caller = asked.viewer.caller
+    return caller is not None and not BUDGETS.isdisjoint(caller.permissions)
+
+
+def _budget(asked: Asked, full: FullItem) -> tuple[str, str, dict[str, Any]]:
+    """The opener of the form of its budget. Whoever lacks the permission to raise it may lower it."""
+    found = {} if isinstance(full.budget, UnsetType) else msgspec.to_builtins(full.budget)
+    verb = "Raise" if found and _raises(asked) else "Lower" if found else "Set"
+    values = {f"items.0.budget.{name}": str(limit) for name, limit in found.items()}
+    return f"{verb} budget", "set-budget", {"items.0.id": full.id, **values}
+
+
 def _editable(full: FullItem) -> dict[str, Any]:
     values = {
         "id": full.id,
@@ -165,6 +190,8 @@ def _editable(full: FullItem) -> dict[str, Any]:
         "tags": full.tags or "",
         "summary": full.summary,
         "description": full.description or "",
+        "notBefore": full.not_before or "",
+        "dueAt": full.due_at or "",
     }
     return {f"items.0.{name}": value for name, value in values.items() if len(value) <= MAX_EDITED}
 
@@ -256,12 +283,22 @@ def dialogs(asked: Asked) -> Node:
         text_field("items.0.tags", "Tags", hint="separated by commas"),
         text_field("items.0.summary", "Summary", lines=3, most=2000),
         text_field("items.0.description", "Description", lines=10),
+        text_field("items.0.notBefore", "Not before", hint=_TIME),
+        text_field("items.0.dueAt", "Due", hint=_TIME),
+    ]
+    budget_fields = [
+        hidden_field("items.0.id"),
+        number_field("items.0.budget.costMicroUsd", "Cost, in millionths of a US dollar: 5000000 is $5.00"),
+        number_field("items.0.budget.tokens", "Tokens, input and output"),
+        number_field("items.0.budget.wallMs", "Time worked, in milliseconds: 3600000 is an hour"),
+        note("Of the item with everything below it. A field that is empty is no limit."),
     ]
     changed = Change(_ITEMS, {"operation": "update", "items": [{}]}, "It is changed.")
     written = Change(_NOTES, {"operation": "upsert", "notes": [{}]}, "The note is written.")
     added = Change("call/items/manage_dependencies", {"operation": "create", "dependencies": [{}]}, "It waits now.")
     return [
         _dialog(asked, "edit-item", "Edit the item", changed, item_fields, "Save"),
+        _dialog(asked, "set-budget", "Budget of the item", changed, budget_fields, "Save budget"),
         _dialog(asked, "edit-note", "Write a note", written, note_fields, "Save note"),
         _dialog(asked, "add-dependency", "Add a dependency", added, edge_fields, "Add dependency"),
         new_item_dialog(asked),

@@ -17,8 +17,10 @@ import msgspec
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
 from coordinator.overload import Admission, ShardedAdmission
+from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.gateway.decisions import Decisions
+from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.tool import Call, Criticality, Tool, Toolset
 
 T = TypeVar("T")
@@ -28,6 +30,7 @@ SHARE = "!console"
 FRESH_SECONDS = 1.0
 """How long an answer is given to further tabs."""
 _KEPT = 512
+_DEFAULTS = Settings()
 OVERLOADED = "the fleet is overloaded, and calls of agents come before pages (see System)"
 _OVERLOAD = ("over_capacity", "queue_timeout", "actor_quota")
 MOST_AT_ONCE = 3
@@ -42,6 +45,7 @@ class Reads:
         decisions: reads instances and approvals of the gateway.
         admission: sheds reads; None: all are admitted.
         shed: called for each read that was shed.
+        settings: what limits and budgets are shown.
     """
 
     def __init__(
@@ -51,8 +55,10 @@ class Reads:
         decisions: Decisions,
         admission: Admission | ShardedAdmission | None,
         shed: Callable[[], None] = lambda: None,
+        settings: Settings = _DEFAULTS,
     ) -> None:
         self.store = store
+        self.configure(settings)
         self.decisions = decisions
         self.scanning = asyncio.Lock()
         """Held by a read that scans a project."""
@@ -67,6 +73,11 @@ class Reads:
         self._shed = shed
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._shared: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
+
+    def configure(self, settings: Settings) -> None:
+        """Takes over reloaded settings."""
+        self.config = schema_config(settings)
+        """What the settings say about items."""
 
     async def tool(self, viewer: Viewer, project: str, toolset: str, name: str, arguments: Mapping[str, Any]) -> Any:
         """Calls a tool that reads, and returns its result struct.

@@ -53,6 +53,8 @@ RELEASE = {
 CONFIG: Json = {
     "flows": {"demo_tools": True},
     "gateway": {"version": "1.0.0", "workflows": {"release": RELEASE}},
+    "resources": {"lab/gpu": 2},
+    "budgets": {"agents": {"capped*": {"day": {"costMicroUsd": 2_000_000}}}},
     "workflows": {"min_checkpoint_response_seconds": 0},
     "work_item_schemas": {
         "gated": {

@@ -38,6 +38,7 @@ PEOPLE: Mapping[str, Mapping[str, Any]] = {
     "reader": {"kind": "user", "roles": ["human"], "permissions": ["*.read"]},
     "nobody": {"kind": "user", "permissions": []},
     "without a role": {"kind": "user", "permissions": ["*", "operate"]},
+    "person without budgets": {"kind": "user", "roles": ["human"], "permissions": ["items"]},
     "stranger": {"kind": "user", "roles": ["human"], "permissions": ["*", "operate"], "projects": ["elsewhere"]},
     "agent": {"kind": "subagent", "roles": ["human"], "permissions": ["*", "operate"]},
     # Each of these is removed by a test.

@@ -71,7 +71,7 @@ export function tickTimes(root = document) {
     const rest = left === undefined ? 0 : Math.ceil((Number(left) - now) / 1000);
     const text = ago !== undefined
       ? `${span(Math.max(0, Math.floor((now - Number(ago)) / 1000)))} ago`
-      : rest > 0 ? `${clock(rest)} left` : 'expired';
+      : rest > 0 ? `${rest < 172800 ? clock(rest) : span(rest)} left` : 'expired';
     if (one.textContent !== text) one.textContent = text;
     if (left !== undefined) one.classList.toggle('soon', rest < 60);
   }

@@ -21,6 +21,7 @@ from coordinator.console.views import (
     sessions,
     system,
     tree,
+    usage,
 )
 
 NAVIGATION: tuple[tuple[View, str], ...] = (
@@ -28,6 +29,7 @@ NAVIGATION: tuple[tuple[View, str], ...] = (
     (board.VIEW, "b"),
     (approvals.VIEW, "i"),
     (agents.VIEW, "a"),
+    (usage.VIEW, "u"),
     (flows.VIEW, "f"),
     (gateway.VIEW, "w"),
     (sessions.VIEW, "s"),

@@ -7,16 +7,20 @@ from typing import Any, Literal, cast
 
 import htpy
 from htpy import Node, a, div, span
+from msgspec import UNSET
 
 from coordinator.console.buttons import MODULE
 from coordinator.console.operating import agent_drain_button, end_claim_button
 from coordinator.console.parts import agent_link, ago, chip, item_id, item_link, left, number, plain, short
 from coordinator.console.tables import cell, choices, pager, region_table
+from coordinator.console.uses import share_chip, used
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
+from coordinator.toolsets.items.rules.budget_shares import budget_of_agent, share_of
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.selection import as_given
 from coordinator.toolsets.items.store import rows
 from coordinator.toolsets.items.store.agents import Agent, AgentList, list_agents
+from coordinator.toolsets.items.store.usage import agent_sums
 
 _COLUMNS = ("agent", "does", "since", "renewed", "claim", "failed attempts", "seen")
 _LISTS = {
@@ -44,15 +48,25 @@ async def _agents(asked: Asked) -> Rows:
         ),
     )
     shown = [
-        Row(f"agent:{one.id}", list(_cells(asked, one, item)))
-        for one, item in zip(found.agents, found.items, strict=True)
+        Row(f"agent:{one.id}", list(_cells(asked, one, item, _used(asked, one, entry or "", found.now))))
+        for one, item, entry in zip(found.agents, found.items, found.used, strict=True)
     ]
     counts = f"{number(found.known)} agents, {number(found.holding)} live claims, {number(found.waiting)} waiting"
     head = [span(".dim")[counts], pager(asked, len(shown), found.total, found.more)]
     return Rows(shown, found.total, asked.offset, found.more, head)
 
 
-def _cells(asked: Asked, agent: Agent, item: rows.Row | Literal[False]) -> Iterator[Node]:
+def _used(asked: Asked, agent: Agent, entry: str, now: int) -> Node:
+    """What it has used today, and how much of its budgets is spent; nothing if it has neither."""
+    total, today = agent_sums(entry, now) if entry else (UNSET, UNSET)
+    found = budget_of_agent(asked.reads.config.budgets, agent.id)
+    text = used(today) if today else ""
+    shares = [(share_of(found[1].day, today), "of today"), (share_of(found[1].total, total), "in all")] if found else []
+    told = [[share_chip(share), f" {when} "] for share, when in shares if share is not None and share.used]
+    return div(".dim")[f"used {text} today " if text else None, told] if text or told else None
+
+
+def _cells(asked: Asked, agent: Agent, item: rows.Row | Literal[False], used_now: Node) -> Iterator[Node]:
     project = asked.project
     yield cell("agent")[
         agent_link(project, agent.id),
@@ -63,6 +77,7 @@ def _cells(asked: Asked, agent: Agent, item: rows.Row | Literal[False]) -> Itera
         ([" ", chip(one, title="capability")] for one in agent.capabilities),
         " ",
         agent_drain_button(asked, agent.id, agent.drained),
+        used_now,
     ]
     yield cell("does")[list(_doing(project, agent, item))]
     since = agent.holds_since or agent.waits_since

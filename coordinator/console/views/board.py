@@ -9,7 +9,7 @@ import htpy
 from htpy import Node, a, button, div, form, h2, label, nav, noscript, ol, option, p, section, select, span
 
 from coordinator.console.buttons import MODULE
-from coordinator.console.cards import HEIGHT, WINDOW, again, card, window
+from coordinator.console.cards import HEIGHT, WINDOW, again, cards, window
 from coordinator.console.item_actions import bulk_bar, new_item, new_item_dialog
 from coordinator.console.parts import number, plain, role
 from coordinator.console.searches import KEPT_SECONDS, search
@@ -83,10 +83,9 @@ async def _column(name: str, asked: Asked) -> Rows:
         )
         if len(last.rows) == WINDOW:
             head = f"last {WINDOW} of {number(total)}"
-            return Rows([card(asked.project, row) for row in last.rows], head=head)
+            return Rows(await cards(asked, last.rows), head=head)
     head = number(total) if total == of else f"{number(total)} of {number(of)}"
-    cards = [card(asked.project, row) for row in rows]
-    return Rows(cards, total, offset, head=head, again=again(page.now, rows))
+    return Rows(await cards(asked, rows), total, offset, head=head, again=again(page.now, rows))
 
 
 async def _found(asked: Asked, wanted: Wanted, name: str) -> Rows:
@@ -97,8 +96,8 @@ async def _found(asked: Asked, wanted: Wanted, name: str) -> Rows:
     of = hits.roles[ROLE_CODES[name]]
     head = f"{len(found)} of first {len(hits.rows)}" if hits.more else f"{len(found)} of {number(of)}"
     offset = min(asked.offset, max(0, len(found) - WINDOW))
-    cards = [card(asked.project, row) for row in found[offset : offset + WINDOW]]
-    return Rows(cards, len(found), offset, hits.more, head, KEPT_SECONDS)
+    shown = await cards(asked, found[offset : offset + WINDOW])
+    return Rows(shown, len(found), offset, hits.more, head, KEPT_SECONDS)
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:

@@ -10,6 +10,7 @@ from htpy import Node, div, tr
 from coordinator.console.buttons import MODULE, menu_opener
 from coordinator.console.parts import agent_link, ago, chip, item_id, item_link, left, number, plain, role
 from coordinator.console.tables import cell, choices, pager, region_table
+from coordinator.console.uses import of_card
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
@@ -33,6 +34,7 @@ _LISTS = {
     "retries": "in back-off",
     "postponed": "later",
     "due": "due",
+    "overdue": "overdue",
     "recurring": "recurring",
 }
 _MEANING = {
@@ -45,9 +47,10 @@ _MEANING = {
     "retries": "Items that wait after a failed attempt, the one that is offered again first.",
     "postponed": "Items that are not ready before a time, the next one first.",
     "due": "Open items that are to be done by a time, the one that is due first, or overdue for longest, at the top.",
+    "overdue": "Open items that should have been done by now, the one that is overdue for longest first.",
     "recurring": "Templates, at whose times items are made that repeat them; the next one first.",
 }
-_AHEAD = {"retries": "offered again", "postponed": "ready", "due": "due", "recurring": "next"}
+_AHEAD = {"retries": "offered again", "postponed": "ready", "due": "due", "overdue": "due", "recurring": "next"}
 """The column of the time that the items of a list wait for; in the others it is since when."""
 _NONE = {
     "held": "No agent holds an item now.",
@@ -59,6 +62,7 @@ _NONE = {
     "retries": "No item is in back-off.",
     "postponed": "No item waits for a time.",
     "due": "No open item is due at a time.",
+    "overdue": "No open item is overdue.",
     "recurring": "No item recurs.",
 }
 
@@ -97,6 +101,7 @@ def _item(project: str, item: rows.Row) -> Iterator[Node]:
         role(ROLE_NAMES[item.role]),
         " ",
         menu_opener(project, dashed(item.id), item.title),
+        div(".facts")[found] if (found := of_card(item, "")) else None,
     ]
 
 
@@ -118,7 +123,7 @@ def _held_back(project: str, which: str, item: rows.Row, time: int) -> Iterator[
     most = f" of {item.most_attempts}" if item.most_attempts else ""
     yield cell("failed attempts", ".number")[f"{item.attempts}{most}"]
     yield cell("blockers", ".number")[number(item.blockers)]
-    overdue = which == "due" and item.due_times and item.due_times.overdue
+    overdue = which in ("due", "overdue") and item.due_times and item.due_times.overdue
     shown = ago(time) if overdue or which not in _AHEAD else left(time)
     yield cell(_AHEAD.get(which, "since"))[shown, [" ", chip("overdue", "warning")] if overdue else None]
 

@@ -9,10 +9,11 @@ from htpy import Node, a, div, h1, h2, nav, noscript, section, span
 from msgspec import UNSET, UnsetType
 
 from coordinator.console.buttons import MODULE
-from coordinator.console.cards import HEIGHT, again, card, label, postponed, priority, standing, tags, troubles, window
+from coordinator.console.cards import HEIGHT, again, cards, label, postponed, priority, standing, tags, troubles, window
 from coordinator.console.item_actions import ACTIONS, actions_element, dialogs, edge_button
 from coordinator.console.item_graph import NEIGHBOURS, neighbours_element
 from coordinator.console.item_text import texts
+from coordinator.console.item_uses import uses
 from coordinator.console.parts import ago, chip, item_id, item_link, left, number, plain, role
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
 from coordinator.toolsets.actor import stored_actor, stored_verification
@@ -20,7 +21,6 @@ from coordinator.toolsets.items.contract.context import GateStatus, ItemContextR
 from coordinator.toolsets.items.contract.dependencies import DependencyView
 from coordinator.toolsets.items.rules.board import Wanted
 from coordinator.toolsets.items.rules.ids import FULL, dashed, no_such_item, to_inner
-from coordinator.toolsets.items.rules.resources import for_people
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.items.store import rows
@@ -72,7 +72,6 @@ async def _head(asked: Asked) -> Rows:
             chip(item.type, title="type") if isinstance(item.type, str) else None,
             *tags(item.tags, 20),
             span[f"needs {plain(item.requires)}"] if isinstance(item.requires, str) else None,
-            span[f"demands {plain(for_people(item.demanded))}"] if item.demanded else None,
             *troubles(item),
             span(".dim")["in this role since ", ago(item.role_changed)],
             span(".dim")["created ", ago(item.created)],
@@ -80,6 +79,7 @@ async def _head(asked: Asked) -> Rows:
         _claim(project, item, verified),
         _gate(project, context.gate_status),
         _times(project, item, context),
+        await uses(asked, item),
         _attempts(context),
     ]
     return Rows([Row(f"item:{context.item.id}", content, "item-head")], again=again(now, found))
@@ -108,7 +108,9 @@ def _times(project: str, item: rows.Row, context: ItemContextResult) -> Node:
         span["due ", (ago if times.overdue else left)(int(times.due))] if absolute else None,
         span[f"due {context.due_at} after each occurrence"] if times.due and not absolute else None,
         span[f"recurs {plain(how.cron)} {plain(how.time_zone)}", _next(how.next_at)] if how else None,
-        span["occurrence of ", item_link(project, dashed(times.recurrence_of), "")] if times.recurrence_of else None,
+        span["occurrence of ", item_link(project, dashed(times.recurrence_of), "the template")]
+        if times.recurrence_of
+        else None,
     ]
 
 
@@ -193,8 +195,8 @@ async def _children(asked: Asked) -> Rows:
         given = {"operation": "overview", "itemId": asked.id, "limit": 1}
         counts = (await asked.reads.tool(asked.viewer, asked.project, "items", "query_items", given)).child_counts
         head = [[role(name, number(getattr(counts, name))), " "] for name in ROLE_NAMES if getattr(counts, name)]
-    cards = [card(asked.project, row, with_role=True) for row in page.rows]
-    return Rows(cards, total, offset, head=head, again=again(page.now, page.rows))
+    shown = await cards(asked, page.rows, with_role=True)
+    return Rows(shown, total, offset, head=head, again=again(page.now, page.rows))
 
 
 async def _history(asked: Asked) -> Rows:

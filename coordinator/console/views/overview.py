@@ -128,6 +128,7 @@ def _facts(asked: Asked, found: ProjectNumbers) -> Iterator[Row]:
     held = [
         a(".bad" if state.quarantined else "", href=claims("quarantined"))[f"{number(state.quarantined)} quarantined"],
         a(href=claims("retries"))[f"{number(state.in_backoff)} in back-off"],
+        *([a(".bad", href=claims("overdue"))[f"{number(state.overdue)} overdue"]] if state.overdue else []),
     ]
     bad = bool(state.abandoned)
     yield _tile("held", claims("abandoned"), "abandoned", number(state.abandoned), _joined(held), bad=bad)

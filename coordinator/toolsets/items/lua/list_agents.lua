@@ -6,7 +6,8 @@ args:      list part offset limit
            list = seen: all, last seen first; holding: those with a live claim, the one held longest first; waiting:
            those with a parked claim, the one that waits longest first; part = what their names contain, '' for any
 reply:     {now, agents, live claims, parked calls, how many are in the list, whether there may be more, rows (see
-           modules/agent_rows.lua), for each the row of its item (modules/rows.lua) or false}
+           modules/agent_rows.lua), for each the row of its item (modules/rows.lua) or false, and its
+           entry of usage (modules/sums.lua) or false}
 errors:    none
 writes:    none
 --]]
@@ -83,9 +84,12 @@ return function(run, list, part, offset, limit)
     for n = offset + 1, math.min(offset + limit, #found) do page[#page + 1] = found[n] end
     local shown = agent_rows(run, page)
     for n, row in ipairs(shown) do held[n] = row[5] ~= '' and rows.of(run, row[5]) or false end
+    local entries = {}
+    for n, name in ipairs(page) do entries[n] = 'a' .. name end
+    local used = entries[1] and redis.call('HMGET', run.keys.usage, unpack(entries)) or {}
     local live = redis.call('ZCOUNT', run.keys.leases, run.now + 1, '+inf')
     return {
-      run.now, redis.call('ZCARD', run.keys.agent_seen), live, waiters.count(run), #found, more, shown, held,
+      run.now, redis.call('ZCARD', run.keys.agent_seen), live, waiters.count(run), #found, more, shown, held, used,
     }
   end)
 end

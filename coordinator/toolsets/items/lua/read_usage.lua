@@ -4,8 +4,9 @@ guarantee: A consistent snapshot. O(log n + limit) for items; for the others in 
            there are at most 20000.
 args:      by limit
            by = i the items with the most usage, a agents, m models, d days
-reply:     {now, sum of the project or '', of items: {id, title, role, sum of its own or '', sum below it or '', budget
-           or '', whether that is spent}, of others: {name, entry} (modules/sums.lua)}; one of the two is empty
+reply:     {now, sum of the project or '', how many items have a spent budget, of items: {id, title, role, sum of its
+           own or '', sum below it or '', budget or '', whether that is spent}, of others: {name, entry}
+           (modules/sums.lua)}; one of the two is empty
 errors:    none
 writes:    none
 --]]
@@ -35,7 +36,8 @@ end
 return function(run, by, limit)
   return read(run, function()
     local total = redis.call('HGET', run.keys.usage, 'p') or ''
-    if by == 'i' then return {run.now, total, item_rows(run, tonumber(limit)), {}} end
-    return {run.now, total, {}, named_rows(run, by)}
+    local spent = redis.call('SCARD', run.keys.spent_budgets)
+    if by == 'i' then return {run.now, total, spent, item_rows(run, tonumber(limit)), {}} end
+    return {run.now, total, spent, {}, named_rows(run, by)}
   end)
 end

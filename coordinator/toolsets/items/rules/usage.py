@@ -19,6 +19,7 @@ from coordinator.toolsets.items.contract.usage import (
     Usage,
     UsageSum,
 )
+from coordinator.toolsets.items.rules.budget_shares import by_precedence
 from coordinator.toolsets.items.rules.ids import dashed
 
 MAX_MODEL = 200
@@ -140,7 +141,7 @@ def packed_budgets(budgets: Budgets | None) -> tuple[dict[str, Any], Any]:
         return {}, None
     agents = [
         (name.removesuffix("*"), not name.endswith("*"), name, *_periods(periods))
-        for name, periods in sorted(budgets.agents.items(), key=lambda one: (one[0].endswith("*"), -len(one[0])))
+        for name, periods in by_precedence(budgets)
     ]
     by_project = {name: (agents, *_periods(periods)) for name, periods in budgets.projects.items()}
     return by_project, (agents, False, False) if agents else None

@@ -107,6 +107,8 @@ class AgentPage(NamedTuple):
     agents: list[Agent]
     items: list[Row | Literal[False]]
     """Of each of these, the item that it holds."""
+    used: list[str | Literal[False]]
+    """And its entry of usage (``modules/sums.lua``)."""
 
 
 _READ = Script(LIBRARY, "read_agents", Agents)

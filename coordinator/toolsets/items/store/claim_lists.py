@@ -12,9 +12,9 @@ from coordinator.toolsets.items.store.rows import Row
 ClaimList = Literal["ending", "held", "expiring", "stalled"]
 """All claims, the one that ends soonest first, or the one held longest first; those that end within a minute; those
 without a sign of life for half their TTL."""
-HeldBackList = Literal["abandoned", "quarantined", "retries", "postponed", "due", "recurring"]
+HeldBackList = Literal["abandoned", "quarantined", "retries", "postponed", "due", "overdue", "recurring"]
 """Abandoned items; those in quarantine; those in back-off; those not ready before a time; open ones that are due at a
-time; templates."""
+time, and those of them of which it has passed; templates."""
 
 
 class Claim(NamedTuple):

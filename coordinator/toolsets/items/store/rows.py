@@ -60,6 +60,16 @@ class Row(NamedTuple):
     due_times: DueTimes | Literal[False]
     demanded: str = ""
     """What it demands of resources, as ``modules/demands.lua`` stores it."""
+    holds: str = ""
+    """What of these its claim holds."""
+    used: str = ""
+    """The sum of its usage, as ``modules/sums.lua`` stores it; '' for none."""
+    used_below: str = ""
+    """That of the items below it."""
+    budget: str = ""
+    """Its limits, as ``modules/budgets.lua`` stores them; '' for none."""
+    spent: str = ""
+    """The nearest item whose budget is spent, of it and those above it; '' for none."""
 
 
 _ROWS = Script(LIBRARY, "rows_by_ids", tuple[int, list[Row]])

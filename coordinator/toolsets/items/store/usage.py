@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from datetime import date, timedelta
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -43,11 +44,15 @@ class UsageReport(Struct, rename="camel", omit_defaults=True):
     """The usage of a project by item, agent, model or day."""
 
     by: str
+    today: str
+    """In UTC, by the store's clock: ``2026-01-31``."""
     total: UsageSum
     rows: list[UsageRow]
     """The greatest first; days: the last first."""
     count: int
     """How many rows there are, also without those that were not asked for; of items at most 1,000."""
+    spent_budgets: int = 0
+    """Items whose own budget is spent."""
 
 
 class _Item(NamedTuple):
@@ -60,7 +65,7 @@ class _Item(NamedTuple):
     spent: bool
 
 
-_READ = Script(LIBRARY, "read_usage", tuple[int, str, list[_Item], list[tuple[str, str]]])
+_READ = Script(LIBRARY, "read_usage", tuple[int, str, int, list[_Item], list[tuple[str, str]]])
 _MOMENT = Script(LIBRARY, "read_moment", list[list[str]])
 
 
@@ -76,13 +81,48 @@ async def read_usage(store: Store, project: str, by: str, limit: int) -> UsageRe
     Args:
         by: of ``GROUPS``.
     """
-    now, total, items, named = await store.run(_READ, project, GROUPS[by], max(limit, 1))
+    now, total, spent, items, named = await store.run(_READ, project, GROUPS[by], max(limit, 1))
     rows = [_item(one) for one in items] or [_named(by, name, entry, now) for name, entry in named]
     if by == "day":
         rows.sort(key=lambda row: row.name, reverse=True)
     elif by != "item":
         rows.sort(key=lambda row: (-row.sum.cost_micro_usd, -row.sum.tokens, -row.sum.wall_ms, row.name))
-    return UsageReport(by=by, total=shown_sum(_parts(total)), rows=rows[:limit], count=len(rows))
+    return UsageReport(
+        by=by,
+        today=_day(now // DAY_MS),
+        total=stored_sum(total),
+        rows=rows[:limit],
+        count=len(rows),
+        spent_budgets=spent,
+    )
+
+
+def last_days(found: UsageReport, count: int) -> list[tuple[str, UsageSum]]:
+    """The sums of the last days up to today, the first one first, those of days without usage too.
+
+    Args:
+        found: the report by day.
+    """
+    known = {row.name: row.sum for row in found.rows}
+    today = date.fromisoformat(found.today)
+    names = [(today - timedelta(days=back)).isoformat() for back in range(count - 1, -1, -1)]
+    return [(name, known.get(name) or stored_sum("")) for name in names]
+
+
+def _day(number: int) -> str:
+    return iso(number * DAY_MS)[:10]
+
+
+def stored_sum(text: str, below: str = "") -> UsageSum:
+    """A sum as it is stored, '' for nothing, with another one."""
+    return shown_sum([one + other for one, other in zip(_parts(text), _parts(below), strict=True)])
+
+
+def agent_sums(entry: str, now: int) -> tuple[UsageSum, UsageSum | UnsetType]:
+    """An agent's sums in all and of today, from its entry (``lua/modules/sums.lua``) and the store's time in ms."""
+    total, _, last = entry.partition(" ")
+    day, _, of_day = last.partition(":")
+    return stored_sum(total), stored_sum(of_day) if int(day) == now // DAY_MS else UNSET
 
 
 def _parts(text: str) -> list[int]:
@@ -90,13 +130,12 @@ def _parts(text: str) -> list[int]:
 
 
 def _item(one: _Item) -> UsageRow:
-    own, below = _parts(one.own), _parts(one.below)
     return UsageRow(
         name=dashed(one.id),
-        sum=shown_sum([mine + theirs for mine, theirs in zip(own, below, strict=True)]),
+        sum=stored_sum(one.own, one.below),
         title=one.title,
         role=ROLE_NAMES[one.role],
-        own=shown_sum(own),
+        own=stored_sum(one.own),
         budget=shown_limits(one.budget or False),
         budget_spent=True if one.spent else UNSET,
     )
@@ -104,11 +143,9 @@ def _item(one: _Item) -> UsageRow:
 
 def _named(by: str, name: str, entry: str, now: int) -> UsageRow:
     if by == "day":
-        return UsageRow(name=iso(int(name) * DAY_MS)[:10], sum=shown_sum(_parts(entry)))
+        return UsageRow(name=_day(int(name)), sum=stored_sum(entry))
     shown = "(others)" if name == OTHERS else name
     if by == "model":
-        return UsageRow(name=shown, sum=shown_sum(_parts(entry)))
-    total, _, last = entry.partition(" ")
-    day, _, of_day = last.partition(":")
-    today: Any = shown_sum(_parts(of_day)) if int(day) == now // DAY_MS else UNSET
-    return UsageRow(name=shown, sum=shown_sum(_parts(total)), today=today)
+        return UsageRow(name=shown, sum=stored_sum(entry))
+    total, today = agent_sums(entry, now)
+    return UsageRow(name=shown, sum=total, today=today)

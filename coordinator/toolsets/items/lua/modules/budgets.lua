@@ -122,14 +122,14 @@ local function list_of(sum)
   return sum and {sums.parts(sum)}
 end
 
--- The spent budget of an agent or of the project; nil if there is none.
+-- The spent budget of an agent (false: of nobody in particular) or of the project; nil if there is none.
 function budgets.of_caller(run, agent)
   local settings = terms.part(run, 'b')
   if not settings then return nil end
   run.known_budgets = run.known_budgets or {}
   if run.known_budgets[agent] == nil then
-    local today, own = sums.today(run), budgets.of_agent(settings[1], agent)
-    local entry, of_day, total = unpack(redis.call('HMGET', run.keys.usage, 'a' .. agent, 'd' .. today, 'p'))
+    local today, own = sums.today(run), agent and budgets.of_agent(settings[1], agent)
+    local entry, of_day, total = unpack(redis.call('HMGET', run.keys.usage, 'a' .. (agent or ''), 'd' .. today, 'p'))
     local agent_total, agent_day = sums.of_agent(entry, today)
     run.known_budgets[agent] = own and told_as(reached(own[5], list_of(agent_total)), 'agent', own[3], false)
       or own and told_as(reached(own[4], list_of(agent_day)), 'agent', own[3], true)

@@ -87,6 +87,27 @@ local function counted(run, text, node)
   return count % HERE, math.floor(count / HERE)
 end
 
+-- About `most` keys that open items demand as {key: true}, and whether there may be more.
+function demands.some(run, most)
+  local cursor, flat = unpack(redis.call('HSCAN', run.keys.demands, 0, 'COUNT', most))
+  local keys = {}
+  for n = 1, #flat, 2 do
+    local count = tonumber(flat[n + 1])
+    run.demand_counts[flat[n]] = count
+    if count >= HERE then keys[flat[n]] = true end
+  end
+  return keys, cursor ~= '0'
+end
+
+-- How many open items demand each of at most 1000 keys or something below it, by key.
+function demands.counts(run, keys)
+  local nodes, found = {}, {}
+  for n, key in ipairs(keys) do nodes[n] = {key} end
+  local counts = read_counts(run, nodes)
+  for _, key in ipairs(keys) do found[key] = counts[key] % HERE end
+  return found
+end
+
 -- The condition of a set (modules/apart.lua) for a node, and node and numbers from it.
 local function condition_of(one)
   return table.concat(one[2], '.') .. ':' .. one[1]

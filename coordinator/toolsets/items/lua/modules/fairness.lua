@@ -53,6 +53,15 @@ function fairness.busy_node(run, item, text, agent)
   return resources.busy_node(run, demands.nodes_of(run, text), less)
 end
 
+-- The demands of a list that cannot be met one by one; all if they cannot be met together only.
+function fairness.busy_ones(run, item, text, agent)
+  local list = {}
+  for one in demands.each(text) do
+    if fairness.busy_node(run, item, one, agent) then list[#list + 1] = one end
+  end
+  return list[1] and table.concat(list, ',') or text
+end
+
 -- Ends all that was noted about an item that is not ready any more, or demands something else.
 function fairness.forget(run, item)
   redis.call('ZREM', run.keys.passed_over, item.id, item.as and SET .. item.as or item.id)

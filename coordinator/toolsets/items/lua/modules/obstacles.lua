@@ -11,15 +11,6 @@ local obstacles = {}
 local SWEEP_MAX = 200 -- expired claims put back
 local POLL_MS = 1000 -- when to ask again, if nobody knows when what is held comes back
 
--- The demands of a list that cannot be met one by one; all if they cannot be met together only.
-local function busy_ones(run, item, text, agent)
-  local list = {}
-  for one in demands.each(text) do
-    if fairness.busy_node(run, item, one, agent) then list[#list + 1] = one end
-  end
-  return list[1] and table.concat(list, ',') or text
-end
-
 -- The first node at which demands cannot be met now, as `fairness.busy_node`. What a claim that is `renewed` holds is
 -- no obstacle to more along the same path, but counts against capacities.
 local function busy_node(run, item, text, agent, renewed)
@@ -42,7 +33,7 @@ local function obstacle_to(run, item, text, agent, renewed)
     fairness.pass_item(run, item)
     fairness.record(run)
   end
-  return wait or POLL_MS, busy_ones(run, item, text, agent)
+  return wait or POLL_MS, fairness.busy_ones(run, item, text, agent)
 end
 
 -- What a claim takes for an item: what that demands and further demands ('' for none); nil for nothing.

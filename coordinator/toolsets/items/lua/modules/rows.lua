@@ -1,5 +1,6 @@
 -- Rows of items in lists that people read: what a card of a board shows, in the order of the reply struct (Row in
 -- store/rows.py).
+local budgets = require 'budgets'
 local classes = require 'classes'
 local held_back = require 'held_back'
 local items = require 'items'
@@ -32,7 +33,7 @@ function rows.of(run, id)
     item.holder or '', item.first_claimed_at or 0, item.claimed_at or 0, item.expires or 0, item.fence or 0,
     tonumber(item.an) or 0, tonumber(item.am) or false, held_until or 0, quarantined,
     tonumber(item.nb) or 0, children, ended, views.due_times(run, item),
-    item.rs or '',
+    item.rs or '', item.rh or '', item.us or '', item.ub or '', item.bu or '', budgets.spent_at(run, id) or '',
   }
 end
 

@@ -1,0 +1,85 @@
+"""What an item's page says of its resources, its usage and the budgets that it is under."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from htpy import Node, div, span
+
+from coordinator.console.parts import chip, item_link, number, plain
+from coordinator.console.uses import bar, hours, money, share_text
+from coordinator.console.view import Asked
+from coordinator.toolsets.items.contract.usage import UsageSum
+from coordinator.toolsets.items.rules.budget_shares import shares_of
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.resources import for_people
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.rules.usage import shown_limits, why_exhausted
+from coordinator.toolsets.items.store import rows
+from coordinator.toolsets.items.store.obstacles import FREE, Obstacle, read_obstacles
+from coordinator.toolsets.items.store.usage import stored_sum
+
+
+async def uses(asked: Asked, item: rows.Row) -> Node:
+    """Lines of facts; nothing of what is not used. Raises ToolFailure as ``read_obstacles``."""
+    reads, project = asked.reads, asked.project
+    terms = reads.config.terms(project)
+    found = await reads.admitted(project, lambda: read_obstacles(reads.store, project, terms, [item.id]))
+    return [
+        div(".facts")[line] if (line := list(part)) else None
+        for part in (_stopped(project, item, found.get(item.id, FREE)), _resources(item, found), _usage(item))
+    ]
+
+
+def _stopped(project: str, item: rows.Row, obstacle: Obstacle) -> Iterator[Node]:
+    """Why nobody gets it, and the claim on it is to end."""
+    told = obstacle.spent
+    if not told:
+        return
+    held = rows.STATES[item.state] == "held"
+    yield (
+        chip("stop", "trouble", "renewals of the claim tell its agent to finish or to release it")
+        if held
+        else chip("held back", "trouble", "nobody gets it")
+    )
+    yield span[plain(why_exhausted(told))]
+    if told["of"] == "item" and told["name"] != item.id:
+        yield span["see ", item_link(project, dashed(told["name"]), "")]
+
+
+def _resources(item: rows.Row, found: dict[str, Obstacle]) -> Iterator[Node]:
+    if item.holds:
+        yield span[f"holds {plain(for_people(item.holds))}"]
+        return
+    if not item.demanded:
+        return
+    yield span[f"demands {plain(for_people(item.demanded))}"]
+    if busy := found.get(item.id, FREE).busy:
+        yield chip(f"busy: {for_people(busy)}", "warning", "others hold it, or may take it soon")
+    elif rows.STATES[item.state] == "ready" and ROLE_NAMES[item.role] != "terminal":
+        yield span(".ready")["all of it is free"]
+
+
+def _usage(item: rows.Row) -> Iterator[Node]:
+    own, both = stored_sum(item.used), stored_sum(item.used, item.used_below)
+    if item.used:
+        yield _sum("used for it", own)
+    if item.used_below:
+        yield _sum("with all below it", both)
+    for share in shares_of(shown_limits(item.budget or False), both):
+        text = f"budget: {share_text(share)}"
+        yield span(".budget")[
+            bar(share), " ", text, [" ", chip("spent", "trouble", "nobody claims it or anything below it")]
+            if share.percent >= 100 else None,
+        ]  # fmt: skip
+
+
+def _sum(what: str, found: UsageSum) -> Node:
+    parts = [
+        money(found.cost_micro_usd) if found.cost_micro_usd else "",
+        f"{number(found.input_tokens)} tokens in" if found.input_tokens else "",
+        f"{number(found.cached_tokens)} of them cached" if found.cached_tokens else "",
+        f"{number(found.output_tokens)} out" if found.output_tokens else "",
+        f"{hours(found.wall_ms)} h" if found.wall_ms else "",
+    ]
+    return span[span(".dim")[f"{what}: "], ", ".join(filter(None, parts))]

@@ -1,0 +1,98 @@
+"""Resources, usage and budgets in few words: amounts, shares, and what an item has of them."""
+
+from __future__ import annotations
+
+import htpy
+from htpy import Node, span
+
+from coordinator.console.parts import chip, number
+from coordinator.toolsets.items.contract.usage import UsageSum
+from coordinator.toolsets.items.rules.budget_shares import Share, share_of
+from coordinator.toolsets.items.rules.resources import for_people
+from coordinator.toolsets.items.rules.usage import shown_limits
+from coordinator.toolsets.items.store.rows import Row
+from coordinator.toolsets.items.store.usage import stored_sum
+
+NEAR_PERCENT = 80
+"""From which share on a budget is said to be nearly spent."""
+_WIDTH = 60
+
+
+def money(micro_usd: int) -> str:
+    """An amount of US dollars; four digits of less than a cent."""
+    dollars = micro_usd / 1e6
+    return f"${dollars:,.4f}" if 0 < dollars < 0.01 else f"${dollars:,.2f}"
+
+
+def short_number(count: int) -> str:
+    """A number of at most four digits and a letter: 12.3k."""
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**4, "k")):
+        if count >= size:
+            unit = 1000 if letter == "k" else size
+            return f"{count / unit:,.4g}{letter}"
+    return number(count)
+
+
+def hours(ms: int) -> str:
+    """A time worked, as h:mm:ss."""
+    minutes, seconds = divmod(ms // 1000, 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+
+
+def amount(measure: str, value: int) -> str:
+    """Something of what budgets limit."""
+    if measure == "costMicroUsd":
+        return money(value)
+    return hours(value) + " h" if measure == "wallMs" else f"{short_number(value)} tokens"
+
+
+def used(total: UsageSum) -> str:
+    """A sum of usage: what of cost and tokens there is, else the time; empty: nothing."""
+    told = [("costMicroUsd", total.cost_micro_usd), ("tokens", total.tokens)]
+    if not total.cost_micro_usd and not total.tokens:
+        told = [("wallMs", total.wall_ms)]
+    return ", ".join(amount(measure, value) for measure, value in told if value)
+
+
+def share_text(share: Share) -> str:
+    """How much of a budget is used."""
+    return f"{share.percent} % of {amount(share.measure, share.limit)}"
+
+
+def share_chip(share: Share) -> Node:
+    """The same as a remark, that stands out when it is nearly or wholly spent."""
+    kind = "trouble" if share.percent >= 100 else "warning" if share.percent >= NEAR_PERCENT else ""
+    return chip("budget spent" if share.percent >= 100 else f"{share.percent} % of budget", kind, share_text(share))
+
+
+def bar(share: Share) -> Node:
+    """A share as a bar; it needs the text beside it."""
+    filled = round(min(share.percent, 100) * _WIDTH / 100, 1)
+    kind = "spent" if share.percent >= 100 else "near" if share.percent >= NEAR_PERCENT else ""
+    return htpy.svg(class_=f"share {kind}".rstrip(), viewBox=f"0 0 {_WIDTH} 8", aria_hidden="true")[
+        htpy.rect(".whole", width=str(_WIDTH), height="8", rx="2"), htpy.rect(width=f"{filled:g}", height="8", rx="2")
+    ]
+
+
+def of_card(item: Row, busy: str) -> list[Node]:
+    """What a card says of an item's resources, usage and budget.
+
+    Args:
+        busy: what it demands and others hold, as ``Obstacle``.
+    """
+    found: list[Node] = []
+    if item.spent and item.spent != item.id:
+        found.append(chip("budget spent", "trouble", "of an item above it: it is claimed no more"))
+    total = stored_sum(item.used, item.used_below)
+    share = share_of(shown_limits(item.budget or False), total)
+    if share is not None:
+        found.append(share_chip(share))
+    if busy:
+        found.append(chip(f"busy: {for_people(busy)}", "warning", "what it demands and others hold, or may take soon"))
+    elif item.holds:
+        found.append(chip(f"holds {for_people(item.holds)}", title="resources of its claim"))
+    elif item.demanded:
+        found.append(chip(f"demands {for_people(item.demanded)}", title="resources that a claim takes"))
+    if text := used(total):
+        found.append(span(".dim", title=f"used for it and below it: {text}")[text.partition(", ")[0]])
+    return found

@@ -1,0 +1,294 @@
+"""Usage: what agents have used, by item, agent, model and day; which budgets are spent; who has which resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import htpy
+from htpy import Node, a, code, div, h2, section, span, tr, ul
+from msgspec import UnsetType
+
+from coordinator.console.charts import bars
+from coordinator.console.parts import agent_link, chip, item_id, item_link, number, plain, role
+from coordinator.console.tables import cell, choices, pager, region_table
+from coordinator.console.uses import amount, bar, hours, money, short_number
+from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, region_element, region_head
+from coordinator.settings.budgets import Periods
+from coordinator.toolsets.items.contract.usage import UsageSum
+from coordinator.toolsets.items.rules.budget_shares import Share, budget_of_agent, share_of, shares_of
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.store.resources import ResourceRow, Use, read_resources
+from coordinator.toolsets.items.store.usage import GROUPS, UsageReport, UsageRow, last_days, read_usage
+
+SECONDS = 5
+"""How often all of it is read: reports of usage alone are no events."""
+DAYS = 30
+"""Of the chart."""
+_MOST = 1_000
+"""Items that are looked through for a text, and agents for budgets."""
+_BUDGETED = 20
+"""Agents with budgets that are listed."""
+_BY = {"item": "by item", "agent": "by agent", "model": "by model", "day": "by day"}
+_COLUMNS = ("cost", "tokens", "in", "cached", "out", "time")
+_NOBODY = {"agent": "nobody named", "model": "no model named"}
+_NONE = (
+    "Nobody has reported usage here. Agents do so in the calls with which they claim, note, advance and release; "
+    "runners report what they read in the output of claude, codex, gemini and others."
+)
+
+
+async def _report(asked: Asked, by: str, limit: int) -> UsageReport:
+    """Sums, read for all tabs together every ``SECONDS``. Raises ToolFailure."""
+    reads, project = asked.reads, asked.project
+
+    async def read() -> UsageReport:
+        return await reads.admitted(project, lambda: read_usage(reads.store, project, by, limit))
+
+    return await reads.shared(("usage", project, by, limit), read, SECONDS - 1)
+
+
+def _by(asked: Asked) -> str:
+    given = asked.query.get("by", "")
+    return given if given in GROUPS else "item"
+
+
+def _of_project(asked: Asked) -> Periods | None:
+    """The budgets of the project."""
+    budgets = asked.reads.config.budgets
+    return budgets.projects.get(asked.project) if budgets is not None else None
+
+
+# --- sums and days ---
+
+
+async def _totals(asked: Asked) -> Rows:
+    found = await _report(asked, "day", DAYS)
+    if not found.count:
+        return Rows([])
+    days = last_days(found, DAYS)
+    total, (_, today) = found.total, days[-1]
+    measure = "costMicroUsd" if total.cost_micro_usd else "tokens" if total.tokens else "wallMs"
+    values = [_value(measure, of_day) for _, of_day in days]
+    words = {"costMicroUsd": "cost", "tokens": "tokens", "wallMs": "time worked"}[measure]
+    told = f"{words} per day: {amount(measure, values[-1])} today, at most {amount(measure, max(values))}"
+    span_of = f"{days[0][0]} to {days[-1][0]}"
+    return Rows([
+        _tile("today", "today, in UTC", today),
+        _tile("total", "in all", total),
+        Row("spent", [
+            div(".name")["spent budgets of items"],
+            div(".figure.bad" if found.spent_budgets else ".figure")[number(found.spent_budgets)],
+        ], "card"),
+        Row("days", [div(".name")[f"{words} per day"], bars(values, f"{told}, {span_of}"), div(".tile-note")[span_of]],
+            "card days"),
+    ])  # fmt: skip
+
+
+def _value(measure: str, found: UsageSum) -> int:
+    return {"costMicroUsd": found.cost_micro_usd, "tokens": found.tokens, "wallMs": found.wall_ms}[measure]
+
+
+def _tile(key: str, name: str, sum: UsageSum) -> Row:
+    figure = money(sum.cost_micro_usd) if sum.cost_micro_usd else f"{short_number(sum.tokens)} tokens"
+    more = [f"{number(sum.tokens)} tokens"] if sum.cost_micro_usd else []
+    more += [f"{hours(sum.wall_ms)} h of work"] if sum.wall_ms else []
+    return Row(key, [div(".name")[name], div(".figure")[figure], div(".tile-note")[", ".join(more)]], "card")
+
+
+# --- usage by something ---
+
+
+async def _usage(asked: Asked) -> Rows:
+    by, text = _by(asked), asked.query.get("text", "").strip().lower()
+    end = asked.offset + MOST_ROWS
+    found = await _report(asked, by, _MOST if text else min(_MOST, end + 1))
+    rows = found.rows
+    if text:
+        rows = [one for one in rows if text in one.name.lower() or text in (one.title or "").lower()]
+    more = by == "item" and not text and end < len(rows) < _MOST  # no more were read
+    total = len(rows) if text or by == "item" else found.count
+    shown = rows[asked.offset : end]
+    counted = f"{number(total, more)} {by}{'s' * (total != 1)}{', each with what is below it' if by == 'item' else ''}"
+    head = [span(".dim")[counted] if shown else None, pager(asked, len(shown), total, more)]
+    cells = [Row(f"{by}:{one.name}", list(_cells(asked, by, one))) for one in shown]
+    return Rows(cells, total, asked.offset, more, head)
+
+
+def _cells(asked: Asked, by: str, one: UsageRow) -> Iterator[Node]:
+    yield cell(by)[_name(asked, by, one)]
+    yield from _sums(one.sum)
+
+
+def _name(asked: Asked, by: str, one: UsageRow) -> Node:
+    if by == "item":
+        share = share_of(one.budget, one.sum)
+        return [
+            item_link(asked.project, one.name, plain(one.title or "")), " ", item_id(one.name), " ",
+            role(one.role) if one.role else None, [" ", _bar(share)] if share else None,
+        ]  # fmt: skip
+    if by == "day":
+        return code[one.name]
+    if not one.name or one.name.startswith("(others"):
+        return span(".dim")[one.name or _NOBODY[by]]
+    return agent_link(asked.project, one.name) if by == "agent" else plain(one.name)
+
+
+def _sums(sum: UsageSum) -> Iterator[Node]:
+    yield cell("cost", ".number")[money(sum.cost_micro_usd)]
+    for name, count in (
+        ("tokens", sum.tokens), ("in", sum.input_tokens), ("cached", sum.cached_tokens), ("out", sum.output_tokens)
+    ):  # fmt: skip
+        yield cell(name, ".number")[number(count)]
+    yield cell("time", ".number")[hours(sum.wall_ms)]
+
+
+# --- budgets ---
+
+
+async def _budgets(asked: Asked) -> Rows:
+    own, budgets = _of_project(asked), asked.reads.config.budgets
+    rows = list[Row]()
+    if own is not None:
+        days = await _report(asked, "day", DAYS)
+        rows += _periods("the project", span["the project"], own, last_days(days, 1)[0][1], days.total)
+    if budgets is None or not budgets.agents:
+        return Rows(rows)
+    found = await _report(asked, "agent", _MOST)
+    listed = list[tuple[float, list[Row]]]()
+    for one in found.rows:
+        given = budget_of_agent(budgets, one.name) if one.name and not one.name.startswith("(others") else None
+        if given is None:
+            continue
+        name, periods = given
+        shares = [*shares_of(periods.day, one.today), *shares_of(periods.total, one.sum)]
+        who = [
+            agent_link(asked.project, one.name),
+            span(".dim")[f" budget of {plain(name)}"] if name != one.name else None,
+        ]
+        most = max(share.used / share.limit for share in shares)
+        listed.append((most, list(_periods(f"agent:{one.name}", who, periods, one.today, one.sum))))
+    listed.sort(key=lambda one: -one[0])
+    rows += [row for _, part in listed[:_BUDGETED] for row in part]
+    more = f"the {_BUDGETED} of {number(len(listed))} agents that have used most of theirs"
+    return Rows(rows, head=span(".dim")[more] if len(listed) > _BUDGETED else None)
+
+
+def _periods(
+    key: str, who: Node, periods: Periods, today: UsageSum | UnsetType, total: UsageSum | UnsetType
+) -> Iterator[Row]:
+    """A row for each limit."""
+    for when, limits, amounts in (("per day", periods.day, today), ("in all", periods.total, total)):
+        for share in shares_of(limits, amounts):
+            yield Row(f"{key}:{when}:{share.measure}", [
+                cell("whose")[who],
+                cell("period")[when],
+                cell("used", ".number")[amount(share.measure, share.used)],
+                cell("share")[_bar(share)],
+            ])  # fmt: skip
+
+
+def _bar(share: Share) -> Node:
+    said = chip("spent", "trouble", "no new claims") if share.percent >= 100 else None
+    return span(".budget")[bar(share), f" {share.percent} % of {amount(share.measure, share.limit)} ", said]
+
+
+# --- resources ---
+
+
+async def _resources(asked: Asked) -> Rows:
+    reads, project = asked.reads, asked.project
+    terms = reads.config.terms(project)
+    found = await reads.admitted(project, lambda: read_resources(reads.store, project, terms))
+    cut = found.looked < found.live
+    rows = [Row(f"resource:{one.key}", list(_resource(project, one, cut))) for one in found.rows]
+    remarks = [
+        f"the first {number(len(rows))} of {number(found.total, found.more)}" if len(rows) < found.total else "",
+        f"of {number(found.live)} claims, {number(found.looked)} were looked at" if cut and rows else "",
+    ]
+    return Rows(rows, head=span(".dim")[", ".join(filter(None, remarks))])
+
+
+def _resource(project: str, one: ResourceRow, cut: bool) -> Iterator[Node]:
+    yield cell("resource")[code[plain(one.key)], [" ", chip("busy", "warning")] if one.waiting else None]
+    yield cell("held", ".number")[f"{number(one.exclusive)} of {number(one.capacity)}"]
+    yield cell("shared", ".number")[number(one.shared) if one.shared else None]
+    yield cell("per minute", ".number")[
+        f"{max(0, int(one.left))} left of {number(one.per_minute)}" if one.per_minute else None
+    ]
+    yield cell("demanded by", ".number")[number(one.demanded)]
+    yield cell("waiting", ".number")[span(".bad" if one.waiting else "")[number(one.waiting)]]
+    yield cell("held by")[
+        ul(".users")[
+            (_use(project, use) for use in one.holders),
+            htpy.li(".dim")[f"and {number(one.holding - len(one.holders), cut)} more"]
+            if one.holding > len(one.holders)
+            else None,
+            (_use(project, use) for use in one.reserved),
+        ]
+        if one.holders or one.reserved
+        else None
+    ]
+
+
+def _use(project: str, use: Use) -> Node:
+    item = item_link(project, dashed(use.id), plain(use.title))
+    if not use.agent:
+        return htpy.li[chip("reserved", title="callers passed it over for long: it is next"), " ", item]
+    return htpy.li[item, " ", agent_link(project, use.agent)]
+
+
+async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
+    by, text, budgets = _by(asked), asked.query.get("text", ""), asked.reads.config.budgets
+    whole = replace(asked, query={})  # of what no filter is about
+
+    def part(name: str, title: str, columns: tuple[str, ...], none: Node, numbers: tuple[str, ...]) -> Node:
+        return section(".fleet-part", aria_labelledby=f"of-{name}")[
+            h2(id=f"of-{name}")[title, " ", region_head(name, found)],
+            region_table(whole, name, found, columns, none, numbers),
+        ]
+
+    empty: Node = _NONE
+    if text:
+        empty = [f"Nothing here has \u201c{plain(text)}\u201d in its name. ", a(href=asked.url(text=None))["Show all"]]
+    no_budgets: Node = ["Neither the project nor its agents have one: the setting ", code["budgets"], " gives them."]
+    return [
+        region_element(whole, "totals", found, ul, class_="cards usage", aria_label="Sums"),
+        section(".fleet-part", aria_label="Sums by what they are of")[
+            choices(asked, "by", _BY, "item"),
+            htpy.form(".filters", method="get", role="search")[
+                htpy.input(type="hidden", name="by", value=by) if by != "item" else None,
+                htpy.input(
+                    type="search", name="text", value=text or None, placeholder="part of a name", aria_label="Name"
+                ),
+                htpy.button(type="submit")["Filter"],
+            ],
+            region_head("usage", found, div(".list-head")),
+            region_table(asked, "usage", found, (by, *_COLUMNS), empty, _COLUMNS),
+        ],
+        part(
+            "budgets", "Budgets", ("whose", "period", "used", "share"),
+            "No agent with a budget has used anything." if budgets is not None and budgets.agents else no_budgets,
+            ("used",),
+        ),
+        part(
+            "resources", "Resources", ("resource", "held", "shared", "per minute", "demanded by", "waiting", "held by"),
+            ["No open item demands any: items, schemas and traits do with ", code["resources"], "."],
+            ("held", "shared", "per minute", "demanded by", "waiting"),
+        ),
+    ]  # fmt: skip
+
+
+VIEW = View(
+    "usage",
+    "Usage",
+    _body,
+    {
+        "totals": Region(_totals, (), htpy.li, seconds=SECONDS),
+        "usage": Region(_usage, (), tr, seconds=SECONDS),
+        "budgets": Region(_budgets, (), tr, seconds=SECONDS),
+        "resources": Region(_resources, ("items",), tr, seconds=SECONDS),
+    },
+    needs=("items",),
+    query=("by", "text"),
+)
