@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import msgspec
@@ -318,3 +319,44 @@ async def test_any_number_of_rows_of_deleted_items_is_left_out(tools: Client, mo
     answer = await tools("get_context", since=EPOCH)
     assert answer["recentTransitions"] == []
     assert answer["truncated"] is True
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_it_counts_what_is_held_back_and_overdue(store: Store, project: str, seed: int) -> None:
+    rng = random.Random(seed)
+    tools = Client(store, project, msgspec.convert({"attempts": {"backoff_seconds": 600}}, Settings))
+    spent = await tools.add(budget={"tokens": 1})
+    expected: dict[str, int] = dict.fromkeys(("resources", "budget", "capabilities", "notBefore", "backoff"), 0)
+    overdue = 0
+    for kind in rng.choices(("free", *expected, "waits"), k=40):
+        fields: Json = {"dueAt": rng.choice((None, "2020-01-01T00:00:00Z", "+1h"))}
+        if kind == "resources":
+            fields["resources"] = [{"key": "gpu"}]
+        elif kind == "capabilities":
+            fields["requires"] = ["cad"]
+        elif kind == "notBefore":
+            fields["notBefore"] = "+1d"
+        elif kind == "budget":
+            fields["parentId"] = spent
+        item = await tools.add(**fields)
+        if kind == "backoff":
+            await tools.claim("a", item)
+            await tools.advance(item, "start", "a")
+            await tools.claims("a", [], [{"itemId": item, "reason": "failed"}])
+        elif kind == "waits":  # for a dependency: that is told elsewhere
+            await tools.link(spent, item)
+        if kind in expected:
+            expected[kind] += 1
+        overdue += fields["dueAt"] == "2020-01-01T00:00:00Z"
+    holder = await tools.add(resources=[{"key": "gpu"}])
+    assert (await tools.claim("holder", holder))["outcome"] == "success"
+    done = await tools.add(dueAt="2020-01-01T00:00:00Z")
+    await tools.advance(done, "cancel")
+    for answer in (await tools("get_context"), await tools("get_context", since=EPOCH)):
+        before = {**expected, "budget": 0}
+        assert answer.get("heldBack") == (before if any(before.values()) else None)
+        assert answer.get("overdue") == (overdue or None)
+    used = {"itemId": spent, "key": "k", "role": "queue", "usage": {"inputTokens": 1}}
+    await tools("manage_notes", operation="upsert", notes=[used])
+    found = (await tools("get_context"))["heldBack"]
+    assert found == {**expected, "budget": expected["budget"] + 1}

@@ -32,6 +32,7 @@ from coordinator.toolsets.items.contract.base import (
     Truncated,
     WantsAncestors,
 )
+from coordinator.toolsets.items.contract.claims import HeldBack
 from coordinator.toolsets.items.contract.dependencies import Blocker
 from coordinator.toolsets.items.contract.due_times import DueAt, NotBefore, Overdue, RecurrenceOf, ShownRecurs
 from coordinator.toolsets.items.contract.included import (
@@ -199,6 +200,16 @@ class Totals(Result, kw_only=True):
     blocked_items: Annotated[Count, Meta(description="In role blocked.")] | UnsetType = UNSET
 
 
+HeldBackItems = Annotated[
+    HeldBack,
+    Meta(
+        description="What an agent without capabilities would be offered but for this, counted as in no_match of "
+        "claim_item; absent: nothing."
+    ),
+]
+OverdueItems = Annotated[Count, Meta(description="Open items whose dueAt has passed; absent: none.")]
+
+
 class SessionResumeResult(Result, kw_only=True):
     """What is going on, and what happened since a time, newest first."""
 
@@ -207,6 +218,8 @@ class SessionResumeResult(Result, kw_only=True):
     active_items: ActiveItems
     recent_transitions: Annotated[list[RecentTransition], Meta(description="At or after since, newest first.")]
     stalled_items: StalledItems
+    held_back: HeldBackItems | UnsetType = UNSET
+    overdue: OverdueItems | UnsetType = UNSET
     totals: Totals | UnsetType = UNSET
     next_offset: NextOffset = UNSET
     truncated: Truncated = UNSET
@@ -246,6 +259,8 @@ class HealthCheckResult(Result, kw_only=True):
     blocked_items: Annotated[list[ListedItem], Meta(description="In role blocked; best first.")]
     stalled_items: StalledItems
     abandoned: AbandonedItems | UnsetType = UNSET
+    held_back: HeldBackItems | UnsetType = UNSET
+    overdue: OverdueItems | UnsetType = UNSET
     claim_summary: ActiveClaims | UnsetType = UNSET
     totals: Totals | UnsetType = UNSET
     next_offset: NextOffset = UNSET

@@ -78,6 +78,7 @@ class Row(NamedTuple):
 _CONTEXT = Script(LIBRARY, "item_context", Context)
 _LIST = Script(LIBRARY, "list_items", tuple[int, list[Listed]])
 _CLAIMS = Script(LIBRARY, "claim_counts", tuple[int, int])
+_HELD_BACK = Script(LIBRARY, "count_held_back", tuple[dict[str, int] | Literal[False], int])
 _TRANSITIONS = Script(LIBRARY, "recent_transitions", tuple[str, list[Row]])
 
 
@@ -121,6 +122,11 @@ class ContextStore(RankedStore):
     async def claims(self, project: str) -> tuple[int, int]:
         """How many claims are live, and how many have expired but are still on their items."""
         return await self._store.run(_CLAIMS, project)
+
+    async def held_back(self, project: str) -> tuple[dict[str, int], int]:
+        """How many items are held back from an agent without capabilities, by reason, and how many are overdue."""
+        counts, overdue = await self._store.run(_HELD_BACK, project, self.schemas.current.terms(project))
+        return counts or {}, overdue
 
     async def transitions(self, project: str, since: int, limit: int) -> tuple[list[Row], bool]:
         """Up to ``limit`` role changes at or after ``since`` (ms) of existing items, newest first.

@@ -426,7 +426,7 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
             code=outcome,
             claim_ref=ref,
             retry_after_ms=result.expires,
-            held_back=held_back(result),
+            held_back=held_back(result.told or None),
         )
     if outcome == "budget_exhausted":
         return _exhausted(result, UNSET if by_selector else shown(result.item, entry.item_id or ""), ref)

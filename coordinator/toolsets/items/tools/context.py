@@ -47,7 +47,7 @@ from coordinator.toolsets.items.tools.agents import agents_result
 from coordinator.toolsets.items.tools.attempts import held_attempts
 from coordinator.toolsets.items.tools.due_times import due_times
 from coordinator.toolsets.items.tools.included import add_to, rendered
-from coordinator.toolsets.items.tools.shared import ancestors, names, or_unset, transition
+from coordinator.toolsets.items.tools.shared import ancestors, held_back, names, or_unset, transition
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
 from coordinator.toolsets.waiting_reads import WaitingReads, check, waited
@@ -61,9 +61,9 @@ _DESCRIPTION = (
     "move forward, and who holds its claim; include adds more; waitMs waits for waitFor. With since: active items, "
     "role transitions since then (newest first) and stalled items. With agents: who claimed, renewed or waited in the "
     "last day, with state and capabilities. Without any: active, blocked, stalled and abandoned items and the number "
-    "of claims. Active items are in work or review; stalled ones lack required notes of that phase; abandoned ones "
-    "were left by an agent whose claim has ended. Lists come in pages (limit, offset), best first; stalledItems shows "
-    "those of the page's activeItems."
+    "of claims. With since and without any: also how many items are held back, and overdue. Active items are in work "
+    "or review; stalled ones lack required notes of that phase; abandoned ones were left by an agent whose claim has "
+    "ended. Lists come in pages (limit, offset), best first; stalledItems shows those of the page's activeItems."
 )
 
 
@@ -170,12 +170,15 @@ class Contexts:
         held = pages.fitting(items, shown, stalled)
         end = args.offset + held
         left = end < totals.active_items
+        counts, overdue = await self._store.held_back(call.project)
         return SessionResumeResult(
             mode="session-resume",
             since=since,
             active_items=items[:held],
             recent_transitions=shown[:held],
             stalled_items=_stalled_of(items[:held], stalled),
+            held_back=held_back(counts),
+            overdue=overdue or UNSET,
             totals=totals if left or args.offset else UNSET,
             next_offset=end if left or end < len(rows) else UNSET,
             truncated=True if left or more else UNSET,
@@ -184,8 +187,11 @@ class Contexts:
     async def _health_check(self, call: Call, args: GetContext) -> HealthCheckResult:
         found, totals = await self._page_of_roles(call, args, *_ACTIVE, "blocked")
         items, stalled = self._active(args, found)
+        counts: dict[str, int] = {}
+        overdue = 0
         try:
             live, expired = await self._store.claims(call.project)
+            counts, overdue = await self._store.held_back(call.project)
         except ToolFailure:
             summary = None  # the rest is still useful
         else:
@@ -202,6 +208,8 @@ class Contexts:
             blocked_items=blocked[:held],
             stalled_items=_stalled_of(items[:held], stalled),
             abandoned=abandoned if abandoned.ready + abandoned.blocked else UNSET,
+            held_back=held_back(counts),
+            overdue=overdue or UNSET,
             claim_summary=summary or UNSET,
             totals=totals if left or args.offset else UNSET,
             next_offset=end if left else UNSET,

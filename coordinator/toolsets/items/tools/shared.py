@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -17,7 +17,6 @@ from coordinator.toolsets.items.rules.ids import LONGEST, dashed, is_uuid, to_in
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.base import Changed
-from coordinator.toolsets.items.store.claims import Claimed
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Services
 
@@ -113,6 +112,6 @@ def shown(inner: str, given: str) -> str:
     return given.lower() if len(given) == LONGEST else dashed(inner)
 
 
-def held_back(claim: Claimed) -> HeldBack | UnsetType:
-    """How many items that match are held back, of a claim by selector that got nothing."""
-    return HeldBack(**{why: claim.told.get(why, 0) for why in HeldBack.__struct_fields__}) if claim.told else UNSET
+def held_back(counts: Mapping[str, Any] | None) -> HeldBack | UnsetType:
+    """How many items are held back, as scripts count them by reason; none and None: absent."""
+    return HeldBack(**{why: counts.get(why, 0) for why in HeldBack.__struct_fields__}) if counts else UNSET

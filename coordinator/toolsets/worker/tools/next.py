@@ -174,6 +174,6 @@ def _without_item(claim: Claimed) -> WorkNextResult:
         return WorkNextResult(outcome="stop", stop_reason="the claim that your token is for has ended")
     return WorkNextResult(
         outcome="none",
-        held_back=held_back(claim),
+        held_back=held_back(claim.told or None),
         retry_after_ms=claim.expires or UNSET,
     )

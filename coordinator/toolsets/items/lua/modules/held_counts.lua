@@ -142,15 +142,20 @@ local COUNTED = {
   backoff = until_backoff,
 }
 
--- The claim of a caller who got nothing, in the form of replies; `retry_ms` = when to ask again. What it tells is how
--- many matches are held back, by why they are; absent: none.
-function held_counts.no_match(run, selector, agent, retry_ms)
+-- How many matches are held back, by why they are; false: none.
+function held_counts.of(run, selector, agent)
   local counts = {}
   for why, count in pairs(COUNTED) do
     local found = count(run, selector, agent)
     if found > 0 then counts[why] = found end
   end
-  return {'no_match', '', retry_ms, 0, 0, -1, false, false, next(counts) and counts or false}
+  return next(counts) and counts or false
+end
+
+-- The claim of a caller who got nothing, in the form of replies; `retry_ms` = when to ask again. It tells what is held
+-- back.
+function held_counts.no_match(run, selector, agent, retry_ms)
+  return {'no_match', '', retry_ms, 0, 0, -1, false, false, held_counts.of(run, selector, agent)}
 end
 
 return held_counts
