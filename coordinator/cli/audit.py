@@ -13,8 +13,8 @@ from coordinator.cli.terminal import counted, print_json
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.toolsets.items.audit import Report
 from coordinator.toolsets.items.audit import audit as recount
+from coordinator.toolsets.items.audit_report import Report
 
 
 @with_settings(only=STORE_SETTINGS)

@@ -130,6 +130,15 @@ COMMANDS: dict[str, Command] = {
         """,
         ("fleet store accept", "fleet store accept --data-dir ./data"),
     ),
+    "cluster status": Command(
+        "coordinator.cli.cluster:status",
+        """Show the cluster that is the store: shards, nodes, slots and projects.
+
+        Asks every node. Names those that do not answer, slots that nobody has or that are on their way, and settings
+        that are recommended against; the exit code is 0 only if there is nothing of that kind.
+        """,
+        ("fleet cluster status", "fleet cluster status --redis-url redis+cluster://10.0.0.1,10.0.0.2"),
+    ),
     "top": Command(
         "coordinator.cli.top.command:top",
         """Show what the fleet does right now: calls, latencies, shedding, claims, contention, store and workers.
@@ -453,6 +462,11 @@ GROUPS: dict[str, Command] = {
         "",
         "Accept another store, or an emptied one.",
         ("fleet store accept", "fleet store accept --data-dir ./data"),
+    ),
+    "cluster": Command(
+        "",
+        "Show the shards and nodes of the cluster that is the store.",
+        ("fleet cluster status", "fleet cluster status --format json"),
     ),
     "definitions": Command(
         "",

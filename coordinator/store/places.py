@@ -219,6 +219,11 @@ class Marks(NamedTuple):
     """Those whose shard does not answer."""
 
 
+async def listed(send: Send) -> set[str]:
+    """The projects that a cluster had. Raises ToolFailure, ServerError."""
+    return {one.decode() for one in await send(keys.FLEET, "SMEMBERS", _LIST)}
+
+
 async def look_at_all(send: Send, identity: StoreIdentity) -> Marks:
     """Looks at all projects of a cluster.
 
@@ -226,7 +231,7 @@ async def look_at_all(send: Send, identity: StoreIdentity) -> Marks:
         ToolFailure, ServerError: the list of projects cannot be read.
     """
     kept, lost, unseen = 0, list[str](), list[str]()
-    projects = sorted(one.decode() for one in await send(keys.FLEET, "SMEMBERS", _LIST))
+    projects = sorted(await listed(send))
     for start in range(0, len(projects), _AT_ONCE):
         some = projects[start : start + _AT_ONCE]
         reads = (send(project, "GET", keys.marker.key(project)) for project in some)

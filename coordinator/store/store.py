@@ -163,6 +163,10 @@ class Store(ClientsOfStore):
             if not self.sharded:
                 raise
 
+    def look_for_moves(self) -> None:
+        """Has the map of a cluster's slots read again soon."""
+        self._shards.doubt()
+
     @property
     def url(self) -> str:
         """The store's URL, password included."""

@@ -13,6 +13,7 @@ from redis.exceptions import RedisError
 
 from coordinator.cli.commands import COMMANDS
 from coordinator.cli.doctor import host, items, queues, store
+from coordinator.cli.doctor.cluster import check_cluster, check_marks
 from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
@@ -30,10 +31,15 @@ from coordinator.store import (
     keys,
     permissions,
 )
+from coordinator.store.address import parse
+from coordinator.store.cluster_facts import read_cluster
 from coordinator.store.drains import Drains, ending
 from coordinator.store.identity import identity_file
+from coordinator.store.places import look_at_all
 
 _PINGS = 5
+NODE_SECONDS = 2.0
+"""How long a node of a cluster may take to answer."""
 ANSWER_SECONDS = 30.0
 """How long all queries to the store may take. They take a fraction of a second, unless the store hangs."""
 
@@ -54,8 +60,7 @@ def doctor(
     url, timeout_ms = running_url(loaded.settings), loaded.settings.redis_timeout_ms
     file = identity_file(loaded.settings.data_dir, url)
     expected = StoreIdentity(file.read(), loaded.settings.store_id, accepted=file.accepted())
-    findings += asyncio.run(check_store(url, timeout_ms, expected))
-    findings += asyncio.run(_check_queues(loaded.settings.steps.queue_url or url, timeout_ms))
+    findings += _check_stores(url, loaded.settings.steps.queue_url or url, timeout_ms, expected)
     shown = [finding for finding in findings if verbose or finding.verdict != "ok"]
     if format == "json":
         print_json(shown)
@@ -63,6 +68,25 @@ def doctor(
         for line in lines_of(shown):
             print(line)
     return Exit.OK if all(finding.verdict == "ok" for finding in findings) else Exit.FAILED
+
+
+def _check_stores(url: str, queue_url: str, timeout_ms: int, expected: StoreIdentity) -> list[Finding]:
+    """Raises CommandFailed as ``doctor``, but of a cluster only if no node answers."""
+    address, findings = parse(url), list[Finding]()
+    if address.nodes:
+        facts = asyncio.run(read_cluster(address, NODE_SECONDS))
+        if facts is None:
+            raise CommandFailed(f"no node of {address} answers", Exit.STORE_UNREACHABLE)
+        findings += check_cluster(facts, timeout_ms / 1000)
+    try:
+        findings += asyncio.run(check_store(url, timeout_ms, expected))
+        findings += asyncio.run(_check_queues(queue_url, timeout_ms))
+    except CommandFailed as failure:
+        if not address.nodes:
+            raise
+        said = f"the shard with the keys of the fleet, or of the queues, was not checked further: {failure}"
+        findings.append(Finding("fails", "cluster.nodes", said))
+    return findings
 
 
 async def _check_queues(url: str, timeout_ms: int) -> list[Finding]:
@@ -143,6 +167,9 @@ async def _measure(opened: Store, expected: StoreIdentity) -> list[Finding]:
         changed=different,
         moment_ms=moment,
     )
+    if opened.sharded:
+        marks = await look_at_all(opened.command_of, opened.identity)
+        return [*findings, *check_marks(marks), *_drained(drained), *left]
     return [*findings, _failover(await opened.failover_problem()), *_drained(drained), *left]
 
 

@@ -62,6 +62,17 @@ def check(
     yield from _layout(config)
 
 
+def check_node(info: Info, config: Info, latency_ms: float, offset_seconds: float) -> Iterator[Finding]:
+    """Checks what has to hold of each node of a cluster, primary or replica. Arguments as those of ``check``."""
+    yield _version(info)
+    yield from _persistence(info, config)
+    yield _eviction(info, config)
+    yield _memory(info)
+    yield _clock(offset_seconds)
+    yield _latency(latency_ms)
+    yield from _layout(config)
+
+
 def _version(info: Info) -> Finding:
     name = "Valkey" if "valkey_version" in info else "Redis"
     return Finding("ok", "store.version", f"{name} {info.get('valkey_version') or info.get('redis_version')}")

@@ -16,7 +16,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coordinator.store import Script, Store, keys
+from coordinator.errors import ToolFailure
+from coordinator.store import Script, ServerError, Store, keys
+from coordinator.store.link import Link
+from coordinator.toolsets.items.audit_report import Difference, Report
 from coordinator.toolsets.items.rules import recount, recount_times
 from coordinator.toolsets.items.rules import recount_usage as usage
 from coordinator.toolsets.items.rules.resources import demanded_by, held_by
@@ -40,42 +43,6 @@ Read = tuple[str, ...]
 """A command, the key without the project's prefix, further arguments."""
 
 
-class Difference(NamedTuple):
-    """A difference from the items."""
-
-    key: str
-    """The key it was found at, without the project's prefix."""
-    problem: str
-
-
-class Report(msgspec.Struct):
-    """The result of an audit."""
-
-    items: int = 0
-    """How many items it has checked."""
-    terminal: int = 0
-    """How many of these are in the role terminal."""
-    edges: int = 0
-    """How many dependencies it has checked."""
-    claims: int = 0
-    """How many items had a claim, live or lapsed."""
-    counters_judged: bool = True
-    """False: the project changed during the audit, so the counters over all of it could not be checked."""
-    restless: int = 0
-    """How many subjects changed at every attempt to read them, and were not checked."""
-    differences: list[Difference] = []
-
-    @property
-    def unjudged(self) -> list[str]:
-        """Incomplete checks, as sentences."""
-        told = []
-        if not self.counters_judged:
-            told.append("the project changed meanwhile, so the counters of expired claims were not checked")
-        if self.restless:
-            told.append(f"{self.restless} subjects changed at every read and were not checked")
-        return told
-
-
 class _Subject(NamedTuple):
     """One subject to check."""
 
@@ -94,10 +61,22 @@ async def audit(store: Store, project: str) -> Report:
     Takes time in proportion to the number of keys in the server, and memory in proportion to the project's lapsed
     claims.
 
+    In a cluster, it starts again if the project moves to another node meanwhile: SCAN finds nothing on the old one.
+
     Raises:
-        ToolFailure: ``store_unavailable``, or VALIDATION_ERROR for a bad project name.
+        ToolFailure: ``store_unavailable``, also if the project moves again and again, or VALIDATION_ERROR for a bad
+            project name.
     """
-    return await _Audit(store, project).run()
+    for _ in range(_TRIES):
+        try:
+            return await _Audit(store, project).run()
+        except _Moved:
+            continue
+    raise ToolFailure("store_unavailable", f"the project {project} is being moved: audit it later", retry_after_ms=5000)
+
+
+class _Moved(Exception):
+    """The keys of the project are on another node than at the beginning, or not all of them are on this one."""
 
 
 class _Audit:
@@ -114,6 +93,8 @@ class _Audit:
         self._holding: dict[str, str] = {}
         self._used: dict[str, usage.Used] = {}
         self._now = 0
+        self._pinned: tuple[Link, int] | None = None
+        """In a cluster, the connection to the project's node."""
         self._subjects: dict[str, Callable[[str, str], _Subject]] = {
             _ITEM: self._item,
             keys.text.suffix: self._owned,
@@ -194,11 +175,22 @@ class _Audit:
         """The replies of SCAN; with a key, of HSCAN or ZSCAN: fields and values in turn."""
         head, options = (words[:1], words[1:]) if command != "SCAN" else ((), words)
         cursor: bytes | str = "0"
+        read = self._scan_pinned if self._store.sharded and command == "SCAN" else self._store.command
         while True:
-            cursor, elements = await self._store.command(command, *head, cursor, *options, "COUNT", SLICE)
+            cursor, elements = await read(command, *head, cursor, *options, "COUNT", SLICE)
             yield elements
             if cursor == b"0":
                 return
+
+    async def _scan_pinned(self, *words: str | bytes | int) -> Any:
+        """Scans the node that has had the project from the beginning. Raises ``_Moved``: it may not have all of it."""
+        link = self._store.link(self._project)
+        pinned = self._pinned = self._pinned or (link, link.connects)
+        found, owned = await link.ask([words, ("EXISTS", self._prefix)])
+        if isinstance(found, ServerError) or isinstance(owned, ServerError) or pinned != (link, link.connects):
+            self._store.look_for_moves()
+            raise _Moved
+        return found
 
     async def _entries(self, command: str, name: str) -> AsyncIterator[tuple[bytes, bytes]]:
         """Fields and values of a hash (HSCAN), members and scores of a sorted set (ZSCAN)."""

@@ -1,0 +1,116 @@
+"""``fleet cluster status``: shards and nodes of the cluster that is the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Annotated, Any, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from coordinator.cli.doctor.cluster import check_cluster
+from coordinator.cli.doctor.command import NODE_SECONDS
+from coordinator.cli.doctor.findings import lines_of
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.stores import STORE_SETTINGS, running_url
+from coordinator.cli.terminal import counted, print_json
+from coordinator.errors import ToolFailure
+from coordinator.settings import LoadedSettings
+from coordinator.store import Store, StoreError, keys
+from coordinator.store.address import Address, parse
+from coordinator.store.cluster_facts import ClusterFacts, NodeFacts, read_cluster
+from coordinator.store.places import listed
+from coordinator.store.project_list import noted
+
+_MIB = 2**20
+
+
+@with_settings(only=STORE_SETTINGS)
+def status(
+    loaded: LoadedSettings,
+    *,
+    format: Annotated[Literal["text", "json"], Parameter(help="How to print it.")] = "text",
+) -> int:
+    """Prints the cluster; the exit code is 0 only if all nodes answer and nothing is wrong.
+
+    Raises:
+        CommandFailed: the store is not a cluster, or no node answers.
+    """
+    url = running_url(loaded.settings)
+    try:
+        address = parse(url)
+    except StoreError as error:
+        raise CommandFailed(str(error), Exit.USAGE) from None
+    if not address.nodes:
+        raise CommandFailed(
+            f"the store at {address} is no cluster: its URL does not begin with redis+cluster://", Exit.USAGE
+        )
+    facts, projects = asyncio.run(_read(address, loaded.settings.redis_timeout_ms))
+    if facts is None:
+        raise CommandFailed(f"no node of {address} answers", Exit.STORE_UNREACHABLE)
+    findings = [one for one in check_cluster(facts, loaded.settings.redis_timeout_ms / 1000) if one.verdict != "ok"]
+    if format == "json":
+        print_json(_as_json(facts, projects) | {"problems": [f"{one.what}: {one.said}" for one in findings]})
+    else:
+        print("\n".join([*_lines(facts, projects), *lines_of(findings)]))
+    wrong = any(one.verdict in ("warns", "fails") for one in findings)
+    return Exit.FAILED if wrong or projects is None else Exit.OK
+
+
+async def _read(address: Address, timeout_ms: int) -> tuple[ClusterFacts | None, Counter[int] | None]:
+    """The cluster, and how many projects each shard has; None: the list cannot be read."""
+    facts = await read_cluster(address, NODE_SECONDS)
+    if facts is None:
+        return None, None
+    store = Store(address.url(), timeout_ms)
+    try:
+        await store.open()
+        return facts, Counter(store.shard_of(name) for name in await noted(store) | await listed(store.command_of))
+    except (StoreError, ToolFailure):
+        return facts, None
+    finally:
+        await store.close()
+
+
+def _lines(facts: ClusterFacts, projects: Counter[int] | None) -> list[str]:
+    fleet, queue = facts.shard_of(keys.FLEET), facts.shard_of(keys.QUEUE)
+    lines = [
+        f"{counted(len(facts.primaries), 'shard')}, {counted(len(facts.nodes), 'node')}; "
+        f"keys of the fleet on shard {fleet}, queues of steps on shard {queue}"
+    ]
+    for shard in sorted({node.shard for node in facts.nodes}):
+        nodes = [node for node in facts.nodes if node.shard == shard]
+        if shard < 0:
+            lines.append("without slots")
+        else:
+            has = "projects unknown" if projects is None else counted(projects[shard], "project")
+            lines.append(f"shard {shard}: {counted(sum(node.slots for node in nodes), 'slot')}, {has}")
+        lines += [f"  {_line(node)}" for node in nodes]
+    if projects is None:
+        lines.append("projects: cannot be listed, because the shard with the keys of the fleet does not answer")
+    return lines
+
+
+def _line(node: NodeFacts) -> str:
+    said = f"{node.role:<8} {node.place}"
+    if node.away:
+        return f"{said}  does not answer: {node.away}"
+    limit = f" of {node.memory_limit_bytes / _MIB:.0f}" if node.memory_limit_bytes else ""
+    said += f"  {node.version}, {node.memory_bytes / _MIB:.0f}{limit} MiB, {node.latency_ms:.0f} ms"
+    if node.role == "replica":
+        said += f", {node.lag_bytes} bytes behind" if node.linked else ", not connected to its primary"
+    return said + "".join(f", slot {slot} on its way {way}" for slot, way in node.moving.items())
+
+
+def _as_json(facts: ClusterFacts, projects: Counter[int] | None) -> dict[str, Any]:
+    nodes: list[dict[str, Any]] = [msgspec.to_builtins(node) for node in facts.nodes]
+    for node in nodes:
+        node.pop("info", None)
+    shards = [
+        {"shard": one.shard, "slots": one.slots, "projects": None if projects is None else projects[one.shard]}
+        for one in facts.primaries
+    ]
+    where = {"fleetShard": facts.shard_of(keys.FLEET), "queueShard": facts.shard_of(keys.QUEUE)}
+    return {"shards": shards, "nodes": nodes, "uncovered": facts.uncovered, **where}

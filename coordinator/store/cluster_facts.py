@@ -1,0 +1,225 @@
+"""What operators want to know of a cluster: every node is asked, and those that do not answer are named."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+import msgspec
+from redis.exceptions import RedisError
+
+from coordinator.store import clients
+from coordinator.store.address import Address, Place
+from coordinator.store.lua_library import Library
+from coordinator.store.scripts import Script
+from coordinator.store.slot_map import SLOTS, slot_of
+
+_SETTINGS = [
+    "cluster-node-timeout",
+    "cluster-require-full-coverage",
+    "cluster-allow-reads-when-down",
+    "appendonly",
+    "appendfsync",
+    "maxmemory-policy",
+    "hash-max-listpack-value",
+    "min-replicas-to-write",
+]
+
+
+class NodeFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One node, as it says itself if it answers, else as the others say."""
+
+    id: str
+    place: str
+    role: str
+    """primary or replica."""
+    shard: int = -1
+    """The number of its shard, from 0 in the order of their first slots; -1: it has no slots."""
+    away: str = ""
+    """Why it does not answer; empty: it does."""
+    slots: int = 0
+    moving: dict[str, str] = {}
+    """Slots that it is giving away or getting, as it says: slot -> ``to ID`` or ``from ID``."""
+    state: str = ""
+    """``cluster_state``, as it sees it."""
+    version: str = ""
+    memory_bytes: int = 0
+    memory_limit_bytes: int = 0
+    lag_bytes: int = 0
+    """How much a replica is behind its primary."""
+    linked: bool = True
+    """Whether a replica is connected to its primary."""
+    latency_ms: float = 0.0
+    clock_seconds: float = 0.0
+    """How far its clock is ahead of ours."""
+    lacking: int = 0
+    """Function libraries of this release that it lacks; they are loaded at the first call."""
+    info: dict[str, Any] = {}
+    config: dict[str, str] = {}
+
+
+class ClusterFacts(msgspec.Struct, kw_only=True):
+    """A cluster, as all nodes that answer say together."""
+
+    nodes: list[NodeFacts]
+    uncovered: list[str] = []
+    """Ranges of slots that no primary has."""
+
+    owners: list[int] = []
+    """The number of the shard that has each slot; -1: none has it."""
+
+    def shard_of(self, tag: str) -> int:
+        """The number of the shard with the keys of a hash tag; -1: none has it."""
+        return self.owners[slot_of(tag)]
+
+    @property
+    def primaries(self) -> list[NodeFacts]:
+        """Those with slots, in the order of their shards."""
+        return sorted((node for node in self.nodes if node.slots and node.role == "primary"), key=lambda one: one.shard)
+
+    @property
+    def away(self) -> list[NodeFacts]:
+        """Those that do not answer."""
+        return [node for node in self.nodes if node.away]
+
+
+async def read_cluster(address: Address, timeout: float) -> ClusterFacts | None:
+    """Asks all nodes of a cluster; None: none answers."""
+    known: dict[str, tuple[NodeFacts, str]] = {}
+    owners: list[str] = [""] * SLOTS
+    for place in address.nodes:
+        try:
+            rows = _rows(await _ask(address, place, timeout, ("CLUSTER", "NODES")), place)
+        except (RedisError, OSError, ValueError):
+            continue
+        for row in rows:
+            known[row.node.id] = (row.node, row.primary)
+            for first, last in row.ranges:
+                owners[first : last + 1] = [row.node.id] * (last - first + 1)
+        break
+    else:
+        return None
+    shards = {node: number for number, node in enumerate(dict.fromkeys(filter(None, owners)))}
+    for node, primary in known.values():
+        node.shard = shards.get(primary or node.id, -1)
+    nodes = [node for node, _ in known.values()]
+    await asyncio.gather(*(_fill(address, node, timeout) for node in nodes))
+    offsets = {node.id: int(node.info.get("master_repl_offset", 0)) for node in nodes}
+    for node, primary in known.values():
+        if node.role == "replica" and not node.away and primary in offsets and not known[primary][0].away:
+            node.lag_bytes = max(0, offsets[primary] - int(node.info.get("slave_repl_offset", 0)))
+    nodes.sort(key=lambda node: (node.shard, node.role, node.place))
+    return ClusterFacts(nodes=nodes, uncovered=_missing(owners), owners=[shards.get(node, -1) for node in owners])
+
+
+class _Row(msgspec.Struct):
+    node: NodeFacts
+    primary: str
+    ranges: list[tuple[int, int]]
+
+
+def _rows(text: bytes, asked: Place) -> list[_Row]:
+    """The lines of CLUSTER NODES, without nodes that are only being introduced."""
+    rows = []
+    for line in text.decode().splitlines():
+        name, where, flags, primary, *_, slots = [*line.split(" ", 8), ""][:9]
+        if {"noaddr", "handshake"} & set(flags.split(",")):
+            continue
+        host, _, port = where.partition(",")[0].partition("@")[0].rpartition(":")
+        announced = where.partition(",")[2].partition(",")[0]
+        place = f"{announced or host or asked[0]}:{port}"
+        ranges = [_range(word) for word in slots.split() if not word.startswith("[")]
+        role = "replica" if "slave" in flags.split(",") else "primary"
+        node = NodeFacts(id=name, place=place, role=role, slots=sum(last - first + 1 for first, last in ranges))
+        rows.append(_Row(node, "" if primary == "-" else primary, ranges))
+    return rows
+
+
+def _range(word: str) -> tuple[int, int]:
+    first, _, last = word.partition("-")
+    return int(first), int(last or first)
+
+
+async def _fill(address: Address, node: NodeFacts, timeout: float) -> None:
+    """Asks one node."""
+    host, _, port = node.place.rpartition(":")
+    place = (host, int(port))
+    try:
+        nodes, state, info, clock = await _ask(
+            address, place, timeout, ("CLUSTER", "NODES"), ("CLUSTER", "INFO"), ("INFO",), ("TIME",)
+        )
+        node.clock_seconds = _seconds(clock) - time.time()
+        libraries, pinged, again = await _ask(
+            address, place, timeout, ("FUNCTION", "LIST", "LIBRARYNAME", "fleet_*"), ("TIME",), ("TIME",)
+        )
+    except (RedisError, OSError, ValueError) as error:
+        node.away = str(error) or f"no answer within {timeout:g} s"
+        return
+    node.latency_ms = round((_seconds(again) - _seconds(pinged)) * 1000, 2)  # by the node's own clock
+    node.state = _facts(state).get("cluster_state", "")
+    node.info = dict(_facts(info))
+    node.version = f"Valkey {found}" if (found := node.info.get("valkey_version")) else str(node.info["redis_version"])
+    node.memory_bytes = int(node.info.get("used_memory", 0))
+    node.memory_limit_bytes = int(node.info.get("maxmemory", 0))
+    node.linked = node.info.get("master_link_status", "up") == "up"
+    node.moving = _moving(nodes)
+    present = {library[1] if isinstance(library, list) else library[b"library_name"] for library in libraries}
+    node.lacking = len({library.name.encode() for library in _libraries()} - present)
+    try:
+        node.config = dict(_text(await _ask(address, place, timeout, ("CONFIG", "GET", *_SETTINGS))))
+    except (RedisError, OSError):
+        node.config = {}
+
+
+def _libraries() -> set[Library]:
+    return {script.function_library for script in Script.registered()}
+
+
+def _moving(text: bytes) -> dict[str, str]:
+    """The open slots in a node's own line: ``[93->-id]`` on its way to another node, ``[93-<-id]`` from there."""
+    mine = next((line for line in text.decode().splitlines() if "myself" in line.split(" ")[2]), "")
+    found = {}
+    for word in mine.split():
+        for arrow, way in (("->-", "to"), ("-<-", "from")):
+            if word.startswith("[") and arrow in word:
+                slot, _, other = word.strip("[]").partition(arrow)
+                found[slot] = f"{way} {other}"
+    return found
+
+
+def _missing(owners: list[str]) -> list[str]:
+    ranges = []
+    for owned, group in groupby(range(SLOTS), key=lambda slot: bool(owners[slot])):
+        if not owned:
+            slots = list(group)
+            ranges.append(f"{slots[0]}-{slots[-1]}" if len(slots) > 1 else str(slots[0]))
+    return ranges
+
+
+async def _ask(address: Address, place: Place, timeout: float, *commands: tuple[str, ...]) -> Any:
+    """The reply of one node to a command, or those to several."""
+    limits: dict[str, Any] = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+    client: Any = clients.async_client(address.of_node(place), protocol=2, **limits)
+    try:
+        async with asyncio.timeout(timeout):
+            client.response_callbacks.clear()
+            found = [await client.execute_command(*words) for words in commands]
+            return found if len(found) > 1 else found[0]
+    finally:
+        await client.connection_pool.disconnect(inuse_connections=True)
+
+
+def _seconds(clock: list[bytes]) -> float:
+    return int(clock[0]) + int(clock[1]) / 1e6
+
+
+def _facts(text: bytes) -> Mapping[str, str]:
+    return dict(line.split(":", 1) for line in text.decode(errors="replace").splitlines() if ":" in line)
+
+
+def _text(flat: list[bytes]) -> list[tuple[str, str]]:
+    words = [word.decode(errors="replace") for word in flat]
+    return list(zip(words[::2], words[1::2], strict=True))
