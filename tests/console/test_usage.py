@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from coordinator.client import SyncFleet
+from coordinator.store import Store, keys
 from tests.console.items import advance, claim, create
 from tests.console.test_access import barriers
 from tests.console.test_board import live
-from tests.console.visitors import signed_in
+from tests.console.visitors import of_store, signed_in
 from tests.support.fleets import RunningFleet
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
@@ -197,3 +199,32 @@ def test_hostile_names_stay_inert_and_long_ones_in_the_window(
         assert main.locator("img, [onerror]").count() == 0
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
         assert place == "board" or not barriers(page)
+
+
+def test_a_template_leads_to_its_occurrences_and_they_to_it(
+    console: Callable[..., Page], fleet: SyncFleet, running: RunningFleet, named: str
+) -> None:
+    (root,) = create(fleet, "Chores")
+    every = {"cron": "0 3 * * *"}
+    (template,) = create(fleet, "Clean up", parentId=root, recurs=every, dueAt="+40d")
+    page = live(console(f"item/{template}"))
+    head = page.locator("section.item-head")
+    expect(head).to_contain_text("due +5w5d after each occurrence")
+    expect(head).to_contain_text("recurs 0 3 * * * UTC, next ")
+    expect(head).to_contain_text("0 of its occurrences are open")
+
+    async def look_two_days_late(store: Store) -> None:
+        inner, two_days_ago = template.replace("-", ""), int(time.time() - 172_800) * 1000
+        await store.command("HSET", keys.item.key(named, inner), "rn", two_days_ago)
+        await store.command("ZADD", keys.recurring.key(named), two_days_ago, inner)
+
+    of_store(running, look_two_days_late)
+    create(fleet, "Another template", recurs=every)  # has a front-end look
+    expect(head).to_contain_text("1 of its occurrences is open")
+    head.get_by_role("link", name="items with its title").click()
+    made = page.locator("li.entry").filter(has_not_text="template")
+    expect(made).to_have_count(1)
+    expect(made).to_contain_text("due: ")
+    made.get_by_role("link", name="Clean up").click()
+    head.get_by_role("link", name="the template").click()
+    expect(head).to_contain_text("1 of its occurrences is open")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 import htpy
 from htpy import Node, a, div, h1, h2, nav, noscript, section, span
@@ -16,6 +17,7 @@ from coordinator.console.item_text import texts
 from coordinator.console.item_uses import uses
 from coordinator.console.parts import ago, chip, item_id, item_link, left, number, plain, role
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
+from coordinator.store import keys
 from coordinator.toolsets.actor import stored_actor, stored_verification
 from coordinator.toolsets.items.contract.context import GateStatus, ItemContextResult
 from coordinator.toolsets.items.contract.dependencies import DependencyView
@@ -30,6 +32,8 @@ from coordinator.toolsets.items.store.history import read_history
 from coordinator.toolsets.sessions.store.listing import sessions_of_item
 
 _LINKS = {"waits": "waits for", "blocks": "blocks", "related": "is related to"}
+LONGEST_TEXT = 100
+"""Letters of a title that are searched for."""
 EDGES = 100
 """Dependencies that a page has."""
 
@@ -79,6 +83,7 @@ async def _head(asked: Asked) -> Rows:
         _claim(project, item, verified),
         _gate(project, context.gate_status),
         _times(project, item, context),
+        await _occurrences(asked, item),
         await uses(asked, item),
         _attempts(context),
     ]
@@ -111,6 +116,19 @@ def _times(project: str, item: rows.Row, context: ItemContextResult) -> Node:
         span["occurrence of ", item_link(project, dashed(times.recurrence_of), "the template")]
         if times.recurrence_of
         else None,
+    ]
+
+
+async def _occurrences(asked: Asked, item: rows.Row) -> Node:
+    """How many occurrences of a template are open, and where they are: items with its title below the same parent."""
+    if not (item.due_times and item.due_times.recurs):
+        return None
+    reads, key = asked.reads, keys.occurrences.key(asked.project)
+    count = int(await reads.admitted(asked.project, lambda: reads.store.command("HGET", key, item.id)) or 0)
+    query = {"text": item.title[:LONGEST_TEXT], **({"below": item.parent} if item.parent else {})}
+    return div(".facts")[
+        span[f"{number(count)} of its occurrences {'is' if count == 1 else 'are'} open"],
+        a(href=f"{path_of('board', asked.project)}?{urlencode(query)}")["items with its title"],
     ]
 
 
