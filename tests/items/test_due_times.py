@@ -93,7 +93,19 @@ async def test_a_time_can_be_given_from_now_on(tools: Client, text: str, after: 
 
 @pytest.mark.parametrize(
     "text",
-    ["+", "+30", "30m", "+30x", "+-1m", "+4000d", "soon", "2026-01-01", "1999-12-31T23:59:59Z", "2100-01-01T00:00Z"],
+    [
+        "+",
+        "+30",
+        "30m",
+        "+30x",
+        "+-1m",
+        "+\uff13m",
+        "+4000d",
+        "soon",
+        "2026-01-01",
+        "1999-12-31T23:59:59Z",
+        "2100-01-01T00:00Z",
+    ],
 )
 @pytest.mark.parametrize("field", ["notBefore", "dueAt"])
 async def test_other_times_are_refused(tools: Client, field: str, text: str) -> None:

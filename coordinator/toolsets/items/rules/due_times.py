@@ -13,8 +13,8 @@ from coordinator.toolsets.items.contract.due_times import Recurs
 from coordinator.toolsets.items.rules.recurrence import recurrence
 from coordinator.toolsets.items.rules.times import instant
 
-_PART = re.compile(r"(\d{1,9})([smhdw])")
-_AFTER = re.compile(r"\+(?:\d{1,9}[smhdw])+")
+_PART = re.compile(r"([0-9]{1,9})([smhdw])")
+_AFTER = re.compile(r"\+(?:[0-9]{1,9}[smhdw])+")
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _FIRST, _LAST = 946_684_800_000, 4_102_444_799_999
 """2000 and the end of 2099, in ms."""
