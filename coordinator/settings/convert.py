@@ -17,6 +17,7 @@ from coordinator.settings.fields import (
     holds_secret,
     is_list,
     is_struct,
+    is_union,
     may_be_one,
     non_null,
 )
@@ -74,6 +75,9 @@ def convert(value: Any, annotation: Any, path: KeyPath, report: Report) -> Any:
         return None if value is None else convert(value, non_null(kind), path, report)
     if is_struct(kind):
         return _struct(value, kind, path, report)
+    long_forms = [part for part in map(bare, typing.get_args(kind)) if is_struct(part)] if is_union(kind) else []
+    if isinstance(value, dict) and len(long_forms) == 1:
+        return _struct(value, long_forms[0], path, report)
     if isinstance(value, str) and is_list(kind) and may_be_one(annotation):
         value = [value]
     problems = 0

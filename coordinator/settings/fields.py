@@ -84,10 +84,15 @@ def is_list(annotation: Any) -> bool:
     return typing.get_origin(annotation) in (list, tuple, frozenset, set)
 
 
+def is_union(annotation: Any) -> bool:
+    """Whether the (bare) annotation is a union."""
+    return typing.get_origin(annotation) in (typing.Union, types.UnionType)
+
+
 def non_null(annotation: Any) -> Any:
     """``X`` for ``X | None``; any other annotation as it is."""
     parts = typing.get_args(annotation)
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType) and type(None) in parts and len(parts) == 2:
+    if is_union(annotation) and type(None) in parts and len(parts) == 2:
         return parts[0] if parts[1] is type(None) else parts[1]
     return annotation
 
@@ -181,7 +186,7 @@ def allowed(annotation: Any) -> str:
         head = f"a list with at least {at_least} of" if at_least else "a list, each entry"
         tail = f" (at most {at_most})" if at_most else ""
         return f"{head} {allowed(typing.get_args(kind)[0])}{tail}"
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+    if is_union(kind):
         return " or ".join("null" if part is type(None) else allowed(part) for part in typing.get_args(kind))
     if kind is bool:
         return "true or false"
