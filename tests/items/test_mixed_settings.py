@@ -57,6 +57,7 @@ class Walk:
     def __init__(self, fronts: list[Client], chance: random.Random) -> None:
         self.fronts, self.chance, self.items = fronts, chance, list[str]()
         self.last = ""
+        self.waiting: list[asyncio.Task[Json]] = []
 
     def fields(self, most: int) -> Json:
         names = self.chance.sample(list(FIELDS), self.chance.randint(1, most))
@@ -83,6 +84,9 @@ class Walk:
                 ({}, {}, {"tags": "x"}, {"type": "bug"}, {"orderBy": "newest"}, {"role": "work"})
             )
             await take(tools, agent, selector, capabilities=self.chance.choice((["gpu"], [])), usage=USED)
+        elif action < 0.73:
+            call = take(tools, f"{agent}-{len(self.waiting)}", self.chance.choice(SELECTORS), wait_ms=80, usage=USED)
+            self.waiting.append(asyncio.create_task(call))
         elif action < 0.78:
             await tools.release(agent, item, reason="failed", usage=USED)
         elif action < 0.9:
@@ -97,7 +101,7 @@ class Walk:
             self.items = [one["id"] for one in found["items"]]
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", range(SEEDS // 2))
 async def test_any_sequence_leaves_all_indexes_in_agreement(clients: list[Client], seed: int) -> None:
     given = [msgspec.convert({"request_deadline_ms": LONG_MS, **one}, Settings) for one in SETTINGS]
     fronts = [Client(one.store, one.project, settings) for one, settings in zip(clients, given, strict=True)]
@@ -108,7 +112,10 @@ async def test_any_sequence_leaves_all_indexes_in_agreement(clients: list[Client
         except ToolFailure as failure:  # a refusal as any other
             if failure.code not in ("RESOURCE_NOT_FOUND", "VALIDATION_ERROR"):
                 raise
-        if number % 30 == 29:
+        if number % 50 == 49:
+            outcomes = [one["outcome"] for one in await asyncio.gather(*walk.waiting)]
+            assert {*outcomes} <= {"success", "no_match", "budget_exhausted"}
+            walk.waiting = []
             assert (await audit(clients[0].store, clients[0].project)).differences == []
     for item in walk.items:
         await fronts[0].attempt("manage_items", operation="delete", ids=[item], recursive=True)

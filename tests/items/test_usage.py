@@ -11,7 +11,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import Recorder
 from coordinator.metrics.cells import MemoryCells
 from coordinator.settings.budgets import Budgets, Limits, Periods
-from coordinator.store import Store
+from coordinator.store import Store, keys
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.store.measures import MeasureStore
@@ -264,6 +264,21 @@ async def test_metrics_have_what_was_used_by_project(tools: Client) -> None:
     recorder = Recorder(MemoryCells())
     recorder.used.project(tools.project, *found.usage)
     recorder.used.spent_budgets(found.spent)
+
+
+async def test_names_beyond_their_bound_are_summed_together(tools: Client) -> None:
+    key, item = keys.usage.key(tools.project), await tools.add()
+    await spend(tools, item, model="m")
+    for part in range(20):
+        names = (f"a{part}-{n}" for n in range(1000))
+        await tools.store.command("HSET", key, *(word for name in names for word in (name, "0,0,0,0,0 1:0,0,0,0,0")))
+    for agent in ("new", "newer", "spender"):
+        await spend(tools, item, agent, model="m2" if agent == "newer" else "m")
+    agents = {row.name: row.sum.tokens for row in (await read_usage(tools.store, tools.project, "agent", 9)).rows}
+    assert {name: tokens for name, tokens in agents.items() if tokens} == {"spender": 240, "(others)": 240}
+    models = (await read_usage(tools.store, tools.project, "model", 9)).rows
+    assert [(row.name, row.sum.tokens) for row in models] == [("m", 360), ("(others)", 120)]
+    await consistent(tools)
 
 
 async def test_usage_is_listed_by_day_and_item_with_the_most_used_first(tools: Client) -> None:
