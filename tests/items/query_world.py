@@ -86,7 +86,7 @@ class World:
 
     def times(self, field: str) -> list[int]:
         """All values of a time, in order."""
-        return sorted({ms(item[field]) for item in self.items.values()})
+        return sorted({ms(item[field]) for item in self.items.values() if field in item})
 
     def found(self, search: Json) -> list[str]:
         """The ids that a search finds, all pages, in order."""
@@ -95,9 +95,9 @@ class World:
         descending = search.get("sortOrder", "desc") == "desc"
         by = {"created": "createdAt", "modified": "modifiedAt"}.get(search.get("sortBy", ""), search.get("sortBy"))
         last: list[Json] = []
-        if by == "complexity":
-            last = [item for item in matching if item["complexity"] is None]
-            matching = [item for item in matching if item["complexity"] is not None]
+        if by in ("complexity", "dueAt"):
+            last = [item for item in matching if item.get(by) is None]
+            matching = [item for item in matching if item.get(by) is not None]
         matching.sort(key=lambda item: self._key(item, by or "createdAt"), reverse=descending)
         return [item["id"] for item in (*matching, *last)]
 
@@ -135,7 +135,11 @@ class World:
             wanted = {tag.strip() for tag in search["tags"].lower().split(",")}
             if not wanted & {tag.strip() for tag in item.get("tags", "").split(",")}:
                 return False
-        for name in ("created", "modified", "roleChanged"):
+        for name in ("created", "modified", "roleChanged", "due"):
+            if f"{name}At" not in item:
+                if {f"{name}After", f"{name}Before"} & search.keys():
+                    return False
+                continue
             time = ms(item[f"{name}At"])
             if f"{name}After" in search and time < ms(search[f"{name}After"]):
                 return False
@@ -174,6 +178,7 @@ def _spec(rng: random.Random, parent: str | None) -> Json:
         "type": rng.choice((None, *TYPES)),
         "parentId": parent,
         "statusLabel": rng.choice((None, "mine")),
+        "dueAt": rng.choice((None, *(f"2030-01-0{rng.randint(1, 9)}T00:00:00Z",) * 2)),
     }
 
 

@@ -68,7 +68,7 @@ others: dict[str, Any] = {
     "query": st.sampled_from((*WORDS, *(word.swapcase() for word in WORDS), "a b", "SS", "fi", "k", "i̇", " ", "%")),
     "claimStatus": st.sampled_from(("claimed", "unclaimed", "expired")),
 }
-others |= {f"{name}{end}": moments for name in ("modified", "roleChanged") for end in ("After", "Before")}
+others |= {f"{name}{end}": moments for name in ("modified", "roleChanged", "due") for end in ("After", "Before")}
 
 
 @st.composite
@@ -96,7 +96,7 @@ def anything(draw: st.DrawFn) -> Json:
 def resolved(world: World, drawn: Json) -> Json:
     """Replaces positions by times and ids of the world."""
     search = dict(drawn)
-    for name in ("created", "modified", "roleChanged"):
+    for name in ("created", "modified", "roleChanged", "due"):
         times = world.times(f"{name}At")
         for end in ("After", "Before"):
             if f"{name}{end}" in search:

@@ -7,13 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from coordinator.store import Script
 from coordinator.toolsets.items.contract.query import QueryItems
+from coordinator.toolsets.items.rules import query as rules
 from coordinator.toolsets.items.rules.query import may_take_long
+from coordinator.toolsets.items.store.base import LIBRARY, pack
+from coordinator.toolsets.items.store.query import Pace, Scanned
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse, ms
 from tests.items.query_world import set_creation
 
 pytestmark = pytest.mark.anyio
+_SCAN = Script(LIBRARY, "scan_items", Scanned)
 
 
 async def found(tools: Client, **search: Any) -> list[str]:
@@ -261,3 +266,38 @@ async def test_a_limit_above_the_maximum_is_the_maximum_and_the_answer_says_so(t
     assert (len(below["children"]), below.get("notice")) == (200, notice)
     roots = await tools("query_items", operation="overview", limit=limit)
     assert (roots["total"], roots.get("notice")) == (1, notice)
+
+
+async def test_open_items_that_are_due_are_found_without_reading_the_others(tools: Client) -> None:
+    await tools.add_many(200)
+    await tools.add_many(40, dueAt="2031-01-01T00:00:00Z")
+    late = [await tools.add(dueAt=f"2030-01-0{day}T00:00:00Z") for day in (3, 1, 2)]
+    done = await tools.add(dueAt="2030-01-01T00:00:00Z", role="terminal")
+    template = await tools.add(dueAt="+2h", recurs={"cron": "@daily"})
+    bounds = {"dueAfter": "2030-01-01T00:00:00Z", "dueBefore": "2030-12-31T00:00:00Z"}
+    found = await tools("query_items", operation="search", role="queue", sortBy="dueAt", sortOrder="asc", **bounds)
+    assert [item["id"] for item in found["items"]] == [late[1], late[2], late[0]]
+    found = await tools("query_items", operation="search", sortBy="dueAt", limit=200, **bounds)
+    assert {item["id"] for item in found["items"]} == {*late, done}
+    found = await tools("query_items", operation="search", sortBy="dueAt", limit=200, offset=40)
+    shown = [item["id"] for item in found["items"]]
+    assert shown[:5] == [late[0], late[2], done, late[1], template], "those that are never due come last, newest first"
+    asked = rules.search(QueryItems(operation="search", role="queue", due_before="2030-06-01T00:00:00Z"), "")
+    scanned = await tools.store.run(_SCAN, tools.project, pack(asked.packable()), "", "", 1000)
+    assert (scanned.looked, scanned.matched, scanned.done) == (3, 3, True)
+
+
+@pytest.mark.parametrize(("field", "value"), [("dueAfter", "tomorrow"), ("dueBefore", "2030-01-01"), ("sortBy", "due")])
+async def test_bad_bounds_of_due_times_name_the_field(tools: Client, field: str, value: str) -> None:
+    assert field in (await tools.refusal("query_items", operation="search", **{field: value})).message
+
+
+async def test_many_items_due_at_one_moment_are_each_found_once(tools: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LEAST", "START", "MOST"):
+        monkeypatch.setattr(Pace, name, 10)
+    items = await tools.add_many(300, dueAt="2030-01-01T00:00:00Z")
+    options = {"role": "queue", "dueBefore": "2030-01-01T00:00:00Z", "limit": 200, "sortOrder": "asc"}
+    first = await tools("query_items", operation="search", **options)
+    second = await tools("query_items", operation="search", offset=200, **options)
+    assert (first["total"], second["total"]) == (300, 300)
+    assert sorted(item["id"] for item in first["items"] + second["items"]) == sorted(items)

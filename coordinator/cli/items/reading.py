@@ -31,7 +31,7 @@ from coordinator.client import Fleet
 _MOST = 100_000
 _PARALLEL = 8
 
-Sort = Literal["title", "priority", "complexity", "createdAt", "modifiedAt"]
+Sort = Literal["title", "priority", "complexity", "createdAt", "modifiedAt", "dueAt"]
 Limit = Annotated[int, Parameter(help="At most so many.")]
 
 
@@ -53,7 +53,7 @@ def show_list(
     Raises:
         CommandFailed: the fleet cannot be reached, or an argument is malformed.
     """
-    order = {"sortBy": sort, "sortOrder": "asc" if sort == "title" else None} if sort else {}
+    order = {"sortBy": sort, "sortOrder": "asc" if sort in ("title", "dueAt") else None} if sort else {}
     search = {**filters.given(), **given(role=role, claimStatus=claims, **order)}
     return _found(at, search, limit, json, terminal=all or role is not None)
 

@@ -37,8 +37,8 @@ in ``lua/modules``, by subject:
   ``bounds`` (skipping items below claimed ones)
 - parked calls: ``waiters``, ``queues``, ``holders`` (who may get items below claimed ones), ``wanted`` (matches an item
   with a waiter), ``serve`` and ``handover`` (hand it out)
-- searches: ``ranges``, ``conditions``, ``sorting``, ``merges``, ``offsets`` (pages by index), ``walks`` (reads
-  items)
+- searches: ``ranges``, ``conditions``, ``sorting``, ``merges``, ``offsets`` (pages by index), ``walks`` and
+  ``due_walks`` (read items)
 - boards and lists that people read: ``rows``, ``windows`` (pages in order of rank), ``subtrees``, ``nodes`` (of
   graphs)
 - replies: ``views``, ``tallies`` (counts of children), ``included`` (what claims and contexts include about an item)

@@ -40,14 +40,13 @@ from coordinator.toolsets.items.contract.transitions import ItemTransition
 from coordinator.toolsets.items.contract.usage import BudgetOfItem, BudgetSpent, UsageOfItem
 
 OPERATIONS = ("get", "search", "overview")
-SORT_FIELDS = ("title", "priority", "complexity", "createdAt", "modifiedAt")
+SORT_FIELDS = ("title", "priority", "complexity", "createdAt", "modifiedAt", "dueAt")
 CLAIM_STATUSES = ("claimed", "unclaimed", "expired")
 MAX_LIMIT = 200
 
 _AFTER = "Search: inclusive, such as 2026-01-01T12:00:00Z."
-_BEFORE = "Search: inclusive."
 After = Annotated[str | None, Meta(description=_AFTER)]
-Before = Annotated[str | None, Meta(description=_BEFORE)]
+Bound = Annotated[str | None, Meta(description="Search: inclusive.")]
 
 
 class QueryItems(Arguments, kw_only=True):
@@ -64,25 +63,25 @@ class QueryItems(Arguments, kw_only=True):
     parent_id: Annotated[str | None, Meta(description="Search: direct children of this item.")] = None
     depth: Annotated[Annotated[int, Meta(ge=0, le=3)] | None, Meta(description="Search: 0 for roots, to 3.")] = None
     role: Annotated[
-        str | None, Meta(description="Search: items in this role.", extra_json_schema={"enum": [*ROLES, None]})
+        str | None, Meta(description="Search: in this role.", extra_json_schema={"enum": [*ROLES, None]})
     ] = None
     priority: Annotated[
         str | None, Meta(description="Search: of this priority.", extra_json_schema={"enum": [*PRIORITIES, None]})
     ] = None
-    tags: Annotated[
-        str | None, Meta(description="Search: comma-separated, at most 20; items with any of these tags.")
-    ] = None
-    type: Annotated[str | None, Meta(description="Search: items of exactly this type.")] = None
+    tags: Annotated[str | None, Meta(description="Search: comma-separated, at most 20; any of these tags.")] = None
+    type: Annotated[str | None, Meta(description="Search: of exactly this type.")] = None
     query: Annotated[
         str | None,
-        Meta(description="Search: text that the title or the summary contains, in any case; no wildcards."),
+        Meta(description="Search: text in title or summary, in any case; no wildcards."),
     ] = None
     created_after: After = None
-    created_before: Before = None
-    modified_after: After = None
-    modified_before: Before = None
-    role_changed_after: After = None
-    role_changed_before: Before = None
+    created_before: Bound = None
+    modified_after: Bound = None
+    modified_before: Bound = None
+    role_changed_after: Bound = None
+    role_changed_before: Bound = None
+    due_after: Bound = None
+    due_before: Bound = None
     claim_status: Annotated[
         str | None,
         Meta(
@@ -93,8 +92,8 @@ class QueryItems(Arguments, kw_only=True):
     sort_by: Annotated[
         str | None,
         Meta(
-            description="Search: default createdAt. High is the greatest priority; no complexity sorts last. Equal "
-            "ones are newest first.",
+            description="Search: default createdAt. High is the greatest priority. No complexity or dueAt sorts "
+            "last; equal ones newest first.",
             extra_json_schema={"enum": [*SORT_FIELDS, "created", "modified", None]},
         ),
     ] = None

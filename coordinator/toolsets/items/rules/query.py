@@ -26,7 +26,7 @@ _LAST_TIME = 2**41 - 1
 _EVER = 2**53
 _HELD = "QWRBT"
 _SORTS = {"title": "t", "priority": "p", "complexity": "c", "createdat": "a", "modifiedat": "m"}
-_SORTS |= {"created": "a", "modified": "m"}
+_SORTS |= {"created": "a", "modified": "m", "dueat": "d"}
 
 
 class Span(NamedTuple):
@@ -74,7 +74,7 @@ class Search(NamedTuple):
 
     def packable(self) -> dict[str, Any]:
         """The search for the scripts that read items."""
-        return {
+        packed = {
             "scopes": self.parts,
             "classes": self.classes,
             "span": self.span,
@@ -82,6 +82,9 @@ class Search(NamedTuple):
             "sorting": self.sorting,
             "descending": self.descending,
         }
+        if "du" in self.conditions and not set(OF_ROLE["terminal"]) & set(self.classes):
+            packed["due"] = self.conditions["du"]
+        return packed
 
 
 def _bounds(after: str | None, before: str | None, name: str) -> tuple[int, int] | None:
@@ -154,6 +157,8 @@ def _conditions(args: QueryItems, parent: str) -> dict[str, Any]:
         conditions["m"] = modified
     if changed := _bounds(args.role_changed_after, args.role_changed_before, "roleChanged"):
         conditions["r"] = changed
+    if due := _bounds(args.due_after, args.due_before, "due"):
+        conditions["du"] = due
     if status := not_blank(args.claim_status):
         conditions["cl"] = one_of(status, CLAIM_STATUSES, "claimStatus")
     if text := not_blank(args.query):

@@ -43,12 +43,12 @@ _DESCRIPTION = (
     "filters, and the total. overview with itemId: the item in full, the number of its children by role, and the "
     "newest 200 (or limit) of them. overview without itemId: the newest roots, with the number of their direct "
     "children by role and by claim; includeChildren adds the 50 newest children of each. "
-    "A search is fast at any number of items if it has at most one of parentId, type, depth 0 and a single tag, apart "
-    "from these only role, priority and created bounds, and sorts by createdAt, priority or complexity. Any other "
-    "search looks at every item that passes the narrowest of these filters, which takes some seconds at 1,000,000 "
-    "items; offset plus limit is then at most 10,000. An item that changes during such a search may be missed, or "
-    "counted twice in total, but is never listed twice, and only if it still matches. query ignores case (Unicode "
-    "case folding); sortBy title ignores the case of A to Z only and sorts by code point."
+    "A search is fast at any number of items if it has, beside role, priority and created bounds, at most one of "
+    "parentId, type, depth 0 and a single tag, and sorts by createdAt, priority or complexity. Any other search looks "
+    "at every item that passes the narrowest of these filters (or, with an open role, the due bounds): some seconds "
+    "at 1,000,000 items; offset plus limit is then at most 10,000. An item that changes meanwhile may be missed, or "
+    "counted twice in total, but is listed once at most, and only if it matches. query ignores case (Unicode "
+    "folding); sortBy title goes by code point, ignoring the case of A to Z."
 )
 
 

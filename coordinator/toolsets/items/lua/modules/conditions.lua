@@ -1,7 +1,8 @@
 -- The conditions of a search that the index cannot answer: a map of optional entries: pa parent, an ancestor, d depth,
--- g tags (map), y type, m and r = {from, to} in ms for modified and role changed, cl status of its claim, q text in
--- folded form. fold = case folding of the non-ASCII characters that matter for the text. A change that has not
+-- g tags (map), y type, m, r and du = {from, to} in ms for modified, role changed and due, cl status of its claim, q
+-- text in folded form. fold = case folding of the non-ASCII characters that matter for the text. A change that has not
 -- happened yet counts as the creation.
+local due_times = require 'due_times'
 local index = require 'index'
 local item_record = require 'item_record'
 local selectors = require 'selectors'
@@ -72,6 +73,10 @@ function conditions.compile(run, asked)
   condition('m', 'w', function(value, span, created) return in_span(item_record.modified_at(value), span, created) end)
   condition('r', 'w', function(value, span, created)
     return in_span(item_record.role_changed_at(value), span, created)
+  end)
+  condition('du', 'du', function(value, span)
+    local due = due_times.due_at(value)
+    return due and in_span(due, span)
   end)
   condition('cl', 'w', function(value, wanted) return item_record.claim_status(run, value) == wanted end)
   local title_at, summary_at

@@ -26,14 +26,15 @@ local function time_of(run, given)
   return after and run.now + after or tonumber(given)
 end
 
--- The time at which an item is due, nil if none, or if that depends on its template's times.
-local function due_at(item)
-  return item.du and tonumber(string.match(item.du, '^%d+$'))
+-- The time (ms) at which an item is due, from its field du; nil if none, or if that depends on its template's times.
+function due_times.due_at(du)
+  return du and tonumber(string.match(du, '^%d+$'))
 end
 
 local function list_due(run, item)
-  if due_at(item) and item.role ~= TERMINAL then
-    redis.call('ZADD', run.keys.due, due_at(item), item.id)
+  local due = due_times.due_at(item.du)
+  if due and item.role ~= TERMINAL then
+    redis.call('ZADD', run.keys.due, due, item.id)
   else
     redis.call('ZREM', run.keys.due, item.id)
   end

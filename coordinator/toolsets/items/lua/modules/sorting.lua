@@ -1,10 +1,12 @@
--- Sort keys of a search: t title (ASCII case folded, else by code point), m modified, a created, p priority
--- (high is the greatest), c complexity (none comes last). Smaller keys come first, except for descending
--- titles; equal ones are ordered by creation, newest first, then by id.
+-- Sort keys of a search: t title (ASCII case folded, else by code point), m modified, a created, p priority (high is
+-- the greatest), c complexity and d due (none comes last). Smaller keys come first, except for descending titles; equal
+-- ones are ordered by creation, newest first, then by id.
 local classes = require 'classes'
+local due_times = require 'due_times'
 local item_record = require 'item_record'
 
 local NO_COMPLEXITY = classes.NO_COMPLEXITY
+local NEVER = 2 ^ 53
 
 local sorting = {}
 
@@ -31,10 +33,14 @@ function sorting.compile(run, by, descending, field)
       return text_before(bound[1], key)
     end
   end
-  local at = by == 'm' and field('w')
+  local at = by == 'm' and field('w') or by == 'd' and field('du')
   local function key_of(_, rank_score, created, values)
     local key = created
     if by == 'm' then key = item_record.modified_at(values[at]) or created end
+    if by == 'd' then
+      key = due_times.due_at(values[at])
+      if not key then return NEVER end
+    end
     if by == 'p' then key = 2 - classes.priority_of(rank_score) end
     if by == 'c' then
       key = classes.complexity_of(rank_score)
