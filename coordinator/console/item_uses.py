@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from htpy import Node, div, span
 
 from coordinator.console.parts import chip, item_link, number, plain
-from coordinator.console.uses import bar, hours, money, share_text
+from coordinator.console.uses import amount, bar, hours, money, share_text
 from coordinator.console.view import Asked
-from coordinator.toolsets.items.contract.usage import UsageSum
+from coordinator.toolsets.items.contract.usage import MEASURES, UsageSum
 from coordinator.toolsets.items.rules.budget_shares import shares_of
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.resources import for_people
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.usage import shown_limits, why_exhausted
+from coordinator.toolsets.items.rules.usage import shown_limits
 from coordinator.toolsets.items.store import rows
 from coordinator.toolsets.items.store.obstacles import FREE, Obstacle, read_obstacles
 from coordinator.toolsets.items.store.usage import stored_sum
@@ -42,9 +43,18 @@ def _stopped(project: str, item: rows.Row, obstacle: Obstacle) -> Iterator[Node]
         if held
         else chip("held back", "trouble", "nobody gets it")
     )
-    yield span[plain(why_exhausted(told))]
-    if told["of"] == "item" and told["name"] != item.id:
-        yield span["see ", item_link(project, dashed(told["name"]), "")]
+    measure = MEASURES[told["measure"] - 1]
+    spent = f" is spent{' for today (UTC)' if told['day'] else ''}: {amount(measure, told['used'])}"
+    yield span[_whose(project, item, told), spent, f" of {amount(measure, told['limit'])}"]
+
+
+def _whose(project: str, item: rows.Row, told: Mapping[str, Any]) -> Node:
+    """A spent budget in words."""
+    if told["name"] == item.id:
+        return "its budget"
+    if told["of"] == "item":
+        return ["the budget of ", item_link(project, dashed(told["name"]), ""), " above it"]
+    return f"the budget of the {'agents ' if told['of'] == 'agent' else 'project '}{plain(told['name'])}"
 
 
 def _resources(item: rows.Row, found: dict[str, Obstacle]) -> Iterator[Node]:

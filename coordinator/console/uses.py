@@ -9,6 +9,7 @@ from coordinator.console.parts import chip, number
 from coordinator.toolsets.items.contract.usage import UsageSum
 from coordinator.toolsets.items.rules.budget_shares import Share, share_of
 from coordinator.toolsets.items.rules.resources import for_people
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage import shown_limits
 from coordinator.toolsets.items.store.rows import Row
 from coordinator.toolsets.items.store.usage import stored_sum
@@ -81,7 +82,7 @@ def of_card(item: Row, busy: str) -> list[Node]:
         busy: what it demands and others hold, as ``Obstacle``.
     """
     found: list[Node] = []
-    if item.spent and item.spent != item.id:
+    if item.spent and item.spent != item.id and ROLE_NAMES[item.role] != "terminal":
         found.append(chip("budget spent", "trouble", "of an item above it: it is claimed no more"))
     total = stored_sum(item.used, item.used_below)
     share = share_of(shown_limits(item.budget or False), total)

@@ -82,7 +82,7 @@ def test_the_page_of_an_item_shows_what_it_has_and_what_stops_it(
     expect(head).not_to_contain_text("stop")
     use(running, named, "ana", item, costMicroUsd=3_000_000)
     expect(head.locator(".chip.trouble", has_text="stop")).to_be_visible()
-    expect(head).to_contain_text(f"the budget of item {root} is spent: 4,000,000 of 4,000,000 micro-USD")
+    expect(head).to_contain_text(f"the budget of {root[:8]} above it is spent: $4.00 of $4.00")
     page.goto(page.url.replace(item, other))
     expect(head).to_contain_text("held back")
     expect(head).to_contain_text("demands lab/gpu x2")
