@@ -73,12 +73,20 @@ def fill(fleet: SyncFleet, soon_seconds: int = 50) -> dict[str, Any]:
         soon_seconds: after which one claim ends, long before the others.
     """
     (root,) = create(
-        fleet, {"title": "Checkout in one page", "priority": "high", "summary": "One page from the cart to **Pay**."}
-    )
-    items = [
+        fleet,
+        {
+            "title": "Checkout in one page", "priority": "high", "summary": "One page from the cart to **Pay**.",
+            "budget": {"costMicroUsd": 6_500_000},
+        },
+    )  # fmt: skip
+    items: list[dict[str, Any]] = [
         {"title": title, "priority": ("medium", "high", "low")[number % 3], "tags": _TAGS[number % len(_TAGS)]}
         for number, title in enumerate(_TITLES)
     ]
+    for number in (1, 5, 11):
+        items[number] |= {"resources": [{"key": "db/orders"}]}
+    items[3] |= {"dueAt": "2026-01-01T12:00Z"}
+    items[9] |= {"dueAt": "+2d"}
     ids = create(fleet, *items[:9], parentId=root) + create(fleet, *items[9:])
     edges = [
         {"fromItemId": ids[a], "toItemId": ids[b]}
@@ -93,6 +101,12 @@ def fill(fleet: SyncFleet, soon_seconds: int = 50) -> dict[str, Any]:
             advance(fleet, item, "start", agent)
         if number in (1, 2):
             advance(fleet, item, "complete", agent)
+    for number, (item, model) in enumerate(((ids[0], "opus"), (ids[9], "opus"), (ids[5], "sonnet"), (ids[10], "mini"))):
+        used = {"inputTokens": 900_000 // (number + 1), "outputTokens": 40_000 // (number + 1), "model": model}
+        used |= {"costMicroUsd": 4_300_000 // (number + 1), "wallMs": 2_700_000 // (number + 1)}
+        note = {"itemId": item, "key": "progress", "role": "work", "body": "Half of it is done.", "usage": used}
+        agent = ("claude-1", "claude-3", "claude-4", "claude-5")[number]
+        fleet.call("manage_notes", {"operation": "upsert", "notes": [note]}, agent=agent)
     advance(fleet, ids[16], "hold", "orchestrator")
     flow = fleet.call("workflow_create", {"name": "Release 2.4", "flow": _RELEASE, "input": {"version": "2.4"}})["id"]
     return {"item": root, "flow": flow, "tree": root}
