@@ -184,7 +184,9 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             webhooks,
         )
         rounds = [asyncio.create_task(one.run(), name=type(one).__name__.lower()) for one in leading]
-        probe = asyncio.create_task(watch(server, app, recorder, admission, metrics_dir), name="loop-probe")
+        probe = asyncio.create_task(
+            watch(server, app, recorder, admission, metrics_dir, store.report_shards), name="loop-probe"
+        )
         try:
             async with operators_port(app.admin, settings, "admin_port", settings.admin_port):
                 await _run(server, sock, app, lifecycle, settings.drain_seconds)
@@ -329,6 +331,7 @@ async def watch(
     recorder: Recorder,
     admission: Admission | ShardedAdmission,
     metrics_dir: Path,
+    report: Callable[[], None] = lambda: None,
 ) -> None:
     """Samples the lag of the event loop and the resources of this process, until it is cancelled."""
     loop = asyncio.get_running_loop()
@@ -340,6 +343,7 @@ async def watch(
         recorder.connections(len(server.server_state.connections))
         recorder.inflight(app.in_flight)
         admission.report()
+        report()
         if due >= told + HOT_SECONDS:
             told = due
             found = recorder.hot.top(_HOT_ITEMS)

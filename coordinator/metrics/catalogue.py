@@ -12,6 +12,7 @@ from coordinator.metrics import (
     protocol,
     resources,
     runs,
+    shards,
     usage,
     webhooks,
 )
@@ -508,6 +509,7 @@ CATALOGUE: tuple[Metric, ...] = (
     SESSION_TOKENS_REFUSED,
     SCRIPT_DURATION,
     SCRIPT_FAILURES,
+    *shards.ALL,
     RESTARTS_OF_OPERATIONS,
     STORE_ERRORS,
     WORKER_JOBS,

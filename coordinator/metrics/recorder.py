@@ -18,6 +18,7 @@ from coordinator.metrics.due_times import TimesRecorder
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
 from coordinator.metrics.resources import ResourceRecorder
+from coordinator.metrics.shards import ShardRecorder
 from coordinator.metrics.usage import UsageRecorder
 
 _ANSWERS = dict.fromkeys(("ok", "new", "replay"), "ok") | dict.fromkeys(("refused", "mismatch"), "refused")
@@ -67,6 +68,7 @@ class Recorder:
         self.times = TimesRecorder(cells)
         self.resources = ResourceRecorder(cells)
         self.used = UsageRecorder(cells)
+        self.shards = ShardRecorder(cells)
         self._agents_known = Family(agents.KNOWN, cells.number)
         self._agent_drains = Family(agents.DRAINS, cells.number)
         self._agents_waiting = Family(catalogue.AGENTS_WAITING, cells.number)
@@ -140,7 +142,7 @@ class Recorder:
 
     def families(self) -> dict[str, Family[Any]]:
         """The cells by the name of their metric: what this process alone has recorded."""
-        parts = (self, self.console, self.times, self.resources, self.used)
+        parts = (self, self.console, self.times, self.resources, self.used, self.shards)
         held = (one for part in parts for one in vars(part).values())
         return {one.metric.name: one for one in held if isinstance(one, Family)}
 

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import structlog
 from redis.exceptions import RedisError
 
+from coordinator.metrics import recorder
 from coordinator.store import clients, keys
 from coordinator.store.address import Address, Place
 from coordinator.store.clients import Ask, Confirm, Resolver
@@ -65,6 +66,9 @@ class OneServer:
 
     def doubt(self, place: Place | None = None) -> None:
         """There is no map."""
+
+    def report(self) -> None:
+        """There are no shards."""
 
     async def moved(self, slot: int, place: Place) -> Link:
         """Raises ToolFailure: the server belongs to a cluster."""
@@ -121,6 +125,11 @@ class Shards:
         """
         return self._numbers.get(self._owners[slot], -1)
 
+    def report(self) -> None:
+        """Reports the present state to the metrics."""
+        away = {number: not self._links[node].connected for node, number in self._numbers.items()}
+        recorder().shards.state(away, self._owners.count(""))
+
     @property
     def tags(self) -> dict[str, str]:
         """For each shard, by the place of its primary, a hash tag whose keys are there."""
@@ -137,6 +146,7 @@ class Shards:
         Raises:
             StoreUnreachable: no node answers with a map, or no primary accepts us.
         """
+        recorder().shards.begin()
         await self._refresh(None)
         if not self._links:
             raise StoreUnreachable(f"no node of {self._address} answers with a map of its slots")
@@ -197,6 +207,7 @@ class Shards:
             if found is not None and self._adopt(found):
                 break
         self._refreshed = loop.time()
+        recorder().shards.map_read()
 
     async def _ask(self, place: Place) -> Map | None:
         try:
@@ -294,6 +305,7 @@ async def resend(shards: OneServer | Shards, command: bytes, error: ServerError)
         to = redirect(error)
         if to is None:
             return error
+        recorder().shards.redirect("moved")
         reply = await (await shards.moved(*to)).submit(command)
         if type(reply) is not ServerError:
             return reply

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import structlog
 
 from coordinator.errors import ToolFailure
+from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import address, clients, keys, replies
 from coordinator.store.clients import Ask, Confirm, Resolver
@@ -58,6 +59,9 @@ _log = structlog.get_logger(__name__)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 _IN_DOUBT = ("CLUSTERDOWN", "READONLY")
 """Codes of errors after which it may be another server that has a slot."""
+_ON_ITS_WAY = ("ASK", "TRYAGAIN")
+_TORN = re.compile(r"Script attempted to access .*slot|Attempted to access a non local key")
+"""How a cluster ends a script that touches keys of another slot, or that are elsewhere by now."""
 _LOAD_ATTEMPTS = 5
 CHECK: Script[Any] = Script(STORE, "check_writes", scope="fleet")
 """Whether the store takes writes."""
@@ -162,6 +166,10 @@ class Store(ClientsOfStore):
         except ToolFailure:
             if not self.sharded:
                 raise
+
+    def report_shards(self) -> None:
+        """Reports to the metrics which shards of a cluster are away."""
+        self._shards.report()
 
     def look_for_moves(self) -> None:
         """Has the map of a cluster's slots read again soon."""
@@ -461,6 +469,7 @@ class Store(ClientsOfStore):
         """
         if (to := redirect(error)) is not None:
             await self._shards.moved(*to)
+            recorder().shards.redirect("moved")
             reply = await (link := await self._link_again(script, project, link)).submit(command)
             if type(reply) is ServerError:
                 reply = await resend(self._shards, command, reply)
@@ -500,6 +509,10 @@ class Store(ClientsOfStore):
             link.recycle("is no longer the primary")
         if error.code in _IN_DOUBT:
             self._shards.doubt()
+        if error.code in _ON_ITS_WAY:
+            recorder().shards.redirect("moving")
+        elif _TORN.search(str(error)):
+            recorder().shards.torn()
         failure = replies.failure(error, script)
         if isinstance(failure, ToolFailure):
             # Callers get the cause, but not the server's own text.

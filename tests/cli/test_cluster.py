@@ -16,7 +16,7 @@ from coordinator.store import keys
 from coordinator.store.embedded_cluster import EmbeddedCluster, Node
 from coordinator.store.slot_map import slot_of
 from tests.support.cluster import primary_of, project_on
-from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, call_body, once
+from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, call_body, fleet_command, once, scrape
 from tests.support.wait import wait_until_sync
 
 FLOW = {"start": {"name": "first", "tool": "get_next_item", "args": {}, "next": "last"},
@@ -86,6 +86,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
             assert serve.end() == 0
 
 
+def away(fleet: Fleet) -> list[float]:
+    """Of each shard, how many front-ends are not connected to it."""
+    found = scrape(fleet.port)
+    return [found[f"coordinator_store_shard_away{{shard={shard}}}"] for shard in range(3)]
+
+
 @contextmanager
 def stopped(node: Node) -> Iterator[None]:
     assert node.pid is not None
@@ -106,6 +112,10 @@ def test_a_stopped_shard_stops_its_projects_only(fleet: Fleet) -> None:
             assert {client.work() for _ in range(30) for client in (one, two)} == {"terminal"}
             assert one.flow_done()
             assert once(fleet.port, "/readyz")[0] == 200
+            assert wait_until_sync(lambda: away(fleet) == [0, 0, 1], what="the metric")
+            shown = fleet_command("top", "--once", "--url", f"http://127.0.0.1:{fleet.port}")
+            assert "shards away: 2" in shown.stdout, shown.stderr
+        assert wait_until_sync(lambda: away(fleet) == [0, 0, 0], what="the metric")
         assert wait_until_sync(lambda: gone.work() == "terminal", what="the shard that goes on")
 
 

@@ -98,6 +98,17 @@ CASES: dict[str, Case] = {
     "StoreWentBack": Case(
         {"coordinator_store_went_back_total": "0+1x60"}, {"coordinator_store_went_back_total": "3x60"}
     ),
+    "StoreShardDown": Case(
+        {'coordinator_store_shard_away{shard="1"}': "2x60"},
+        {'coordinator_store_shard_away{shard="1"}': "0x59 2", 'coordinator_store_shard_away{shard="0"}': "0x60"},
+    ),
+    "StoreSlotsUncovered": Case(
+        {"coordinator_store_slots_uncovered": "5461x60"}, {"coordinator_store_slots_uncovered": "0x60"}
+    ),
+    "StoreRedirects": Case(
+        {'coordinator_store_redirects_total{kind="moving"}': "0+60x60"},
+        {'coordinator_store_redirects_total{kind="moved"}': "0x50 3x10"},
+    ),
     "StoreFull": Case(
         {'coordinator_store_errors_total{kind="full"}': "0+1x60"},
         {'coordinator_store_errors_total{kind="full"}': "3x60"},

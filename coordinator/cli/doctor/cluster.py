@@ -24,7 +24,7 @@ def check_cluster(facts: ClusterFacts, timeout: float) -> Iterator[Finding]:
     """
     for node in facts.away:
         said = f"the {node.role} {node.place} {_of(node)} does not answer, and was not checked: {node.away}"
-        yield Finding("fails", "cluster.nodes", said, "see the runbook ShardDown")
+        yield Finding("fails", "cluster.nodes", said, "see the runbook StoreShardDown")
     if not facts.away:
         yield Finding("ok", "cluster.nodes", f"all {len(facts.nodes)} answer")
     yield from _slots(facts)
@@ -52,7 +52,7 @@ def _slots(facts: ClusterFacts) -> Iterator[Finding]:
             "fails",
             "cluster.slots",
             f"no node has the slots {_some(facts.uncovered)}: calls for projects there fail",
-            "see the runbook SlotsUncovered",
+            "see the runbook StoreSlotsUncovered",
         )
     for node in facts.nodes:
         for slot, way in node.moving.items():

@@ -102,11 +102,18 @@ def _pressure(interval: Interval) -> Table:
             f"{sum(interval.rates(f'{script}_count', 'script').values()):,.0f} scripts/s, p50 <= "
             f"{_time(interval.quantile(script, 0.5))}, p99 <= {_time(interval.quantile(script, 0.99))}"
             + (f", breaker open in {open_breakers:.0f}" if open_breakers else "")
+            + (f", shards away: {', '.join(away)}" if (away := _shards_away(interval)) else "")
             + (f", errors {_listed(errors)}" if any(errors.values()) else ""),
         ),
         ("event loop", f"late by p99 <= {_time(interval.quantile('coordinator_event_loop_lag_seconds', 0.99))}"),
     ]
     return _table(("", ""), rows)
+
+
+def _shards_away(interval: Interval) -> list[str]:
+    """The shards of a cluster to which some front-end has no connection."""
+    found = interval.series("coordinator_store_shard_away").items()
+    return sorted(dict(labels)["shard"] for labels, processes in found if processes)
 
 
 def _backlog(interval: Interval) -> str:
