@@ -38,8 +38,14 @@ def exclusive(demands: Iterable[Demand], limited: str) -> int:
 
 
 def merged(one: list[Demand], other: list[Demand]) -> list[Demand]:
-    """Of equal keys the first one counts."""
-    return [*one, *(demand for demand in other if demand[0] not in {key for key, _, _ in one})]
+    """Both; of a key of the first that is also in the other, the units that are more."""
+    found = list(one)
+    for key, mode, units in other:
+        own = [(held_mode, held) for held_key, held_mode, held in one if held_key == key]
+        more = 1 - bool(own) if mode == "shared" else units - sum(held for how, held in own if how == "exclusive")
+        if more > 0:
+            found.append((key, mode, more))
+    return found
 
 
 @dataclass

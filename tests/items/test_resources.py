@@ -173,6 +173,22 @@ async def test_a_renewal_takes_further_ones_all_or_none(tools: Client) -> None:
     await consistent(tools)
 
 
+async def test_further_units_of_a_key_that_is_held_are_those_beyond_it(tools: Client) -> None:
+    limited = with_limits(tools, resources={"gpu": 4})
+    item = await limited.add(resources=[demand("gpu"), demand("a", "shared")])
+    assert await outcome(limited, "x", item, resources=[demand("gpu", units=2)]) == "success"
+    assert await held(limited) == {"a": "0.1.0.0", "gpu": "2.0.0.0"}
+    for _ in range(2):  # a heartbeat that repeats what it needs
+        assert await outcome(limited, "x", item, resources=[demand("gpu", units=3), demand("a")]) == "success"
+        assert await held(limited) == {"a": "1.1.0.0", "gpu": "3.0.0.0"}
+    assert await outcome(limited, "x", item, resources=[demand("gpu", "shared")]) == "success"
+    shown = (await limited("get_context", itemId=item))["claimDetail"]["resources"]
+    assert shown == [demand("gpu", units=3), demand("a", "shared"), demand("a")]
+    await consistent(limited)
+    await limited.release("x", item)
+    assert await held(limited) == {}
+
+
 async def test_what_a_renewal_takes_counts_together_with_what_the_claim_holds(tools: Client) -> None:
     limited = with_limits(tools, resources={"gpu": 3})
     item = await limited.add(resources=[demand("gpu", units=2), demand("a")])

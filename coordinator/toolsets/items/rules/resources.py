@@ -73,9 +73,11 @@ def stored(demands: Iterable[Demand | Resource]) -> str:
 
 
 def shown(text: str) -> list[Resource]:
-    """Demands from their stored form."""
-    parts = (one.partition(":") for one in text.split(",") if one)
-    return [Resource(key=key, mode=_NAMES[head[0]], units=int(head[1:])) for head, _, key in parts]
+    """Demands from their stored form; what a claim has taken of a key one after the other is one."""
+    found: dict[tuple[str, str], int] = {}
+    for head, _, key in (one.partition(":") for one in text.split(",") if one):
+        found[key, _NAMES[head[0]]] = found.get((key, _NAMES[head[0]]), 0) + int(head[1:])
+    return [Resource(key=key, mode=mode, units=units) for (key, mode), units in found.items()]
 
 
 def for_people(text: str) -> str:

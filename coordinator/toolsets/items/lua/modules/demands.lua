@@ -150,7 +150,7 @@ function demands.each(text)
 end
 
 -- Adds the demands of a list to another one, for keys that are not there; both as texts.
-function demands.merge(text, further)
+local function merge(text, further)
   for demand, key in string.gmatch(further or '', '(%l%d+:([^,]+))') do
     if not string.find(',' .. string.gsub(text, '%l%d+:', '') .. ',', ',' .. key .. ',', 1, true) then
       text = text == '' and demand or text .. ',' .. demand
@@ -164,8 +164,8 @@ end
 function demands.of(run, item, own)
   local settings, text = not own and terms.part(run, 'r'), own
   if settings then
-    text = demands.merge('', settings[2][terms.schema_name(item, settings[2], settings[4])])
-    for trait in string.gmatch(item.q or '', '[^,]+') do text = demands.merge(text, settings[3][trait]) end
+    text = merge('', settings[2][terms.schema_name(item, settings[2], settings[4])])
+    for trait in string.gmatch(item.q or '', '[^,]+') do text = merge(text, settings[3][trait]) end
   end
   return text ~= '' and text or nil
 end

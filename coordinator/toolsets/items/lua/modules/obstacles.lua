@@ -1,7 +1,6 @@
 -- What claims by id take of resources, and whether they can.
 local claims = require 'claims'
 local classes = require 'classes'
-local demands = require 'demands'
 local expiry = require 'expiry'
 local fairness = require 'fairness'
 local resources = require 'resources'
@@ -36,17 +35,16 @@ local function obstacle_to(run, item, text, agent, renewed)
   return wait or POLL_MS, fairness.busy_ones(run, item, text, agent)
 end
 
--- What a claim takes for an item: what that demands and further demands ('' for none); nil for nothing.
-local function demands_of(item, further)
-  local text = demands.merge(item.rs or '', further)
-  return text ~= '' and text or nil
-end
-
--- Those of further demands that the claim of an item does not hold; nil for none.
-local function not_held(item, further)
-  local held, list = ',' .. string.gsub(item.rh or '', '%l%d+:', '') .. ',', {}
-  for one, key in string.gmatch(further, '(%l%d+:([^,]+))') do
-    if not string.find(held, ',' .. key .. ',', 1, true) then list[#list + 1] = one end
+-- What of further demands is not among those of a text: of a key that is there, the exclusive units beyond its own; nil
+-- for nothing.
+local function beyond(text, further)
+  local own, list = {}, {}
+  for mode, units, key in string.gmatch(text or '', '(%l)(%d+):([^,]+)') do
+    own[key] = (own[key] or 0) + (mode == 'x' and tonumber(units) or 0)
+  end
+  for mode, units, key in string.gmatch(further or '', '(%l)(%d+):([^,]+)') do
+    local more = mode == 'x' and units - (own[key] or 0) or own[key] and 0 or 1
+    if more > 0 then list[#list + 1] = string.format('%s%d:%s', mode, more, key) end
   end
   return list[1] and table.concat(list, ',')
 end
@@ -54,8 +52,8 @@ end
 -- What a claim of an agent would take of resources for an item, nil: nothing; or nil, after how many ms to ask again,
 -- and what of it is busy. `renews` = whether it renews one, then it takes `further` demands alone.
 function obstacles.taken(run, item, agent, renews, further)
-  local text
-  if renews then text = further and not_held(item, further) else text = demands_of(item, further) end
+  local text = beyond(renews and item.rh or item.rs, further)
+  if not renews and item.rs then text = text and item.rs .. ',' .. text or item.rs end
   if not text then return nil end
   local wait, busy = obstacle_to(run, item, text, agent, renews)
   if wait then return nil, wait, busy end
