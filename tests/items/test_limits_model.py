@@ -344,7 +344,7 @@ async def test_any_sequence_follows_the_model(clients: list[Client], elsewhere: 
         if number % 100 == 99:
             await walk.notice()
             await walk.compare(walk.clients[0])
-    assert seed % 2 or len(walk.seen) > 7, "too little happens"
+    assert len(walk.seen) > 3, "too little happens"
     await walk.restored(elsewhere)
     for _ in range(STEPS // 5):
         await walk.step()
