@@ -95,9 +95,12 @@ async def end_tasks(*tasks: asyncio.Task[Any]) -> None:
 
 
 def address_of(client: redis.Redis) -> Address:
-    """Where a client's connections go."""
+    """Where a client's connections go; for one of a cluster, the whole cluster."""
     pool = client.connection_pool
     options = pool.connection_kwargs
+    if "cluster" in options:
+        cluster: Address = options["cluster"]
+        return cluster
     username, password, db = options.get("username") or "", options.get("password") or "", options.get("db") or 0
     if "path" in options:
         return Address(path=options["path"], db=db, username=username, password=password)

@@ -19,6 +19,8 @@ from coordinator.cli.exits import Exit
 from coordinator.cli.supervision.supervisor import KILL_SECONDS
 from coordinator.runner.options import Options
 from coordinator.settings import Settings
+from coordinator.store.address import parse
+from coordinator.store.connection import FRESH
 from tests.support.fleets import fleet_command
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,6 +106,23 @@ def test_the_compose_file_pins_images_and_publishes_on_loopback_only() -> None:
                 assert (DEPLOY / "docker" / source).exists(), volume
     assert "appendonly" in " ".join(services["redis"]["command"])
     assert "noeviction" in services["redis"]["command"]
+
+
+def test_the_compose_file_of_a_cluster_changes_services_of_the_other_and_joins_all_nodes() -> None:
+    cluster = YAML(typ="safe").load(DEPLOY / "docker" / "cluster.yml")["services"]
+    nodes = [name for name in cluster if name.startswith("redis")]
+    assert set(cluster) - set(nodes) - {"cluster"} <= set(compose()["services"])
+    addresses = [cluster[name]["networks"]["default"]["ipv4_address"] for name in nodes]
+    joined = cluster["cluster"]["command"][-1]
+    assert all(f"{address}:6379" in joined for address in addresses)
+    assert len(set(addresses)) == len(nodes) == 6
+    assert set(cluster["cluster"]["depends_on"]) == set(nodes)
+    environment = cluster["frontend"]["environment"]
+    address = parse(environment["FLEET_REDIS_URL"])
+    assert {host for host, _ in address.nodes} <= set(nodes)
+    words = cluster["redis-1"]["command"]
+    limit = int(words[words.index("--cluster-node-timeout") + 1])
+    assert FRESH * int(environment["FLEET_REDIS_TIMEOUT_MS"]) < limit
 
 
 def test_prometheus_scrapes_every_container_of_the_compose_file() -> None:

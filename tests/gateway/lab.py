@@ -31,6 +31,7 @@ from tests.support.schemas import decoded, must_keep_to
 from tests.support.wait import wait_until
 from workers.engine import Engine
 from workers.listener import Listener
+from workers.relay import Relay
 from workers.run_kinds import make_run_kinds
 from workers.sweeper import Sweeper
 
@@ -194,11 +195,13 @@ class Worker:
         handoff.identify_worker(name, names)
         self.steps = StepStore(store, handoff)
         self.kinds = make_run_kinds(settings, store, NoChildren())
-        outboxes: list[str] = []
-        self.engine = Engine(self.steps, self.kinds, settings.steps.slots, outboxes.append, lambda job, queue: None)
+        self._relay = Relay(self.steps, store)
+        self._relays = not handoff.direct
+        tell = self._relay.tell
+        self.engine = Engine(self.steps, self.kinds, settings.steps.slots, tell, lambda job, queue: None)
         self._listener = Listener(self.engine, self.steps, store, names)
         self._sweeper = Sweeper(
-            name, self.steps, list(self.kinds.values()), self.engine.held_in, self.engine.lost_reply, outboxes.append
+            name, self.steps, list(self.kinds.values()), self.engine.held_in, self.engine.lost_reply, tell
         )
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -208,7 +211,8 @@ class Worker:
             await kind.executor.open()
         self.engine.start()
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._listener.run()), loop.create_task(self._sweeper.run())]
+        parts = [self._listener.run(), self._sweeper.run(), *([self._relay.run()] if self._relays else [])]
+        self._tasks = [loop.create_task(part) for part in parts]
         return self
 
     async def stop(self) -> None:

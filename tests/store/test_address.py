@@ -150,6 +150,11 @@ def test_an_address_can_be_written_as_a_url_and_found_in_a_client(url: str) -> N
     assert address_of(client(address)) == address
 
 
+def test_the_address_of_a_client_of_a_cluster_is_the_whole_cluster() -> None:
+    address = parse("redis+cluster://:pw@a:1,b:2?address_map=x=y")
+    assert address_of(client(address, "RQ")) == address
+
+
 def test_the_address_of_a_foreign_client_is_found() -> None:
     assert address_of(Redis.from_url("rediss://me:pw@h:1/2?ssl_cert_reqs=none")) == Address(
         "h", 1, db=2, username="me", password="pw", tls=True, tls_options=(("ssl_cert_reqs", "none"),)
