@@ -12,6 +12,7 @@ from coordinator.settings import Settings
 from coordinator.settings.resources import Limit
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.rules.resources import held_text
 from tests.items.client import SETTINGS, Client, Json, counts
 from tests.items.moments import lapse
 from tests.items.parked import Fronts
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.anyio
 async def held(tools: Client) -> dict[str, str]:
     """The four numbers that are held of each key."""
     fields = await tools.store.command("HGETALL", keys.resources.key(tools.project))
-    return {name.decode(): numbers.decode() for name, numbers in fields.items() if not name.startswith(b"~")}
+    return {name.decode(): held_text(numbers) for name, numbers in fields.items() if not name.startswith(b"~")}
 
 
 async def consistent(tools: Client) -> None:

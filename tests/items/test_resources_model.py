@@ -13,7 +13,7 @@ import pytest
 from coordinator.settings.resources import Limit
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.resources import held_by
+from coordinator.toolsets.items.rules.resources import held_by, held_text
 from tests.items.client import SETTINGS, Client, Json
 from tests.items.moments import lapse, server_time
 from tests.items.selectors import take
@@ -155,7 +155,7 @@ def _given(demands: list[Demand]) -> list[Json]:
 
 async def _held(tools: Client) -> dict[str, str]:
     fields = await tools.store.command("HGETALL", keys.resources.key(tools.project))
-    return {name.decode(): numbers.decode() for name, numbers in fields.items()}
+    return {name.decode(): held_text(numbers) for name, numbers in fields.items()}
 
 
 async def _step(dice: random.Random, tools: Client, model: Model) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.rules.resources import demanded_text
 from tests.items.client import Client, Json
 from tests.items.selectors import take
 
@@ -23,7 +24,7 @@ async def sets_of(tools: Client) -> set[str]:
 async def demanded(tools: Client) -> dict[str, int]:
     """How many open items demand each key, or something below it."""
     counts = await tools.store.command("HGETALL", keys.demands.key(tools.project))
-    return {name.decode(): int(count) % 2**24 for name, count in counts.items()}
+    return {name.decode(): int(demanded_text(count)) % 2**24 for name, count in counts.items()}
 
 
 async def consistent(tools: Client) -> None:

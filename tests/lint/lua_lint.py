@@ -7,7 +7,7 @@ Problems are reported as ``path:line: what``. In each file:
 - No name shadows a module, function, parameter, local or name of the server.
 - No variables at module level: a local there is assigned once, and its tables change only while it is loaded, also
   under other names and by functions that they are passed to. Closures with variables are not made there. Exempt is
-  ``keys``, which caches values derived from its argument alone.
+  what ``remembered`` makes: it keeps values that follow from their texts alone.
 - ``redis.call`` and ``redis.pcall`` are only called, never used as values, so every command is visible in such a call.
 - Modules are required at the top, as ``local name = require 'name'``. They exist, have no cycles, and have the fields
   that are used. Every module, and every exported field, is used by another file.
@@ -193,7 +193,7 @@ class _Room:
             other, function = self._function(called, file)
             if other is None:
                 continue
-            if top and id(function) in other.keeping:
+            if top and id(function) in other.keeping and other.path.stem not in lua_names.MAY_KEEP:
                 self._problem(file.path, line, "the function that is made here has variables at the module's level")
             for n, var in enumerate(tables):
                 if var and (var.top or var.kind == "module") and not top and self._changes(other, function, n, set()):

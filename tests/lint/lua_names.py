@@ -25,7 +25,7 @@ GLOBALS: dict[str, str] = {
     "table": "concat insert maxn remove sort",
 }  # fmt: skip
 """Names that the server offers to functions, and the fields of its tables; without those that change later calls."""
-MAY_KEEP = ("keys",)
+MAY_KEEP = ("remembered",)
 """Modules that may keep state between calls."""
 _CHANGING = (("table", "insert"), ("table", "remove"), ("table", "sort"), ("rawset",), ("setmetatable",))
 """Functions of the server that change their first argument."""

@@ -22,7 +22,7 @@ from coordinator.store.link import Link
 from coordinator.toolsets.items.audit_report import Difference, Report
 from coordinator.toolsets.items.rules import recount, recount_times
 from coordinator.toolsets.items.rules import recount_usage as usage
-from coordinator.toolsets.items.rules.resources import demanded_by, held_by
+from coordinator.toolsets.items.rules.resources import demanded_by, demanded_text, held_by, held_text
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -526,8 +526,8 @@ class _Audit:
         held = held_by([*self._holding.values(), *reserved])
         demanded = demanded_by(self._demanding.values())
         return [
-            *await self._miscounted(keys.resources.suffix, held, "as held of", RATE),
-            *await self._miscounted(keys.demands.suffix, demanded, "items that demand"),
+            *await self._miscounted(keys.resources.suffix, held, "as held of", held_text, RATE),
+            *await self._miscounted(keys.demands.suffix, demanded, "items that demand", demanded_text),
         ]
 
     async def _sums_of_usage(self) -> list[Difference]:
@@ -536,10 +536,16 @@ class _Audit:
         return [Difference(f"{_ITEM}:{item}" if item else keys.usage.suffix, problem) for item, problem in found]
 
     async def _miscounted(
-        self, name: str, counted: Mapping[str, int | str], what: str, left_out: str = "\0"
+        self,
+        name: str,
+        counted: Mapping[str, int | str],
+        what: str,
+        shown: Callable[[bytes], str] = bytes.decode,
+        left_out: str = "\0",
     ) -> list[Difference]:
         """Compares a hash of counters with what was counted."""
-        kept = {field: text async for field, text in self._members("HSCAN", name) if not field.startswith(left_out)}
+        entries = self._entries("HSCAN", name)
+        kept = {one.decode(): shown(value) async for one, value in entries if not one.startswith(left_out.encode())}
         derived = {field: str(number) for field, number in counted.items()}
         return [
             Difference(name, f"counts {kept.get(field, 'no')} {what} {field}, should count {derived.get(field, 'no')}")

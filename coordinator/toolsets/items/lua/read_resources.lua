@@ -30,8 +30,8 @@ local function claimed(run)
 end
 
 -- Adds an entry to the list of each node of demands, and their keys to a set.
-local function add(run, lists, keys, text, entry)
-  for _, one in ipairs(demands.nodes_of(run, text)) do
+local function add(lists, keys, text, entry)
+  for _, one in ipairs(demands.nodes_of(text)) do
     local node, numbers = one[1], one[2]
     lists[node] = lists[node] or {}
     table.insert(lists[node], entry)
@@ -77,10 +77,10 @@ local function find(run)
   local limits = settings and settings[1] or {}
   for n, id in ipairs(ids) do
     local held = id and redis.call('HGET', run.keys.item .. id, 'rh')
-    if held then add(run, holders, keys, held, {id, names[n]}) end
+    if held then add(holders, keys, held, {id, names[n]}) end
   end
   for id, known in pairs(fairness.reserved(run)) do
-    if items.load(run, id) then add(run, reserved, keys, known[2], {id, ''}) end
+    if items.load(run, id) then add(reserved, keys, known[2], {id, ''}) end
   end
   for key in pairs(limits) do keys[key] = true end
   return sorted(run, keys), limits, holders, reserved, more, #ids

@@ -101,7 +101,7 @@ def at_nodes(text: str) -> dict[str, Numbers]:
 
 
 def held_by(texts: Iterable[str]) -> dict[str, str]:
-    """What is held at each node, as ``lua/modules/resources.lua`` stores it."""
+    """What is held at each node, as ``held_text`` shows it."""
     total: dict[str, list[int]] = {}
     for text in texts:
         for path, numbers in at_nodes(text).items():
@@ -110,8 +110,18 @@ def held_by(texts: Iterable[str]) -> dict[str, str]:
     return {path: ".".join(map(str, numbers)) for path, numbers in total.items()}
 
 
+def held_text(stored: bytes) -> str:
+    """What is held at a node, four numbers separated by dots, from what ``lua/modules/resources.lua`` stores."""
+    return ".".join(str(int.from_bytes(stored[at : at + 6])) for at in range(0, 24, 6))
+
+
+def demanded_text(stored: bytes) -> str:
+    """How many items demand a node, from what ``lua/modules/demands.lua`` stores."""
+    return str(int.from_bytes(stored))
+
+
 def demanded_by(texts: Iterable[str]) -> dict[str, int]:
-    """How many items with these demands there are per node, as ``lua/modules/demands.lua`` stores it."""
+    """How many items with these demands there are per node, as ``lua/modules/demands.lua`` counts them."""
     total: dict[str, int] = {}
     for text in texts:
         for path, numbers in at_nodes(text).items():

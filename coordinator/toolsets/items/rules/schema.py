@@ -130,7 +130,7 @@ class SchemaConfig:
             parts["d"] = True
         if budgets:
             parts["b"] = budgets
-        return "".join(parts).encode() + b" " + _pack(parts)
+        return _pack(parts)
 
     @property
     def _attempts(self) -> tuple[object, ...]:

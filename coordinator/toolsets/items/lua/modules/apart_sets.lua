@@ -6,6 +6,7 @@ local classes = require 'classes'
 local demands = require 'demands'
 local fairness = require 'fairness'
 local items = require 'items'
+local remembered = require 'remembered'
 local requirements = require 'requirements'
 local resources = require 'resources'
 local selectors = require 'selectors'
@@ -16,22 +17,27 @@ local CLASS_SIZE = classes.CLASS_SIZE
 local apart_sets = {}
 
 local PAGE_MAX = 32 -- sets read at a time
+local KNOWN_MAX = 500
+
+-- The capabilities and the further conditions of a set, as {capabilities, conditions}.
+local parts_of = remembered(KNOWN_MAX, function(set) return {string.match(set, '^([^|]*)|(.*)$')} end)
 
 -- Whether there are such sets.
 function apart_sets.exist(run)
-  if run.nothing_else then return false end
-  if run.has_sets == nil then run.has_sets = redis.call('EXISTS', run.keys.apart) == 1 end
+  if run.has_sets == nil then
+    run.has_sets = not (run.nothing_else and run.looked_for_sets) and redis.call('EXISTS', run.keys.apart) == 1
+  end
   return run.has_sets
 end
 
 -- Whether a caller may have items of a set now: the agent, '' for nobody, false: whatever they demand. One that it
 -- could have but for resources that are busy is passed over.
 local function is_open(run, set, selector, agent, stream_of)
-  local required, conditions = string.match(set, '^([^|]*)|(.*)$')
+  local required, conditions = unpack(parts_of(set))
   if required ~= '' and not requirements.is_met(required, selector.capabilities) then return false end
   if not agent then return true end
   run.own_demands = run.own_demands or resources.of_agent(run, agent)
-  if not resources.busy_node(run, demands.nodes_of_conditions(run, conditions), run.own_demands) then return true end
+  if not resources.busy_node(run, demands.nodes_of_conditions(conditions), run.own_demands) then return true end
   if agent ~= '' then
     fairness.pass_set(run, conditions, function() return select(2, stream_of(set)()) end)
   end

@@ -30,11 +30,13 @@ end
 --      get one of them: then its answer is the record.
 --   5. The reply is recorded, after everything it depends on.
 -- In the usual case one command shows that 1, 2 and 4 have nothing to do, and that none of the further keys that the
--- operation names exist: run.nothing_else.
+-- operation names exist: run.nothing_else. With sets of items that are apart (modules/apart.lua) it takes two commands.
 return function(run, request, body, joined, ...)
   local record = run.keys.request .. request.id
   local answer, progress
-  if redis.call('EXISTS', run.keys.waiting, run.keys.owed, record, ...) == 0 then
+  local there = redis.call('EXISTS', run.keys.waiting, run.keys.owed, record, ...)
+  run.has_sets = there == 1 and run.looked_for_sets and redis.call('EXISTS', run.keys.apart) == 1 or nil
+  if there == (run.has_sets and 1 or 0) then
     run.nobody_waits, run.nothing_else = true, true
   else
     local found = redis.call('EXISTS', run.keys.waiting, run.keys.owed, record)

@@ -2,18 +2,22 @@
 -- colon and the key, separated by commas. Keys are paths: each key and each of its ancestors is a *node*, and whether a
 -- demand can be met shows at each of its nodes alone (modules/resources.lua). What is demanded at a node is four
 -- numbers: units exclusive at the node, shared at it, exclusive below it, shared below it.
---   demands  node -> how many open items demand it or something below it, + HERE * how many of these demand it itself
+--   demands  node -> how many open items demand it or something below it, + HERE * how many of these demand it itself,
+--     in 6 bytes
 -- A node that more than FEW items demand is popular: a busy one would keep many items, so it is part of the set in
 -- which a ready item is (modules/apart.lua). Items that others keep are met one by one: FEW of each node at most.
 -- The part `r` of the settings (modules/terms.lua): {limits, demands by schema, by trait, name of the default schema or
 -- ''}; a limit is {units, units per minute or 0}, by node. By schema is there for each schema, with the demands of its
 -- default traits among them.
+local remembered = require 'remembered'
 local terms = require 'terms'
 
 local demands = {}
 
 local FEW = 8
 local HERE = 2 ^ 24
+local COUNT = '>I6'
+local KNOWN_MAX = 200
 local NO_LIMITS = {}
 
 -- How much there is at nodes that the settings name: {units, units per minute or 0}.
@@ -23,9 +27,7 @@ function demands.limits(run)
 end
 
 -- The nodes of demands, {node, {exclusive, shared, exclusive below, shared below}} of each; `at` = the same by node.
-function demands.nodes_of(run, text)
-  local known = run.known_demands[text]
-  if known then return known end
+demands.nodes_of = remembered(KNOWN_MAX, function(text)
   local list, by_node = {}, {}
   local function add(node, place, amount)
     local numbers = by_node[node]
@@ -46,9 +48,8 @@ function demands.nodes_of(run, text)
     end
   end
   list.at = by_node
-  run.known_demands[text] = list
   return list
-end
+end)
 
 -- Reads how many items demand each of some nodes.
 local function read_counts(run, nodes)
@@ -58,21 +59,21 @@ local function read_counts(run, nodes)
   end
   if not missing[1] then return counts end
   for n, count in ipairs(redis.call('HMGET', run.keys.demands, unpack(missing))) do
-    counts[missing[n]] = tonumber(count or 0)
+    counts[missing[n]] = count and struct.unpack(COUNT, count) or 0
   end
   return counts
 end
 
 -- Counts an open item with these demands (`by` = 1), or one that is not open any more (-1).
 function demands.count(run, text, by)
-  local nodes = demands.nodes_of(run, text)
+  local nodes = demands.nodes_of(text)
   local counts, set, gone = read_counts(run, nodes), {}, {}
   for _, one in ipairs(nodes) do
     local node, numbers = one[1], one[2]
     local count = counts[node] + by * (numbers[1] + numbers[2] > 0 and HERE + 1 or 1)
     counts[node] = count
     if count > 0 then
-      set[#set + 1], set[#set + 2] = node, string.format('%.0f', count)
+      set[#set + 1], set[#set + 2] = node, struct.pack(COUNT, count)
     else
       gone[#gone + 1] = node
     end
@@ -83,7 +84,7 @@ end
 
 -- How many open items demand a node of `text` or something below it, and how many of these the node itself.
 local function counted(run, text, node)
-  local count = read_counts(run, demands.nodes_of(run, text))[node]
+  local count = read_counts(run, demands.nodes_of(text))[node]
   return count % HERE, math.floor(count / HERE)
 end
 
@@ -92,7 +93,7 @@ function demands.some(run, most)
   local cursor, flat = unpack(redis.call('HSCAN', run.keys.demands, 0, 'COUNT', most))
   local keys = {}
   for n = 1, #flat, 2 do
-    local count = tonumber(flat[n + 1])
+    local count = struct.unpack(COUNT, flat[n + 1])
     run.demand_counts[flat[n]] = count
     if count >= HERE then keys[flat[n]] = true end
   end
@@ -114,21 +115,18 @@ local function condition_of(one)
 end
 
 -- The nodes of the conditions of a set.
-function demands.nodes_of_conditions(run, conditions)
-  local list = run.known_demands[conditions]
-  if list then return list end
-  list = {}
+demands.nodes_of_conditions = remembered(KNOWN_MAX, function(conditions)
+  local list = {}
   for x, s, below, shared_below, node in string.gmatch(conditions, '(%d+)%.(%d+)%.(%d+)%.(%d+):([^,]+)') do
     list[#list + 1] = {node, {tonumber(x), tonumber(s), tonumber(below), tonumber(shared_below)}}
   end
-  run.known_demands[conditions] = list
   return list
-end
+end)
 
 -- The conditions of an item that becomes ready, for modules/apart.lua: all of its popular nodes; else the one of its
 -- own keys that most items demand, or the node above them.
 function demands.conditions(run, text)
-  local nodes = demands.nodes_of(run, text)
+  local nodes = demands.nodes_of(text)
   local counts, all, key, any = read_counts(run, nodes), {}, nil, nil
   for _, one in ipairs(nodes) do
     local count = counts[one[1]] % HERE
@@ -174,7 +172,7 @@ end
 function demands.are_wanted(run)
   local limits = demands.limits(run)
   for _, text in ipairs(run.given_back) do
-    for _, one in ipairs(demands.nodes_of(run, text)) do
+    for _, one in ipairs(demands.nodes_of(text)) do
       local all, here = counted(run, text, one[1])
       local own = one[2][1] + one[2][2] > 0
       if here > 0 or all > 0 and (own or limits[one[1]]) then return true end

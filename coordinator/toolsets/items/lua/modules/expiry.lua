@@ -12,7 +12,7 @@ local SWEEP_BATCH = 16
 -- The keys that an operation with a sweep and a search names to modules/change.lua: what may end by time besides
 -- claims, and what a search has to look for.
 function expiry.keys(run)
-  run.looked_for_spent = true
+  run.looked_for_spent, run.looked_for_sets = true, true
   return run.keys.abandoned, run.keys.retries, run.keys.apart, run.keys.spent_budgets
 end
 

@@ -50,7 +50,7 @@ function fairness.busy_node(run, item, text, agent)
   local less = resources.of_agent(run, agent)
   local own = item.rp and fairness.reserved(run)[item.id]
   if own then less[#less + 1] = own[2] end
-  return resources.busy_node(run, demands.nodes_of(run, text), less)
+  return resources.busy_node(run, demands.nodes_of(text), less)
 end
 
 -- The demands of a list that cannot be met one by one; all if they cannot be met together only.

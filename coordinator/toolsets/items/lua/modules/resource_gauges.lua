@@ -27,7 +27,7 @@ local function add_sets(run, by_key)
   for _, member in ipairs(redis.call('ZRANGE', run.keys.apart, 0, -1)) do
     local class, set = string.byte(member) - 48, apart.set_of_member(member)
     local conditions = string.match(set, '|(.*)$')
-    local nodes = conditions and demands.nodes_of_conditions(run, conditions) or {}
+    local nodes = conditions and demands.nodes_of_conditions(conditions) or {}
     if nodes[1] and math.floor(class / STATES) ~= BLOCKED then
       local low, key = class * CLASS_SIZE, run.keys.ranked .. apart.scope(set, '*')
       local since = tonumber(redis.call('ZSCORE', run.keys.passed_over, fairness.SET .. conditions))
@@ -37,10 +37,10 @@ local function add_sets(run, by_key)
 end
 
 -- The nodes of an item that its set does not have.
-local function other_nodes(run, item)
+local function other_nodes(item)
   local list, in_set = {}, {}
-  for _, node in ipairs(item.as and demands.nodes_of_conditions(run, item.as) or {}) do in_set[node[1]] = true end
-  for _, node in ipairs(demands.nodes_of(run, item.rs)) do
+  for _, node in ipairs(item.as and demands.nodes_of_conditions(item.as) or {}) do in_set[node[1]] = true end
+  for _, node in ipairs(demands.nodes_of(item.rs)) do
     if not in_set[node[1]] then list[#list + 1] = node end
   end
   return list
@@ -51,7 +51,7 @@ local function add_passed(run, by_key)
   for n = 1, #flat, 2 do
     local item = string.sub(flat[n], 1, 1) ~= fairness.SET and items.load(run, flat[n])
     if item and item.rs and classes.is_ready_class(item.class) then
-      add(run, by_key, other_nodes(run, item), 1, tonumber(flat[n + 1]))
+      add(run, by_key, other_nodes(item), 1, tonumber(flat[n + 1]))
     end
   end
 end
@@ -67,7 +67,7 @@ return function(run, keys)
     by_key[key] = row
   end
   for _, known in pairs(fairness.reserved(run)) do
-    for _, node in ipairs(demands.nodes_of(run, known[2])) do
+    for _, node in ipairs(demands.nodes_of(known[2])) do
       local row, here, shared, below, shared_below = by_key[node[1]], unpack(node[2])
       if row then
         row[1], row[2], row[4] = row[1] - here - below, row[2] - shared - shared_below, row[4] + 1

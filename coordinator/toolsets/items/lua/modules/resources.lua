@@ -2,7 +2,7 @@
 -- what its item demands, all of it or nothing, in the step that places it. It gives it back in the step in which it
 -- ends, or its item becomes terminal.
 --   resources  node -> the four numbers held there (modules/demands.lua), reserved ones (modules/fairness.lua) among
---                      them, separated by dots; '~' .. node -> what is left of its units per minute, a blank, since
+--                      them, in 6 bytes each; '~' .. node -> what is left of its units per minute, a blank, since
 --                      when (ms)
 -- Exclusive units may be taken at a node up to its capacity, those below it counted too; of a node without a limit they
 -- exclude all others at it and below. Shared ones exclude exclusive ones at, above and below the node, and take none.
@@ -17,31 +17,36 @@ local resources = {}
 local NONE = {0, 0, 0, 0}
 local MINUTE = 60000
 local RATE = '~' -- before the name of a node
+local HELD = '>I6I6I6I6'
 
--- Reads what is held at some nodes, and left of their units per minute.
+local function numbers_of(text)
+  local x, s, below, shared_below = struct.unpack(HELD, text)
+  return {x, s, below, shared_below}
+end
+
+-- Reads what is held at some nodes, and left of their units per minute. Returns whether that was not known yet.
 local function read(run, nodes)
-  local held, limits, missing = run.held_at, demands.limits(run), {}
+  local held, limits, missing, rated = run.held_at, demands.limits(run), {}, {}
   for _, one in ipairs(nodes) do
     local node = one[1]
     if not held[node] then
       missing[#missing + 1] = node
-      if limits[node] and limits[node][2] > 0 then missing[#missing + 1] = RATE .. node end
+      if limits[node] and limits[node][2] > 0 then rated[#rated + 1] = node end
     end
   end
-  if not missing[1] then return held end
+  local last = #missing
+  if last == 0 then return false end
+  for n, node in ipairs(rated) do missing[last + n] = RATE .. node end
   for n, text in ipairs(redis.call('HMGET', run.keys.resources, unpack(missing))) do
-    local name = missing[n]
-    if string.sub(name, 1, 1) == RATE then
-      local node = string.sub(name, 2)
-      local units, per_minute = unpack(limits[node])
-      local left, since = string.match(text or '', '^(%S+) (%d+)$')
-      held[name] = left and math.min(units, left + (run.now - since) * per_minute / MINUTE) or units
+    if n <= last then
+      held[missing[n]] = text and numbers_of(text) or NONE
     else
-      local numbers = text and {string.match(text, '^(%d+)%.(%d+)%.(%d+)%.(%d+)$')} or NONE
-      held[name] = {tonumber(numbers[1]), tonumber(numbers[2]), tonumber(numbers[3]), tonumber(numbers[4])}
+      local units, per_minute = unpack(limits[rated[n - last]])
+      local left, since = string.match(text or '', '^(%S+) (%d+)$')
+      held[missing[n]] = left and math.min(units, left + (run.now - since) * per_minute / MINUTE) or units
     end
   end
-  return held
+  return true
 end
 
 -- Whether demands at a node can be met beside those of others; `units` = the node's capacity, nil: it has no limit.
@@ -55,11 +60,11 @@ local function fits(wanted, others, units)
 end
 
 -- What is held at a node without that of some demands (texts).
-local function without(run, held, node, less)
+local function without(held, node, less)
   if not less[1] then return held end
   local left = {unpack(held)}
   for _, text in ipairs(less) do
-    for n, number in ipairs(demands.nodes_of(run, text).at[node] or NONE) do left[n] = left[n] - number end
+    for n, number in ipairs(demands.nodes_of(text).at[node] or NONE) do left[n] = left[n] - number end
   end
   return left
 end
@@ -70,7 +75,7 @@ local function taken_node(run, nodes, less, limits)
   for _, one in ipairs(nodes) do
     local node = one[1]
     local limit, there = limits[node], held[node]
-    if there and not fits(one[2], without(run, there, node, less), limit and limit[1]) then return node end
+    if there and not fits(one[2], without(there, node, less), limit and limit[1]) then return node end
   end
 end
 
@@ -78,11 +83,10 @@ end
 -- otherwise, if that is known. `less` = demands that are held and no obstacle.
 function resources.busy_node(run, nodes, less)
   local limits = demands.limits(run)
-  local known = taken_node(run, nodes, less, limits) -- mostly the same node keeps many items: it is read once
-  if known then return known end
-  local held = read(run, nodes)
-  local taken = taken_node(run, nodes, less, limits)
+  local taken = taken_node(run, nodes, less, limits) -- mostly the same node keeps many items: it is read once
+  if not taken and read(run, nodes) then taken = taken_node(run, nodes, less, limits) end
   if taken then return taken end
+  local held = run.held_at
   for _, one in ipairs(nodes) do
     local node, wanted = one[1], one[2]
     local limit = limits[node]
@@ -98,7 +102,7 @@ end
 
 -- The first node at which further demands of a claim are too much together with what it holds; nil: none.
 function resources.exceeded_node(run, held, further)
-  local nodes = demands.nodes_of(run, held .. ',' .. further)
+  local nodes = demands.nodes_of(held .. ',' .. further)
   read(run, nodes)
   return taken_node(run, nodes, {held}, demands.limits(run))
 end
@@ -106,10 +110,10 @@ end
 -- Whether demands can be met beside these others alone, as far as capacities go.
 function resources.suit(run, text, others)
   local limits = demands.limits(run)
-  for _, one in ipairs(demands.nodes_of(run, text)) do
+  for _, one in ipairs(demands.nodes_of(text)) do
     local limit, sum = limits[one[1]], {0, 0, 0, 0}
     for _, other in ipairs(others) do
-      for n, number in ipairs(demands.nodes_of(run, other).at[one[1]] or NONE) do sum[n] = sum[n] + number end
+      for n, number in ipairs(demands.nodes_of(other).at[one[1]] or NONE) do sum[n] = sum[n] + number end
     end
     if not fits(one[2], sum, limit and limit[1]) then return false end
   end
@@ -121,7 +125,8 @@ end
 function resources.at(run, names)
   local nodes, list = {}, {}
   for n, name in ipairs(names) do nodes[n] = {name} end
-  local held = read(run, nodes)
+  read(run, nodes)
+  local held = run.held_at
   for n, name in ipairs(names) do
     local here, shared, below, shared_below = unpack(held[name])
     list[n] = {here + below, shared + shared_below, held[RATE .. name] or -1}
@@ -138,17 +143,16 @@ end
 
 -- Adds demands to what is held, or removes them (`sign` = -1).
 function resources.change(run, text, sign)
-  local nodes, set, gone = demands.nodes_of(run, text), {}, {}
-  local held = read(run, nodes)
+  local nodes, held, set, gone = demands.nodes_of(text), run.held_at, {}, {}
+  read(run, nodes)
   for _, one in ipairs(nodes) do
-    local node, numbers, left = one[1], {}, false
-    for n, number in ipairs(held[node]) do
-      numbers[n] = number + sign * one[2][n]
-      left = left or numbers[n] > 0
-    end
-    held[node] = numbers
-    if left then
-      set[#set + 1], set[#set + 2] = node, table.concat(numbers, '.')
+    local node, wanted = one[1], one[2]
+    local x, s, below, shared_below = unpack(held[node])
+    x, s = x + sign * wanted[1], s + sign * wanted[2]
+    below, shared_below = below + sign * wanted[3], shared_below + sign * wanted[4]
+    held[node] = {x, s, below, shared_below}
+    if x + s + below + shared_below > 0 then
+      set[#set + 1], set[#set + 2] = node, struct.pack(HELD, x, s, below, shared_below)
     else
       gone[#gone + 1] = node
     end
@@ -163,7 +167,7 @@ function resources.take(run, item, text)
   resources.change(run, text, 1)
   item.rh = item.rh and item.rh .. ',' .. text or text
   local used, limits = {}, demands.limits(run)
-  for _, one in ipairs(demands.nodes_of(run, text)) do
+  for _, one in ipairs(demands.nodes_of(text)) do
     local name, wanted = RATE .. one[1], one[2]
     local left = limits[one[1]] and run.held_at[name]
     if left then

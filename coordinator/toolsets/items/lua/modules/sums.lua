@@ -3,7 +3,7 @@
 -- blank, the last day, a colon, and its sum on that day. Days are counted from 1970, in UTC.
 local sums = {}
 
-local SUM, FORMAT = '^(%d+),(%d+),(%d+),(%d+),(%d+)$', '%d,%d,%d,%d,%d'
+local SUM, FORMAT, NOTHING = '^(%d+),(%d+),(%d+),(%d+),(%d+)$', '%d,%d,%d,%d,%d', '0,0,0,0,0'
 local DAY_MS = 86400000
 local MOST = 2 ^ 53 - 1 -- beyond that, numbers are not exact
 
@@ -20,15 +20,20 @@ end
 
 -- A sum and a list of five numbers.
 function sums.plus(sum, more)
-  local input, output, cached, cost, wall = sums.parts(sum)
-  return string.format(FORMAT, bounded(input + more[1]), bounded(output + more[2]), bounded(cached + more[3]),
-    bounded(cost + more[4]), bounded(wall + more[5]))
+  local input, output, cached, cost, wall = string.match(sum or NOTHING, SUM)
+  input, output, cached = input + more[1], output + more[2], cached + more[3]
+  cost, wall = cost + more[4], wall + more[5]
+  if math.min(input, output, cached, cost, wall) < 0 or math.max(input, output, cached, cost, wall) > MOST then
+    input, output, cached, cost, wall = bounded(input), bounded(output), bounded(cached), bounded(cost), bounded(wall)
+  end
+  return string.format(FORMAT, input, output, cached, cost, wall)
 end
 
 -- Two sums together, as a list; nil if both are nil.
 function sums.together(one, other)
   if not (one or other) then return nil end
-  local list = {sums.parts(one)}
+  local list = {sums.parts(one or other)}
+  if not (one and other) then return list end
   for n, part in ipairs({sums.parts(other)}) do list[n] = list[n] + part end
   return list
 end

@@ -1,17 +1,20 @@
--- The settings that scripts decide by, as they come with each call (`run.terms`): a letter for each part that is
--- configured, a blank, and the parts by letter, packed. They are unpacked once per call, and only if a part is needed.
+-- The settings that scripts decide by, as they come with each call (`run.terms`): the parts that are configured, by
+-- letter, packed.
 --   a  attempts (modules/attempts.lua)
+--   b  budgets (modules/budgets.lua)
 --   d  items rank by when they are due (modules/apart.lua)
 --   r  resources (modules/demands.lua)
+local remembered = require 'remembered'
+
 local terms = {}
+
+local KNOWN_MAX = 8
+
+local parts_of = remembered(KNOWN_MAX, function(text) return cmsgpack.unpack(text) end)
 
 -- A part of the settings; nil if it is not configured.
 function terms.part(run, letter)
-  local text = run.terms
-  local known_to = text and string.find(text, ' ', 1, true)
-  if not known_to or not string.find(string.sub(text, 1, known_to), letter, 1, true) then return nil end
-  if not run.parts then run.parts = cmsgpack.unpack(string.sub(text, known_to + 1)) end
-  return run.parts[letter]
+  return run.terms and parts_of(run.terms)[letter]
 end
 
 -- The name of the schema of an item; as in modules/schemas.lua. `known` = by name.
