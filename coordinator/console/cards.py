@@ -101,6 +101,7 @@ def _content(project: str, item: rows.Row, with_role: bool, busy: str) -> Markup
         ],
         div(".entry-line")[
             *troubles(item),
+            _due_soon(item),
             *of_card(item, busy),
             span(title="children that have ended")[f"{item.ended_children}/{number(item.children)} children"]
             if item.children
@@ -151,11 +152,15 @@ def troubles(item: rows.Row) -> list[Node]:
         found.append(chip(f"{item.attempts}{most} failed", "warning", "attempts of agents"))
     if item.due_times and item.due_times.overdue:
         found.append(span(".chip.trouble", title="its dueAt has passed")["overdue: ", ago(int(item.due_times.due))])
-    elif due(item):
-        found.append(span(".chip", title="its dueAt")["due: ", left(due(item))])
     if item.due_times and item.due_times.recurs:
         found.append(chip("template", title="never offered: at its times items are made that repeat it"))
     return found
+
+
+def _due_soon(item: rows.Row) -> Node:
+    """When it is due, if that is to come."""
+    overdue = item.due_times and item.due_times.overdue
+    return span(".chip", title="its dueAt")["due: ", left(due(item))] if due(item) and not overdue else None
 
 
 def postponed(item: rows.Row) -> bool:

@@ -35,7 +35,7 @@ async def uses(asked: Asked, item: rows.Row) -> Node:
 def _stopped(project: str, item: rows.Row, obstacle: Obstacle) -> Iterator[Node]:
     """Why nobody gets it, and the claim on it is to end."""
     told = obstacle.spent
-    if not told:
+    if not told or (item.due_times and item.due_times.recurs):  # a template is offered to nobody anyway
         return
     held = rows.STATES[item.state] == "held"
     yield (
