@@ -19,7 +19,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.steps.store import QueuedJob, StepStore, Swept
-from coordinator.steps.times import SWEEP_SECONDS
+from coordinator.steps.times import RENEW_SECONDS, SWEEP_SECONDS
 from coordinator.store.errors import StoreError
 
 _log = structlog.get_logger(__name__)
@@ -31,6 +31,8 @@ SLOW_SECONDS = 30.0
 RECLAIM_SECONDS = 1.5
 """How long after a lost reply the steps that it brought are reclaimed. By then all other replies have arrived, so that
 their steps are not mistaken for lost ones."""
+BACK_SECONDS = RENEW_SECONDS + 1.0
+"""How long the projects of a shard that was away are not swept: until then, workers have renewed their leases."""
 ROUNDS = 10
 """How often the script runs for one project in one round, at most."""
 
@@ -179,7 +181,10 @@ class Sweeper:
             raise full
 
     async def _sweep_some(self, projects: Sequence[str], part: _Part) -> None:
-        """Sweeps the projects of one shard."""
+        """Sweeps the projects of one shard. While it was away, nobody could renew leases there: that comes first."""
+        with self._steps.store.others_go_on():
+            if projects and monotonic() < self._steps.store.away_until(projects[0]) + BACK_SECONDS:
+                return
         for project in projects:
             try:
                 swept = await self._sweep(project)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import structlog
@@ -132,6 +133,8 @@ class Store(ClientsOfStore):
         self._functions = Functions(self._failure, self._shards.tag_on)
         self._settling: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
+        self._moved_at = 0.0
+        self._back_at: weakref.WeakKeyDictionary[Link, float] = weakref.WeakKeyDictionary()
         self._fleet_link: Link | None = None
         """That of the shard which had the keys of the fleet."""
         self._clients = {}
@@ -150,6 +153,10 @@ class Store(ClientsOfStore):
     def shard_of(self, project: str) -> int:
         """The number of the shard that has a project, from 0; -1: none has it."""
         return self._shards.number_of(slot_of(project))
+
+    def away_until(self, project: str) -> float:
+        """In a cluster, when (``monotonic``) the shard of a project has come back, or slots have moved; 0: never."""
+        return max(self._moved_at, self._back_at.get(self.link(project), 0.0))
 
     def by_shard(self, projects: Iterable[str]) -> list[list[str]]:
         """These projects, those of one shard together, so that one that is away holds up no others."""
@@ -445,6 +452,7 @@ class Store(ClientsOfStore):
 
     def _slots_moved(self) -> None:
         self.projects.forget()
+        self._moved_at = monotonic() if self._opened else 0.0
         with contextlib.suppress(ToolFailure):
             if self._opened and self._fleet_link is not (link := self.link()):
                 self._fleet_link = link
@@ -535,6 +543,8 @@ class Store(ClientsOfStore):
     def _on_connected(self, link: Link) -> None:
         """Loads the scripts into a new connection's server. Calls need not wait for that."""
         if self._opened:
+            if self.sharded:
+                self._back_at[link] = monotonic()
             self._functions.load_later(link, self._has_recovered)
 
     def _has_recovered(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,13 @@ from structlog.testing import capture_logs
 
 import workers.sweeper
 from coordinator.errors import ToolFailure
+from coordinator.steps.handoff import Handoff
 from coordinator.steps.model import StepRun
+from coordinator.steps.store import StepStore
 from coordinator.steps.times import SWEEP_BATCH
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded_cluster import EmbeddedCluster
 from coordinator.store.errors import ServerError
 from coordinator.store.project_list import ProjectList
 from tests.support.wait import wait_until
@@ -268,3 +272,31 @@ async def test_idle_projects_are_not_swept_each_round(watched: Watched) -> None:
     stats = (await bench.store.command("INFO", "commandstats")).decode()
     (line,) = [line for line in stats.splitlines() if line.startswith("cmdstat_fcall:")]
     assert "calls=1," in line, "only the list of projects is read"
+
+
+async def test_leases_are_renewed_before_a_shard_that_was_away_is_swept(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker whose lease ended during a failover would lose its step, and the step would count a crash."""
+    with EmbeddedCluster(tmp_path / "shards", 1, fsync="everysec") as cluster:
+        store = Store(cluster.url, timeout_ms=5000)
+        await store.open()
+        try:
+            swept: list[str] = []
+            store.observe = lambda script, seconds, outcome, project: swept.append(f"{script} {project}")
+            handoff = Handoff.of(bench.settings, store)
+            handoff.identify_worker("w1", [])
+            steps = StepStore(store, handoff)
+            await steps.projects.note("default")
+            sweeper = Sweeper("w1", steps, [_Nothing()], lambda project: [], lambda: False, lambda project: None)
+            await sweeper.round()
+            assert swept.count("sweep_steps default") == 1
+            store.link("default").recycle("was disconnected by the test")
+            await wait_until(lambda: store.link("default").connects == 2 and store.connected, what="the shard")
+            await sweeper.round()
+            assert swept.count("sweep_steps default") == 1
+            monkeypatch.setattr(workers.sweeper, "BACK_SECONDS", 0.0)
+            await sweeper.round()
+            assert swept.count("sweep_steps default") == 2
+        finally:
+            await store.close()
