@@ -339,6 +339,10 @@ class Job:
             _log.warning("the work on '%s' (%s) is stopped: %s", self.title, self.id, why)
             self.interrupt(why, "handed_back")
 
+    def look(self) -> None:
+        """Renews the claim soon, for what the answer may say."""
+        self._fleet.keeper.renew_soon(self._claim)
+
     async def start(self) -> None:
         """Begins the item, unless notes are missing: then ``needs`` has them, and ``done`` will try again.
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coordinator.client import ClaimLost, Denied, Fleet, FleetError, Invalid, Unavailable
+from coordinator.client import ClaimLost, Denied, Fleet, FleetError, Invalid, JobStopped, Unavailable
 from coordinator.client.job import Job
 from coordinator.metrics import recorder
 from coordinator.runner import records
@@ -18,10 +18,15 @@ from coordinator.runner.outcomes import STOPPING, Kind, Outcome
 from coordinator.runner.protocols import Workspaces
 from coordinator.runner.records import NoRoom, Record
 from coordinator.runner.stages import AttemptRun
-from coordinator.runner.telling import AGAIN_SECONDS, access_of, own_report, tell
+from coordinator.runner.telling import AGAIN_SECONDS, access_of, keep_telling, own_report, tell
+from coordinator.runner.untold import keep_telling as keep_telling_untold
+from coordinator.runner.untold import tell_untold
+from coordinator.runner.usage import RunNote
 
 _ROOM_SECONDS = 30.0
 """How long claiming pauses when there is no room for logs."""
+_LAST_SECONDS = 10.0
+"""How long a runner that ends tells what attempts have used whose claims were lost."""
 _WAIT_MS = 49_000
 _NEVER = float("inf")
 _WORDS: Mapping[Kind, str] = {
@@ -97,6 +102,7 @@ class Runner:
 
     async def _work(self) -> None:
         chosen, jobs = self._options.selection, None
+        untold = asyncio.create_task(keep_telling_untold(self._fleet, self._options.state, self._say))
         try:
             jobs = self._fleet.jobs(
                 tags=chosen.tags,
@@ -117,6 +123,10 @@ class Runner:
             if jobs is not None:
                 jobs.end()
             await self._drain()
+            untold.cancel()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_SECONDS):
+                    await tell_untold(self._fleet, self._options.state, self._say)
 
     async def _tree_finished(self) -> None:
         wanted = {"itemId": self._options.selection.until_tree, "waitFor": "tree_terminal", "waitMs": _WAIT_MS}
@@ -228,6 +238,7 @@ class Runner:
         name, began = job.id[:8], time.monotonic()
         run: AttemptRun | None = None
         record: Record | None = None
+        told = True
         outcome = Outcome("lost", "the claim was lost")
         try:
             async with job:
@@ -247,15 +258,26 @@ class Runner:
                     await job.hand_back(outcome.reason)
                     return
                 self._runs.add(run)
+                told, job.stopping = False, run.spent
+                attempt = record.attempt
+                note = RunNote(self._fleet, job.id, f"run-{attempt.label}", attempt.run_id, job.agent, job.role)
                 self._say(
                     f"{name} begins: {job.title} (attempt {record.attempt.label}, logs in {record.attempt.directory})"
                 )
-                report = await run.run()
-                outcome = await tell(job, record.attempt.label, report, self._options, self._say)
+                telling = asyncio.create_task(keep_telling(job, note, run))
+                try:
+                    report = await run.run()
+                finally:
+                    telling.cancel()
+                    job.stopping = _nothing_to_end
+                outcome = await tell(job, note, report, self._options, self._say)
+                told = True
         except ClaimLost as error:
             outcome = await own_report(job) or outcome
             if outcome.kind == "lost":
                 self._say(f"{name} the claim is lost: {error.message}")
+        except JobStopped as error:  # before there was a command
+            outcome = Outcome("later", error.message)
         except FleetError as error:
             outcome = Outcome("failed", f"the fleet refuses what is said about it: {error.message}")
         finally:
@@ -264,7 +286,7 @@ class Runner:
                 self._runs.discard(run)
                 fate = await run.close(outcome.kind == "done")
             if record is not None:
-                record.close()
+                record.close(told=told)
             self._ended(name, outcome, None if run is None else run.cost, fate, time.monotonic() - began)
 
     def _ended(self, name: str, outcome: Outcome, cost: float | None, fate: str, seconds: float) -> None:
@@ -311,6 +333,10 @@ class Runner:
             self._changed.clear()
             await self._change(min(left, _NEVER))
         return True
+
+
+def _nothing_to_end(_why: str) -> None:
+    """A budget is spent when the command has ended."""
 
 
 def _not_begun(error: Exception) -> Outcome:

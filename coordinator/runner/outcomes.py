@@ -17,8 +17,8 @@ Kind = Literal["done", "later", "failed", "hopeless", "broken", "lost"]
 that counts. hopeless: nobody should try again, so the item is blocked. broken: it is the runner's fault: the item is
 handed back, and the runner stops. lost: the claim was, so nothing is said about the item."""
 KINDS: tuple[Kind, ...] = ("done", "later", "failed", "hopeless", "broken", "lost")
-Stop = Literal["", "lost", "drain", "timeout", "stall", "finished"]
-"""Why the runner ended the command: "finished" is some time after its final event."""
+Stop = Literal["", "lost", "drain", "spent", "timeout", "stall", "finished"]
+"""Why the runner ended the command: "spent" is that a budget is; "finished" is some time after its final event."""
 _ORDER: tuple[Kind, ...] = ("done", "later", "failed", "hopeless")
 HOPELESS, LATER, NOT_EXECUTABLE, NOT_FOUND = 65, 75, 126, 127
 EXIT_CODES: Mapping[int, Kind] = {HOPELESS: "hopeless", LATER: "later", NOT_EXECUTABLE: "broken", NOT_FOUND: "broken"}
@@ -27,6 +27,7 @@ STOPPING = "the runner stops"
 _STOPS: Mapping[Stop, tuple[Kind, str]] = {
     "lost": ("lost", "the claim was lost"),
     "drain": ("later", STOPPING),
+    "spent": ("later", "a budget is spent"),
     "timeout": ("failed", "it ran longer than --timeout allows"),
     "stall": ("failed", "it stalled: no output, no CPU time and no changed file for as long as --stall allows"),
 }

@@ -34,7 +34,8 @@ attempt may succeed), "later" (not now, through no fault of the item) or "hopele
 _MCP = """\
 The MCP server `fleet` has tools for this item. Use work_note for what the next worker should know, and work_ask if it
 cannot be done without an answer from a person; then end. Do not use work_next, work_done or work_failed: what you leave
-as result does that.
+as result does that. If an answer says `stop`, a budget is spent: leave what you have, say in a note how to go on, and
+end. Leave `usage` out: it is known from what you print.
 """
 _ANSWER = "Without that file, your last message is the result.\n"
 

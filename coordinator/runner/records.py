@@ -1,7 +1,8 @@
 """What a runner keeps of its attempts on disk, and what it finds there of runners that have died.
 
 ``<state>/runs/<item8>-<label>/`` has the logs of an attempt and ``run.json``; ``<state>/live/<run>`` is there, and
-locked, while it runs. The lock ends with its runner, however that ends.
+locked, while it runs. The lock ends with its runner, however that ends. ``<state>/untold/<run>`` is there after it
+until the fleet knows what it has used (``untold``).
 """
 
 from __future__ import annotations
@@ -22,12 +23,16 @@ from typing import Any
 
 from coordinator.runner import strays
 from coordinator.runner.protocols import Attempt
+from coordinator.runner.result_file import BadResult, read_result
 
 ROOM_BYTES = 256 << 20
 """Without so much free space, no attempt is begun."""
 KEPT_SECONDS = 14 * 86_400.0
 """How long logs are kept."""
 PRUNE_SECONDS = 3_600.0
+UNTOLD = "untold"
+DIED = "runner died"
+"""The outcome of an attempt whose runner has died."""
 _PREFIX = "fleet-run-"
 _PATIENCE = 10.0
 
@@ -54,10 +59,17 @@ class Record:
         """Writes ``run.json``."""
         write_private(self.attempt.directory / "run.json", json.dumps(record, indent=1) + "\n")
 
-    def close(self) -> None:
-        """The attempt is over, and nothing of it runs any more."""
+    def close(self, *, told: bool = True) -> None:
+        """The attempt is over, and nothing of it runs any more.
+
+        Args:
+            told: whether the fleet knows what it has used.
+        """
         shutil.rmtree(self.temporary, ignore_errors=True)
-        self._marker.unlink(missing_ok=True)
+        if told:
+            self._marker.unlink(missing_ok=True)
+        else:
+            _set_aside(self._marker)
         os.close(self._lock)
 
 
@@ -113,7 +125,7 @@ def check_room(state: Path) -> None:
         NoRoom: there is not.
     """
     try:
-        for name in ("runs", "live"):
+        for name in ("runs", "live", UNTOLD):
             (state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         free = shutil.disk_usage(state / "runs").free
     except OSError as error:
@@ -170,13 +182,19 @@ def prune(state: Path) -> None:
         looked.touch()
         with os.scandir(state / "runs") as entries:
             old = [one.path for one in entries if now - one.stat(follow_symlinks=False).st_mtime > KEPT_SECONDS]
-        living = {_read_marker(marker).get("directory") for marker in (state / "live").iterdir()}
+        living = {read_marker(marker).get("directory") for marker in (state / "live").iterdir()}
         for path in old:
             if path not in living:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _read_marker(marker: Path) -> dict[str, Any]:
+def _set_aside(marker: Path) -> None:
+    with contextlib.suppress(OSError):
+        marker.rename(marker.parent.parent / UNTOLD / marker.name)
+
+
+def read_marker(marker: Path) -> dict[str, Any]:
+    """What is known of an attempt: its directories."""
     try:
         found = json.loads(marker.read_text())
         return found if isinstance(found, dict) else {}
@@ -204,13 +222,18 @@ def _recover(live: Path) -> None:
     for marker, lock in held:
         try:
             known = json.loads(os.read(lock, 65_536))
-            temporary = Path(known["temporary"])
+            temporary, given = Path(known["temporary"]), {}
+            with contextlib.suppress(BadResult):
+                result = read_result(temporary / "result")
+                given = {} if result is None or result.usage is None else result.usage.given()
             if temporary.name.startswith(_PREFIX) and temporary.parent == Path(tempfile.gettempdir()):
                 shutil.rmtree(temporary, ignore_errors=True)
             path = Path(known["directory"]) / "run.json"
             if path.is_file():
-                path.write_text(json.dumps(json.loads(path.read_text()) | {"outcome": "runner died"}, indent=1) + "\n")
+                path.write_text(
+                    json.dumps(json.loads(path.read_text()) | {"outcome": DIED, "given": given}, indent=1) + "\n"
+                )
         except (ValueError, KeyError, TypeError, OSError):
             pass  # it died before it had written that
-        marker.unlink(missing_ok=True)
+        _set_aside(marker)
         os.close(lock)

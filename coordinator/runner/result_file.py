@@ -30,6 +30,10 @@ class GivenUsage(msgspec.Struct, rename="camel", kw_only=True):
     turns: Annotated[int, Meta(ge=0)] | None = None
     model: Annotated[str, Meta(max_length=200)] | None = None
 
+    def given(self) -> dict[str, Any]:
+        """What it says, by the names of ``protocols.Usage``."""
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+
 
 class Result(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
     """What a command has left."""

@@ -27,6 +27,7 @@ from coordinator.runner.protocols import Job, Reading, Usage, Workspace, Workspa
 from coordinator.runner.readers import PlainReader
 from coordinator.runner.records import Record, write_private
 from coordinator.runner.result_file import BadResult, Result, read_result
+from coordinator.runner.usage import Sum, total_of
 from coordinator.runner.watch import watch
 
 
@@ -51,7 +52,8 @@ class Report:
     result: Any = None
     summary: str = ""
     notes: Mapping[str, str] = field(default_factory=dict)
-    usage: Usage = field(default_factory=Usage)
+    used: Sum = field(default_factory=dict)
+    """Tokens, cost and time, as the fleet takes them."""
     note: dict[str, Any] = field(default_factory=dict)
     """The body of the note ``run-<label>``."""
 
@@ -80,6 +82,8 @@ class AttemptRun:
         self._workspaces = workspaces
         self._say = say
         self._stop: Stop = ""
+        self._spent = ""
+        """Which budget is spent."""
         self._run: Supervised | None = None
         self._reader = options.preset.reader()
         self._workspace: Workspace | None = None
@@ -130,6 +134,12 @@ class AttemptRun:
         if self._run is not None:
             self._run.stop()
 
+    def spent(self, why: str) -> None:
+        """Ends it because a budget is spent."""
+        self._spent = why
+        self._say(f"is ended: {why}")
+        self.stop("spent")
+
     def kill(self) -> None:
         """Ends the command at once."""
         self._stop = self._stop or "drain"
@@ -151,9 +161,11 @@ class AttemptRun:
         try:
             outcome, result = await self._stages()
             self._result = result
+            if outcome.kind == "later" and self._stop == "spent":
+                outcome = replace(outcome, reason=self._spent)
             outcome = replace(outcome, reason=self._masker.text(outcome.reason))
         finally:
-            self._write(self._facts(outcome))
+            self._write({**self._facts(outcome), "usage": self.used()})
         reading = self._reader.reading()
         text = reading.text if self._options.preset.speaks and reading.text.strip() else None
         return Report(
@@ -161,7 +173,7 @@ class AttemptRun:
             result=text if result is None or result.result is None else self._masked(result.result),
             summary="" if result is None else self._masker.text(result.summary),
             notes={} if result is None else {key: self._masker.text(body) for key, body in result.notes.items()},
-            usage=self._usage(result),
+            used=self.used(),
             note=self._facts(outcome, result),
         )
 
@@ -169,6 +181,14 @@ class AttemptRun:
     def cost(self) -> float | None:
         """Dollars, as far as the command has said so."""
         return self._usage(self._result).cost_usd
+
+    def used(self) -> Sum:
+        """What it has used so far."""
+        return total_of(self._usage(self._result), time.time() - self._began)
+
+    def facts(self) -> dict[str, Any]:
+        """What its note says while it runs."""
+        return {**self._facts(Outcome("lost", "")), "outcome": "running"}
 
     async def close(self, done: bool) -> str:
         """Ends the workspace, after the item was told of the outcome; returns what became of it."""
@@ -337,8 +357,7 @@ class AttemptRun:
         read = self._reader.reading().usage
         if result is None or result.usage is None:
             return read
-        given = {name: value for name, value in msgspec.structs.asdict(result.usage).items() if value is not None}
-        return replace(read, **given)
+        return replace(read, **result.usage.given())
 
     def _facts(self, outcome: Outcome, result: Result | None = None) -> dict[str, Any]:
         reading, ended = self._reader.reading(), self._ended
@@ -375,6 +394,8 @@ class AttemptRun:
                     "project": self._access.project,
                     "agent": self._access.agent,
                     "runner": os.getpid(),
+                    "label": attempt.label,
+                    "preset": self._options.preset.name,
                     "command": self._masker.text(" ".join(self._command)),
                     "started": datetime.fromtimestamp(self._began, UTC).isoformat(timespec="seconds"),
                     **facts,

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import msgspec
-
 from coordinator.client import ClaimLost, Fleet, FleetError, Job, Refused, Unavailable
 from coordinator.runner.options import Options
 from coordinator.runner.outcomes import Outcome
-from coordinator.runner.stages import Access, Report
+from coordinator.runner.stages import Access, AttemptRun, Report
+from coordinator.runner.usage import TELL_SECONDS, RunNote
 
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -35,8 +34,11 @@ async def access_of(fleet: Fleet, job: Job, options: Options) -> Access:
     return Access(fleet.url, fleet.project, job.agent, (fleet.token,) if fleet.token else (), headers)
 
 
-async def tell(job: Job, label: str, report: Report, options: Options, say: Say) -> Outcome:
+async def tell(job: Job, note: RunNote, report: Report, options: Options, say: Say) -> Outcome:
     """Tells the fleet what came of an attempt: notes first, because only what follows is fenced.
+
+    Args:
+        note: of the attempt; it tells what was used.
 
     Returns:
         What came of it, where the fleet did not take it as reported.
@@ -48,8 +50,14 @@ async def tell(job: Job, label: str, report: Report, options: Options, say: Say)
     for key, body in report.notes.items():
         if (problem := await _note(job, key, body, say)) and outcome.kind == "done":
             outcome = Outcome("failed", problem)
-    note = msgspec.json.encode({**report.note, "outcome": outcome.kind, "reason": outcome.reason}).decode()
-    await _note(job, f"run-{label}", note, say)
+    facts = {**report.note, "outcome": outcome.kind, "reason": outcome.reason}
+    try:
+        await _insist(job, lambda: note.tell(facts, report.used), say)
+    except ClaimLost:
+        raise
+    except FleetError as error:
+        say(f"{job.id[:8]} the note of the attempt could not be written: {error.message}")
+        job.usage(**note.left(report.used))
     if options.mcp:
         # The command may have ended the claim itself; a transition of an item that nobody holds would be taken.
         await _insist(job, lambda: _renew(job, options.ttl), say)
@@ -62,6 +70,17 @@ async def tell(job: Job, label: str, report: Report, options: Options, say: Say)
     elif outcome.kind in ("later", "broken"):
         await _insist(job, lambda: job.hand_back(outcome.reason), say)
     return outcome
+
+
+async def keep_telling(job: Job, note: RunNote, run: AttemptRun) -> None:
+    """Tells what an attempt has used while it runs, until it is cancelled."""
+    while True:
+        await asyncio.sleep(TELL_SECONDS)
+        try:
+            await note.tell(run.facts(), run.used())
+        except FleetError:
+            continue
+        job.look()  # the answer says whether a budget is spent now
 
 
 async def own_report(job: Job) -> Outcome | None:

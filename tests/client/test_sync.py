@@ -29,7 +29,7 @@ from tests.support.wait import wait_until_sync
             {"actor", "background", "begun", "busy", "ended", "feed", "forget", "keeper", "let_go", "look", "recall"}
             | {"settle", "until_met"},
         ),
-        (sync.SyncJob, Job, {"abandon", "enter", "halt", "interrupt", "leave", "read_whole", "start"}),
+        (sync.SyncJob, Job, {"abandon", "enter", "halt", "interrupt", "leave", "look", "read_whole", "start"}),
         (sync.SyncTree, Tree, set()),
         (sync.SyncRun, Run, set()),
     ],

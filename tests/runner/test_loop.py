@@ -156,7 +156,7 @@ async def test_review_and_gates(hall: Hall, fleet: Fleet) -> None:
     assert (await seen(fleet, proved))["role"] == "terminal"
 
 
-async def test_a_lost_claim_kills_the_command_and_says_nothing(hall: Hall, fleet: Fleet) -> None:
+async def test_a_lost_claim_kills_the_command_and_leaves_the_item_alone(hall: Hall, fleet: Fleet) -> None:
     (item,) = await add(fleet, "contended")
     script = "trap '' INT TERM; echo $$ > begun; while :; do sleep 1; done"
     running = asyncio.create_task(hall.run(script, max_items=1, ttl=2))
@@ -169,10 +169,12 @@ async def test_a_lost_claim_kills_the_command_and_says_nothing(hall: Hall, fleet
     await wait_until(lambda: hall.told("lost after"))
     assert not os.path.exists(f"/proc/{pid}")  # noqa: ASYNC240
     assert claim["role"] == "work"
-    assert "run-1" not in await notes(fleet, item)
     hall.runner.stop()
     hall.runner.stop()
     await running
+    assert json.loads((await notes(fleet, item))["run-1"])["outcome"] == "lost"
+    assert (await seen(fleet, item))["usage"]["own"]["wallMs"] > 0
+    assert list((hall.state / "untold").iterdir()) == []
 
 
 async def test_a_stop_waits_for_commands(hall: Hall, fleet: Fleet) -> None:

@@ -122,7 +122,7 @@ END
     work = bench.space.path
     assert report.outcome.kind == "done"
     assert (report.result, report.summary, report.notes) == ({"n": 1}, "did it", {"plan": "p"})
-    assert report.note["costUsd"] == report.usage.cost_usd == 0.5
+    assert report.note["costUsd"] == report.used["costMicroUsd"] / 1e6 == 0.5
     assert "Write it" in (work / "prompt.txt").read_text()
     assert (work / "where.txt").read_text().strip() == str(work)
     lines = dict(line.partition("=")[::2] for line in (work / "env.txt").read_text().splitlines())

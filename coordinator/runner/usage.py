@@ -1,0 +1,148 @@
+"""What attempts have used, and how the fleet gets to know it: once, whatever is killed.
+
+The note ``run-<label>`` of an attempt is written in one step with what it adds, and names the sum that is told by then.
+So the note says what the fleet knows, also to a runner that comes later and finds only the logs of the attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from coordinator.client import Fleet, Invalid, Unavailable
+from coordinator.client.metering import MOST, PARTS
+from coordinator.runner.protocols import Usage
+
+TELL_SECONDS = 60.0
+"""How often a running attempt tells what it has used."""
+_TRIES = 3
+_LONGEST_MODEL = 200
+
+Sum = dict[str, Any]
+
+
+def total_of(usage: Usage, seconds: float) -> Sum:
+    """The usage of an attempt as the fleet takes it.
+
+    Args:
+        seconds: that it has taken.
+    """
+    found: Sum = {
+        "inputTokens": usage.input_tokens or 0,
+        "outputTokens": usage.output_tokens or 0,
+        "cachedTokens": usage.cached_input_tokens or 0,
+        "costMicroUsd": round((usage.cost_usd or 0.0) * 1_000_000),
+        "wallMs": round(seconds * 1000),
+    }
+    found = {name: max(0, min(number, MOST)) for name, number in found.items()}
+    model = "".join(letter for letter in usage.model or "" if letter.isprintable()).strip()[:_LONGEST_MODEL]
+    return {**found, "model": model} if model else found
+
+
+def further(total: Sum, known: Mapping[str, Any]) -> Sum:
+    """What of a total is not known yet; {}: nothing. What an agent corrects downwards is not taken back."""
+    more = {name: max(0, total[name] - _number(known.get(name))) for name in PARTS}
+    more["cachedTokens"] = min(more["cachedTokens"], more["inputTokens"])
+    more = {name: number for name, number in more.items() if number}
+    return {**more, "model": total["model"]} if more and "model" in total else more
+
+
+class RunNote:
+    """The note of one attempt.
+
+    Args:
+        key: ``run-<label>``. If another attempt has a note of this name, it gets a longer one.
+        run: the attempt.
+        agent: whose usage it is.
+        role: the phase that it belongs to.
+        new: it is not there yet; False: it may be, as this attempt is that of a runner that has died.
+    """
+
+    def __init__(
+        self, fleet: Fleet, item: str, key: str, run: str, agent: str, role: str = "work", *, new: bool = True
+    ) -> None:
+        self._fleet, self._item, self._key, self._run, self._agent = fleet, item, key, run, agent
+        self._role = role
+        self._expected: str | None = "" if new else None
+        """What the note is to be like when it is written; '': not there; None: not known, it has to be read."""
+        self._known: Sum = {}
+        self._body: dict[str, Any] = {}
+        self._writes = asyncio.Lock()
+
+    async def tell(self, facts: Mapping[str, Any], total: Sum) -> None:
+        """Writes the note, with what was used since the last time. Goes on in the background if it is cancelled.
+
+        Raises:
+            Unavailable: whether it was written is not known; the next call finds out.
+            FleetError: it is refused; ``left`` has what was not told.
+        """
+        await self._fleet.settle(self._tell(facts, total))
+
+    def left(self, total: Sum) -> Sum:
+        """What of a total the fleet does not know."""
+        return further(total, self._known)
+
+    async def _tell(self, facts: Mapping[str, Any], total: Sum) -> None:
+        async with self._writes:
+            for tries in range(_TRIES):
+                if self._expected is None:
+                    await self._read()
+                body = {**self._body, **facts, "run": self._run}
+                more = further(total, self._known)
+                told = {name: _number(self._known.get(name)) + more.get(name, 0) for name in PARTS}
+                note: dict[str, Any] = {"itemId": self._item, "key": self._key, "role": self._role}
+                note["body"] = msgspec.json.encode({**body, "told": told}).decode()
+                if more:
+                    note["usage"] = more
+                if self._expected != _OURS:
+                    note["expectedModifiedAt"] = self._expected
+                try:
+                    answer = await self._fleet.call(
+                        "manage_notes", {"operation": "upsert", "notes": [note]}, agent=self._agent
+                    )
+                except Unavailable:
+                    self._expected = None
+                    raise
+                if not answer["failed"]:
+                    self._expected, self._known, self._body = _OURS, told, body
+                    return
+                if self._expected == _OURS or tries == _TRIES - 1:
+                    raise Invalid("VALIDATION_ERROR", str(answer["failures"][0].get("error")), answer)
+                self._expected = None
+
+    async def _read(self) -> None:
+        """Reads what the note says is told."""
+        found = await self._fleet.call("query_notes", {"operation": "list", "itemId": self._item}, agent=self._agent)
+        by_key = {note["key"]: note for note in found["notes"]}
+        longer = f"{self._key}-{self._run[:8]}"
+        self._expected, self._known, self._body = "", {}, {}
+        for key in (self._key, longer):
+            note = by_key.get(key)
+            body = _mapping(note["body"]) if note is not None else {}
+            if note is None or body.get("run") == self._run:
+                self._key = key
+                if note is not None:
+                    told = body.pop("told", {})
+                    self._expected, self._role = note["modifiedAt"], note["role"]
+                    self._known, self._body = told if isinstance(told, dict) else {}, body
+                return
+        raise Invalid("VALIDATION_ERROR", f"{self._key}: other attempts have notes of this name")
+
+
+_OURS = "ours"
+"""As this process has written it last."""
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
