@@ -25,7 +25,7 @@ _HEAD = """\
 The metrics that `/metrics` of a host serves, for all of its processes together. Written by `python -m deploy.metrics`
 from `coordinator/metrics/catalogue.py`, the dashboards and the alerts.
 
-One host always has fewer than 7,300 series. Labels have few values: those listed, or a bounded number after which
+One host always has fewer than 7,700 series. Labels have few values: those listed, or a bounded number after which
 further ones count as `other`. No label is ever the id of an item, request or agent. Counters continue where a
 killed process stopped. Panels are named with their dashboard; alerts link to their runbooks.
 
