@@ -6,6 +6,7 @@ local apart_sets = require 'apart_sets'
 local candidates = require 'candidates'
 local classes = require 'classes'
 local clock = require 'clock'
+local demands = require 'demands'
 local fairness = require 'fairness'
 local index = require 'index'
 local items = require 'items'
@@ -128,9 +129,11 @@ local function is_kept_from(run, agent, id, scope)
   return parent and selectors.is_shielded(run, {pa = parent}, agent, scope)
 end
 
--- Whether an agent could take what an item demands of resources; else it passes the item over.
+-- Whether an agent could take what an item demands of resources; else it passes the item over. The open set of an item
+-- shows it if all of the item's demands are among its conditions.
 local function is_free(run, item, agent)
-  if not agent or not fairness.busy_node(run, item, item.rs, agent) then return true end
+  local all = item.as and not item.rp and #demands.nodes_of_conditions(item.as) == #demands.nodes_of(item.rs)
+  if all or not agent or not fairness.busy_node(run, item, item.rs, agent) then return true end
   if agent ~= '' then fairness.pass_item(run, item) end
   return false
 end
