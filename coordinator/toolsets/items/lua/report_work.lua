@@ -12,8 +12,8 @@ args:      request run.events_max run.terms run.config run.labels agent id fence
 reply:     {outcome, id, role, entry of a refused transition or false, schema inputs of an item that the agent still
            holds or false, key of the note or false; and of a note: the name under which the agent is drained or '', a
            spent budget or false}; outcome done, refused, too_many_notes, repeated (it was reported before), ended
-           (otherwise: the entry is the kind of that report), other (an agent, in place of the key, holds it), none (the
-           agent has no item, or no claim on this one), or as for an item that does not exist
+           (otherwise: the entry is the kind of that report), other (an agent, in place of the key, holds it), none (no
+           item, or no claim on this one), or as for an item that does not exist
 errors:    CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
            usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring occurrences
@@ -42,8 +42,8 @@ local function write(run, item, author, key, said)
   return id and key, reason
 end
 
--- What each report does, beside its effect on the claim. Returns the key of its note, or nil; why it cannot be written,
--- or nil; the entry of its transition, or nil.
+-- What each report does, beside its effect on the claim. Returns the key of its note, why it cannot be written, and the
+-- entry of its transition, nil for none.
 local reports = {}
 
 function reports.note(run, item, _, author, said)
@@ -58,10 +58,9 @@ end
 
 function reports.done(run, item, agent, author, said)
   local text, format, summary = said[2], said[3], said[4]
-  if item.role == TERMINAL then -- it has followed its children
-    if format then return write(run, item, author, notes.RESULT, said) end
-    return
-  end
+  local over = item.role == TERMINAL -- it has followed its children
+  if over and format then return write(run, item, author, notes.RESULT, said) end
+  if over then return end
   local start, schema = work.begin(run, item, agent, author), schemas.of(run, item)
   if start and start[2] ~= '' then return nil, nil, start end
   local trigger, result = schema and schema.review and 'start' or 'complete', format and {text, format, said[1], true}
@@ -70,7 +69,7 @@ end
 
 function reports.ask(run, item, agent, author, said)
   local open = item.role ~= TERMINAL and item.role ~= BLOCKED -- else the transition is refused
-  local key, problem = nil, nil
+  local key, problem
   if open then key, problem = write(run, item, author, 'question-' .. questions.count(run, item.id) + 1, said) end
   if problem then return nil, problem end
   return key, nil, triggers.advance(run, item.id, 'block', agent, author[1], author[2], said[3], 0)
