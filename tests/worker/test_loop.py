@@ -14,7 +14,7 @@ from coordinator.settings.work import SchemaSettings
 from coordinator.store import Store
 from tests.items.client import LONG_MS, Json, counts, fresh_id
 from tests.items.moments import lapse
-from tests.worker.client import Agent, Tools
+from tests.worker.client import Agent, Tools, actor
 
 pytestmark = pytest.mark.anyio
 
@@ -310,3 +310,20 @@ async def test_an_agent_is_told_to_stop_when_a_budget_is_spent(tools: Tools, age
     spent = await agent.next(parentId=root)
     assert (spent["outcome"], spent["stopReason"]) == ("stop", again["stopReason"])
     assert (await agent.next(waitMs=0))["heldBack"]["budget"] == 1
+
+
+async def test_an_expired_claim_is_taken_up_again_only_with_its_resources(tools: Tools, agent: Agent) -> None:
+    more = {"resources": [{"key": "r"}], "retryBackoffSeconds": 0}
+    one, two = await tools.add("one", priority="high", **more), await tools.add("two", **more)
+    assert await agent.take() == one
+    await lapse(tools, one, whole=True)
+    await agent.note("k", "taken up again")
+    held = (await tools("get_context", itemId=one))["claimDetail"]["resources"]
+    assert [resource["key"] for resource in held] == ["r"]
+    await lapse(tools, one)
+    other = tools.worker("agent-2")
+    taken = await tools("claim_item", actor=actor(other.name), requestId=fresh_id(), claims=[{"itemId": two}])
+    assert taken["claimResults"][0]["outcome"] == "success"
+    failure = await agent.refused("work_note", itemId=one, key="k", body="b")
+    assert failure.code == "not_claim_holder"
+    assert (await tools.notes(one))["k"] == "taken up again"

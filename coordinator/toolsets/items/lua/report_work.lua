@@ -1,8 +1,8 @@
 --[[
 purpose:   Takes what a worker reports of its item: a note, its end, that it failed, a question.
 guarantee: In one step, under the worker's claim, which is renewed or ends. An end is recorded for worker and item until
-           the worker claims that again, so a repeated report has no second effect. The claim of a worker that reports
-           after it has expired is placed again, if nobody else has claimed the item. What was used is added once.
+           the worker claims that again, so a repeated report has no second effect. A claim that has expired is placed
+           again, if nobody else has the item and, for a note, its resources are free. Usage is added once.
 args:      request run.events_max run.terms run.config run.labels agent id fence ends author kind said used
            the request has no record; id = '' for the item that the agent claimed last; fence = of the only claim that
            may report, 0: any of the agent; ends = where the ends of its work are recorded; author = packed {actor,
@@ -10,10 +10,9 @@ args:      request run.events_max run.terms run.config run.labels agent id fence
            a note its key, of what is done the format of the text (false: no text) and a summary, of a question its
            beginning}; used = packed, for `usage.add`, or ''
 reply:     {outcome, id, role, entry of a refused transition or false, schema inputs of an item that the agent still
-           holds or false, key of the note or false; and of a note: the name under which the agent is drained or '', a
-           spent budget or false}; outcome done, refused, too_many_notes, repeated (it was reported before), ended
-           (otherwise: the entry is the kind of that report), other (an agent, in place of the key, holds it), none (no
-           item, or no claim on this one), or as for an item that does not exist
+           holds or false, key of the note or false; and of a note: the name by which the agent is drained or '', a
+           spent budget or false}; outcome done, refused, too_many_notes, repeated (reported before), ended (otherwise:
+           the entry is the kind of that report), other (an agent, in place of the key, holds it), none, or not_found
 errors:    CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
            usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring occurrences
@@ -98,8 +97,8 @@ return function(run, request, agent, id, fence, ends, author, kind, said, used)
       return without_claim(run, item, id, last, kind)
     end
     local ttl_ms, lets_go = item.expires - item.claimed_at, kind == 'failed' or kind == 'handed_back'
-    if lapsed then claims.notice_expiry(run, item) end
-    if lapsed and not lets_go then claims.acquire(run, item, agent, ttl_ms) end
+    local mine = not lapsed or work.take_up(run, item, agent, ttl_ms, kind)
+    if not mine then return without_claim(run, item, id, last, kind) end
     local key, problem, entry = reports[kind](run, item, agent, signed, words)
     local refused = problem or entry and entry[2] ~= '' and 'refused'
     if (refused or kind == 'note') and not lapsed then claims.renew(run, item, ttl_ms) end

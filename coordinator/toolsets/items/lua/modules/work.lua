@@ -3,6 +3,7 @@ local agents = require 'agents'
 local claims = require 'claims'
 local classes = require 'classes'
 local items = require 'items'
+local obstacles = require 'obstacles'
 local triggers = require 'triggers'
 local usage = require 'usage'
 
@@ -31,6 +32,17 @@ end
 function work.begin(run, item, agent, author)
   if item.role ~= QUEUE and tonumber(item.tk) ~= item.fence then return false end
   return triggers.advance(run, item.id, 'start', agent, author[1], author[2], '', item.fence)
+end
+
+-- Places the claim of an agent that has expired again, for a report; not for one that lets the item go. Returns false
+-- if it goes on after the report and what it takes of resources is not free.
+function work.take_up(run, item, agent, ttl_ms, kind)
+  claims.notice_expiry(run, item)
+  if kind == 'failed' or kind == 'handed_back' then return true end
+  local needs, wait = nil, nil
+  if kind == 'note' then needs, wait = obstacles.taken(run, item, agent) end
+  if not wait then claims.acquire(run, item, agent, ttl_ms, nil, needs) end
+  return not wait
 end
 
 -- Adds what was used (packed) under a note of the item, unless the same was reported under this claim before; a claim
