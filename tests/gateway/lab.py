@@ -21,7 +21,7 @@ from coordinator.settings.gateway.model import Gateway
 from coordinator.settings.steps import StepSettings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.store import StepStore
-from coordinator.store import Store
+from coordinator.store import Store, clients
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.gateway.rules.lint import problems
 from coordinator.toolsets.gateway.store.audit import AuditStore, Entry
@@ -217,9 +217,7 @@ class Worker:
 
     async def stop(self) -> None:
         """Drains."""
-        for task in self._tasks:
-            task.cancel()
+        await clients.end_tasks(*self._tasks)
         await self.engine.drain(2.0)
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         for kind in self.kinds.values():
             await kind.executor.close()
