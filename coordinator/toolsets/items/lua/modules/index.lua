@@ -35,11 +35,9 @@ function index.scopes_of(item)
   return list
 end
 
--- Adds an item, and optionally another one, to a scope.
-local function add_to_scope(run, scope, item, other)
-  local score = (item.rq or item.as) and classes.shared_score(item) or item.score
+-- Adds an item, and optionally another one, to a scope, with their scores.
+local function add_to_scope(run, scope, item, score, other, other_score)
   if other then
-    local other_score = (other.rq or other.as) and classes.shared_score(other) or other.score
     redis.call('ZADD', run.keys.ranked .. scope, score, item.id, other_score, other.id)
   else
     redis.call('ZADD', run.keys.ranked .. scope, score, item.id)
@@ -47,20 +45,20 @@ local function add_to_scope(run, scope, item, other)
 end
 
 -- Adds an item, and optionally another one with the same parent, to their scopes of these.
-local function index_parent(run, item, other)
-  if item.pa then add_to_scope(run, 'c', item, other) end
-  add_to_scope(run, 'p' .. (item.pa or ''), item, other)
+local function index_parent(run, item, score, other, other_score)
+  if item.pa then add_to_scope(run, 'c', item, score, other, other_score) end
+  add_to_scope(run, 'p' .. (item.pa or ''), item, score, other, other_score)
 end
 
 -- The same with the same tags and type.
-local function index_tags_and_type(run, item, other)
+local function index_tags_and_type(run, item, score, other, other_score)
   if item.g then
     for tag in index.each_tag(item.g) do
-      add_to_scope(run, 'g' .. tag, item, other)
+      add_to_scope(run, 'g' .. tag, item, score, other, other_score)
       run.tag_entries_written = run.tag_entries_written + 1
     end
   end
-  if item.y then add_to_scope(run, 'y' .. item.y, item, other) end
+  if item.y then add_to_scope(run, 'y' .. item.y, item, score, other, other_score) end
 end
 
 -- Adds a ready item to the index of ready items below its ancestors (modules/bounds.lua); one that is apart to the
@@ -72,8 +70,9 @@ end
 
 -- Adds or moves an item in its scopes.
 function index.add(run, item)
-  index_parent(run, item)
-  if item.g or item.y then index_tags_and_type(run, item) end
+  local score = classes.shared_score(item)
+  index_parent(run, item, score)
+  if item.g or item.y then index_tags_and_type(run, item, score) end
   index_elsewhere(run, item)
 end
 
@@ -84,17 +83,18 @@ function index.add_two(run, item, other)
     return
   end
   local one_parent, alike = item.pa == other.pa, item.g == other.g and item.y == other.y
+  local score, other_score = classes.shared_score(item), classes.shared_score(other)
   if one_parent then
-    index_parent(run, item, other)
+    index_parent(run, item, score, other, other_score)
   else
-    index_parent(run, item)
-    index_parent(run, other)
+    index_parent(run, item, score)
+    index_parent(run, other, other_score)
   end
   if alike then
-    index_tags_and_type(run, item, other)
+    index_tags_and_type(run, item, score, other, other_score)
   else
-    index_tags_and_type(run, item)
-    index_tags_and_type(run, other)
+    index_tags_and_type(run, item, score)
+    index_tags_and_type(run, other, other_score)
   end
   index_elsewhere(run, item)
   index_elsewhere(run, other)

@@ -15,14 +15,10 @@ local items = require 'items'
 local resources = {}
 
 local NONE = {0, 0, 0, 0}
+local NOTHING = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- held, as it is stored
 local MINUTE = 60000
 local RATE = '~' -- before the name of a node
 local HELD = '>I6I6I6I6'
-
-local function numbers_of(text)
-  local x, s, below, shared_below = struct.unpack(HELD, text)
-  return {x, s, below, shared_below}
-end
 
 -- Reads what is held at some nodes, and left of their units per minute. Returns whether that was not known yet.
 local function read(run, nodes)
@@ -39,7 +35,7 @@ local function read(run, nodes)
   for n, node in ipairs(rated) do missing[last + n] = RATE .. node end
   for n, text in ipairs(redis.call('HMGET', run.keys.resources, unpack(missing))) do
     if n <= last then
-      held[missing[n]] = text and numbers_of(text) or NONE
+      held[missing[n]] = text or NOTHING
     else
       local units, per_minute = unpack(limits[rated[n - last]])
       local left, since = string.match(text or '', '^(%S+) (%d+)$')
@@ -49,24 +45,25 @@ local function read(run, nodes)
   return true
 end
 
--- Whether demands at a node can be met beside those of others; `units` = the node's capacity, nil: it has no limit.
-local function fits(wanted, others, units)
-  local x, s, below, shared_below = unpack(wanted)
-  if x > 0 and others[2] + others[4] > 0 or below > 0 and others[2] > 0 then return false end
-  if s > 0 and others[1] + others[3] > 0 or shared_below > 0 and others[1] > 0 then return false end
+-- Whether demands at a node can be met beside those of others (numbers); `units` = the node's capacity, nil: it has no
+-- limit.
+local function fits(wanted, units, exclusive, shared, exclusive_below, shared_below)
+  local x, s, below, s_below = wanted[1], wanted[2], wanted[3], wanted[4]
+  if x > 0 and shared + shared_below > 0 or below > 0 and shared > 0 then return false end
+  if s > 0 and exclusive + exclusive_below > 0 or s_below > 0 and exclusive > 0 then return false end
   if x + below == 0 then return true end
-  if units then return others[1] + others[3] + x + below <= units end
-  return others[1] == 0 and (x == 0 or others[3] == 0)
+  if units then return exclusive + exclusive_below + x + below <= units end
+  return exclusive == 0 and (x == 0 or exclusive_below == 0)
 end
 
--- What is held at a node without that of some demands (texts).
-local function without(held, node, less)
-  if not less[1] then return held end
-  local left = {unpack(held)}
+-- What is held at a node (numbers), without that of some demands (texts).
+local function held_without(held, node, less)
+  if not less[1] then return struct.unpack(HELD, held) end
+  local left = {struct.unpack(HELD, held)}
   for _, text in ipairs(less) do
     for n, number in ipairs(demands.nodes_of(text).at[node] or NONE) do left[n] = left[n] - number end
   end
-  return left
+  return unpack(left)
 end
 
 -- The first of the nodes read so far at which others hold too much; nil: none.
@@ -75,7 +72,7 @@ local function taken_node(run, nodes, less, limits)
   for _, one in ipairs(nodes) do
     local node = one[1]
     local limit, there = limits[node], held[node]
-    if there and not fits(one[2], without(there, node, less), limit and limit[1]) then return node end
+    if there and not fits(one[2], limit and limit[1], held_without(there, node, less)) then return node end
   end
 end
 
@@ -83,14 +80,15 @@ end
 -- otherwise, if that is known. `less` = demands that are held and no obstacle.
 function resources.busy_node(run, nodes, less)
   local limits = demands.limits(run)
-  local taken = taken_node(run, nodes, less, limits) -- mostly the same node keeps many items: it is read once
+  -- Mostly the same node keeps many items: it is read once.
+  local taken = next(run.held_at) and taken_node(run, nodes, less, limits)
   if not taken and read(run, nodes) then taken = taken_node(run, nodes, less, limits) end
   if taken then return taken end
   local held = run.held_at
   for _, one in ipairs(nodes) do
     local node, wanted = one[1], one[2]
     local limit = limits[node]
-    local left = held[RATE .. node]
+    local left = limit and limit[2] > 0 and held[RATE .. node]
     local needed = left and wanted[1] + wanted[2] + wanted[3] + wanted[4] or 0
     if left and left < needed then
       local wait = math.ceil((needed - left) * MINUTE / limit[2])
@@ -115,7 +113,7 @@ function resources.suit(run, text, others)
     for _, other in ipairs(others) do
       for n, number in ipairs(demands.nodes_of(other).at[one[1]] or NONE) do sum[n] = sum[n] + number end
     end
-    if not fits(one[2], sum, limit and limit[1]) then return false end
+    if not fits(one[2], limit and limit[1], unpack(sum)) then return false end
   end
   return true
 end
@@ -128,7 +126,7 @@ function resources.at(run, names)
   read(run, nodes)
   local held = run.held_at
   for n, name in ipairs(names) do
-    local here, shared, below, shared_below = unpack(held[name])
+    local here, shared, below, shared_below = struct.unpack(HELD, held[name])
     list[n] = {here + below, shared + shared_below, held[RATE .. name] or -1}
   end
   return list
@@ -147,12 +145,12 @@ function resources.change(run, text, sign)
   read(run, nodes)
   for _, one in ipairs(nodes) do
     local node, wanted = one[1], one[2]
-    local x, s, below, shared_below = unpack(held[node])
-    x, s = x + sign * wanted[1], s + sign * wanted[2]
-    below, shared_below = below + sign * wanted[3], shared_below + sign * wanted[4]
-    held[node] = {x, s, below, shared_below}
-    if x + s + below + shared_below > 0 then
-      set[#set + 1], set[#set + 2] = node, struct.pack(HELD, x, s, below, shared_below)
+    local x, s, below, s_below = struct.unpack(HELD, held[node])
+    local now = struct.pack(HELD, x + sign * wanted[1], s + sign * wanted[2], below + sign * wanted[3],
+      s_below + sign * wanted[4])
+    held[node] = now
+    if now ~= NOTHING then
+      set[#set + 1], set[#set + 2] = node, now
     else
       gone[#gone + 1] = node
     end
@@ -168,11 +166,12 @@ function resources.take(run, item, text)
   item.rh = item.rh and item.rh .. ',' .. text or text
   local used, limits = {}, demands.limits(run)
   for _, one in ipairs(demands.nodes_of(text)) do
-    local name, wanted = RATE .. one[1], one[2]
-    local left = limits[one[1]] and run.held_at[name]
-    if left then
-      run.held_at[name] = left - wanted[1] - wanted[2] - wanted[3] - wanted[4]
-      used[#used + 1], used[#used + 2] = name, string.format('%.6f %.0f', run.held_at[name], run.now)
+    local limit = limits[one[1]]
+    if limit and limit[2] > 0 then
+      local name, wanted = RATE .. one[1], one[2]
+      local left = run.held_at[name] - wanted[1] - wanted[2] - wanted[3] - wanted[4]
+      run.held_at[name] = left
+      used[#used + 1], used[#used + 2] = name, string.format('%.6f %.0f', left, run.now)
     end
   end
   if used[1] then redis.call('HSET', run.keys.resources, unpack(used)) end
