@@ -124,6 +124,7 @@ async def test_agents_drain_a_running_fleet_and_every_promise_is_kept(running: R
     assert second.stderr.startswith("fleet: project kept has been used already")
 
 
+@pytest.mark.chaos
 @pytest.mark.anyio
 async def test_every_promise_is_kept_while_front_ends_are_killed(
     alone: Store, own_server: EmbeddedServer, tmp_path: Path
@@ -144,6 +145,7 @@ async def test_every_promise_is_kept_while_front_ends_are_killed(
     assert shown.renewals >= 1
 
 
+@pytest.mark.chaos
 def test_it_brings_a_fleet_of_its_own_and_leaves_nothing_of_it(tmp_path: Path) -> None:
     """To drain a graph with more edges than one call takes."""
     (tmp_path / "tmp").mkdir()
@@ -175,6 +177,7 @@ async def test_a_project_of_the_runs_own_is_removed_and_a_named_one_is_not(redis
             pass
 
 
+@pytest.mark.chaos
 def test_a_history_may_be_longer_than_the_fleet_keeps(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     with RunningFleet(tmp_path / "fleet", "--port", "0", "--workers", "0", FLEET_EVENTS_MAX="1000") as fleet:
@@ -246,6 +249,7 @@ def test_an_unresponsive_fleet_is_reported_at_once(
     assert "fleet: the fleet at http://someone:***@127.0.0.1:1 does not take the work: " in capsys.readouterr().err
 
 
+@pytest.mark.chaos
 def test_a_fleet_that_dies_during_the_run_is_reported(tmp_path: Path) -> None:
     data = tmp_path / "fleet"
     with RunningFleet(data, "--port", "0", "--workers", "0") as fleet:
@@ -258,7 +262,11 @@ def test_a_fleet_that_dies_during_the_run_is_reported(tmp_path: Path) -> None:
             assert running.stderr.startswith("fleet: the Redis at ")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, *(pytest.param(one, marks=pytest.mark.chaos) for one in (signal.SIGTERM, signal.SIGHUP))],
+    ids=lambda one: one.name,
+)
 def test_an_interrupt_leaves_nothing_behind(running: RunningFleet, tmp_path: Path, number: signal.Signals) -> None:
     arguments = ("--data-dir", str(running.data_dir), "--agents", "3", "--work-ms", "500")
     with RunningCommand(tmp_path / "demo", "demo", *arguments) as started:

@@ -255,6 +255,7 @@ def test_processes_report_what_they_do(fleet: RunningFleet) -> None:
     assert drain(fleet, "--process", "w-0", "--end").returncode == Exit.OK
 
 
+@pytest.mark.chaos
 def test_a_worker_is_drained_when_its_steps_are_done(fleet: RunningFleet, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     flow = {"start": {"name": "long", "tool": "until.wait_for", "args": {"path": str(gate)}, "done": True}}

@@ -92,7 +92,7 @@ while len(left := [name for name in os.listdir("/proc") if name.isdigit()]) > 2:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("role", ["serve", "worker"])
+@pytest.mark.parametrize("role", ["serve", pytest.param("worker", marks=pytest.mark.chaos)])
 def test_a_signal_to_process_1_drains_the_command(role: str, tmp_path: Path, output: Path, redis_url: str) -> None:
     with AsProcess1(
         output, role, "--data-dir", str(tmp_path / "data"), FLEET_REDIS_URL=redis_url, FLEET_PORT="0"

@@ -199,6 +199,7 @@ if Path({hold!r}).exists():
 """
 
 
+@pytest.mark.chaos
 def test_a_process_that_hangs_on_restart_is_killed(start: Start, tmp_path: Path) -> None:
     """A fleet that was ready once is also watched during restarts: nothing else would notice."""
     hold = tmp_path / "hold"
@@ -371,6 +372,7 @@ def test_a_process_that_never_becomes_ready_aborts_the_start(tmp_path: Path) -> 
         fleet.clean_up()
 
 
+@pytest.mark.chaos
 def test_a_process_that_does_not_exit_in_time_is_killed(start: Start) -> None:
     fleet = start("--workers", "1", "--frontends", "1", "--drain-seconds", "6")
     pids, frontend = fleet.pids, fleet.pid("fe-0")
@@ -409,6 +411,7 @@ def test_a_data_directory_with_characters_special_to_rq_works(start: Start, tmp_
     assert fleet.end() == 0
 
 
+@pytest.mark.chaos
 def test_a_hung_store_is_restarted(start: Start) -> None:
     fleet = start("--workers", "0", "--frontends", "1", "--watchdog-seconds", "3")
     item = make_item(fleet, "kept")

@@ -254,7 +254,7 @@ class Agent:
         return str(claim["itemId"])
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.chaos)])
 async def test_the_end_of_a_front_end(project: Project, fleet: RunningFleet, how: signal.Signals) -> None:
     """Calls on the other one keep waiting and are served; those on the dead one are retried, and get one item each."""
     agents = [Agent(project, f"agent-{number}", ("auto", "legacy")[number % 2]) for number in range(16)]
@@ -281,6 +281,7 @@ async def test_the_end_of_a_front_end(project: Project, fleet: RunningFleet, how
     await wait_until(lambda: fleet.pid("fe-0") != ended, what="the supervisor to notice")
 
 
+@pytest.mark.chaos
 async def test_claims_that_wait_as_tasks_outlive_a_front_end(project: Project, fleet: RunningFleet) -> None:
     """They are parked in no process, so polls go on at the other front-end, and each gets one item."""
     agents = [Agent(project, f"agent-{number}", "2026-07-28", [Tasks()]) for number in range(6)]
@@ -312,11 +313,14 @@ async def test_a_disconnected_client_gets_no_item(project: Project, mode: Any) -
 
 
 @pytest.mark.parametrize("others", [0, 1], ids=["nobody", "somebody"])
-async def test_an_item_assigned_right_after_a_disconnect_is_not_lost(project: Project, others: int) -> None:
+@pytest.mark.parametrize("rounds", [12, pytest.param(48, marks=pytest.mark.chaos)])
+async def test_an_item_assigned_right_after_a_disconnect_is_not_lost(
+    project: Project, others: int, rounds: int
+) -> None:
     """The front-end has not noticed yet when the item is assigned; it releases it to the next waiter."""
     forms = [("2025-06-18", BOTH), ("2025-06-18", "application/json"), ("2026-07-28", BOTH)]
     forms.append(("2026-07-28", "application/json"))
-    for number in range(48):
+    for number in range(rounds):
         request_id = str(uuid.uuid4())
         gone = await project.post("claim_item", waiting_claim(f"gone-{number}", request_id), *forms[number % 4])
         await project.parked(1)
@@ -342,7 +346,7 @@ async def test_an_item_assigned_right_after_a_disconnect_is_not_lost(project: Pr
     claims = [
         fields["a"] for _, fields in project.store.xrange(keys.events.key(project.name)) if fields["k"] == "claim"
     ]
-    assert len(claims) > 48, "none was handed over before the hang-up was noticed"
+    assert len(claims) > rounds, "none was handed over before the hang-up was noticed"
 
 
 def spent(store: Any) -> Counter[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +15,7 @@ from coordinator import __version__
 from coordinator.client import SyncFleet
 from coordinator.console.views import system
 from coordinator.store.drains import Drains, process_scope
-from tests.console.items import claim, create
+from tests.console.items import create
 from tests.console.visitors import of_store
 from tests.support.fleets import RunningFleet
 
@@ -85,16 +88,22 @@ def test_a_page_says_when_the_store_is_away_and_goes_on_by_itself(
     console: Callable[..., Page], fleet: SyncFleet, running: RunningFleet, mishaps: list[str]
 ) -> None:
     """Also a page that reads nothing meanwhile, because nothing happens."""
-    page = console("agents")
+    page = console("board")
     expect(page.locator("#live-text")).to_have_text("live")
-    of_store(running, lambda store: store.command("CLIENT", "PAUSE", 10_000))
-    late = console("agents")
-    expect(late.get_by_text("This page tries again by itself.")).to_be_visible()
-    expect(page.locator("#banner")).to_contain_text("the fleet does not answer")
+    # It stands still until both pages have said so, however long that takes here.
+    stopped = running.state.store_pid
+    assert stopped is not None
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        late = console("board")
+        expect(late.get_by_text("This page tries again by itself.")).to_be_visible()
+        expect(page.locator("#banner")).to_contain_text("the fleet does not answer")
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # the supervisor may have replaced it
+            os.kill(stopped, signal.SIGCONT)
     expect(page.locator("#live-text")).to_have_text("live")
     expect(page.locator("#banner")).to_be_hidden()
-    expect(late.get_by_role("heading", name="Agents")).to_be_visible()
+    expect(late.get_by_role("heading", name="Board")).to_be_visible()
     (item,) = create(fleet, "one")
-    claim(fleet, item)
-    expect(page.locator("[data-key='agent:orchestrator']")).to_be_visible()
+    expect(page.locator(f"[data-key='item:{item}']")).to_be_visible()
     mishaps.clear()

@@ -198,6 +198,7 @@ def test_a_connection_that_brings_nothing_any_more_is_not_taken_for_live(
     mishaps.clear()
 
 
+@pytest.mark.chaos
 def test_tabs_of_a_drained_front_end_go_on_at_another_one(
     own: RunningFleet, browser: Browser, watch: Callable[[Page], Page]
 ) -> None:

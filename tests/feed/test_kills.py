@@ -93,9 +93,9 @@ def test_metrics_tell_of_listeners(fleet: RunningFleet) -> None:
 
 
 @pytest.mark.anyio
-async def test_one_call_waits_for_the_end_of_a_tree(fleet: RunningFleet) -> None:
-    await work_off(fleet)
-    await work_off(fleet, "fe-0", "store", "fe-1", "fe-2")
+@pytest.mark.parametrize("dying", [(), pytest.param(("fe-0", "store", "fe-1", "fe-2"), marks=pytest.mark.chaos)])
+async def test_one_call_waits_for_the_end_of_a_tree(fleet: RunningFleet, dying: tuple[str, ...]) -> None:
+    await work_off(fleet, *dying)
 
 
 def test_processes_that_stop_end_their_streams(fleet: RunningFleet) -> None:

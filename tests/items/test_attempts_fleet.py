@@ -129,6 +129,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
         yield fleet
 
 
+@pytest.mark.chaos
 async def test_an_item_that_kills_every_agent_stops_after_its_last_attempt(fleet: RunningFleet) -> None:
     """Each agent is replaced when it dies. The other items are done, and one front-end dies, too."""
     with Http(fleet.port) as http:

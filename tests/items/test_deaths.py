@@ -284,6 +284,7 @@ class World:
                 return
 
 
+@pytest.mark.chaos
 async def test_every_result_is_right_although_agents_and_front_ends_die(
     three: list[Front], tools: Client, redis_url: str
 ) -> None:

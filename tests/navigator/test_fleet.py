@@ -151,6 +151,7 @@ class Halves:
         self._go_on.set()
 
 
+@pytest.mark.chaos
 async def test_walks_continue_on_any_front_end_and_after_a_full_restart(fleet: Fleet, workflows: list[Path]) -> None:
     """By an agent that knows only the answers; all workflows at once, including nested ones."""
     there = Definitions(workflows, poll_seconds=0).current.workflows

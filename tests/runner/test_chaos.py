@@ -23,6 +23,7 @@ def killed(tmp_path: Path) -> Iterator[RunningFleet]:
         yield fleet
 
 
+@pytest.mark.chaos
 async def test_each_kind_of_kill(killed: RunningFleet, tmp_path: Path) -> None:
     await _survive(killed, tmp_path, runners=3, size=20, kills=len(VICTIMS), step=2)
 

@@ -140,17 +140,17 @@ async def test_a_name_that_is_taken_gets_a_number(place: Place) -> None:
     assert place.git("rev-parse", names[0]) == place.git("rev-parse", "main")
 
 
-async def test_forty_runners_on_one_repository(place: Place) -> None:
+async def test_sixteen_runners_on_one_repository(place: Place) -> None:
     """Without the lock some of them fail on git's own locks, and leave branches."""
-    attempts = [place.attempt() for _ in range(40)]
+    attempts = [place.attempt() for _ in range(16)]
     made = await asyncio.gather(*(place.open(one) for one in attempts))
-    assert len({one.path for one in made}) == 40
+    assert len({one.path for one in made}) == 16
     for number, one in enumerate(made):
         (one.path / f"{number}.txt").write_text(f"{number}\n")
     assert all(await asyncio.gather(*(one.commit() for one in made)))
     ends = await asyncio.gather(*(one.close(done=True) for one in made))
     assert [one for one in ends if not one.startswith("removed")] == []
-    assert len(place.branches()) == 40
+    assert len(place.branches()) == 16
     assert all(place.git("show", f"{one.branch}:{number}.txt") == str(number) for number, one in enumerate(made))
     assert place.git("worktree", "list").count("\n") == 0
 

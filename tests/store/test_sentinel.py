@@ -49,7 +49,9 @@ async def bumped(store: Store) -> int:
         return 0
 
 
-@pytest.mark.parametrize("how", ["killed", "stopped", "switched"])
+@pytest.mark.parametrize(
+    "how", ["killed", *(pytest.param(how, marks=pytest.mark.chaos) for how in ("stopped", "switched"))]
+)
 async def test_calls_go_to_the_new_primary(watched_servers: Watched, store: Store, how: str) -> None:
     old = watched_servers.primary()
     new = next(port for port in watched_servers.servers if port != old)
@@ -85,7 +87,9 @@ async def _acknowledged(store: Store) -> list[int]:
     return [one for one in results if one]
 
 
-@pytest.mark.parametrize("how", ["idle", "paused", "paused with calls under way"])
+@pytest.mark.parametrize(
+    "how", [*(pytest.param(how, marks=pytest.mark.chaos) for how in ("idle", "paused")), "paused with calls under way"]
+)
 async def test_a_paused_primary_is_not_used_after_a_failover(watched_servers: Watched, how: str) -> None:
     """When it resumes, it acknowledges writes until the Sentinels tell it of the failover."""
     store = await open_store(watched_servers.url, 500, timeout=60)

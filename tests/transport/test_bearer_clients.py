@@ -27,7 +27,7 @@ from tests.authentication.support import KEYS, Authenticators, Tokens
 from tests.transport.live import Live, serving
 from tests.transport.nodejs import INSTALL_SECONDS, Node, installed
 from tests.transport.rig import Rig, make_app
-from tests.transport.test_node_clients import CALLS, hit_rate
+from tests.transport.test_node_clients import CALLS, hit_rate, old
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(INSTALL_SECONDS + 60)]
 
@@ -92,7 +92,7 @@ async def test_a_client_with_few_permissions(guarded: Guarded, mode: Any) -> Non
             await client.call_tool("nothing", read_timeout_seconds=60)
 
 
-@pytest.mark.parametrize("era", ["auto", "legacy", "2026-07-28"])
+@pytest.mark.parametrize("era", [*map(old, ("auto", "legacy")), "2026-07-28"])
 def test_the_typescript_client(guarded: Guarded, node: Node, era: str) -> None:
     with hit_rate(guarded.live, besides=2):
         done = node.run(node.own("client.mjs"), [guarded.live.url, era, str(CALLS), guarded.all])

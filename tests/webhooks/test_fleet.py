@@ -127,6 +127,7 @@ def test_nothing_is_lost_with_a_killed_front_end_or_a_store_that_restarts(
     assert {one.body["type"] for one in receiver.taken} == {"item.create"}
 
 
+@pytest.mark.chaos
 def test_commands_and_a_reload(fleet: RunningFleet, receiver: Receiver, config: Path) -> None:
     listed = command(fleet, config, "list")
     assert listed.returncode == 0, listed.stderr

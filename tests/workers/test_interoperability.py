@@ -46,7 +46,7 @@ async def flows(server: EmbeddedServer, connection: object) -> AsyncIterator[Flo
 # --- stock RQ -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("worker_class", ["rq.SimpleWorker", "rq.Worker"])
+@pytest.mark.parametrize("worker_class", [pytest.param("rq.SimpleWorker", marks=pytest.mark.chaos), "rq.Worker"])
 async def test_a_stock_worker_executes_steps(
     server: EmbeddedServer, flows: Flows, tmp_path: Path, worker_class: str
 ) -> None:
@@ -61,6 +61,7 @@ async def test_a_stock_worker_executes_steps(
     assert left == []
 
 
+@pytest.mark.chaos
 async def test_a_stock_worker_traces_steps_if_configured(server: EmbeddedServer, flows: Flows, tmp_path: Path) -> None:
     made = await flows.create(chain(echo(1), echo(2)))
     with Collector() as collector:
@@ -74,6 +75,7 @@ async def test_a_stock_worker_traces_steps_if_configured(server: EmbeddedServer,
         assert reports == {span.span for span in steps}
 
 
+@pytest.mark.chaos
 async def test_a_stock_worker_ends_a_step_that_was_cancelled(
     server: EmbeddedServer, flows: Flows, tmp_path: Path
 ) -> None:

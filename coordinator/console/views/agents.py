@@ -22,6 +22,8 @@ from coordinator.toolsets.items.store import rows
 from coordinator.toolsets.items.store.agents import Agent, AgentList, list_agents
 from coordinator.toolsets.items.store.usage import agent_sums
 
+SECONDS = 5
+"""Waits begin and end without an event."""
 _COLUMNS = ("agent", "does", "since", "renewed", "claim", "failed attempts", "seen")
 _LISTS = {
     "seen": "all, last seen first",
@@ -152,7 +154,7 @@ VIEW = View(
     "agents",
     "Agents",
     _body,
-    {"agents": Region(_agents, ("items",), htpy.tr, personal=True)},
+    {"agents": Region(_agents, ("items",), htpy.tr, seconds=SECONDS, personal=True)},
     needs=("items",),
     query=("agent", "list"),
     modules=(MODULE,),
