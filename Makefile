@@ -55,6 +55,7 @@ screenshots: $(VENV)/.installed-dev ## Compare the console's pages with pictures
 
 chaos: $(VENV)/.installed-dev ## Kill everything, at every step, and test models longer: tests that take minutes.
 	@MODEL_EXAMPLES=300 $(BIN)/pytest tests/items/test_model.py tests/items/test_together_model.py tests/items/test_limits_model.py
+	@$(BIN)/pytest -m 'hypothesis and not chaos' --hypothesis-profile=ci tests
 	@exec $(BIN)/pytest -m chaos tests $(ARGS)
 
 bench: $(VENV)/.installed-dev ## Measure speed; prints ratios from one run on this machine.

@@ -12,8 +12,8 @@ Tests marked ``every_store`` run on each of the servers and protocols that the p
 Async tests are marked ``anyio``. A test that stops or breaks its server starts one with
 ``EmbeddedServer(tmp_path)``.
 
-Property tests use the same examples in every run, without deadlines, so that failures are reproducible;
-``--hypothesis-profile=explore`` tries others.
+Property tests use the same examples in every run, without deadlines, so that failures are reproducible, and few of
+them; ``--hypothesis-profile=ci`` tries more, ``--hypothesis-profile=explore`` others.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ _SHARING = {name: order for order, name in enumerate(("console", "runner", "clie
 """Folders with a fleet for all their tests, in the order in which they run."""
 
 properties.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-properties.load_profile("ci")
+properties.register_profile("usual", properties.get_profile("ci"), max_examples=40)
+properties.load_profile("usual")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -22,7 +22,7 @@ def played(seed: int, crash_rate: float = 0.2) -> Run:
     return play(random.Random(seed), crash_rate=crash_rate)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(seeds)
 def test_nothing_is_found_in_an_honest_history(seed: int) -> None:
     run = played(seed)
@@ -305,7 +305,7 @@ def test_every_rule_has_a_corruption_that_breaks_it() -> None:
     assert {rule for rule, _ in CORRUPTIONS} == set(get_args(Rule))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(seeds, st.data())
 def test_every_missing_event_that_matters_is_noticed(seed: int, data: st.DataObject) -> None:
     run = played(seed)

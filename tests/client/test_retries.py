@@ -39,7 +39,7 @@ def test_a_retry_that_would_wait_too_long_gives_up_and_takes_nothing() -> None:
     assert budget.retry(within=0.5) == 0.5
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.floats(0, 3), st.booleans()), max_size=300),
     st.floats(0.01, 20),

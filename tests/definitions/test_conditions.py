@@ -88,13 +88,13 @@ def condition_of(data: dict[str, Any]) -> Condition:
     return condition
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(conditions, worlds)
 def test_conditions_match_the_model(data: dict[str, Any], world: dict[str, Any]) -> None:
     assert holds(condition_of(data), world) is model(data, world)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(worlds, st.sampled_from(NAMES))
 def test_paths_lead_through_objects(world: dict[str, Any], path: str) -> None:
     found = walked(world, path.split("."))

@@ -20,7 +20,7 @@ values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.dictionaries(names, values, max_size=4) | st.lists(values, max_size=4))
 def test_written_toon_can_be_read(value: Any) -> None:
     assert toon_format.loads(toon.write(value)) == value

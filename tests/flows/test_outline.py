@@ -77,7 +77,7 @@ def test_every_step_is_drawn_once(program: Any) -> None:
 
 
 @given(programs())
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_a_stored_flow_round_trips(program: Any) -> None:
     flow = checked(flow_of(program))
     assert checked({key: as_given(one) for key, one in flow.items()}) == flow

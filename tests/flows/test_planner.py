@@ -22,7 +22,7 @@ def checked(flow: Json, **given: Any) -> Flow:
 
 
 @given(programs(), st.data())
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_flows_match_the_interpreter(program: Any, data: st.DataObject) -> None:
     flow = unpack(pack(Spec(checked(flow_of(program))))).flow
     expected = meaning(program)
@@ -67,7 +67,7 @@ def wild_flows(draw: st.DrawFn) -> Json:
 
 
 @given(wild_flows(), st.data())
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_an_accepted_flow_cannot_strand_or_repeat_a_step(flow: Json, data: st.DataObject) -> None:
     try:
         accepted = checked(flow)

@@ -71,7 +71,7 @@ def _null(value: Any) -> Any:
     return None if value is plain.NOTHING else value
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(st.dictionaries(st.sampled_from("xyz"), specs(), max_size=3), objects, objects, objects, values)
 def test_mappings_match_the_plain_evaluator(
     mapping: dict[str, tuple[Any, Any]],

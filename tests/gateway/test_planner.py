@@ -97,7 +97,7 @@ def agree(instance: Instance, meaning: Meaning) -> None:
     assert instance.ending.stopped == meaning.stopped
 
 
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(machines(), OUTCOMES, st.data())
 def test_the_planner_matches_the_plain_interpreter(
     machine: dict[str, Any], outcomes: list[Any], data: st.DataObject

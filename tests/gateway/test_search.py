@@ -125,7 +125,7 @@ queries = st.lists(st.sampled_from((*WORDS, "depl", "dep", "isue", "e", "Deploy"
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(
     st.lists(entries, max_size=8, unique_by=lambda entry: entry.id),
     queries,

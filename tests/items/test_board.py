@@ -99,7 +99,7 @@ filters: dict[str, Any] = {
     st.sampled_from((0, 0, 1, 7, 70, 130, 300, 419, 600)),
     st.integers(1, 100),
 )
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=40)
 async def test_a_page_is_what_a_filter_finds(place: Any, asked: dict[str, Any], offset: int, limit: int) -> None:
     tools, world = place
     ids = sorted(world.items)

@@ -224,7 +224,7 @@ async def test_unhindered_items_are_all_completed(redis_url: str, planted: list[
         await forest.agrees()
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     planted=st.lists(gated, min_size=1, max_size=4),
     between=links,

@@ -127,19 +127,19 @@ async def check(place: tuple[Client, World], drawn: Json) -> None:
     }
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(search=by_index())
 async def test_index_searches_match_a_plain_filter(place: Any, search: Json) -> None:
     await check(place, search)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(search=anything())
 async def test_walks_match_a_plain_filter(place: Any, search: Json) -> None:
     await check(place, search)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(search=by_index() | anything(), size=st.integers(30, 200))
 async def test_pages_join_to_the_whole(place: Any, search: Json, size: int) -> None:
     tools, world = place

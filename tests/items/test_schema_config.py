@@ -460,7 +460,7 @@ def test_scripts_and_python_resolve_the_same_schema(redis_url: str, project: str
 
     seen: Counter[str] = Counter()
 
-    @hypothesis.settings(max_examples=200)
+    @hypothesis.settings(max_examples=60)
     @given(st.randoms(use_true_random=True))
     def check(random: Random) -> None:
         sections = random_config(random)

@@ -196,7 +196,7 @@ def compare(real: Walk, model: Model) -> list[tuple[str, str, Any]]:
     return moves
 
 
-@settings(max_examples=75, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(workflows, worlds, st.data())
 def test_every_outcome_matches_the_model(definition: Json, variables: Json, data: st.DataObject) -> None:
     real, model = begun(definition, variables), Model(definition, variables)

@@ -147,7 +147,7 @@ def test_probes_that_never_asked_the_store_do_not_keep_it_half_open() -> None:
         assert free_places(breaker, now) == 3, "all places are free again after a while"
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.floats(0, 2), st.booleans(), st.integers(0, 8)), max_size=60))
 def test_it_always_closes_soon_after_the_store_recovers(
     history: list[tuple[float, bool, int]],

@@ -192,7 +192,7 @@ def spoilt(line: bytes, choose: Any) -> bytes:
         place = place[key]
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(st.sampled_from(sorted(READERS)), st.data())
 def test_no_reader_raises_and_all_that_it_says_is_well_formed(name: str, data: Any) -> None:
     reader = READERS[name]()

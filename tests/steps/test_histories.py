@@ -185,7 +185,7 @@ class History:
 
 
 @given(programs(most=12), st.data())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 def test_random_histories_match_the_meaning_of_a_flow(run: Run, program: Any, data: st.DataObject) -> None:
     flow = check_flow(flow_of(program), {}, lambda name: "", with_results=False)
     expected = meaning(program)
@@ -291,7 +291,7 @@ class Restless(History):
 
 
 @given(programs(most=12), st.data())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 def test_a_flow_that_is_cancelled_and_runs_again_is_never_stranded(run: Run, program: Any, data: st.DataObject) -> None:
     flow = check_flow(flow_of(program), {}, lambda name: "", with_results=False)
     expected = meaning(program)
