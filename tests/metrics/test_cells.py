@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.metrics import (
     Exposition,
@@ -87,6 +88,16 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.stdout.close()
 
 
+def plainly_read(text: bytes) -> dict[str, float]:
+    """What prometheus-client's own parser finds, in the form of ``samples``."""
+    found = {}
+    for family in text_string_to_metric_families(text.decode()):
+        for sample in family.samples:
+            labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
+            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return found
+
+
 def test_counters_are_right_over_four_processes_with_kills_and_restarts(tmp_path: Path, start: Start) -> None:
     exposition = Exposition(tmp_path / "m")
     files: list[set[str]] = []
@@ -97,6 +108,7 @@ def test_counters_are_right_over_four_processes_with_kills_and_restarts(tmp_path
         for process in processes:
             kill(process)
         seen = samples(exposition.text())
+        assert seen == plainly_read(exposition.text())
         assert seen["coordinator_requests_total{outcome=ok,tool=claim_item}"] == total
         assert seen["coordinator_request_duration_seconds_count{tool=claim_item,transport=fast}"] == total
         assert seen["coordinator_slot_requests_total{slot=fe-3}"] == 503 * round_number

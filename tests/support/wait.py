@@ -12,7 +12,8 @@ from typing import Any, TypeVar, overload
 import anyio
 
 T = TypeVar("T")
-_PAUSE = 0.005
+_SHORTEST, _LONGEST = 0.005, 0.05
+"""Seconds between two looks: fewer and fewer, because many look by calls, for which the processes awaited need time."""
 PATIENCE = 60.0
 """The default timeout in seconds, long enough for a busy machine."""
 
@@ -39,7 +40,7 @@ async def wait_until(predicate: Callable[[], Any], timeout: float = PATIENCE, wh
     Raises:
         NotReached: not within the timeout.
     """
-    deadline = time.monotonic() + timeout
+    deadline, pause = time.monotonic() + timeout, _SHORTEST
     while True:
         value = predicate()
         if inspect.isawaitable(value):
@@ -48,19 +49,21 @@ async def wait_until(predicate: Callable[[], Any], timeout: float = PATIENCE, wh
             return value
         if time.monotonic() > deadline:
             raise NotReached(f"not within {timeout} s: {what or predicate}")
-        await anyio.sleep(_PAUSE)
+        await anyio.sleep(pause)
+        pause = min(1.2 * pause, _LONGEST)
 
 
 def wait_until_sync(predicate: Callable[[], T], timeout: float = PATIENCE, what: str = "") -> T:
     """``wait_until`` outside an event loop."""
-    deadline = time.monotonic() + timeout
+    deadline, pause = time.monotonic() + timeout, _SHORTEST
     while True:
         value = predicate()
         if value:
             return value
         if time.monotonic() > deadline:
             raise NotReached(f"not within {timeout} s: {what or predicate}")
-        time.sleep(_PAUSE)
+        time.sleep(pause)
+        pause = min(1.2 * pause, _LONGEST)
 
 
 def process_alive(pid: int) -> bool:
