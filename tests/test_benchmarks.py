@@ -54,6 +54,7 @@ def test_the_page_lists_all_benchmarks() -> None:
     assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == list(command.ALL)
 
 
+@pytest.mark.chaos
 def test_equality_fails_if_the_fast_path_answers_too_few() -> None:
     program = (
         "from benchmarks import __main__ as command, equality; equality.GOAL = 1.1; raise SystemExit(command.main())"

@@ -22,6 +22,7 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.terminal import print_json
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.settings.fields import Field, fields_of
+from tests.support.fleets import fleet_command
 
 
 def fleet(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -37,12 +38,13 @@ def fleet(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 
 
 def test_help_lists_every_command_with_its_first_line() -> None:
-    done = fleet("--help", COLUMNS="200")
+    done = fleet_command("--help", COLUMNS="200")
     assert done.returncode == Exit.OK
+    told = done.stdout
     for name, command in (COMMANDS | GROUPS).items():
         if name and " " not in name:
-            assert f"{name} " in done.stdout
-            assert command.text.split("\n")[0] in done.stdout
+            assert f"{name} " in told
+            assert command.text.split("\n")[0] in told
 
 
 def test_version() -> None:
@@ -54,7 +56,7 @@ def test_version() -> None:
     [
         (
             ["nonsense"],
-            "unknown command 'nonsense'; known: agents, agents-md, audit, completion, config, console, ",
+            "unknown command 'nonsense'; known: agents, agents-md, audit, cluster, completion, config, console, ",
         ),
         (["work"], "unknown command 'work'; did you mean 'worker'?"),
         (["config", "shw"], "unknown command 'shw'; did you mean 'show'?"),
@@ -121,7 +123,9 @@ def test_a_closed_pipe_is_not_a_failure(unbuffered: str) -> None:
     assert done.stderr == b""
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed", [*(pytest.param(one, marks=pytest.mark.chaos) for one in ("<&-", ">&-", "2>&-")), "<&- >&- 2>&-"]
+)
 def test_it_runs_without_standard_streams(closed: str, tmp_path: Path) -> None:
     """As some supervisors start daemons. Other files must not get these descriptors."""
     output, failure = tmp_path / "out", tmp_path / "err"

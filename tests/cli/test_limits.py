@@ -24,7 +24,15 @@ class FewFiles(RunningFleet):
 HARD = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
-@pytest.mark.parametrize(("soft", "hard"), [(256, 1024), (256, 300), (256, 256), (700, HARD)])
+@pytest.mark.parametrize(
+    ("soft", "hard"),
+    [
+        (256, 1024),
+        pytest.param(256, 300, marks=pytest.mark.chaos),
+        (256, 256),
+        pytest.param(700, HARD, marks=pytest.mark.chaos),
+    ],
+)
 def test_as_many_files_as_allowed_can_be_opened(soft: int, hard: int) -> None:
     expected = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
     script = (

@@ -24,7 +24,7 @@ from coordinator.cli.commands import COMMANDS
 from coordinator.cli.exits import Exit
 from coordinator.settings import load_settings
 from tests.support import pages
-from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body, environment
+from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body, environment, fork_line
 
 _ADDRESS = "127.0.0.1:8420"
 _BLOCKS = [block for path in pages.paths() for block in pages.read(path).blocks if not block.not_run]
@@ -94,7 +94,12 @@ def test_commands_can_be_pasted_into_a_shell(fleet: RunningFleet, tmp_path: Path
         (tmp_path / name).symlink_to(pages.ROOT / name)
     (tmp_path / ".venv").symlink_to(sys.prefix)
     (tmp_path / ".fleet").symlink_to(fleet.data_dir)
-    pasted = ['export PATH="$PWD/.venv/bin:$PATH" FLEET_DATA_DIR="$PWD/.fleet"']
+    # The commands themselves are forks: dozens of new interpreters would take most of the time.
+    command = tmp_path / "bin" / "fleet"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(fork_line())} "$@"\n')
+    command.chmod(0o755)
+    pasted = ['export PATH="$PWD/bin:$PWD/.venv/bin:$PATH" FLEET_DATA_DIR="$PWD/.fleet"']
     for block in blocks("sh"):
         pasted += [f"echo '{_MARK}{block.place}' >&2", block.text]
     done = subprocess.run(
@@ -114,8 +119,13 @@ def test_commands_can_be_pasted_into_a_shell(fleet: RunningFleet, tmp_path: Path
 
 STAYS = ("up", "serve", "worker", "run", "stdio", "top", "demo", "events")
 """Commands that serve, or run for long. tests/cli/test_help.py parses their examples."""
-ELSEWHERE = ("gateway approvals show", "gateway approvals resolve", *(name for name in COMMANDS if "webhooks" in name))
-"""Need somebody who asks, or a receiver: tests/gateway/test_example.py and tests/webhooks/test_fleet.py run them."""
+ELSEWHERE = (
+    *("cluster status", "gateway approvals show", "gateway approvals resolve"),
+    *(name for name in COMMANDS if "webhooks" in name),
+)
+"""Need a cluster, somebody who asks, or a receiver: test_cluster.py, tests/gateway/test_example.py and
+tests/webhooks/test_fleet.py run them.
+"""
 
 
 @pytest.mark.parametrize("words", sorted(COMMANDS.keys() - {*STAYS, *ELSEWHERE}))

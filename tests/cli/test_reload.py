@@ -278,7 +278,7 @@ def test_settings_that_need_a_restart_are_named_and_stray_signals_ignored(fleet:
     fleet.wait_for(lambda report: "needRestart" not in report, "nothing to restart for")
 
 
-@pytest.mark.parametrize("frontends", ["1", "2"])
+@pytest.mark.parametrize("frontends", ["1", pytest.param("2", marks=pytest.mark.chaos)])
 def test_serve_reloads_too(tmp_path: Path, redis_url: str, frontends: str) -> None:
     running: list[RunningCommand] = []
 

@@ -65,7 +65,7 @@ def test_top_finds_front_ends_without_a_fleet_file(start: Start, tmp_path: Path,
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("whereto", ["full disk", "nobody"])
+@pytest.mark.parametrize("whereto", ["full disk", pytest.param("nobody", marks=pytest.mark.chaos)])
 def test_it_serves_even_if_it_cannot_print(tmp_path: Path, redis_url: str, whereto: str) -> None:
     port = free_port()
     read, write = os.pipe()

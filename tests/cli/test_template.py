@@ -87,6 +87,7 @@ def test_a_killed_process_is_respawned_and_leaves_no_zombie(fleet: RunningFleet)
     assert template_of(fleet) == template
 
 
+@pytest.mark.chaos
 def test_processes_outlive_the_template_and_start_without_it(tmp_path: Path) -> None:
     with RunningFleet(tmp_path / "data", "--port", "0", "--frontends", "2", "--workers", "0") as fleet:
         fleet.wait_ready()

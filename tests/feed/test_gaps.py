@@ -205,7 +205,7 @@ async def test_a_restart_of_the_store_loses_nothing_and_tells_of_no_gap(own: Emb
         await store.close()
 
 
-@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("behind", [pytest.param(False, marks=pytest.mark.chaos), True])
 async def test_a_failover_is_followed_and_lost_events_are_said(
     watched_servers: Watched, behind: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,6 +135,7 @@ async def test_keys_and_labels_are_returned_verbatim(store: Store, project: str,
     assert done["statusLabel"] == (await tools.get(free))["statusLabel"] == text
 
 
+@pytest.mark.chaos
 async def test_two_thousand_items_with_the_longest_titles(tools: Client) -> None:
     """Results of 4 MB, of which each run handles only its own part."""
     root = await tools.add("root")

@@ -159,7 +159,7 @@ class World:
             assert await ready(self.tools) == self.model.ready(self.items)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.chaos) for seed in range(2, 12))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.chaos) for seed in range(1, 12))])
 async def test_every_answer_is_as_without_debts(tools: Client, dying: Client, seed: int) -> None:
     world = World(tools, dying, random.Random(seed))
     await world.begin()

@@ -218,7 +218,7 @@ async def wide(tools: Client) -> tuple[str, list[str], list[str]]:
 
 
 @pytest.mark.parametrize("how", ["item", "edges"])
-@pytest.mark.parametrize("lose", [1, 2, 3, 4])
+@pytest.mark.parametrize("lose", [1, *(pytest.param(lose, marks=pytest.mark.chaos) for lose in (2, 3)), 4])
 async def test_a_deletion_in_slices_continues_after_a_process_died(
     tools: Client, dying: Client, redis_url: str, wide: tuple[str, list[str], list[str]], how: str, lose: int
 ) -> None:

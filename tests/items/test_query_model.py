@@ -159,10 +159,10 @@ async def test_pages_join_to_the_whole(place: Any, search: Json, size: int) -> N
 @pytest.mark.parametrize("field", SORT_FIELDS)
 @pytest.mark.parametrize("walked", [True, False])
 async def test_index_and_walk_have_the_same_order(place: Any, field: str, order: str, walked: bool) -> None:
-    search: Json = {"sortBy": field, "sortOrder": order, "limit": 40}
+    search: Json = {"sortBy": field, "sortOrder": order, "limit": 100}
     if walked:
         search["modifiedAfter"] = (0, 0)
-    for offset in range(0, len(place[1].items) + 40, 40):
+    for offset in range(0, len(place[1].items) + 100, 100):
         await check(place, search | {"offset": offset})
 
 

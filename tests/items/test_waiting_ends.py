@@ -383,7 +383,7 @@ async def test_an_unknown_parent_of_a_parked_call_is_rejected(fronts: Fronts) ->
         assert failure.code == code
 
 
-@pytest.mark.parametrize("wait_ms", [60_000, 0])
+@pytest.mark.parametrize("wait_ms", [60_000, pytest.param(0, marks=pytest.mark.chaos)])
 @pytest.mark.parametrize("risen", [False, True], ids=["new", "risen"])
 async def test_an_item_that_rises_behind_a_long_search_is_found(
     fronts: Fronts, monkeypatch: pytest.MonkeyPatch, wait_ms: int, risen: bool

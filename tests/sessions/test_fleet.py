@@ -117,6 +117,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     fleet.stop()
 
 
+@pytest.mark.chaos
 async def test_a_whole_session_over_two_front_ends_and_a_restart(fleet: Fleet, library: Library) -> None:
     """Everything is restarted half way, while a checkpoint is pending. (test_walks.py walks the long ones.)"""
     workflow = min((one for one in library.workflows.values() if checkpoints(one) >= 4), key=checkpoints)

@@ -497,14 +497,14 @@ async def test_the_wire_answers_like_the_sdk(watched: Watched) -> None:
     generator, slow = fuzz.Generator(4711), make_app(fast=False)
     found = list[str]()
     with capture_logs():
-        for _ in range(300):
+        for _ in range(120):
             case = generator.case()
             if not sendable(case):
                 continue
             found += await differences(watched.live.port, slow, case)
         await slow.aclose()
     assert found == []
-    assert watched.short > 50
+    assert watched.short > 20
 
 
 async def differences(port: int, slow: FrontEnd, case: fuzz.Case) -> list[str]:

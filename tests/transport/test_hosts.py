@@ -30,7 +30,7 @@ RECORDINGS = {
     path.stem: json.loads(path.read_bytes())["requests"]
     for path in sorted((Path(__file__).parent / "hosts").glob("*.json"))
 }
-MUTATIONS = 25
+MUTATIONS = 8
 """Mutations of each recorded call."""
 CLIENT = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"

@@ -200,7 +200,7 @@ async def test_local_agents_share_one_store_that_survives_its_owner(tmp_path: Pa
     assert find_running(tmp_path / "data") is None
 
 
-@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGSTOP, marks=pytest.mark.chaos), signal.SIGKILL])
 async def test_a_failed_store_is_restarted_under_its_agents(tmp_path: Path, number: signal.Signals) -> None:
     """The session that started it supervises it; the others reconnect."""
     command = fleet_stdio(tmp_path / "data", "--watchdog-seconds", "2")
@@ -280,7 +280,7 @@ def test_invalid_arguments_are_reported_in_one_sentence(tmp_path: Path, more: li
     assert not (tmp_path / "data").exists(), "a store was started for it"
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+@pytest.mark.parametrize("closed", ["<&-", pytest.param(">&-", marks=pytest.mark.chaos)])
 def test_a_closed_stream_is_reported(tmp_path: Path, closed: str) -> None:
     command = [sys.executable, "-m", "coordinator", "stdio", "--toolset", "items", "--data-dir", str(tmp_path)]
     done = subprocess.run(

@@ -68,7 +68,9 @@ def tools() -> Iterator[Tools]:
         yield tools
 
 
-@pytest.mark.parametrize("point", ["taken", "called", "answered", "recorded"])
+@pytest.mark.parametrize(
+    "point", ["called", "recorded", *(pytest.param(one, marks=pytest.mark.chaos) for one in ("taken", "answered"))]
+)
 async def test_a_step_continues_where_its_worker_was_killed(
     server: EmbeddedServer, store: Store, start: Start, tools: Tools, tmp_path: Path, point: Point
 ) -> None:

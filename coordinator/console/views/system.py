@@ -19,7 +19,13 @@ from coordinator.store.operator_actions import read_actions
 from coordinator.store.processes import Process, ProcessStatus
 
 SECONDS = 5
-BOARDS = ("Fleet: service", "Fleet: contention and shedding", "Fleet: workflows and workers", "Fleet: store")
+BOARDS = (
+    "Fleet: service",
+    "Fleet: contention and shedding",
+    "Fleet: workflows and workers",
+    "Fleet: store",
+    "Fleet: resources, usage and budgets",
+)
 """The dashboards of deploy/grafana."""
 _LATE_MS = 100
 """A lag of the event loop from which answers are noticeably slow."""
