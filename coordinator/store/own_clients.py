@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import redis.asyncio
+import redis.exceptions
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
@@ -32,6 +33,7 @@ class ClientsOfStore:
     _protocol: int
     _shards: OneServer | Shards
     _clients: dict[str, redis.asyncio.Redis]
+    _closed: bool
 
     @property
     def client(self) -> redis.asyncio.Redis:
@@ -42,7 +44,13 @@ class ClientsOfStore:
         return self.client_of(keys.FLEET)
 
     def client_of(self, tag: str) -> redis.asyncio.Redis:
-        """The same of the server with the keys of a hash tag: a project, or a partition of ``keys``."""
+        """The same of the server with the keys of a hash tag: a project, or a partition of ``keys``.
+
+        Raises:
+            redis.exceptions.ConnectionError: the store is closed; nothing would close a connection made now.
+        """
+        if self._closed:
+            raise redis.exceptions.ConnectionError("the link of this process to the store is closed")
         if tag not in self._clients:
             self._clients[tag] = self.further_client(self._protocol, tag)
         return self._clients[tag]

@@ -138,7 +138,7 @@ class Store(ClientsOfStore):
         self._fleet_link: Link | None = None
         """That of the shard which had the keys of the fleet."""
         self._clients = {}
-        self._opened = False
+        self._opened = self._closed = False
         self._warn = ThrottledWarnings()
         self.server = ServerInfo("", "")
 
@@ -211,6 +211,7 @@ class Store(ClientsOfStore):
             ScriptError: the server does not accept a script.
             StoreError: it refuses a command.
         """
+        self._closed = False
         try:
             await self._shards.open()
             self.server = await self._check_version()
@@ -226,7 +227,7 @@ class Store(ClientsOfStore):
 
     async def close(self) -> None:
         """Lets calls in flight finish, at most for the timeout, and closes every connection."""
-        self._opened = False
+        self._opened, self._closed = False, True
         await self._functions.close()
         await self.projects.close()
         await clients.end_tasks(*filter(None, (self._settling, self._checking)))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis.exceptions
 from redis.asyncio.client import PubSub
 from structlog.testing import capture_logs
 
@@ -165,3 +166,16 @@ async def test_a_blocking_pop_gives_up_on_a_hung_server(store: Store, server: Em
             await store.pop_first(["fc:none"], 0.01)
     finally:
         kill(server, signal.SIGCONT)
+
+
+async def test_nothing_connects_anew_to_a_store_that_is_closed(server: EmbeddedServer, make_store: MakeStore) -> None:
+    store: Store = make_store(server.url, timeout_ms=500)
+    await store.open()
+    listening = Subscription(store, ("fc:test",), "test", lambda *_: None, lambda: None)
+    with capture_logs() as logs:
+        await listening.ready()
+        await store.close()
+        await wait_until(lambda: len(logs) == 1, what="the loss of the connection to be noticed")
+        with pytest.raises(redis.exceptions.ConnectionError, match="is closed"):
+            _ = store.client
+        await listening.close()
