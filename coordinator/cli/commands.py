@@ -139,6 +139,16 @@ COMMANDS: dict[str, Command] = {
         """,
         ("fleet cluster status", "fleet cluster status --redis-url redis+cluster://10.0.0.1,10.0.0.2"),
     ),
+    "project list": Command(
+        "coordinator.cli.projects.command:list_",
+        """List the projects of the store: keys, size, shard and last change of each.
+
+        Reads the names of all keys in slices, so on a large store it takes a while; it changes nothing and may run
+        while the fleet works. What could not be counted is named, as projects whose shard does not answer or that are
+        being moved; the exit code is 0 only if there is nothing of that kind.
+        """,
+        ("fleet project list", "fleet project list --json"),
+    ),
     "top": Command(
         "coordinator.cli.top.command:top",
         """Show what the fleet does right now: calls, latencies, shedding, claims, contention, store and workers.
@@ -467,6 +477,11 @@ GROUPS: dict[str, Command] = {
         "",
         "Show the shards and nodes of the cluster that is the store.",
         ("fleet cluster status", "fleet cluster status --format json"),
+    ),
+    "project": Command(
+        "",
+        "List the projects of the store.",
+        ("fleet project list", "fleet project list --json"),
     ),
     "definitions": Command(
         "",

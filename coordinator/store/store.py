@@ -154,6 +154,12 @@ class Store(ClientsOfStore):
         """The number of the shard that has a project, from 0; -1: none has it."""
         return self._shards.number_of(slot_of(project))
 
+    @property
+    def links(self) -> dict[int, Link]:
+        """The connections to all primaries, by the numbers of their shards."""
+        found = {self.shard_of(self._shards.tag_on(link)): link for link in self._shards.links}
+        return dict(sorted(found.items()))
+
     def away_until(self, project: str) -> float:
         """In a cluster, when (``monotonic``) the shard of a project has come back, or slots have moved; 0: never."""
         return max(self._moved_at, self._back_at.get(self.link(project), 0.0))

@@ -1,4 +1,4 @@
-"""``fleet cluster status``, ``fleet doctor`` and ``fleet audit`` on a cluster: what was not seen is named."""
+"""``fleet cluster status``, ``project list``, ``doctor`` and ``audit`` on a cluster: what was not seen is named."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coordinator.store.embedded_cluster import EmbeddedCluster, Node
 from coordinator.store.slot_map import SLOTS, slot_of
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
-from tests.support.cluster import move_slot, node_id, primary_of, project_on
+from tests.support.cluster import move_keys, move_slot, node_id, primary_of, project_on
 from tests.support.fleets import fleet_command
 from tests.support.wait import wait_until
 
@@ -65,6 +65,51 @@ async def test_status_shows_shards_nodes_and_projects(store: Store, cluster: Emb
     assert sum(one["slots"] for one in found["shards"]) == SLOTS
     assert found["shards"][2]["projects"] >= 1
     assert found["uncovered"] == []
+
+
+async def test_projects_are_listed_with_their_shards(store: Store, cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    names = [project_on(cluster, node, "listed") for node in cluster.nodes]
+    for shard, project in enumerate(names):
+        await Client(store, project).add_many(shard + 1)
+    done = run(cluster, tmp_path, "project", "list", "--json")
+    found = json.loads(done.stdout)
+    rows = {row["project"]: row for row in found["projects"] if row["project"] in names}
+    assert [rows[one]["shard"] for one in names] == [0, 1, 2]
+    for shard, project in enumerate(names):
+        with cluster.nodes[shard].client() as client:
+            there = list(client.scan_iter(b"fc:{%s}:*" % project.encode(), count=1000))
+        assert rows[project]["keys"] == len(there) > 0
+    assert (done.returncode, found["unseen"]) == (0, [])
+
+
+async def test_projects_that_cannot_be_counted_are_named(
+    store: Store, cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    away, half, whole = (
+        project_on(cluster, cluster.nodes[n], name) for n, name in ((2, "gone"), (0, "half"), (0, "all"))
+    )
+    for project in (away, half, whole):
+        await Client(store, project).add_many(2)
+    slot = slot_of(half)
+    with cluster.nodes[0].client() as ours, cluster.nodes[1].client() as theirs:
+        theirs.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", node_id(ours))
+        ours.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", node_id(theirs))
+        move_keys(ours, theirs, cluster.nodes[1].port, slot, 5)
+        await ended(cluster.nodes[2])
+        try:
+            done = await asyncio.to_thread(run, cluster, tmp_path, "project", "list", "--json")
+            said = await asyncio.to_thread(run, cluster, tmp_path, "project", "list")
+        finally:
+            await asyncio.to_thread(cluster.start)
+        move_keys(ours, theirs, cluster.nodes[1].port, slot, 10_000)
+        for client in (theirs, ours):
+            client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", node_id(theirs))
+    rows = {row["project"]: row for row in json.loads(done.stdout)["projects"]}
+    assert (done.returncode, said.returncode) == (6, 6), said.stderr
+    assert [rows[one]["keys"] for one in (away, half)] == [None, None]
+    assert rows[whole]["keys"] > 0, "others are counted"
+    assert all(f"not seen: {one}" in said.stderr for one in ("shard 2: ", f"project {away}: ", f"project {half}: "))
+    await asyncio.to_thread(move_slot, cluster.nodes[1], cluster.nodes[0], slot)
 
 
 async def test_one_server_is_no_cluster(redis_url: str, tmp_path: Path) -> None:

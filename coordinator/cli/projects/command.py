@@ -1,0 +1,72 @@
+"""``fleet project list``: the projects of the store."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from coordinator.cli.exits import Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.projects.counting import Counted, count
+from coordinator.cli.stores import STORE_SETTINGS, with_store
+from coordinator.cli.terminal import print_json
+from coordinator.settings import LoadedSettings
+from coordinator.toolsets.timestamp import iso
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_HEAD = ("PROJECT", "KEYS", "SIZE", "SHARD", "CHANGED")
+
+
+@with_settings(only=STORE_SETTINGS)
+def list_(
+    loaded: LoadedSettings,
+    *,
+    json: Annotated[bool, Parameter(negative="", help="Print JSON.")] = False,
+) -> int:
+    """Prints the projects; the exit code is 0 only if all of them could be counted.
+
+    Raises:
+        CommandFailed: the store cannot be used.
+    """
+    found = with_store(loaded, count)
+    if json:
+        print_json({"projects": [_as_json(row) for row in found.rows], "unseen": found.unseen})
+    else:
+        table = [_HEAD, *map(_cells, found.rows)]
+        widths = [max(len(row[n]) for row in table) for n in range(len(_HEAD))]
+        for name, *others in table:
+            cells = [name.ljust(widths[0]), *(one.rjust(width) for one, width in zip(others, widths[1:], strict=True))]
+            print("  ".join(cells))
+        for one in found.unseen:
+            print(f"not seen: {one}", file=sys.stderr)
+    return Exit.STORE_UNREACHABLE if found.unseen else Exit.OK
+
+
+def _cells(row: Counted) -> tuple[str, ...]:
+    number = "?" if row.keys is None else str(row.keys)
+    changed = "-"
+    if row.changed_ms is not None:
+        changed = datetime.fromtimestamp(row.changed_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return row.project, number, _size(row.bytes), "?" if row.shard < 0 else str(row.shard), changed
+
+
+def _size(number: int | None) -> str:
+    if number is None:
+        return "?"
+    size, unit = float(number), 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
+
+
+def _as_json(row: Counted) -> dict[str, object]:
+    return {
+        "project": row.project,
+        "shard": row.shard if row.shard >= 0 else None,
+        "keys": row.keys,
+        "bytes": row.bytes,
+        "changedAt": None if row.changed_ms is None else iso(row.changed_ms),
+    }
