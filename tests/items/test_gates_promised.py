@@ -238,7 +238,7 @@ def test_advance_item_does_what_the_reads_promise(redis_url: str, project: str, 
                 forward = SENSIBLE.get(await tools.role(item), "start" if step == "on" else "complete")
                 seen[await take(tools, item, parent, step if step in TRIGGERS else forward)] += 1
 
-    @settings(max_examples=30)
+    @settings(max_examples=75)
     @given(CONFIGS, CONFIGS, ITEMS, st.sampled_from(("bug", "task")), st.sampled_from((False, False, True)), STEPS)
     def check(config: Json, other: Json, fields: Json, parent_type: str, waits: bool, steps: Any) -> None:
         runner.run(play(config, other, fields, parent_type, waits, steps))
