@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ from coordinator.settings import LoadedSettings, Settings, config_version, load_
 from coordinator.settings.effective_auth import auth_mode
 from coordinator.settings.fields import fields_of
 from coordinator.settings.redact import shown_value
+from coordinator.settings.resources import Demand
 from coordinator.settings.work import NoteSettings
 from coordinator.toolsets.items.contract.base import PHASES
 from coordinator.toolsets.items.contract.transitions import TRIGGERS
@@ -130,6 +131,8 @@ def _schemas(settings: Settings, config: SchemaConfig) -> Iterator[str]:
                 yield f"  {phase:<7} {', '.join(here) or 'no notes'}"
         if all(note.role != "review" for note, _ in needed):
             yield "  (no review: start takes its items from work to terminal)"
+        if schema.resources:
+            yield f"  takes   {_demands(schema.resources)}"
 
 
 def _needed(schema: Schema, config: SchemaConfig) -> Iterator[tuple[NoteSettings, str]]:
@@ -150,12 +153,20 @@ def _note(note: NoteSettings, trait: str = "") -> str:
     return f"{note.key} ({', '.join(facts)})" if facts else note.key
 
 
+def _demands(demands: Sequence[Demand]) -> str:
+    return ", ".join(
+        f"{one.key} (shared)" if one.mode == "shared" else one.key if one.units == 1 else f"{one.units} of {one.key}"
+        for one in demands
+    )
+
+
 def _traits(config: SchemaConfig) -> Iterator[str]:
     for name, notes in config.traits.items():
         users = [schema for schema, stated in config.schemas.items() if name in stated.default_traits]
         whose = f"all items of {', '.join(users)} and others" if users else "items"
         listed = ", ".join(f"{note.role} {_note(note)}" for note in notes) or "no notes"
-        yield f"{name}, for {whose} that name it: {listed}"
+        taken = config.resources.traits.get(name)
+        yield f"{name}, for {whose} that name it: {listed}{f'; takes {_demands(taken)}' if taken else ''}"
 
 
 def _labels(settings: Settings) -> Iterator[str]:
@@ -178,12 +189,13 @@ def _notices(loaded: LoadedSettings, config: SchemaConfig) -> Iterator[str]:
     if settings.default is None and config.default == DEFAULT_NAME:
         yield f"the schema {DEFAULT_NAME!r} is the default by its name; the setting 'default' could name another"
     if config.traits and not config.schemas:
-        yield "traits have no effect: they add to schemas, and there are none"
+        yield "notes of traits have no effect: they add to schemas, and there are none"
     for name, schema in config.schemas.items():
         yield from _schema_notices(name, schema, config)
     for trait, notes in config.traits.items():
         if not notes:
-            yield f"the trait {trait!r} has no notes, so it does nothing"
+            if trait not in config.resources.traits:
+                yield f"the trait {trait!r} has neither notes nor resources, so it does nothing"
         elif config.schemas and all(trait not in schema.default_traits for schema in config.schemas.values()):
             yield f"no schema has the trait {trait!r} by default; it counts for items that name it"
     yield from check_identity.notices(settings.actor_authentication, callers=auth_mode(settings) != "none")

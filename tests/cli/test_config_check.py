@@ -68,13 +68,15 @@ work_item_schemas:
       - {key: repro, role: queue, required: true}
       - {key: hint, role: queue}
       - {key: verdict, role: work, required: true}
-  Big Thing: {lifecycle: permanent}
+  Big Thing: {lifecycle: permanent, resources: [{key: gpu, units: 2}]}
 traits:
   seen: {notes: [{key: verdict, role: review, required: true}, {key: look, role: review, required: true}]}
   audited: {notes: [{key: trail, role: work}]}
   spare: {notes: [{key: more, role: queue}]}
   hollow: {notes: []}
+  costly: {resources: [{key: model/opus}, {key: repo, mode: shared}]}
 default: bug
+resources: {gpu: 2}
 note_schemas: {old: []}
 status_labels: {start: doing, hold: null, cascade: done}
 actor_authentication: {enabled: true}
@@ -89,7 +91,7 @@ def test_a_valid_file_is_explained(tmp_path: Path, capsys: Out) -> None:
     assert part(lines, "Settings") == [
         "port = 9000  (line 1)",
         'redis_url = "redis://:***@store"  (line 2)',
-        "actor_authentication.enabled = true  (line 19)",
+        "actor_authentication.enabled = true  (line 21)",
     ]
     assert part(lines, "Schemas") == [
         "(work_item_schemas) An item has the schema that its type names, else the first that one of its tags names, "
@@ -104,12 +106,14 @@ def test_a_valid_file_is_explained(tmp_path: Path, capsys: Out) -> None:
         "  queue   no notes",
         "  work    no notes",
         "  (no review: start takes its items from work to terminal)",
+        "  takes   2 of gpu",
     ]
     assert part(lines, "Traits") == [
         "seen, for all items of bug and others that name it: review verdict (required), review look (required)",
         "audited, for all items of bug and others that name it: work trail",
         "spare, for items that name it: queue more",
         "hollow, for items that name it: no notes",
+        "costly, for items that name it: no notes; takes model/opus, repo (shared)",
     ]
     assert part(lines, "Status labels") == [
         "start     doing",
@@ -123,12 +127,12 @@ def test_a_valid_file_is_explained(tmp_path: Path, capsys: Out) -> None:
         "policy accept-cached: a proof that verifies decides who acts; without one, actors are who they say they are",
     ]
     assert part(lines, "Notices") == [
-        "note_schemas (line 17) is ignored as a whole, because work_item_schemas is there",
+        "note_schemas (line 19) is ignored as a whole, because work_item_schemas is there",
         "the note 'verdict' of the trait 'seen' does not count in 'bug', which has its own",
         "only a type can select the schema 'Big Thing': tags are lower-case letters, digits, "
         "'-', '_', '.', ':' and '/', and begin with a letter or digit",
         "no schema has the trait 'spare' by default; it counts for items that name it",
-        "the trait 'hollow' has no notes, so it does nothing",
+        "the trait 'hollow' has neither notes nor resources, so it does nothing",
     ]
 
 
@@ -153,7 +157,7 @@ def test_implicit_rules_are_explained(tmp_path: Path, capsys: Out) -> None:
         "the schema 'default' is the default by its name; the setting 'default' could name another"
     ]
     alone = checked(tmp_path, "traits: {t: {notes: [{key: a, role: work}]}}\n", capsys)
-    assert part(alone, "Notices") == ["traits have no effect: they add to schemas, and there are none"]
+    assert part(alone, "Notices") == ["notes of traits have no effect: they add to schemas, and there are none"]
     free = checked(tmp_path, "work_item_schemas: {a: {}}\n", capsys)
     assert part(free, "Schemas")[0].endswith("else it has none and needs no notes.")
 
