@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from coordinator.errors import ToolFailure
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.contract.due_times import Recurs
@@ -41,6 +42,22 @@ def times(found: Recurrence, after: str, count: int) -> list[str]:
         now = following(found, now) or 0
         moments.append(datetime.fromtimestamp(now / 1000, ZoneInfo(found.zone)).isoformat())
     return moments
+
+
+@pytest.mark.parametrize(
+    ("cron", "told"),
+    [
+        ("61 * * * *", "bad minute; allowed: 0 to 59,"),
+        ("0 0 30 2 *", "bad day-of-month; allowed: 1 to 31, L or LW, and a day that one of the months has,"),
+        ("0 0 * * MO", "bad day-of-week; allowed: 0 to 7, or SUN to SAT,"),
+        ("0 0 * * 1 *", "must have five fields (minute hour day month weekday), not 6"),
+    ],
+)
+def test_a_bad_expression_is_refused_with_what_is_allowed(cron: str, told: str) -> None:
+    with pytest.raises(ToolFailure) as refused:
+        recurrence(Recurs(cron=cron))
+    assert refused.value.message.startswith("recurs.cron: ")
+    assert told in refused.value.message
 
 
 def test_times_follow_the_clocks_of_their_zone() -> None:

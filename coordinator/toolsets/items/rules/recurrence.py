@@ -36,6 +36,13 @@ _NAMED = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
+_ALLOWED = {
+    "minute": "0 to 59",
+    "hour": "0 to 23",
+    "day-of-month": "1 to 31, L or LW, and a day that one of the months has",
+    "month": "1 to 12, or JAN to DEC",
+    "day-of-week": "0 to 7, or SUN to SAT",
+}
 
 
 class Recurrence(NamedTuple):
@@ -84,7 +91,9 @@ def recurrence(given: Recurs, field: str = "recurs") -> Recurrence:
     try:
         never = following(found, 0) is None
     except CronSimError as problem:
-        raise invalid(f"{field}.cron", f"'{cron}': {str(problem).lower()}") from None
+        bad = str(problem).lower()
+        allowed = f"; allowed: {one}, also with * , - and /" if (one := _ALLOWED.get(bad.removeprefix("bad "))) else ""
+        raise invalid(f"{field}.cron", f"'{cron}': {bad}{allowed}") from None
     if never:
         raise invalid(f"{field}.cron", f"'{cron}' never comes")
     return found

@@ -129,7 +129,8 @@ def spent_budget(told: Mapping[str, Any]) -> SpentBudget:
 def why_exhausted(told: Mapping[str, Any]) -> str:
     """A sentence that names a spent budget."""
     measure, name = MEASURES[told["measure"] - 1], told["name"]
-    whose = {"item": f"of item {dashed(name)}" if told["of"] == "item" else "", "agent": f"of the agents {name!r}"}
+    agents = f"of the agent{'s' if name.endswith('*') else ''} {name!r}"
+    whose = {"item": f"of item {dashed(name)}" if told["of"] == "item" else "", "agent": agents}
     period = " for today (UTC)" if told["day"] else ""
     named = whose.get(told["of"], f"of the project {name!r}")
     return f"the budget {named}{period} is spent: {told['used']:,} of {told['limit']:,} {_UNITS[measure]}"
