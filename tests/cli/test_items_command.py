@@ -202,6 +202,12 @@ def test_claims(items: Run) -> None:
     code, _, err = items(f"start {item} --agent other")
     assert code == Exit.FAILED
     assert items("claim --tags nothing-has-this")[0] == Exit.FAILED
+    added(items, "holds", "--tags", "holder", "--resources", "key/of-claims")
+    busy = added(items, "waits", "--tags", "busy", "--resources", "key/of-claims")
+    added(items, "later", "--tags", "busy", "--not-before", "+1h")
+    assert items("claim --tags holder --agent other")[0] == Exit.OK
+    assert "busy: key/of-claims" in items(f"claim {busy}")[2]
+    assert "(held back: 1 until resources are free, 1 until a later time)" in items("claim --tags busy")[2]
     assert items(f"claim {item} --tags a")[0] == Exit.USAGE
     assert items(f"done {item} --fence 1")[0] == Exit.FAILED
     assert items(f"release {item} --agent other")[0] == Exit.FAILED

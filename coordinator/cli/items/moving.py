@@ -247,12 +247,23 @@ def _advance(at: Connection, ids: tuple[str, ...], trigger: str, word: str, json
     return at.run(lambda fleet: advance(fleet, named, {"trigger": trigger, **given(**more)}, json, word))
 
 
+_HELD_BACK = {
+    "resources": "until resources are free",
+    "budget": "by spent budgets",
+    "capabilities": "for other agents",
+    "notBefore": "until a later time",
+    "backoff": "in back-off",
+}
+
+
 def _why(one: dict[str, Any]) -> str:
     """Why a claim has failed."""
     if one["outcome"] == "no_match":
         held = one.get("heldBack")
-        more = f" (held back: {held['backoff']} in back-off, {held['capabilities']} for other agents)" if held else ""
-        return f"nothing is offered{more}"
+        counts = [f"{held[kind]} {why}" for kind, why in _HELD_BACK.items() if held and held.get(kind)]
+        return f"nothing is offered{' (held back: ' + ', '.join(counts) + ')' if counts else ''}"
+    if one["outcome"] == "resource_busy":
+        return f"busy: {', '.join(demand['key'] for demand in one['resources'])}"
     if one["outcome"] == "already_claimed":
         return f"another agent holds it, for up to {one.get('retryAfterMs', 0) / 1000:.0f} s"
     return printable(one.get("error") or one.get("reason") or one["outcome"].replace("_", " "))
