@@ -20,19 +20,29 @@ _NOTE_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _FIELDS = ("outcome", "result", "summary", "notes", "usage", "retryAfterSeconds")
 
 
-class GivenUsage(msgspec.Struct, rename="camel", kw_only=True):
-    """What a command says that it has used."""
+class GivenUsage(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    """What a command says that it has used. ``cachedTokens`` and ``costMicroUsd`` are as in the tools."""
 
     input_tokens: Annotated[int, Meta(ge=0)] | None = None
     cached_input_tokens: Annotated[int, Meta(ge=0)] | None = None
+    cached_tokens: Annotated[int, Meta(ge=0)] | None = None
     output_tokens: Annotated[int, Meta(ge=0)] | None = None
     cost_usd: Annotated[float, Meta(ge=0, le=1_000_000)] | None = None
+    cost_micro_usd: Annotated[int, Meta(ge=0, le=10**12)] | None = None
     turns: Annotated[int, Meta(ge=0)] | None = None
     model: Annotated[str, Meta(max_length=200)] | None = None
 
     def given(self) -> dict[str, Any]:
         """What it says, by the names of ``protocols.Usage``."""
-        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+        found = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+        if (cached := found.pop("cached_tokens", None)) is not None:
+            found.setdefault("cached_input_tokens", cached)
+        if (cost := found.pop("cost_micro_usd", None)) is not None:
+            found.setdefault("cost_usd", cost / 1_000_000)
+        return found
+
+
+_USAGE = GivenUsage.__struct_encode_fields__
 
 
 class Result(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -80,7 +90,8 @@ def _checked(raw: dict[str, Any]) -> Result:
     try:
         result = msgspec.convert(raw, Result, strict=True)
     except msgspec.ValidationError as error:
-        raise BadResult(f"the result file is wrong: {error}; its fields are {', '.join(_FIELDS)}") from None
+        within, known = ("those of usage", _USAGE) if "$.usage" in str(error) else ("its fields", _FIELDS)
+        raise BadResult(f"the result file is wrong: {error}; {within} are {', '.join(known)}") from None
     if wrong := next((key for key in result.notes if not _NOTE_KEY.fullmatch(key)), None):
         raise BadResult(f"notes: {wrong[:100]!r} is no key: letters, digits and . _ - are allowed, at most 100")
     if len(result.notes) > 50:

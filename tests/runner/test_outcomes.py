@@ -163,6 +163,13 @@ def test_json_with_all_fields(tmp_path: Path) -> None:
     assert found.usage.cost_usd == 0.25
 
 
+def test_usage_may_be_named_as_the_tools_name_it(tmp_path: Path) -> None:
+    found = read_result(_written(tmp_path / "r", '{"usage": {"cachedTokens": 7, "costMicroUsd": 250000}}'))
+    assert found is not None
+    assert found.usage is not None
+    assert found.usage.given() == {"cached_input_tokens": 7, "cost_usd": 0.25}
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [
@@ -171,6 +178,7 @@ def test_json_with_all_fields(tmp_path: Path) -> None:
         ('{"result": 1, "notes": {"../x": "y"}}', "notes"),
         ('{"retryAfterSeconds": -1}', "retryAfterSeconds"),
         ('{"usage": {"costUsd": 1e300}}', "costUsd"),
+        ('{"usage": {"tokens": 5}}', "tokens.*those of usage are inputTokens, "),
         ('{"result": "' + "x" * 262_144 + '"}', "result"),
         ("x" * 262_145, "262145"),
     ],
