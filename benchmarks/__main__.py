@@ -22,6 +22,7 @@ ALL = (
     "loader",
     "memory",
     "store",
+    "resources",
     "allocator",
     "postgres",
     "held",

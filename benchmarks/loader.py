@@ -26,6 +26,7 @@ from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.contract.items import ItemSpec
+from coordinator.toolsets.items.contract.resources import GivenResource
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.items import NewItem, new_item
 from coordinator.toolsets.items.rules.schema import SchemaSource
@@ -52,6 +53,8 @@ class Shape(NamedTuple):
     """Length of the summary; none by default."""
     typed: bool = False
     """Whether items have a type, ``feature`` or ``task``."""
+    resources: bool = False
+    """Whether tasks demand two resources: one of eight exclusively, and a shared one."""
 
 
 PLAIN = Shape()
@@ -101,6 +104,8 @@ def spec(number: int, shape: Shape, pick: random.Random) -> NewItem:
         made.type = "feature" if root else "task"
     if shape.text_bytes:
         made.summary = " ".join(pick.choices(_WORDS, k=shape.text_bytes // 2))[: shape.text_bytes]
+    if shape.resources and not root:
+        made.resources = [GivenResource(key=f"gpu/{number % 8}"), GivenResource(key="model/opus", mode="shared")]
     return new_item(made, item_id(number), "" if root else item_id(parent_of(number)))
 
 

@@ -95,7 +95,8 @@ def _advance(side: Side, agent: str, item: str, trigger: str) -> Call:
     return lambda: side.transitions.advance(PROJECT, fresh(), [(item, trigger, agent, "", "", "", 0)])
 
 
-async def _measured(side: Side, calls: Sequence[Call]) -> Cost:
+async def measured(side: Side, calls: Sequence[Call]) -> Cost:
+    """The cost of the calls."""
     side.server.begin()
     await in_turn(calls)
     cost = side.server.cost()
@@ -116,21 +117,21 @@ async def measure(side: Side, calls: int, pick: random.Random) -> dict[str, Cost
         return lambda: side.recommendations.next(PROJECT, _ANY, limit, False, False)
 
     # An agent's claim releases its previous one: each call moves two items.
-    found["claim the next"] = await _measured(side, [claim_next(agent) for agent in agents])
-    found["get_next_item, 1"] = await _measured(side, [look(1)] * calls)
-    found["get_next_item, 10"] = await _measured(side, [look(10)] * calls)
+    found["claim the next"] = await measured(side, [claim_next(agent) for agent in agents])
+    found["get_next_item, 1"] = await measured(side, [look(1)] * calls)
+    found["get_next_item, 10"] = await measured(side, [look(10)] * calls)
     chosen = tasks(side, calls, pick)
     pick.shuffle(chosen)
-    found["claim by id"] = await _measured(
+    found["claim by id"] = await measured(
         side, [_claim(side, agent, item) for agent, item in zip(agents, chosen, strict=False)]
     )
     own = [(f"agent-{n}", item) for n, item in enumerate(chosen)]
     await in_turn([_claim(side, *one) for one in own])
-    found["renew"] = await _measured(side, [_claim(side, *one) for one in own])
-    found["start"] = await _measured(side, [_advance(side, *one, "start") for one in own])
-    found["complete"] = await _measured(side, [_advance(side, *one, "complete") for one in own])
-    found["reopen"] = await _measured(side, [_advance(side, *one, "reopen") for one in own])
-    found["release"] = await _measured(side, [_release(side, *one) for one in own])
+    found["renew"] = await measured(side, [_claim(side, *one) for one in own])
+    found["start"] = await measured(side, [_advance(side, *one, "start") for one in own])
+    found["complete"] = await measured(side, [_advance(side, *one, "complete") for one in own])
+    found["reopen"] = await measured(side, [_advance(side, *one, "reopen") for one in own])
+    found["release"] = await measured(side, [_release(side, *one) for one in own])
     return found
 
 
