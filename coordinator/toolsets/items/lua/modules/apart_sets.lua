@@ -1,5 +1,5 @@
 -- The candidates of a class that are apart (modules/apart.lua) in sets with further conditions: one stream of the sets
--- that are open to a caller. A set is opened when its best item is next, so a search looks at as few of them as
+-- that are open to a caller. A set is looked at when its best item may be next, so a search looks at as few of them as
 -- it needs, however many there are.
 local apart = require 'apart'
 local classes = require 'classes'
@@ -44,22 +44,19 @@ local function is_open(run, set, selector, agent, stream_of)
   return false
 end
 
--- A stream of the open sets of a class: (score of the best item, set).
-local function open_sets(run, selector, class, agent, stream_of)
+-- A stream of the sets of a class: (score of the best item, set).
+local function all_sets(run, class)
   local low, seen, page, at = class * CLASS_SIZE, 0, {}, 1
   return function()
-    while true do
-      if at > #page then
-        if seen > 0 and #page < 2 * PAGE_MAX then return nil end
-        local high = low + CLASS_SIZE - 1
-        page = redis.call('ZRANGEBYSCORE', run.keys.apart, low, high, 'WITHSCORES', 'LIMIT', seen, PAGE_MAX)
-        at, seen = 1, seen + PAGE_MAX
-        if not page[1] then return nil end
-      end
-      local set, score = apart.set_of_member(page[at]), tonumber(page[at + 1])
-      at = at + 2
-      if is_open(run, set, selector, agent, stream_of) then return score, set end
+    if at > #page then
+      if seen > 0 and #page < 2 * PAGE_MAX then return nil end
+      local high = low + CLASS_SIZE - 1
+      page = redis.call('ZRANGEBYSCORE', run.keys.apart, low, high, 'WITHSCORES', 'LIMIT', seen, PAGE_MAX)
+      at, seen = 1, seen + PAGE_MAX
+      if not page[1] then return nil end
     end
+    at = at + 2
+    return tonumber(page[at - 1]), apart.set_of_member(page[at - 2])
   end
 end
 
@@ -79,7 +76,7 @@ end
 
 -- The stream (position, id); `stream_of(set)` = that of one set. `by_rank`: positions are scores.
 function apart_sets.stream(run, selector, class, agent, by_rank, stream_of)
-  local next_set = open_sets(run, selector, class, agent, stream_of)
+  local next_set = all_sets(run, class)
   local score, set = next_set()
   local parts, taken = reserved_parts(run, selector, class, agent), nil
   return function()
@@ -90,11 +87,13 @@ function apart_sets.stream(run, selector, class, agent, by_rank, stream_of)
       if first then best = part end
     end
     while set and not (by_rank and best and best.position < score) do
-      local part = {next = stream_of(set)}
-      part.position, part.id = part.next()
-      parts[#parts + 1] = part
-      local first = part.id and (not best or streams.comes_before(part.position, part.id, best.position, best.id))
-      if first then best = part end
+      if is_open(run, set, selector, agent, stream_of) then
+        local part = {next = stream_of(set)}
+        part.position, part.id = part.next()
+        parts[#parts + 1] = part
+        local first = part.id and (not best or streams.comes_before(part.position, part.id, best.position, best.id))
+        if first then best = part end
+      end
       score, set = next_set()
     end
     taken = best

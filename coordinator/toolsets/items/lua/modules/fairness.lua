@@ -26,6 +26,7 @@ local SET = '|'
 function fairness.reserved(run)
   if not run.known_reserved then
     run.known_reserved = {}
+    if run.nothing_else and run.looked_for_sets then return run.known_reserved end
     local flat = redis.call('HGETALL', run.keys.reserved)
     for n = 1, #flat, 2 do
       local at, text = string.match(flat[n + 1], '^(%d+) (.*)$')

@@ -71,8 +71,13 @@ local function taken_node(run, nodes, less, limits)
   local held = run.held_at
   for _, one in ipairs(nodes) do
     local node = one[1]
-    local limit, there = limits[node], held[node]
-    if there and not fits(one[2], limit and limit[1], held_without(there, node, less)) then return node end
+    local limit, there, wanted = limits[node], held[node], one[2]
+    local units = limit and limit[1]
+    if there == NOTHING then
+      if units and wanted[1] + wanted[3] > units then return node end
+    elseif there and not fits(wanted, units, held_without(there, node, less)) then
+      return node
+    end
   end
 end
 
