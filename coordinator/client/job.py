@@ -149,7 +149,7 @@ class Job:
     def usage(self, **used: Any) -> None:
         """Counts what was used since the last time: ``job.usage(inputTokens=900, outputTokens=80, model="opus")``.
 
-        It is told with the next call about the item; during long work, every 15 seconds when there is more. Each is
+        It is told with the next call about the item, and during long work after 15 seconds at the latest. Each is
         added once, whatever has to be repeated.
 
         Args:
@@ -163,8 +163,8 @@ class Job:
         if self.outcome is not None:
             raise RuntimeError(f"the job has ended: {self.outcome}")
         self._meter.add(counted)
-        if self._meter and self._reporting is None and now() - self._told_at >= REPORT_SECONDS:
-            self._reporting = self._fleet.background(self._report())
+        if self._meter and self._reporting is None:
+            self._reporting = self._fleet.background(self._report_later(self._told_at + REPORT_SECONDS - now()))
 
     async def note(self, key: str, body: str, role: str | None = None, usage: Usage | None = None) -> None:
         """Writes a note, in place of one under this key.
@@ -433,9 +433,10 @@ class Job:
         claim = {"itemId": self.id, "fenceToken": self.fence, "ttlSeconds": self._claim.ttl, **more}
         return {"claims": [claim]}
 
-    async def _report(self) -> None:
-        """Tells what was used, by a renewal. What cannot be told now is told later."""
+    async def _report_later(self, seconds: float) -> None:
+        """Tells what was used by then, by a renewal. What cannot be told then is told with the next call."""
         try:
+            await asyncio.sleep(seconds)
             async with self._telling:
                 await self._send_unseen()
                 for model in self._meter.models():
@@ -504,5 +505,7 @@ class Job:
         self.outcome = outcome
         if self._meter or self._unseen is not None:
             _log.warning("some usage of '%s' (%s) could not be reported", self.title, self.id)
+        if self._reporting is not None and self._reporting is not asyncio.current_task():
+            self._reporting.cancel()
         self._fleet.keeper.forget(self._claim)
         self._freed(self)
