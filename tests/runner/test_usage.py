@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -71,7 +72,7 @@ async def test_every_end_tells_what_was_used(hall: Hall, fleet: Fleet, end: str,
 async def test_what_an_agent_prints_is_told(hall: Hall, fleet: Fleet, stream: str) -> None:
     (item,) = await add(fleet, "one")
     preset = replace(PRESETS[stream.partition("-")[0]], subcommand="")  # which would be one of the shell
-    await hall.run(f"cat {STREAMS / stream}", max_items=1, preset=preset)
+    await hall.run(f"cat {quote(str(STREAMS / stream))}", max_items=1, preset=preset)
     reader = preset.reader()
     for line in (STREAMS / stream).read_bytes().splitlines():
         reader.line("stdout", line)
