@@ -12,8 +12,8 @@ No change is missed, and nobody polls, because of these rules:
    calls wait, the feed's reader tells the room of each entry about one of them.
 3. An entry above the last read makes the room read again. What is told while a read is under way is compared with the
    position of that read. If a read names an id that was not watched before, and the reader is past its position
-   already, the room reads once more, now that the id is watched. So after the last read, every entry about its names
-   above its position is yet to be told.
+   already, or has found another server meanwhile, the room reads once more, now that the id is watched. So after the
+   last read, every entry about its names above its position is yet to be told.
 4. The entry is a hint; the read decides. A call is judged by reads that began after it had come, so it sees what its
    caller did before, and is answered at once if the state is already there.
 5. If entries may be missing, because the reader has found a gap or another server, or the connection for reads is a new
@@ -231,6 +231,7 @@ class Waits:
                 self._metrics.wait_read(group.wanted.pop(subject))
                 subject.heard = subject.below = START
             judged = [list(subject.waiters) for subject in subjects]
+            before = self.reader.reached(group.project)
             try:
                 moment = await group.source.read(group.project, [(one.key, one.reading) for one in subjects])
             except (ToolFailure, StoreError) as failure:
@@ -243,7 +244,7 @@ class Waits:
             for subject, waiters, reading in zip(subjects, judged, moment.readings, strict=True):
                 for waiter in waiters:
                     waiter.judge(reading)
-                self._follow(subject, reading, moment)
+                self._follow(subject, reading, moment, before)
 
     def _fail(
         self, subjects: list[Subject], judged: list[list[Waiter]], failure: Exception, *, lasting: bool = False
@@ -258,8 +259,12 @@ class Waits:
             if any(not waiter.ended.done() for waiter in subject.waiters):
                 subject.group.wanted.setdefault(subject, "failure")
 
-    def _follow(self, subject: Subject, reading: Reading | None, moment: Moment) -> None:
-        """After a read: watches what it names, and reads again if anything has happened to that since."""
+    def _follow(self, subject: Subject, reading: Reading | None, moment: Moment, before: Cursor | None) -> None:
+        """After a read: watches what it names, and reads again if anything has happened to that since.
+
+        Args:
+            before: where the reader was when the read began; None: it did not follow the project.
+        """
         heard, subject.heard = subject.heard or START, None
         subject.reading, subject.last = reading, moment.last
         subject.due = asyncio.get_running_loop().time() + AGAIN_SECONDS * random.uniform(0.8, 1.2)
@@ -270,7 +275,9 @@ class Waits:
         new = not names <= subject.names
         self._watch(subject, Cursor(project, moment.epoch, moment.last), names)
         reached = self.reader.reached(project)
-        if new and reached is not None and reached.entry > moment.last:
+        moved = before is not None and reached is not None and before.epoch != reached.epoch
+        passed = reached is not None and reached.entry > moment.last
+        if new and (moved or passed):
             self.want(subject, "event")
         else:
             subject.hear(heard, False)

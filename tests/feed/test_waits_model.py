@@ -172,7 +172,8 @@ async def test_no_order_of_events_misses_a_wake_up(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(waits, "PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(waits, "AGAIN_SECONDS", 1e6)
     first = random.randrange(1_000_000)
-    for seed in range(first, first + ROUNDS):
+    # 501450: a call comes, and the reader finds another server while the call's first read is under way.
+    for seed in (501450, *range(first, first + ROUNDS)):
         await play(seed)
 
 
