@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import structlog
@@ -252,8 +252,3 @@ async def mark(send: Send, project: str, identity: StoreIdentity) -> None:
     await send(project, "SET", keys.marker.key(project), identity.known)
     await send(keys.FLEET, "SADD", _LIST, project)
     _log.warning("a project was accepted in place of the one that the fleet had", project=project)
-
-
-async def unlist(send: Send, projects: Iterable[str]) -> None:
-    """Forgets projects whose keys were deleted on purpose. Raises ToolFailure, ServerError."""
-    await send(keys.FLEET, "SREM", _LIST, *projects)

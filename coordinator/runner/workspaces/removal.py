@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coordinator.runner.workspaces.git import GitFailed
 from coordinator.runner.workspaces.ignored import ignored_files
-from coordinator.runner.workspaces.repository import HOST, LOCK_REASON, NOBODY, SALVAGE, Entry, Origin, Repository
+from coordinator.runner.workspaces.repository import HOST, LOCK_REASON, NOBODY, SALVAGE, Entry, Repository
 
 IN_PROGRESS = {
     "MERGE_HEAD": "a merge",
@@ -202,11 +202,6 @@ def keep(repository: Repository, name: str, commit: str) -> str:
 def unfinished(repository: Repository, name: str) -> bool:
     """Whether a worktree never was finished, so that no command has run in it."""
     return repository.admin(name).is_dir() and not (repository.admin(name) / "fleet.json").exists()
-
-
-def base_of(origin: Origin | None, fallback: str) -> str:
-    """What a worktree's work goes into."""
-    return origin.base if origin else fallback
 
 
 def shown(ref: str) -> str:
