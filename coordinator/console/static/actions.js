@@ -2,7 +2,7 @@
 // beside them, and repeat a request whose answer was lost under the same id, so that nothing is done twice.
 
 import { choose, chooseNone, chosen, every, keyOf } from './chosen.js';
-import { regions, SILENT_MS } from './live.js';
+import { refresh, regions, SILENT_MS } from './live.js';
 import { byId, nodes, toast } from './main.js';
 
 /** @typedef {{action: string, arguments: any}} Step */
@@ -66,11 +66,6 @@ async function send(element, steps) {
 
 /** Where the refusals of a button or form are shown, if not in passing. @param {HTMLElement} element @returns {HTMLElement | null | undefined} */
 const placeOf = (element) => element.querySelector('.failed') ?? element.closest('dialog, .bulk')?.querySelector('.failed');
-
-/** Has all regions read again. */
-function refresh() {
-  for (const region of regions) region.soon();
-}
 
 /**
  * Does what a button or form says. Nothing on the page changes before the answer is there.

@@ -19,6 +19,7 @@ let look = 1; // seconds between looks at changes that a region does not show
 /** @type {EventSource | null} */
 let stream = null;
 let position = page?.dataset.position ?? '';
+let acted = ''; // when somebody has changed something here
 
 /**
  * What a region shows now; rows as [key, digest, HTML if it is not here yet].
@@ -78,7 +79,7 @@ export class Region {
     this.readAt = Date.now();
     try {
       const have = this.rows().map((row) => row.dataset.digest).join(',');
-      const headers = { 'fleet-have': have, 'fleet-at': position };
+      const headers = { 'fleet-have': have, 'fleet-at': position + acted };
       const signal = AbortSignal.any([running.signal, AbortSignal.timeout(SILENT_MS)]);
       const answer = await fetch(this.element.dataset.src ?? '', { headers, signal });
       if (answer.status === 401 && !document.querySelector(WRITTEN)) location.reload(); // what is typed stays
@@ -93,8 +94,7 @@ export class Region {
       if (this.running === running) {
         this.running = null;
         state();
-        if (this.why) this.soon(AGAIN_MS);
-        else if (this.again) this.soon();
+        if (this.why || this.again) this.soon(this.why ? AGAIN_MS : 0);
       }
     }
   }
@@ -192,6 +192,12 @@ export const regions = [.../** @type {NodeListOf<HTMLElement>} */ (document.quer
   (element) => new Region(element),
 );
 
+/** Has all regions read again, and not what was read before a change for some other tab. */
+export function refresh() {
+  acted = `-${Date.now()}`;
+  for (const region of regions) region.soon();
+}
+
 /** @param {{changed: Record<string, string[]>, reset: boolean, look: number, now: number}} frame */
 function heard(frame) {
   serverTime(frame.now);
@@ -280,8 +286,7 @@ export function pause() {
   const button = byId('pause');
   button?.setAttribute('aria-pressed', String(paused));
   if (button) button.textContent = paused ? 'resume' : 'pause';
-  if (paused) disconnect();
-  else connect();
+  (paused ? disconnect : connect)();
   state();
 }
 byId('pause')?.addEventListener('click', pause);
