@@ -98,7 +98,7 @@ def test_rows_stay_under_the_pointer(console: Callable[..., Page], fleet: SyncFl
     fleet.call("manage_items", {"operation": "update", "items": [update]})  # what a row says is not held back
     expect(place(page, 2).get_by_role("link")).to_have_text("Renamed")
     expect(page.locator("[data-head-of='queue']")).to_have_text("12")
-    news.click()
+    news.evaluate("button => button.click()")  # without a pointer, which would leave the rows on its way
     expect(place(page, 1)).to_contain_text("rgent")
     expect(news).to_be_hidden()
 

@@ -65,7 +65,7 @@ def test_a_process_is_drained_with_a_reason_that_is_kept(
     expect(page.locator("[data-region=acts]")).to_contain_text("new memory")
     expect(workers.get_by_role("button", name="Drain w-0")).to_have_count(0)
     page.goto(page.url.replace("system", f"p/{named}/overview"))
-    expect(page.locator("[data-key=why] .bad")).to_have_text("1 drained")
+    expect(page.locator("[data-key=why] .bad").first).to_have_text("1 drained")  # reads may have been shed before
     page.go_back()
     page.locator("[data-region=drains]").get_by_role("button", name="End drain").click()
     confirm(page, "End drain", "it has its memory")

@@ -21,6 +21,7 @@ from coordinator.toolsets.gateway.store.listing import list_instances
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Lab, states
 from tests.gateway.test_time import APPROVAL
+from tests.items.moments import server_time
 from tests.support.between import before
 
 pytestmark = pytest.mark.anyio
@@ -77,6 +78,13 @@ Make = Callable[[Lab], Decisions]
 async def asking(lab: Lab, workflow: str = "w", **given: Any) -> Any:
     person = lab.as_("ana", "human")
     return await person.follow(await person.start(workflow, **given), "ask")
+
+
+async def next_ms(store: Store) -> None:
+    """Until changes have a later time than those before, which decides their order."""
+    now = await server_time(store)
+    while await server_time(store) == now:
+        pass
 
 
 async def only(made: Decisions, project: str, who: Principal) -> OpenApproval:
@@ -194,6 +202,7 @@ async def test_approvals_come_in_pages_and_leave_with_their_instances(
     assert [one.asked_at for one in seen] == sorted((one.asked_at for one in seen), reverse=True)
     for one in seen[:5]:
         await made.answer(project, BO, one, "approve", {})
+        await next_ms(store)
     closed = await made.closed(project, limit=2)
     assert [one.id for one in closed.rows] == [seen[4].id, seen[3].id]
     rest = await made.closed(project, after=closed.next, limit=200)
@@ -273,11 +282,15 @@ async def test_an_audit_is_read_of_instances_only(make_lab: MakeLab, project: st
 @pytest.mark.every_store
 async def test_instances_are_listed_by_their_last_change(make_lab: MakeLab, store: Store, project: str) -> None:
     lab = make_lab(workflows={"w": APPROVAL, "v": RELEASE})
-    first, second = await lab.start("w"), await lab.start("v")
+    first = await lab.start("w")
+    await next_ms(store)
+    second = await lab.start("v")
+    await next_ms(store)
     other = await lab.start("v")
     page = await list_instances(store, project)
     assert page.next == ""
     assert [row.id for row in page.rows] == [one["workflowId"] for one in (other, second, first)]
+    await next_ms(store)
     asked = await lab.follow(first, "ask")
     row = (await list_instances(store, project)).rows[0]
     assert (row.id, row.definition, row.state, row.status) == (first["workflowId"], "w", "asked", "r")

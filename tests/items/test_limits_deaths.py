@@ -297,6 +297,7 @@ async def test_each_occurrence_is_made_once_although_processes_are_killed(three:
     await wait_until(partial(made, 60), what="all occurrences")
     await limited.claiming.claims.expire(limited.project)
     found = await occurrences(limited, item)
-    assert len({one["notBefore"] for one in found}) == len(found) == 60
+    # One more if the clock has passed a time of its own meanwhile.
+    assert len({one["notBefore"] for one in found}) == len(found) in (60, 61)
     assert all((one["budget"], one["resources"]) == ({"tokens": 5}, DEMANDS[0]) for one in found)
     assert (await audit(limited.store, limited.project)).differences == []
