@@ -55,8 +55,8 @@ async def test_a_project_that_nobody_has_written_to_is_refused(store: Store, pro
     close = fleet_command("audit", "--project", f"{project}x", "--redis-url", redis_url)
     assert (close.returncode, close.stdout) == (2, "")
     assert f"there is no project {project}x: nobody has written to it; did you mean {project}?" in close.stderr
-    other = fleet_command("audit", "--project", "0123456789", "--redis-url", redis_url)
-    assert "there is no project 0123456789: nobody has written to it; there are " in other.stderr
+    other = fleet_command("audit", "--project", "nobody-wrote-here", "--redis-url", redis_url)
+    assert "there is no project nobody-wrote-here: nobody has written to it; there are " in other.stderr
     assert fleet_command("audit", "--redis-url", redis_url).returncode == 0
 
 

@@ -21,7 +21,7 @@ from coordinator.toolsets.gateway.store.listing import list_instances
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Lab, states
 from tests.gateway.test_time import APPROVAL
-from tests.items.moments import server_time
+from tests.items.moments import next_ms
 from tests.support.between import before
 
 pytestmark = pytest.mark.anyio
@@ -78,13 +78,6 @@ Make = Callable[[Lab], Decisions]
 async def asking(lab: Lab, workflow: str = "w", **given: Any) -> Any:
     person = lab.as_("ana", "human")
     return await person.follow(await person.start(workflow, **given), "ask")
-
-
-async def next_ms(store: Store) -> None:
-    """Until changes have a later time than those before, which decides their order."""
-    now = await server_time(store)
-    while await server_time(store) == now:
-        pass
 
 
 async def only(made: Decisions, project: str, who: Principal) -> OpenApproval:

@@ -29,6 +29,13 @@ async def server_time(store: Store) -> int:
     return int(seconds) * 1000 + int(micros) // 1000
 
 
+async def next_ms(store: Store) -> None:
+    """Until what comes has a later time than what was before, which decides their order."""
+    now = await server_time(store)
+    while await server_time(store) == now:
+        pass
+
+
 async def fence_of(tools: Client, item: str) -> int:
     """The fence of an item's last claim, live or not."""
     return (await state(tools, item)).fence

@@ -8,7 +8,7 @@ from coordinator.store import Store, keys
 from coordinator.toolsets.items.store.agents import list_agents
 from coordinator.toolsets.items.store.project_state import read_project_state
 from tests.items.client import Client, actor, fresh_id
-from tests.items.moments import lapse, server_time, set_state
+from tests.items.moments import lapse, next_ms, server_time, set_state
 from tests.items.parked import Fronts
 
 pytestmark = pytest.mark.anyio
@@ -27,6 +27,7 @@ async def test_an_empty_project(store: Store, project: str) -> None:
 
 async def test_each_item_counts_where_it_is(tools: Client, store: Store, project: str) -> None:
     first = await tools.add("first", priority="low")
+    await next_ms(store)
     await tools.add("second", priority="high")
     special = await tools.add("only for some", requires=["gpu"])
     waits, done, left, soon = [await tools.add(name) for name in ("waits", "done", "left", "soon")]

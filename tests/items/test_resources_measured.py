@@ -19,6 +19,7 @@ from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.resources import Numbers, at_nodes, demands
 from coordinator.toolsets.items.store.measures import MeasureStore, ResourceLevel
 from tests.items.client import SETTINGS, Client, Json, actor, fresh_id
+from tests.items.moments import next_ms
 from tests.items.selectors import take
 from tests.items.test_resources import demand, with_limits
 from tests.items.test_resources_fairness import PATIENCE_MS, wait_as_if
@@ -42,6 +43,7 @@ async def test_what_claims_hold_and_what_waits(tools: Client) -> None:
     assert await levels(tools) == unused
     await limited.create(*({"title": "x", "resources": [demand("gpu")]} for _ in range(20)))
     shared = [await limited.add(resources=[demand("repo/docs", "shared")]) for _ in range(2)]
+    await next_ms(tools.store)
     alone = await limited.add(resources=[demand("repo")])
     asked = await limited.add(resources=[demand("model", units=2), demand("gpu/big", "shared")])
     assert await levels(tools) == unused
