@@ -84,7 +84,7 @@ async def test_a_rare_event_far_on_is_found_at_once(front: Front, tools: Client)
     for _ in range(25):
         await tools.add_many(50)
     (item,) = await tools.add_many(1)
-    answer = await front.poll(tools.project, after=cursor, id=item)
+    answer = await front.poll(tools.project, after=cursor, id=item, waitMs=20_000)  # the reader may not be there yet
     assert [event["data"]["id"] for event in answer["events"]] == [item]
 
 

@@ -14,7 +14,7 @@ from coordinator.toolsets.items.rules.query import may_take_long
 from coordinator.toolsets.items.store.base import LIBRARY, pack
 from coordinator.toolsets.items.store.query import Pace, Scanned
 from tests.items.client import Client, Json, fresh_id
-from tests.items.moments import lapse, ms
+from tests.items.moments import lapse, ms, next_ms
 from tests.items.query_world import set_creation
 
 pytestmark = pytest.mark.anyio
@@ -272,6 +272,7 @@ async def test_open_items_that_are_due_are_found_without_reading_the_others(tool
     await tools.add_many(200)
     await tools.add_many(40, dueAt="2031-01-01T00:00:00Z")
     late = [await tools.add(dueAt=f"2030-01-0{day}T00:00:00Z") for day in (3, 1, 2)]
+    await next_ms(tools.store)
     done = await tools.add(dueAt="2030-01-01T00:00:00Z", role="terminal")
     template = await tools.add(dueAt="+2h", recurs={"cron": "@daily"})
     bounds = {"dueAfter": "2030-01-01T00:00:00Z", "dueBefore": "2030-12-31T00:00:00Z"}

@@ -17,7 +17,7 @@ from coordinator.toolsets.sessions.store.listing import (
 )
 from tests.items.client import Client as Items
 from tests.items.client import fresh_id
-from tests.items.moments import server_time
+from tests.items.moments import next_ms, server_time
 from tests.sessions.client import Sessions
 from tests.sessions.shown import payload
 from tests.sessions.test_gate import Pending
@@ -50,6 +50,7 @@ async def test_a_session_is_listed_with_its_state(sessions: Sessions) -> None:
     token = (await sessions("next_activity", session_token=token, activity_id="prepare")).token
     row = await shown(sessions, token)
     assert (row.activity, row.changed_at >= before) == ("prepare", True)
+    await next_ms(sessions.store)
     child = await sessions.start("lab", agent="bob", parent_session_token=token)
     assert (await shown(sessions, child)).parent == row.id
     assert [one.id for one in await rows(sessions)] == [payload(one)["sid"] for one in (child, token)]

@@ -13,7 +13,7 @@ from coordinator.settings.attempts import Attempts
 from coordinator.settings.work import SchemaSettings
 from coordinator.store import Store
 from tests.items.client import LONG_MS, Json, counts, fresh_id
-from tests.items.moments import lapse
+from tests.items.moments import lapse, next_ms
 from tests.worker.client import Agent, Tools, actor
 
 pytestmark = pytest.mark.anyio
@@ -77,9 +77,11 @@ async def test_each_call_about_an_item_renews_the_claim(tools: Tools, agent: Age
         return int(detail["claimExpiresAt"] != before)
 
     before = (await tools("get_context", itemId=item))["claimDetail"]["claimExpiresAt"]
+    await next_ms(tools.store)
     await agent.note("progress", "half")
     assert await left()
     before = (await tools("get_context", itemId=item))["claimDetail"]["claimExpiresAt"]
+    await next_ms(tools.store)
     await agent.next()
     assert await left()
 
