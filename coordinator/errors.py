@@ -125,6 +125,11 @@ CATALOGUE: dict[str, ErrorCode] = {
         "the store is not the one that the fleet had, so nothing is read from it or written to it",
         "retry with the same requestId; an operator has to bring the store back, or to accept this one",
     ),
+    "project_away": ErrorCode(
+        "transient",
+        "the project is being copied to another store, or lives there now; nothing was read or written here",
+        "retry with the same requestId after retryAfterMs; if the message says that it was moved, connect to its fleet",
+    ),
     "store_full": ErrorCode(
         "shedding",
         "the store has reached its memory limit and takes no writes; reads and deletions still work",

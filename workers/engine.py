@@ -25,6 +25,7 @@ from coordinator.steps.model import StepRun
 from coordinator.steps.run_kind import RunKind
 from coordinator.steps.store import NOT_RECORDED, RECORDED, REFUSED, RETURN, Report, StepStore, Taken
 from coordinator.store.errors import StoreError
+from coordinator.store.fences import Fenced
 from workers.attempts import GRACE_SECONDS, Attempt, Interruption
 
 _log = structlog.get_logger(__name__)
@@ -302,7 +303,9 @@ class Engine:
         while True:
             try:
                 raw = await self._steps.spec(step.project, step.run)
-            except ToolFailure:
+            except ToolFailure as failure:
+                if isinstance(failure, Fenced) and failure.for_good:
+                    return None
                 await asyncio.sleep(_PAUSE_MOST)
             else:
                 return None if raw is None else self._keep_spec(step, raw)
@@ -408,6 +411,8 @@ class Engine:
             try:
                 taken = await self._steps.report(script, batch.project, want, reports, queue_first=queue_first)
             except ToolFailure as failure:
+                if isinstance(failure, Fenced) and failure.for_good:  # the steps get other attempts where it is now
+                    return Taken(0, [NOT_RECORDED] * len(reports), [], [], False), repeated
                 self._reply_lost = repeated = True
                 self._warn("report", "outcomes cannot be reported, trying again", reason=failure.message)
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))

@@ -25,7 +25,8 @@ from coordinator.steps.store import RENEW
 from coordinator.steps.times import LEASE_MS, RENEW_SECONDS
 from coordinator.store import StoreIdentity, clients, keys
 from coordinator.store.address import is_cluster, parse
-from coordinator.store.replies import lacks_function
+from coordinator.store.functions import load
+from coordinator.store.replies import is_fenced, lacks_function
 from workers.attempts import GRACE_SECONDS, Attempt
 
 _ANSWER_SECONDS = 1.0
@@ -195,8 +196,10 @@ class Heartbeat:
         for (project, group), reply in zip(by_project.items(), replies, strict=True):
             if isinstance(reply, redis.exceptions.ResponseError) and lacks_function(reply):
                 # Another server has taken over, which does not have our functions.
-                client.function_load(RENEW.function_library.text, replace=True)
-                reply = self._renew(client, project, group)
+                load(client, RENEW.function_library)
+                (reply,) = self._renew(client.pipeline(transaction=False), project, group).execute(raise_on_error=False)
+            if isinstance(reply, redis.exceptions.ResponseError) and is_fenced(reply):
+                continue  # the project is being copied; if that ends before the leases do, they are renewed
             (lost,) = _checked([reply])
             gone = {step.decode() if isinstance(step, bytes) else str(step) for step in lost}
             for attempt in group:

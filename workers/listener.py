@@ -19,6 +19,7 @@ from coordinator.steps.handoff import RQ_PREFIX
 from coordinator.steps.store import Popped, QueuedJob, StepStore, Taken
 from coordinator.steps.times import IDLE_POLL_SECONDS, STORE_RETRY_SECONDS
 from coordinator.store import Store, StoreError
+from coordinator.store.fences import Fenced
 from workers.engine import Engine
 
 
@@ -84,8 +85,11 @@ class Listener:
             return_exceptions=True,
         )
         for pointers, begun in zip(by_project.values(), found, strict=True):
-            if isinstance(begun, ToolFailure) and self._steps.store.sharded:
-                # Its shard is away, others are not. A sweep finds what these pointers lead to.
+            if isinstance(begun, Fenced) and begun.for_good:
+                await asyncio.gather(*(self._steps.acknowledge(pointer) for pointer in pointers))
+                continue
+            if isinstance(begun, ToolFailure) and (self._steps.store.sharded or isinstance(begun, Fenced)):
+                # Its shard is away, or it is being copied; others are not. A sweep finds what these pointers lead to.
                 self._engine.lost_reply_of_store()
                 self._warn("begin", "steps cannot be begun", reason=begun.message)
                 continue

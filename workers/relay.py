@@ -15,6 +15,7 @@ from coordinator.steps.store import RELAYED, StepStore
 from coordinator.steps.times import IDLE_POLL_SECONDS, STORE_RETRY_SECONDS
 from coordinator.store import Store, keys
 from coordinator.store.errors import StoreError
+from coordinator.store.fences import Fenced
 
 
 class Relay:
@@ -66,6 +67,8 @@ class Relay:
             except (ToolFailure, StoreError) as error:
                 if isinstance(error, ToolFailure) and error.kind == "permanent":
                     break  # no project has such a name
+                if isinstance(error, Fenced) and error.for_good:
+                    break
                 self._warn("outbox", "jobs wait in the outbox, trying again", project=project, reason=str(error))
                 self._moving[project] = True
                 await asyncio.sleep(STORE_RETRY_SECONDS)

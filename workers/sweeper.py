@@ -8,6 +8,7 @@ the end not at all.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Sequence
 from math import inf
 from time import monotonic
@@ -21,6 +22,7 @@ from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.steps.store import QueuedJob, StepStore, Swept
 from coordinator.steps.times import RENEW_SECONDS, SWEEP_SECONDS
 from coordinator.store.errors import StoreError
+from coordinator.store.fences import Fenced
 
 _log = structlog.get_logger(__name__)
 
@@ -143,7 +145,8 @@ class Sweeper:
 
     async def _reclaim(self, projects: Sequence[str]) -> None:
         for project in projects:
-            await self._steps.reclaim(project, self._held(project))
+            with contextlib.suppress(Fenced):
+                await self._steps.reclaim(project, self._held(project))
 
     async def round(self) -> None:
         """Sweeps the active projects once, and every ``SLOW_SECONDS`` all projects.
@@ -190,6 +193,8 @@ class Sweeper:
                 swept = await self._sweep(project)
             except StoreError:
                 _log.exception("a project cannot be swept", project=project)
+            except Fenced:
+                continue
             except ToolFailure as failure:
                 part.failure = failure
                 if failure.code == "store_unavailable":
@@ -226,6 +231,8 @@ class Sweeper:
                 if all([await kind.tidy(project) for kind in self._kinds]) and project in idle:
                     # A flow may begin at this very moment. Its front-end notes the project again soon.
                     await self._steps.projects.forget(project, ACTIVE_SECONDS)
+            except Fenced:
+                continue
             except (ToolFailure, StoreError) as error:
                 _log.warning("a project could not be tidied", project=project, reason=str(error))
 

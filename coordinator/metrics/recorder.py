@@ -391,7 +391,7 @@ class Recorder:
         self._session_tokens(reason).inc()
 
     def script(self, script: str, seconds: float, outcome: str, project: str = "") -> None:
-        """A store script ended; the outcome is one of ``coordinator.store.store.OUTCOMES``."""
+        """A store script ended; the outcome is one of ``coordinator.store.outcomes.OUTCOMES``."""
         try:
             durations, counts = self._ran[script, outcome]
         except KeyError:

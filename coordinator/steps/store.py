@@ -14,6 +14,7 @@ from coordinator.steps import times
 from coordinator.steps.handoff import RQ_PREFIX, Handoff
 from coordinator.steps.model import StepRun
 from coordinator.store import Library, Script, Store, keys
+from coordinator.store.fences import Fenced
 from coordinator.store.leader_lease import LeaderLeases
 from coordinator.store.project_list import ProjectList
 from coordinator.store.replies import decoded
@@ -256,7 +257,12 @@ class StepStore:
         for project, pointers in by_project.items():
             # A step that waits is still to be begun, by the worker that popped its pointer or with a new one.
             with self._store.others_go_on():
-                waiting = await self._store.run(_WAITING, project, *(popped.job for popped in pointers))
+                try:
+                    waiting = await self._store.run(_WAITING, project, *(popped.job for popped in pointers))
+                except Fenced as failure:
+                    if not failure.for_good:
+                        raise
+                    waiting = []
                 spent += [popped for popped in pointers if popped.job not in waiting]
         await asyncio.gather(*map(self.acknowledge, spent))
         return len(spent)

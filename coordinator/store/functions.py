@@ -1,19 +1,28 @@
-"""Loads the functions of the product's scripts into servers, and deletes those of other versions."""
+"""Loads the functions of the product's scripts into servers, and deletes those of other versions.
+
+Which variant of a library is loaded is the generation's to say (``fences.py``). It is asked for after the server has
+said which libraries it has, and again after a load.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import redis
 import structlog
 
 from coordinator.errors import ToolFailure
+from coordinator.store import keys
+from coordinator.store.clients import end_tasks
 from coordinator.store.errors import ScriptError, ServerError, StoreError
+from coordinator.store.fences import GENERATION, UNKNOWN
 from coordinator.store.link import Link
-from coordinator.store.lua_library import Library
+from coordinator.store.lua_library import Library, fenced_text, generation_of, usual_name
+from coordinator.store.replies import library_exists, unavailable
 from coordinator.store.scripts import STORE, Script, pack, pack_key
 
 _TUNE: Script[Any] = Script(STORE, "tune_collector", scope="fleet")
@@ -23,6 +32,7 @@ for it; without pauses, passes take a tenth of the time."""
 _COLLECTOR_EFFORT = 50
 """``setstepmul`` of the same collector, in percent (200 by default). Lower values make fewer, longer passes, and take
 about two megabytes more memory. Below about 40, a pass may never end."""
+LOAD_ATTEMPTS = 5
 _log = structlog.get_logger(__name__)
 
 Meaning = Callable[[ServerError, Link], Exception]
@@ -35,13 +45,18 @@ class Functions:
     Args:
         meaning: of error replies.
         tag_on: a hash tag whose keys are at the server of a link.
+        generation: asks for the generation of functions.
     """
 
-    def __init__(self, meaning: Meaning, tag_on: Callable[[Link], str]) -> None:
+    def __init__(
+        self, meaning: Meaning, tag_on: Callable[[Link], str], generation: Callable[[], Awaitable[str]]
+    ) -> None:
         self._meaning = meaning
         self._tag_on = tag_on
+        self._generation = generation
         self._loads: dict[tuple[Link, str], asyncio.Future[Any]] = {}
         self._loading: dict[Link, asyncio.Task[None]] = {}
+        self._checks: dict[Link, asyncio.Task[None]] = {}
         self._loaded_on: weakref.WeakKeyDictionary[Link, int] = weakref.WeakKeyDictionary()
 
     def present(self, link: Link) -> bool:
@@ -50,11 +65,9 @@ class Functions:
 
     async def close(self) -> None:
         """Ends what is loaded in the background."""
-        loading, self._loading = list(self._loading.values()), {}
-        for task in loading:
-            task.cancel()
-        if loading:
-            await asyncio.wait(loading)
+        loading = [*self._loading.values(), *self._checks.values()]
+        self._loading, self._checks = {}, {}
+        await end_tasks(*loading)
 
     def load_later(self, link: Link, loaded: Callable[[], None]) -> None:
         """Loads the scripts into the server of a new connection in the background.
@@ -74,32 +87,51 @@ class Functions:
             ToolFailure: it does not answer, or takes no writes.
             ScriptError: it does not accept one.
         """
-        connects = link.connects
+        connects, generation = link.connects, ""
         scripts = Script.registered()
         if scripts:
-            known = _library_names(await link.execute("FUNCTION", "LIST", "LIBRARYNAME", "fleet_*"))
             libraries = {script.function_library.name: script for script in scripts}
-            missing = [script for name, script in libraries.items() if name not in known]
-            answers = await asyncio.gather(
-                *(asyncio.shield(self.load(link, script.function_library)) for script in missing)
-            )
-            for script, answer in zip(missing, answers, strict=True):
-                if isinstance(answer, ServerError):
-                    raise self.failure(link, script, answer)
-            await self._delete_other_versions(link, libraries, known)
+            for _ in range(LOAD_ATTEMPTS):
+                known = await present_libraries(link)
+                generation = await self._generation()
+                variants = {usual_name(name): name for name in known}
+                wrong = [
+                    script for name, script in libraries.items() if not _wanted(variants.get(name), name, generation)
+                ]
+                if not wrong:
+                    break
+                replies = await asyncio.gather(
+                    *(self._replace(link, one.function_library, variants, generation) for one in wrong)
+                )
+                for script, reply in zip(wrong, replies, strict=True):
+                    if isinstance(reply, ServerError):
+                        raise self.failure(link, script, reply)
+                if all(replies) and generation == await self._generation():
+                    break
+            else:
+                raise unavailable("has functions that others replace again and again")
+            if not generation:
+                await self._delete_other_versions(link, libraries, known)
             await link.submit(_TUNE.pack(pack_key(self._tag_on(link)), (_COLLECTOR_PAUSE, _COLLECTOR_EFFORT)))
-        self._loaded_on[link] = connects
+        if generation != UNKNOWN:
+            self._loaded_on[link] = connects
 
-    def load(self, link: Link, library: Library, *, anew: bool = False) -> asyncio.Future[Any]:
-        """Loads a library into a server; gives the reply, error replies as values.
+    async def supply(self, link: Link, library: Library, *, anew: bool = False) -> asyncio.Future[Any]:
+        """Begins to load a library that a server lacks; the future gives the reply, an error reply as a value.
+
+        What is sent next finds the library, because it comes after. Concurrent callers share one load.
 
         Args:
             anew: also if a load of it is under way.
+
+        Raises:
+            ToolFailure: the server does not answer.
         """
+        generation = await self._generation()
         key = (link, library.name)
         load = self._loads.get(key)
         if load is None or anew:
-            load = self._loads[key] = link.submit(pack(("FUNCTION", "LOAD", "REPLACE", library.text)))
+            load = self._loads[key] = link.submit(_load(library, generation))
 
             def forget(done: asyncio.Future[Any]) -> None:
                 if not done.cancelled():
@@ -108,7 +140,34 @@ class Functions:
                     del self._loads[key]
 
             load.add_done_callback(forget)
+            if not generation:
+                self._check_later(link)
         return load
+
+    def _check_later(self, link: Link) -> None:
+        """Makes sure in the background that what was loaded is still what is wanted."""
+        check = self._checks.get(link)
+        if check is None or check.done():
+            again = self._load_again(link, lambda: None)
+            self._checks[link] = asyncio.get_running_loop().create_task(again, name="store-scripts check")
+
+    async def _replace(self, link: Link, library: Library, present: Mapping[str, str], generation: str) -> Any:
+        """Loads the variant of a library that belongs to a generation. Returns the reply, errors as values; empty:
+        another process changes it, too.
+
+        Args:
+            present: the variant that the server has, by the usual name.
+        """
+        there = present.get(library.name)
+        if there is not None:
+            same = await link.submit(_load(library, generation_of(there)))
+            if isinstance(same, ServerError):  # a full server takes no functions, so it keeps what it has
+                return b"" if library_exists(same) else same
+            gone = await link.submit(pack(("FUNCTION", "DELETE", there)))
+            if isinstance(gone, ServerError):  # another process was faster
+                return gone if isinstance(self._meaning(gone, link), ToolFailure) else b""
+        reply = await link.submit(_load(library, generation))
+        return b"" if isinstance(reply, ServerError) and library_exists(reply) else reply
 
     def failure(self, link: Link, script: Script[Any], error: ServerError) -> Exception:
         """Why a server did not load a function: it takes no writes now, or the script is at fault."""
@@ -133,17 +192,52 @@ class Functions:
         would fail, so a full server keeps them.
         """
         ours = tuple(name.rpartition("_")[0] + "_" for name in present)
-        others = [name for name in known - set(present) if name.startswith(ours)]
+        versions = {name: usual_name(name) for name in known}
+        others = [name for name, usual in versions.items() if usual.startswith(ours) and usual not in present]
         if not others:
             return
-        if isinstance(await self.load(link, next(iter(present.values())).function_library), ServerError):
+        text = next(iter(present.values())).function_library.text
+        if isinstance(await link.submit(pack(("FUNCTION", "LOAD", "REPLACE", text))), ServerError):
             return
         for name in others:
             with contextlib.suppress(ServerError):  # another process was faster
                 await link.execute("FUNCTION", "DELETE", name)
 
 
-def _library_names(listed: list[Any]) -> set[str]:
-    """The names in a reply to FUNCTION LIST, in either version of the protocol."""
+def load(client: redis.Redis, library: Library) -> None:
+    """Loads a library that a server lacks, over a client of it. Raises RedisError.
+
+    A node of a cluster may not have the keys of the fleet, so it gets the variant that is safe in any case.
+    """
+    try:
+        found: Any = client.hget(keys.identity.key(keys.FLEET), GENERATION)
+        generation = (found or b"").decode()
+    except redis.exceptions.ResponseError:
+        generation = UNKNOWN
+    try:
+        client.function_load(_text(library, generation), replace=True)
+    except redis.exceptions.ResponseError as error:
+        if not library_exists(error):
+            raise
+
+
+def _text(library: Library, generation: str) -> str:
+    """The variant of a library that belongs to a generation."""
+    return fenced_text(library.text, generation) if generation else library.text
+
+
+def _load(library: Library, generation: str) -> bytes:
+    """The command that loads the variant of a library that belongs to a generation."""
+    return pack(("FUNCTION", "LOAD", "REPLACE", _text(library, generation)))
+
+
+async def present_libraries(link: Link) -> set[str]:
+    """The names of the product's libraries in a server. Raises ToolFailure, ServerError."""
+    listed = await link.execute("FUNCTION", "LIST", "LIBRARYNAME", "fleet_*")
     found = (one if isinstance(one, dict) else dict(zip(one[::2], one[1::2], strict=True)) for one in listed)
     return {one[b"library_name"].decode() for one in found}
+
+
+def _wanted(found: str | None, name: str, generation: str) -> bool:
+    """Whether the variant of a library that a server has is right."""
+    return found == name if not generation else found not in (None, name)

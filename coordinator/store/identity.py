@@ -33,6 +33,7 @@ from coordinator.store.address import parse
 from coordinator.store.clients import Ask
 from coordinator.store.embedded import known_url
 from coordinator.store.errors import StoreChanged
+from coordinator.store.fences import CHANGES
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings
@@ -71,6 +72,8 @@ class StoreIdentity:
         self._accepts = accept == "auto"
         self._keep = keep
         self._accepted = accepted
+        self.fences = ""
+        """How often projects were fenced or released, as the store has said on the last new connection."""
         self.latest = 0
         """The latest server time (ms) that the store has acknowledged."""
         self._refused = ""
@@ -96,7 +99,7 @@ class StoreIdentity:
         Raises:
             StoreChanged: it does not.
         """
-        (identity, replaced, accepted, moment) = await _read(ask)
+        (identity, replaced, accepted, moment, self.fences) = await _read(ask)
         # Another store may have been accepted in place of this one, and this one in place of that one later.
         if self.known and identity != self.known and (self.known not in replaced or accepted < self._accepted):
             if not self._accepts:
@@ -130,7 +133,7 @@ class StoreIdentity:
         Raises:
             ServerError: the store rejects the write.
         """
-        (identity, replaced, accepted, _) = await _read(ask)
+        (identity, replaced, accepted, *_) = await _read(ask)
         if self._pinned:
             await _write(ask, ("HSET", _KEY, "id", self._pinned))
         elif not identity:
@@ -265,14 +268,15 @@ def remembered(settings: Settings, url: str) -> StoreIdentity:
     return StoreIdentity(file.read(), settings.store_id, settings.store_accept, file.keep, file.accepted())
 
 
-async def _read(ask: Ask) -> tuple[str, list[str], int, int]:
-    """The identity or '', those that it replaces, since when (ms), and the latest time (ms) that it knows."""
-    fields, moment = await ask([("HMGET", _KEY, "id", "was", "at"), ("GET", _MOMENT)])
+async def _read(ask: Ask) -> tuple[str, list[str], int, int, str]:
+    """The identity or '', those that it replaces, since when (ms), the latest time (ms) that it knows, and the number
+    of changes of fenced projects."""
+    fields, moment = await ask([("HMGET", _KEY, "id", "was", "at", CHANGES), ("GET", _MOMENT)])
     for reply in (fields, moment):
         if isinstance(reply, Exception):
             raise reply
-    identity, replaced, accepted = ((value or b"").decode(errors="replace") for value in fields)
-    return identity, replaced.split(), int(accepted or 0), int(moment or 0)
+    identity, replaced, accepted, fences = ((value or b"").decode(errors="replace") for value in fields)
+    return identity, replaced.split(), int(accepted or 0), int(moment or 0), fences
 
 
 async def _write(ask: Ask, *commands: tuple[str | bytes | int, ...]) -> None:

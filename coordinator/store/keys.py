@@ -124,6 +124,9 @@ def scope_of(project: str) -> Scope:
     return "fleet" if project == FLEET else "queue" if project == QUEUE else "project"
 
 
+FENCE_ID = 16
+"""How many characters the id of a copy has, with which the value of ``fence`` begins."""
+
 MOST_ANSWERED = 1_000
 """Answers of people that are kept in a project, of each kind (``lua/modules/answered.lua``)."""
 
@@ -254,6 +257,8 @@ gate_index = Family("gz", "zset", single=True, reason="an entry goes with its in
                     doc="gateway instances by when they last changed")  # fmt: skip
 marker = Family("mk", "string", single=True, reason="as long as the project",
                 doc="in a cluster: the identity of the store that the project belongs to")  # fmt: skip
+fence = Family("cy", "string", single=True, reason="until the copy is complete; where the project has left, for good",
+               doc="what refuses the project: its copy by its id, and how far that is (``fences.py``)")  # fmt: skip
 gate_audit = Family("gl", "stream", single=True, reason="capped at events_max", doc="the gateway's audit")
 gate_copied = Family("gp", "string", single=True, reason="one position", doc="how far the audit was copied to a file")
 step_projects = Family("sp", "zset", single=True, scope="fleet", reason="idle ones are dropped",
@@ -294,11 +299,14 @@ process_status = Family(
 spent = Family("ot", "string", scope="fleet", ttl="a minute after what was spent has ended",
                doc="a ticket or state of a sign-in that was used, so that it cannot be used again")  # fmt: skip
 identity = Family("id", "hash", single=True, scope="fleet", reason="one record",
-                  doc="the store's identity, and those that it replaces")  # fmt: skip
+                  doc="the store's identity, those that it replaces; the number of changes of fenced_projects and the "
+                  "generation of functions that look for fences")  # fmt: skip
 moment = Family("mo", "string", single=True, scope="fleet", reason="one number",
                 doc="the latest time of the server, in ms, that a process has noted")  # fmt: skip
 marked_projects = Family("mp", "set", single=True, scope="fleet", reason="one entry per project of a cluster",
                          doc="projects of a cluster that have a marker, so that its loss is noticed")  # fmt: skip
+fenced_projects = Family("fn", "hash", single=True, scope="fleet", reason="one entry per project copied",
+                         doc="projects that are fenced, with what operators want to know")  # fmt: skip
 key_space = Family("v", "string", single=True, scope="fleet", reason="one number", doc="which layout the keys have")
 fleet_events = Family("ev", "stream", single=True, scope="fleet", reason="capped at 10000 entries",
                       doc="what happened to the fleet as a whole")  # fmt: skip

@@ -3,6 +3,12 @@
 Each operation becomes a function of the server, and each module that one of them uses is in the library once. A call
 only makes its ``run``, the table with the state of the call (module ``run``). The names of the library and of its
 functions end in a digest of its text, because function names are server-wide: so each release calls its own.
+
+While a project is being copied (``fences.py``), the server has another variant of each library: the same functions,
+but they look for the project's fence first. It is made from the text of the usual one, of any release, by switching on
+the lines that begin with ``--FENCE``; in the usual one they are comments and cost nothing. It has a library name of its
+own. The server does not let two libraries have the same functions, so neither variant can be loaded over the other by
+mistake: who wants to replace one deletes it by its name first.
 """
 
 from __future__ import annotations
@@ -16,21 +22,33 @@ from pathlib import Path
 
 from coordinator.store import keys, lua_source
 from coordinator.store.errors import ScriptError
-from coordinator.store.lua_source import COMMAND, REQUEST, Header, Line, Source
+from coordinator.store.lua_source import COMMAND, FENCE, REQUEST, Header, Line, Source
 
 _DIGEST = "@digest@"  # placeholder for the digest until it is known
 _REPLACEABLE = ("run", "change")  # modules of which a package may have its own instead of the store's
 _GLOBALS = "redis,cmsgpack,struct,string,math,table,ipairs,pairs,next,tonumber,type,unpack"
 # Local from the first call on (before, they are not there): a call reads a hundred, each by a search of three tables.
-_BEGIN = """\
+_BEGIN = (
+    """\
 #!lua name={prefix}{digest}
 local modules={{}} local m=modules
+--FENCE local function fenced(P,pass)
+--FENCE local found=redis.call('GET',P..'SUFFIX')
+--FENCE return found and string.sub(found,1,ID)~=pass and{{err='FENCED '..string.sub(found,ID+2)}}
+--FENCE end
 local function register(name,flags,callback)
+--FENCE local open=callback callback=function(K,A) return fenced(K[1],A[#A]) or open(K,A) end
 redis.register_function{{function_name='{prefix}'..name..'_{digest}',flags=flags,callback=callback}}
 end
 local function globals() return GLOBALS end
 local COMMAND,GLOBALS local function begin() GLOBALS=globals() COMMAND=redis.call end
-""".replace("GLOBALS", _GLOBALS).replace("COMMAND", COMMAND)
+""".replace("GLOBALS", _GLOBALS)
+    .replace("COMMAND", COMMAND)
+    .replace("SUFFIX", keys.fence.suffix)
+)
+_BEGIN = _BEGIN.replace("ID+2", str(keys.FENCE_ID + 2)).replace("ID)", f"{keys.FENCE_ID})")
+FENCED_PREFIX = "fleet_fenced_"
+"""Begins the names of libraries that look for fences; their generation follows."""
 _SHARED = Path(__file__).parent / "lua" / "modules"
 
 
@@ -102,6 +120,34 @@ class Library:
         for other in source.requires:
             self._add(other, f"modules/{name}.lua", modules, (*waiting, name))
         modules[name] = source.lines
+
+
+def fenced_name(name: str, generation: str) -> str:
+    """The name of a library's variant that looks for fences."""
+    return f"{FENCED_PREFIX}{generation}_{name.removeprefix('fleet_')}"
+
+
+def usual_name(name: str) -> str:
+    """The name of the library of which this may be a variant."""
+    return f"fleet_{name.removeprefix(FENCED_PREFIX).partition('_')[2]}" if name.startswith(FENCED_PREFIX) else name
+
+
+def generation_of(name: str) -> str:
+    """The generation that a library is of."""
+    return name.removeprefix(FENCED_PREFIX).partition("_")[0] if name.startswith(FENCED_PREFIX) else ""
+
+
+def fenced_text(text: str, generation: str) -> str:
+    """The variant of a library that looks for fences, made from the text of the usual one, of any release.
+
+    Raises:
+        ScriptError: it is of a release that does not know of fences.
+    """
+    first, _, rest = text.partition("\n")
+    name = first.partition("=")[2]
+    if not name.startswith(FENCED_PREFIX) and f"\n{FENCE}" not in text:
+        raise ScriptError(f"the functions {name} are of a release that does not know of fences")
+    return f"#!lua name={fenced_name(usual_name(name), generation)}\n{rest.replace(FENCE, '')}"
 
 
 def _registered(name: str, source: Source) -> list[Line]:

@@ -35,6 +35,8 @@ _ARGUMENT = re.compile(r"(run\.)?[a-z][a-z0-9_]*(\.\.\.)?")
 _REQUIRE = re.compile(r"local (\w+)=require '(\w+)'")
 COMMAND = "C"
 """A local of libraries for ``redis.call``: shorter, and one look-up less for each command."""
+FENCE = "--FENCE "
+"""Begins a line that runs only in functions that look for fences (``fences.py``)."""
 _TAKEN = re.compile(rf"\b(?:local|for)\b[^=\n]*\b{COMMAND}\b|\bfunction\b[^(\n]*\([^)\n]*\b{COMMAND}\b")
 _NEEDLESS = re.compile(
     r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|--.*|, """
@@ -83,7 +85,7 @@ def read(path: Path) -> Source:
     module = path.parent.name == "modules"
     name = f"modules/{path.name}" if module else path.name
     header, begin = (Header(), 0) if module else _read_header(text, name)
-    body = _NEEDLESS.sub(lambda found: "" if found[0].startswith("--") else found[0].strip(), text[begin:])
+    body = _NEEDLESS.sub(_needed, text[begin:])
     if _TAKEN.search(body):
         raise ScriptError(f"{name}: {COMMAND} is the name of redis.call in libraries, and nothing else can have it")
     body = body.replace("redis.call(", f"{COMMAND}(")
@@ -95,6 +97,11 @@ def read(path: Path) -> Source:
         taken = Line(f"local {','.join(names)}={','.join(f'm.{module}' for module in modules)}", used[0][1].origin)
         lines = [taken, *(line for line in lines if not _REQUIRE.fullmatch(line.text))]
     return Source(lines, [match[2] for match, _ in used], header)
+
+
+def _needed(found: re.Match[str]) -> str:
+    """What is left of a match of ``_NEEDLESS``."""
+    return "" if found[0].startswith("--") and not found[0].startswith(FENCE) else found[0].strip()
 
 
 def _read_header(text: str, name: str) -> tuple[Header, int]:

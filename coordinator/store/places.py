@@ -7,6 +7,8 @@ again after slots have moved; not before each call, because the place of the pro
 missing and the project is not listed, the project is new: before its first write it gets a marker. If it is missing
 although the project is listed, or names another store, the calls of this project, and no others, are rejected with
 ``store_changed``, until an operator accepts what is there (``fleet store accept``).
+
+In any store, the calls of projects that are known to be fenced are refused (``fences.py``).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from coordinator.metrics import recorder
 from coordinator.store import keys
 from coordinator.store.clients import end_tasks
 from coordinator.store.errors import ServerError
+from coordinator.store.fences import Fenced
 from coordinator.store.identity import StoreIdentity
 from coordinator.store.link import Link
 from coordinator.store.replies import RETRY_MS, changed
@@ -69,6 +72,8 @@ class Places:
         self.known: dict[str, Place] = {}
         """Places of projects, to be used without any further question. Always the same dictionary."""
         self.sharded = sharded
+        self.fenced: set[str] = set()
+        """Projects that had a fence when this process last heard of them: it is read before their next call."""
         self._link_of = link_of
         self._send = send
         self._identity = identity
@@ -99,7 +104,7 @@ class Places:
             raise ValueError(f"script {script.name} belongs to the scope {script.scope}")
         if script.scope != "project":
             return Place(pack_key(project), self._link_of(project))
-        return None if self.sharded else self._keep(project)
+        return None if self.sharded or project in self.fenced else self._keep(project)
 
     async def checked(self, project: str, writes: bool) -> Place:
         """The place of a project whose keys are those that the fleet had.
@@ -108,8 +113,11 @@ class Places:
             writes: whether the call may write, so that the project has to be marked.
 
         Raises:
-            ToolFailure: store_changed: they are not; and as ``Store.run`` says.
+            ToolFailure: store_changed: they are not; project_away: the project is fenced; and as ``Store.run`` says.
         """
+        if project in self.fenced:
+            self.refuse(project, await self._send(project, "GET", keys.fence.key(project)))
+            self.fenced.discard(project)
         if not self._identity().known:
             return self.known.get(project) or self._keep(project)
         while (place := self.known.get(project)) is None:
@@ -119,6 +127,20 @@ class Places:
             if forgotten == self._forgotten:
                 self._keep(project)
         return place
+
+    def refuse(self, project: str, fence: bytes | None) -> None:
+        """Remembers that a project is fenced. Raises Fenced; does nothing if there is no fence."""
+        if fence is not None:
+            self.known.pop(project, None)
+            self.fenced.add(project)
+            raise Fenced(project, fence[keys.FENCE_ID + 1 :].decode(errors="replace"))
+
+    def now_fenced(self, projects: set[str]) -> None:
+        """These projects may be fenced, no others are."""
+        for project in projects - self.fenced:
+            self.known.pop(project, None)
+        self._forgotten += 1  # looks under way may have found them without
+        self.fenced = projects
 
     def _keep(self, project: str) -> Place:
         place = Place(pack_key(project), self._link_of(project))
@@ -150,7 +172,8 @@ class Places:
             ToolFailure: as ``checked``.
         """
         identity, marker = self._identity(), keys.marker.key(project)
-        found = await self._send(project, "GET", marker)
+        found, fence = await self._send(project, "MGET", marker, keys.fence.key(project))
+        self.refuse(project, fence)
         if found is None and not await self._listed(project):
             if not writes:
                 return False

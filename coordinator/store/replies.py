@@ -64,6 +64,16 @@ def lacks_function(error: Exception) -> bool:
     return str(error).removeprefix("ERR ") == "Function not found"
 
 
+def is_fenced(error: Exception) -> bool:
+    """Whether a function has refused a fenced project (``fences.py``)."""
+    return str(error).startswith("FENCED ")
+
+
+def library_exists(error: Exception) -> bool:
+    """Whether a library was not loaded because another one, its other variant, has the same functions."""
+    return "already exists" in str(error)
+
+
 def wants_again(error: Exception, script: Script[Any]) -> bool:
     """Whether the script has settled only a part of the debts of earlier calls, and has to be called again."""
     return str(error) == "FLEET UNSETTLED" and "UNSETTLED" in script.errors

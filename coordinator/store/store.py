@@ -19,18 +19,19 @@ from coordinator.store import address, clients, keys, replies
 from coordinator.store.clients import Ask, Confirm, Resolver
 from coordinator.store.connection import FRESH
 from coordinator.store.errors import (
-    ScriptFailure,
     ServerError,
     StoreChanged,
     StoreError,
     StoreTooOld,
     StoreUnreachable,
 )
-from coordinator.store.functions import Functions
+from coordinator.store.fences import Fenced, KnownFences
+from coordinator.store.functions import LOAD_ATTEMPTS, Functions
 from coordinator.store.identity import StoreIdentity
 from coordinator.store.link import Link
+from coordinator.store.outcomes import outcome_of
 from coordinator.store.own_clients import ClientsOfStore
-from coordinator.store.places import Places, Undecided
+from coordinator.store.places import Places
 from coordinator.store.scripts import STORE, Script, pack, pack_key
 from coordinator.store.server_binary import MINIMUM_VERSION
 from coordinator.store.shards import OneServer, Shards, redirect, resend
@@ -38,23 +39,7 @@ from coordinator.store.slot_map import slot_of, tag_of
 
 R = TypeVar("R")
 Observe = Callable[[str, float, str, str], None]
-"""Called after each script call with the script's name, seconds, the outcome, one of ``OUTCOMES``, and the project."""
-
-OUTCOMES = (
-    "ok",
-    "new",
-    "replay",
-    "refused",
-    "mismatch",
-    "unavailable",
-    "changed",
-    "full",
-    "over_capacity",
-    "cancelled",
-    "defect",
-)
-"""ok: a call without a request id. Calls with one are new (the id was not known), replay (it was known) or mismatch (it
-was used before with other arguments)."""
+"""Called after each script call with the script's name, seconds, the outcome (``outcomes.py``), and the project."""
 
 _log = structlog.get_logger(__name__)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
@@ -63,7 +48,6 @@ _IN_DOUBT = ("CLUSTERDOWN", "READONLY")
 _ON_ITS_WAY = ("ASK", "TRYAGAIN")
 _TORN = re.compile(r"Script attempted to access .*slot|Attempted to access a non local key")
 """How a cluster ends a script that touches keys of another slot, or that are elsewhere by now."""
-_LOAD_ATTEMPTS = 5
 CHECK: Script[Any] = Script(STORE, "check_writes", scope="fleet")
 """Whether the store takes writes."""
 # Commands that are answered late, several times or not at all, or that change the meaning of later replies.
@@ -130,7 +114,8 @@ class Store(ClientsOfStore):
         )
         self.projects = Places(self.sharded, self.link, self.command_of, lambda: self.identity)
         self._places = self.projects.known
-        self._functions = Functions(self._failure, self._shards.tag_on)
+        self.fences = KnownFences(self.projects.now_fenced, self.sharded, self.command_of, self.ask)
+        self._functions = Functions(self._failure, self._shards.tag_on, self.fences.generation)
         self._settling: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
         self._moved_at = 0.0
@@ -176,8 +161,8 @@ class Store(ClientsOfStore):
         """Around what is done for one project of many: in a cluster, its shard may be away while others are not."""
         try:
             yield
-        except ToolFailure:
-            if not self.sharded:
+        except ToolFailure as failure:
+            if not self.sharded and not isinstance(failure, Fenced):
                 raise
 
     def report_shards(self) -> None:
@@ -282,7 +267,7 @@ class Store(ClientsOfStore):
             result: R = reply if script.decode is None else replies.decoded(script.decode, reply)
         except BaseException as error:
             if self.observe is not None:
-                self.observe(script.name, perf_counter() - started, _outcome(error), project)
+                self.observe(script.name, perf_counter() - started, outcome_of(error), project)
             raise
         if self.observe is not None:
             self.observe(script.name, perf_counter() - started, outcome, project)
@@ -306,7 +291,8 @@ class Store(ClientsOfStore):
         if verb in _NOT_SHARED or (verb in (b"XREAD", b"XREADGROUP") and _blocks(words)):
             raise ValueError(f"{verb.decode()} must not be sent over the shared connection; use Store.client")
         tag = tag_of(words)
-        if self.sharded and tag not in self._places and keys.scope_of(tag) == "project":
+        unchecked = self.sharded or tag in self.projects.fenced
+        if unchecked and tag not in self._places and keys.scope_of(tag) == "project":
             await self.projects.checked(tag, False)
         return await self.command_of(tag, *words)
 
@@ -317,7 +303,7 @@ class Store(ClientsOfStore):
         if type(reply) is ServerError:
             reply = await resend(self._shards, packed, reply)
         if type(reply) is ServerError:
-            raise self._failure(reply, link)
+            raise self._failure(reply, link, project=tag)
         return reply
 
     async def failover_problem(self) -> str:
@@ -402,12 +388,21 @@ class Store(ClientsOfStore):
             command = CHECK.pack(pack_key(self._shards.tag_on(link)), ())
             reply = await link.submit(command)
             if type(reply) is ServerError and replies.lacks_function(reply):
-                self._functions.load(link, CHECK.function_library)
+                await self._functions.supply(link, CHECK.function_library)
                 reply = await link.submit(command)
         except ToolFailure as failure:
             return failure
         problem = self._failure(reply, link) if type(reply) is ServerError else None
         return problem if problem is None or isinstance(problem, ToolFailure) else replies.unavailable("has a defect")
+
+    async def load_functions(self) -> None:
+        """Gives all servers the functions that they should have.
+
+        Raises:
+            ToolFailure: one does not answer, or takes no writes.
+            ScriptError: one does not accept a script.
+        """
+        await asyncio.gather(*map(self._functions.load_all, self._shards.links))
 
     def settle_later(self, settling: Coroutine[Any, Any, None]) -> None:
         """Settles the store in the background, until ``close`` at the latest."""
@@ -456,6 +451,7 @@ class Store(ClientsOfStore):
         await self.identity.check(ask)
         if self.identity.known != known:
             self.projects.forget()
+        await self.fences.heard(self.identity.fences, ask)
 
     def _slots_moved(self) -> None:
         self.projects.forget()
@@ -499,18 +495,18 @@ class Store(ClientsOfStore):
             if not self.sharded or script.scope == "fleet":
                 await self.make_sure()
             link = await self._link_again(script, project, link)
-        for attempt in range(_LOAD_ATTEMPTS):
+        for attempt in range(LOAD_ATTEMPTS):
             if not replies.lacks_function(error):
                 break
             # A load that is under way may precede the deletion, so only the first attempt relies on one.
-            load = self._functions.load(link, script.function_library, anew=attempt > 0)
+            load = await self._functions.supply(link, script.function_library, anew=attempt > 0)
             reply = await link.submit(command)
             if type(reply) is not ServerError or replies.wants_again(reply, script):
                 return reply
             error = reply
-            if load.done() and isinstance(load.result(), ServerError):
+            if load.done() and isinstance(load.result(), ServerError) and replies.lacks_function(error):
                 raise self._functions.failure(link, script, load.result())
-        raise self._failure(error, link, script)
+        raise self._failure(error, link, script, project)
 
     async def _link_again(self, script: Script[Any], project: str, link: Link) -> Link:
         """The link for another attempt at a call. Where the keys of the project may be others now, they are checked."""
@@ -519,7 +515,13 @@ class Store(ClientsOfStore):
         place = self.projects.of(script, project) or await self.projects.checked(project, script.writes)
         return place.link
 
-    def _failure(self, error: ServerError, link: Link, script: Script[Any] | None = None) -> Exception:
+    def _failure(
+        self, error: ServerError, link: Link, script: Script[Any] | None = None, project: str = ""
+    ) -> Exception:
+        if replies.is_fenced(error):
+            self._places.pop(project, None)
+            self.projects.fenced.add(project)
+            return Fenced(project, str(error).partition(" ")[2])
         if error.code == "READONLY":
             link.recycle("is no longer the primary")
         if error.code in _IN_DOUBT:
@@ -573,21 +575,3 @@ class Store(ClientsOfStore):
 
 def _blocks(words: tuple[str | bytes | int, ...]) -> bool:
     return any((word if isinstance(word, bytes) else str(word).encode()).upper() == b"BLOCK" for word in words[1:])
-
-
-_FAILURES = {
-    "store_unavailable": "unavailable",
-    "store_changed": "changed",
-    "store_full": "full",
-    "over_capacity": "over_capacity",
-}
-
-
-def _outcome(error: BaseException) -> str:
-    if isinstance(error, ScriptFailure):
-        return "mismatch" if error.code == "REQUEST_ID_REUSED" else "refused"
-    if isinstance(error, Undecided):
-        return "refused"
-    if isinstance(error, ToolFailure):
-        return _FAILURES.get(error.code, "refused")
-    return "cancelled" if isinstance(error, asyncio.CancelledError) else "defect"

@@ -16,7 +16,7 @@ GREETING = {
 }
 
 
-INTRODUCTION = {b"CLIENT": b"+OK\r\n", b"HMGET": b"*3\r\n$-1\r\n$-1\r\n$-1\r\n", b"GET": b"$-1\r\n"}
+INTRODUCTION = {b"CLIENT": b"+OK\r\n", b"HMGET": b"*4\r\n" + b"$-1\r\n" * 4, b"GET": b"$-1\r\n"}
 """Answers to a store's queries on a new connection: the server has no identity."""
 
 
@@ -58,6 +58,11 @@ class Peer:
         for name, answer in INTRODUCTION.items():
             assert (await self.command())[0] == name
             self.send(answer)
+
+    async def usual(self) -> None:
+        """Answers which generation of functions is in use: the usual one."""
+        assert (await self.command())[0] == b"HGET"
+        self.send(b"$-1\r\n")
 
     async def echo(self) -> None:
         """Answers ECHO commands from now on."""

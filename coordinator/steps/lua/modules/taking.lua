@@ -53,6 +53,7 @@ end
 
 -- Begins the step that a pointer means, if it still waits for this attempt.
 function taking.claim(run, id, prefix)
+  --FENCE if fenced(prefix) then return false end
   local _, step, attempt = steps.parse_job(id)
   local st = step and steps.load(run, step, prefix)
   if not st or st.s ~= 'q' or st.f ~= attempt or not steps.load_owner(run, st.r, prefix) then return false end

@@ -1,0 +1,43 @@
+"""How calls of scripts end, as metrics count them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from coordinator.errors import ToolFailure
+from coordinator.store.errors import ScriptFailure
+from coordinator.store.places import Undecided
+
+OUTCOMES = (
+    "ok",
+    "new",
+    "replay",
+    "refused",
+    "mismatch",
+    "unavailable",
+    "changed",
+    "full",
+    "over_capacity",
+    "cancelled",
+    "defect",
+)
+"""ok: a call without a request id. Calls with one are new (the id was not known), replay (it was known) or mismatch (it
+was used before with other arguments)."""
+
+_FAILURES = {
+    "store_unavailable": "unavailable",
+    "store_changed": "changed",
+    "store_full": "full",
+    "over_capacity": "over_capacity",
+}
+
+
+def outcome_of(error: BaseException) -> str:
+    """The outcome of a call that raised this."""
+    if isinstance(error, ScriptFailure):
+        return "mismatch" if error.code == "REQUEST_ID_REUSED" else "refused"
+    if isinstance(error, Undecided):
+        return "refused"
+    if isinstance(error, ToolFailure):
+        return _FAILURES.get(error.code, "refused")
+    return "cancelled" if isinstance(error, asyncio.CancelledError) else "defect"
