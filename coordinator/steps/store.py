@@ -100,7 +100,7 @@ class Popped(NamedTuple):
     queue: str
 
 
-_TAKE = Script(LIBRARY, "take_steps")
+_TAKE = Script(LIBRARY, "take_steps", scope="queue")
 _BEGIN = Script(LIBRARY, "begin_steps")
 _SWEEP = Script(LIBRARY, "sweep_steps", Swept)
 _WAKE_RELAY: Script[Any] = Script(LIBRARY, "wake_relay", scope="fleet")
@@ -147,9 +147,7 @@ class StepStore:
 
     async def take(self, want: int) -> Taken:
         """Takes up to ``want`` steps of any project from queues in the store's Redis."""
-        # The script reads the project from each pointer; this one only routes the call.
-        project = keys.DEFAULT_PROJECT
-        return _read(await self._store.run(_TAKE, project, self.handoff.packed(project), want))
+        return _read(await self._store.run(_TAKE, keys.QUEUE, self.handoff.packed(keys.QUEUE), want))
 
     async def report(
         self, script: Script[Any], project: str, want: int, reports: Sequence[Report], *, queue_first: bool = False

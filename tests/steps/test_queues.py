@@ -111,7 +111,7 @@ async def test_a_step_of_a_project_that_is_being_copied_is_not_taken(rig: Rig, m
     await fences.turn("default", copy, copy, None)
     await fences.end()
     for flow in waiting:
-        assert await rig.statuses(flow) == {"start": "queued"}
+        assert await rig.statuses(flow) == {"start": "ready"}
 
 
 async def test_dangling_pointers_are_discarded(rig: Rig) -> None:
