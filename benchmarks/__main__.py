@@ -18,6 +18,7 @@ ALL = (
     "runner",
     "loop",
     "scaling",
+    "cluster",
     "link",
     "loader",
     "memory",

@@ -9,7 +9,11 @@ same store connection, one on redis-py's pool, the official SDK's server with th
 FastMCP with a no-op tool. Each server has its own core, the store and the load generator share the
 others. Prints requests/s, p99 and the server's CPU time per request, and the ratios.
 
-    python -m benchmarks frontend [ROUNDS] [SECONDS] [FSYNC]
+``--against REV`` only compares the front-end with that of another revision, each with a store of its own. Both are
+started anew in each round, because one process costs up to a tenth more than another that does the same, for as long
+as it lives; ratios are medians of the rounds' ratios.
+
+    python -m benchmarks frontend [--against REV] [ROUNDS] [SECONDS] [FSYNC]
 """
 
 from __future__ import annotations
@@ -28,13 +32,17 @@ from uuid import uuid4
 from benchmarks.server import items_on
 from benchmarks.support import (
     Load,
+    add_items,
+    checkout,
     console,
     core_kept_free,
     cpu_seconds,
+    cpu_us,
     embedded,
     free_port,
     front_end,
     python,
+    revision_in,
     running,
     table,
     until_listening,
@@ -117,8 +125,69 @@ def measure(server: Server, items: list[str], seconds: float) -> Run:
     return Run(load, (cpu_seconds(server.pid) - before) / load.requests * 1e6)
 
 
-def main(rounds: str = "5", seconds: str = "3", fsync: str = "everysec") -> None:
-    """Runs the comparison."""
+class Version(NamedTuple):
+    """The front-end of a revision, and its store."""
+
+    front: Server
+    store: int
+    """Process id."""
+    items: list[str]
+
+
+class Cost(NamedTuple):
+    """What a request takes of CPU time, in us, and how many there are."""
+
+    front_end_us: float
+    store_us: float
+    per_second: float
+
+
+def _version(stack: contextlib.ExitStack, tree: Path | None, fsync: str) -> Version:
+    store = stack.enter_context(embedded(fsync))
+    front = stack.enter_context(front_end(store.url, tree, log_level="warning"))
+    items = add_items(front.port, CONNECTIONS)
+    return Version(Server(FRONT, front.port, front.pid, "/mcp/items", "modern"), store.pid or 0, items)
+
+
+def _cost(version: Version, seconds: float) -> Cost:
+    before = cpu_us(version.store)
+    run = measure(version.front, version.items, seconds)
+    return Cost(run.cpu_us, (cpu_us(version.store) - before) / run.load.requests, run.load.per_second)
+
+
+def _compare(revision: str, rounds: int, seconds: float, fsync: str) -> None:
+    """The front-end of this tree beside that of another revision."""
+    found: dict[str, list[Cost]] = {"this tree": [], revision: []}
+    with checkout(revision) as tree, core_kept_free() as give_core:
+        for number in range(rounds):
+            with contextlib.ExitStack() as stack:
+                trees = {"this tree": None, revision: tree}
+                names = list(trees) if number % 2 else [*reversed(trees)]
+                versions = {name: _version(stack, trees[name], fsync) for name in names}
+                for version in versions.values():
+                    give_core(version.front.pid)
+                    measure(version.front, version.items, 1)
+                for name, version in versions.items():
+                    found[name].append(_cost(version, seconds))
+    columns = ("side", "front-end CPU us/request", "store CPU us/request", "requests/s")
+    rows: list[tuple[object, ...]] = [
+        (name, *(f"{median(part):,.1f}" for part in zip(*costs, strict=True))) for name, costs in found.items()
+    ]
+    ours, theirs = found.values()
+    ratios = [[one / other for one, other in zip(*pair, strict=True)] for pair in zip(ours, theirs, strict=True)]
+    rows.append(("ratio, by round", *(f"{median(part):.2f}x" for part in zip(*ratios, strict=True))))
+    rows.append(("its range", *(f"{min(part):.2f} - {max(part):.2f}" for part in zip(*ratios, strict=True))))
+    table(f"claim_item over HTTP, {CONNECTIONS} connections, median of {rounds} rounds", columns, rows)
+
+
+def main(*arguments: str) -> None:
+    """Runs the comparison; the arguments are those of the module's docstring."""
+    given = list(arguments)
+    revision = revision_in(given)
+    rounds, seconds, fsync = (*given, *("5", "3", "everysec")[len(given) :])
+    if revision is not None:
+        _compare(revision, int(rounds), float(seconds), fsync)
+        return
     runs: dict[str, list[Run]] = defaultdict(list)
     with contextlib.ExitStack() as stack:
         give_core = stack.enter_context(core_kept_free())

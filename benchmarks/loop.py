@@ -30,8 +30,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
+import math
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -43,7 +44,17 @@ import uvloop
 
 from benchmarks.rivals.cycles import Cycles, PlainCalls
 from benchmarks.server import Server
-from benchmarks.support import HEADERS, add_items, console, cpu_us, embedded, front_end, table
+from benchmarks.support import (
+    HEADERS,
+    add_items,
+    checkout,
+    console,
+    cpu_us,
+    embedded,
+    front_end,
+    revision_in,
+    table,
+)
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.idempotency import IdempotencyKey
@@ -117,6 +128,7 @@ class HandWritten:
     Args:
         fails: whether it releases some of the items that it has begun.
         extras: the optional parts of calls that it uses.
+        project: whose items it works on.
     """
 
     def __init__(
@@ -126,7 +138,9 @@ class HandWritten:
         writer: asyncio.StreamWriter,
         fails: bool = False,
         extras: Extras = NO_EXTRAS,
+        project: str = "default",
     ) -> None:
+        self._head = f"POST /p/{project}/mcp/items HTTP/1.1\r\nhost: 127.0.0.1\r\n{_LINES}".encode()
         self._actor = {"id": name, "kind": "subagent"}
         self._reader, self._writer = reader, writer
         self._fails, self._extras = fails, extras
@@ -134,10 +148,7 @@ class HandWritten:
     async def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         params = {"name": tool, "arguments": arguments}
         body = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
-        self._writer.write(
-            b"POST /mcp/items HTTP/1.1\r\nhost: 127.0.0.1\r\n%scontent-length: %d\r\n\r\n" % (_LINES, len(body))
-        )
-        self._writer.write(body)
+        self._writer.write(self._head + b"content-length: %d\r\n\r\n" % len(body) + body)
         head = (await self._reader.readuntil(b"\r\n\r\n")).lower()
         answer = await self._reader.readexactly(int(head.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0]))
         result: dict[str, Any] = msgspec.json.decode(answer)["result"]["structuredContent"]
@@ -156,10 +167,12 @@ class HandWritten:
         if answer["outcome"] != "success":
             raise RuntimeError(f"the release failed: {answer}")
 
-    async def work(self) -> int:
-        """Completes items until there are no more; returns their number."""
+    async def work(self, until: float = math.inf) -> int:
+        """Completes items until there are no more, or until a moment (``time.monotonic``); returns their number."""
         done = 0
         for begun in range(1, 10**9):
+            if time.monotonic() > until:
+                break
             claim = {"selector": {"tags": TAG}}
             asked = {"actor": self._actor, "requestId": str(uuid4()), "claims": [claim], **self._extras.claim}
             (taken,) = (await self._call("claim_item", asked))["claimResults"]
@@ -174,7 +187,7 @@ class HandWritten:
         return done
 
 
-_LINES = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items()).encode()
+_LINES = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
 
 
 async def _drain(port: int, agents: int, fails: bool = False, extras: Extras = NO_EXTRAS) -> int:
@@ -235,25 +248,10 @@ def _side(name: str, tree: Path | None) -> Iterator[tuple[Side, str]]:
         yield side, store.url
 
 
-@contextlib.contextmanager
-def _checkout(revision: str) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
-        tree = Path(folder) / "tree"
-        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(tree), revision], check=True)
-        try:
-            yield tree
-        finally:
-            subprocess.run(["git", "worktree", "remove", "--force", str(tree)], check=True)
-
-
 def main(*arguments: str) -> None:
     """Runs the rounds and prints; the arguments are those of the module's docstring."""
     given = list(arguments)
-    against = None
-    if "--against" in given:
-        at = given.index("--against")
-        against = given[at + 1]
-        del given[at : at + 2]
+    against = revision_in(given)
     compared = next((name for flag, name in _FLAGS.items() if flag in given), None)
     given = [one for one in given if one not in _FLAGS]
     rounds, items, agents = (int(value) for value in (*given, *("3", "1000", "16")[len(given) :]))
@@ -263,7 +261,7 @@ def main(*arguments: str) -> None:
     with contextlib.ExitStack() as stack:
         trees: dict[str, Path | None] = {HERE: None}
         if against is not None:
-            trees[against] = stack.enter_context(_checkout(against))
+            trees[against] = stack.enter_context(checkout(against))
         found: dict[str, list[Cost]] = {name: [] for name in (*trees, *_STORE_ONLY)}
         for number in range(rounds):
             _measure_sides(found, trees, number, items, agents)
@@ -316,7 +314,7 @@ def _compare_extras(name: str, rounds: int, items: int, agents: int, against: st
     with contextlib.ExitStack() as stack:
         trees: dict[str, Path | None] = {name: None, NOTHING: None}
         if against is not None:
-            trees[against] = stack.enter_context(_checkout(against))
+            trees[against] = stack.enter_context(checkout(against))
         found: dict[str, list[Cost]] = {one: [] for one in trees}
         for number in range(rounds):
             _measure_sides(found, trees, number, items, agents, pairs)

@@ -159,6 +159,28 @@ def _fleet(command: str, settings: dict[str, object], tree: Path | None = None) 
 
 
 @contextlib.contextmanager
+def checkout(revision: str) -> Iterator[Path]:
+    """A tree of another revision, which is removed at the end of the block."""
+    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
+        tree = Path(folder) / "tree"
+        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(tree), revision], check=True)
+        try:
+            yield tree
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", str(tree)], check=True)
+
+
+def revision_in(given: list[str]) -> str | None:
+    """Takes ``--against REV`` out of arguments."""
+    if "--against" not in given:
+        return None
+    at = given.index("--against")
+    revision = given[at + 1]
+    del given[at : at + 2]
+    return revision
+
+
+@contextlib.contextmanager
 def core_kept_free() -> Iterator[Callable[[int], None]]:
     """Reserves one core for the measured processes: all other processes of the block run on the others.
 
@@ -190,9 +212,14 @@ def url_of(port: int) -> str:
     return f"http://127.0.0.1:{port}"
 
 
-def add_items(port: int, count: int, pairs: bool = False, **fields: Any) -> None:
-    """Creates so many items with these fields; with ``pairs`` every second one depends on the one before it."""
-    with SyncFleet(url_of(port), token="", project="default") as fleet:
+def add_items(port: int, count: int, pairs: bool = False, project: str = "default", **fields: Any) -> list[str]:
+    """Creates so many items with these fields; with ``pairs`` every second one depends on the one before it.
+
+    Returns:
+        Their ids.
+    """
+    ids = []
+    with SyncFleet(url_of(port), token="", project=project) as fleet:
         for first in range(0, count, _BATCH):
             batch = [{"title": f"item {n}", **fields} for n in range(first, min(first + _BATCH, count))]
             made = fleet.call("manage_items", {"operation": "create", "items": batch})["items"]
@@ -202,6 +229,8 @@ def add_items(port: int, count: int, pairs: bool = False, **fields: Any) -> None
             ]
             if pairs:
                 fleet.call("manage_dependencies", {"operation": "create", "dependencies": edges})
+            ids += [one["id"] for one in made]
+    return ids
 
 
 class ToolCalls:
