@@ -17,10 +17,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up test lint hosts agents install-agents screenshots chaos bench lock
+.PHONY: help install up test lint hosts agents install-agents screenshots chaos test-cluster bench lock
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 install: $(VENV)/.installed ## Install the product into the virtual environment.
 
@@ -57,6 +57,14 @@ chaos: $(VENV)/.installed-dev ## Kill everything, at every step, and test models
 	@MODEL_EXAMPLES=300 $(BIN)/pytest tests/items/test_model.py tests/items/test_together_model.py tests/items/test_limits_model.py
 	@$(BIN)/pytest -m 'hypothesis and not chaos' --hypothesis-profile=ci tests
 	@exec $(BIN)/pytest -m chaos tests $(ARGS)
+
+test-cluster: $(VENV)/.installed-dev ## Test on clusters: all that uses the store on one shard, kills on 3 x 2, failovers, moves.
+	@TEST_STORE=cluster $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(addprefix tests/, \
+	  items worker flows sessions navigator gateway store overload feed) $(ARGS)
+	@TEST_STORE=shards $(BIN)/pytest --numprocesses auto --dist loadfile -m 'chaos or not chaos' $(addprefix tests/, \
+	  items/test_deaths.py items/test_limits_deaths.py items/test_processes.py items/test_attempts_fleet.py \
+	  items/test_recurs_fleet.py workers/test_faults.py workers/test_kill_points.py) $(ARGS)
+	@exec $(BIN)/pytest -m 'chaos or not chaos' tests/cluster $(ARGS)
 
 bench: $(VENV)/.installed-dev ## Measure speed; prints ratios from one run on this machine.
 	@exec $(BIN)/python -m benchmarks $(ARGS)

@@ -198,10 +198,14 @@ def onlooker(redis_url: str) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-def project(onlooker: redis.Redis) -> Iterator[str]:
+def project(redis_url: str, onlooker: redis.Redis, store_kind: Kind) -> Iterator[str]:
     name = f"t{uuid.uuid4().hex[:12]}"
     yield name
-    complaints = leaks.leaked_keys(onlooker, name, delete=True)
+    if store_kind.server == "shards":
+        with redis_client(parse(redis_url), name) as client:
+            complaints = leaks.leaked_keys(client, name, delete=True)
+    else:
+        complaints = leaks.leaked_keys(onlooker, name, delete=True)
     assert not complaints, "keys left behind:\n" + "\n".join(complaints)
 
 

@@ -28,7 +28,7 @@ async def test_an_untouched_project_is_consistent(store: Store, project: str, re
 
 async def test_a_difference_is_named_and_fails_the_command(store: Store, project: str, redis_url: str) -> None:
     item = (await Client(store, project).add()).replace("-", "")
-    with redis_client(parse(redis_url)) as client:
+    with redis_client(parse(redis_url), project) as client:
         client.zrem(keys.ranked.key(project, "p"), item)
     command = ("audit", "--project", project, "--redis-url", redis_url)
     done = fleet_command(*command)

@@ -142,7 +142,7 @@ def workflows(redis_url: str, project: str) -> Iterator[dict[str, int]]:
         return found
 
     yield asyncio.run(make())
-    with redis_client(parse(redis_url)) as client:
+    with redis_client(parse(redis_url), project) as client:
         leaks.delete_keys(client, project)
 
 

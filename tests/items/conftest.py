@@ -47,7 +47,7 @@ def elsewhere(store: Store, project: str, redis_url: str) -> Iterator[Client]:
     """A client of another project of the test's own."""
     other = Client(store, f"{project}-2")
     yield other
-    with redis_client(parse(redis_url)) as client:
+    with redis_client(parse(redis_url), other.project) as client:
         leaks.delete_keys(client, other.project)
 
 

@@ -165,7 +165,7 @@ class Tools(RuleBasedStateMachine):
             if sys.exc_info()[0] is None:  # otherwise a failure is being reported already
                 self.check_everything()
         finally:
-            with redis_client(parse(self.session.url)) as client:
+            with redis_client(parse(self.session.url), self.tools.project) as client:
                 leaks.delete_keys(client, self.tools.project)
 
     def check_everything(self) -> None:

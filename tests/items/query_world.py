@@ -52,7 +52,7 @@ def set_creation(redis_url: str, project: str, created: dict[str, int]) -> None:
     """Moves items' creation (ms by id)."""
     times = {item.replace("-", ""): time for item, time in created.items()}
     prefix = keys.project_prefix(project)
-    with redis_client(parse(redis_url)) as client, client.pipeline() as change:
+    with redis_client(parse(redis_url), project) as client, client.pipeline() as change:
         shift: dict[bytes, int] = {}
         for inner, time in times.items():
             raw: Any = client.hget(keys.item.key(project, inner), "w")

@@ -467,7 +467,7 @@ class World:
 async def a_world(store: Store, redis_url: str) -> AsyncIterator[World]:
     """A project that is audited and deleted afterwards."""
     tools = Client(store, f"t{fresh_id()[:13]}")
-    with redis_client(parse(redis_url)) as client:
+    with redis_client(parse(redis_url), tools.project) as client:
         try:
             world = World(tools, client)
             await world.begin()

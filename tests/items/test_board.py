@@ -42,7 +42,7 @@ async def place(redis_url: str) -> AsyncIterator[tuple[Client, World]]:
     store = Store(redis_url, timeout_ms=5000)
     await store.open()
     try:
-        with pytest.MonkeyPatch.context() as patch, redis_client(parse(redis_url)) as client:
+        with pytest.MonkeyPatch.context() as patch, redis_client(parse(redis_url), PROJECT) as client:
             patch.setattr(board, "BUDGET", 30)
             leaks.delete_keys(client, PROJECT)
             tools = Client(store, PROJECT)

@@ -77,7 +77,7 @@ async def a_forest(redis_url: str) -> AsyncIterator[Forest]:
             yield forest
     finally:
         await store.close()
-        with redis_client(parse(redis_url)) as client:
+        with redis_client(parse(redis_url), forest.tools.project) as client:
             leaks.delete_keys(client, forest.tools.project)
 
 

@@ -87,7 +87,7 @@ async def a_project(redis_url: str) -> AsyncIterator[Client]:
         yield tools
     finally:
         await store.close()
-        with redis_client(parse(redis_url)) as client:
+        with redis_client(parse(redis_url), tools.project) as client:
             leaks.delete_keys(client, tools.project)
 
 

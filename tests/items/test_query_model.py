@@ -29,7 +29,7 @@ async def place(redis_url: str) -> AsyncIterator[tuple[Client, World]]:
     store = Store(redis_url, timeout_ms=5000)
     await store.open()
     try:
-        with pytest.MonkeyPatch.context() as patch, redis_client(parse(redis_url)) as client:
+        with pytest.MonkeyPatch.context() as patch, redis_client(parse(redis_url), PROJECT) as client:
             patch.setattr(Pace, "START", 20)
             patch.setattr(Pace, "MOST", 60)
             patch.setattr(Best, "SLACK", 3)

@@ -160,7 +160,7 @@ async def a_project(store: Store, redis_url: str) -> AsyncIterator[Client]:
         yield tools
         assert (await audit(store, tools.project)).differences == []
     finally:
-        with redis_client(parse(redis_url)) as client:
+        with redis_client(parse(redis_url), tools.project) as client:
             complaints = leaks.leaked_keys(client, tools.project)
             leaks.delete_keys(client, tools.project)
     assert not complaints

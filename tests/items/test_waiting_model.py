@@ -198,7 +198,7 @@ async def a_world(redis_url: str) -> AsyncIterator[World]:
     else:
         await fronts.close()
     finally:
-        with redis_client(parse(redis_url)) as client:
+        with redis_client(parse(redis_url), pair[0].project) as client:
             leaks.delete_keys(client, pair[0].project)
 
 

@@ -86,7 +86,7 @@ def world(redis_url: str, definitions: Definitions) -> Iterator[World]:
     world = World(redis_url, definitions)
     yield world
     world.close()
-    with redis_client(parse(redis_url)) as client:
+    with redis_client(parse(redis_url), PROJECT) as client:
         complaints = leaks.leaked_keys(client, PROJECT)
         leaks.delete_keys(client, PROJECT)
     assert not complaints

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from coordinator.store.embedded_cluster import EmbeddedCluster, Node
 from coordinator.store.slot_map import slot_of
+from tests.support.wait import wait_until_sync
 
 
 def primary_of(cluster: EmbeddedCluster, slot: int) -> Node:
@@ -30,6 +35,38 @@ def leads(node: Node) -> bool:
         return bool(client.execute_command("ROLE")[0] == b"master")
 
 
+def kill(node: Node) -> None:
+    """Kills a node and waits for its end."""
+    assert node.pid is not None
+    os.kill(node.pid, signal.SIGKILL)
+    wait_until_sync(lambda: node.poll() is not None, what="the node's end")
+
+
+@contextmanager
+def stopped(node: Node) -> Iterator[None]:
+    """The node stands still meanwhile."""
+    assert node.pid is not None
+    os.kill(node.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(node.pid, signal.SIGCONT)
+
+
+def replicas_of(cluster: EmbeddedCluster, node: Node) -> list[Node]:
+    """The replicas that a primary is connected to."""
+    with node.client() as client:
+        ports = {int(port) for _, port, _ in client.execute_command("ROLE")[2]}
+    return [one for one in cluster.nodes if one.port in ports]
+
+
+def replicate(node: Node, tag: str) -> None:
+    """Waits until the replica of a primary has all writes so far. ``tag`` is that of keys on the node."""
+    with node.client() as client:
+        client.set(f"fc:{{{tag}}}:replicated", "1", px=1)  # WAIT is about the writes of its connection
+        assert client.execute_command("WAIT", 1, 5000) == 1
+
+
 def node_id(client: Any) -> str:
     """The id of a node in its cluster."""
     return str(client.execute_command("CLUSTER", "MYID").decode())
@@ -52,3 +89,17 @@ def move_slot(source: Node, target: Node, slot: int, *, with_keys: bool = True) 
             move_keys(ours, theirs, target.port, slot, 10_000)
         for client in (theirs, ours) if with_keys else (theirs,):
             client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", node_id(theirs))
+
+
+def move_slot_at_once(source: Node, target: Node, slot: int) -> None:
+    """Moves a slot as Valkey 9 can: the source serves it until the target has all of it."""
+    with source.client() as ours, target.client() as theirs:
+        to = node_id(theirs)
+        ours.execute_command("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", to)
+        wait_until_sync(lambda: _owner(ours, slot) == _owner(theirs, slot) == target.port, what="the slot to move")
+
+
+def _owner(client: Any, slot: int) -> int:
+    """The port of a slot's owner, as a node says; 0: it knows none."""
+    rows = client.execute_command("CLUSTER", "SLOTS")
+    return next((int(place[1]) for first, last, place, *_ in rows if first <= slot <= last), 0)

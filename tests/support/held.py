@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from dataclasses import replace
 from typing import Self
 from urllib.parse import quote
 
-from coordinator.store.address import parse
+from coordinator.store.address import Address, parse
 
 
 class Hold:
@@ -24,23 +25,28 @@ class Hold:
 
 
 class HoldingProxy:
-    """Listens on a free local port within the block, and forwards to the server of ``url``."""
+    """Listens on free local ports within the block, and forwards to the server of ``url``, or to each node of its
+    cluster."""
 
     def __init__(self, url: str) -> None:
-        self._target = parse(url)
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = (
-            f"redis://:{quote(self._target.password or '', safe='')}@127.0.0.1:{self._listening.getsockname()[1]}/0"
-        )
+        target = parse(url)
+        targets = [target.of_node(place) for place in target.nodes] or [target]
+        self._targets = {socket.create_server(("127.0.0.1", 0)): one for one in targets}
+        ports = {one: f"127.0.0.1:{listening.getsockname()[1]}" for listening, one in self._targets.items()}
+        self.url = f"redis://:{quote(target.password or '', safe='')}@{ports[targets[0]]}/0"
+        if target.nodes:
+            known = tuple((f"{one.host}:{one.port}", port) for one, port in ports.items())
+            self.url = replace(target, address_map=known).url()
         self.requests = Hold()
         self.replies = Hold()
         self.answered = threading.Event()
         """Whether the server has answered the request that was held back."""
-        self._sockets: list[socket.socket] = [self._listening]
-        self._threads = [threading.Thread(target=self._accept)]
+        self._sockets: list[socket.socket] = [*self._targets]
+        self._threads = [threading.Thread(target=self._accept, args=place) for place in self._targets.items()]
 
     def __enter__(self) -> Self:
-        self._threads[0].start()
+        for thread in tuple(self._threads):
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -53,11 +59,11 @@ class HoldingProxy:
         for thread in self._threads:
             thread.join()
 
-    def _accept(self) -> None:
+    def _accept(self, listening: socket.socket, target: Address) -> None:
         with contextlib.suppress(OSError):
             while True:
-                client, _ = self._listening.accept()
-                server = self._connected()
+                client, _ = listening.accept()
+                server = _connected(target)
                 self._sockets += (client, server)
                 late = threading.Event()
                 for work in (
@@ -66,14 +72,6 @@ class HoldingProxy:
                 ):
                     self._threads.append(work)
                     work.start()
-
-    def _connected(self) -> socket.socket:
-        target = self._target
-        if target.path is None:
-            return socket.create_connection((target.host, target.port))
-        server = socket.socket(socket.AF_UNIX)
-        server.connect(target.path)
-        return server
 
     def _pass_requests(self, client: socket.socket, server: socket.socket, late: threading.Event) -> None:
         with contextlib.suppress(OSError):
@@ -100,3 +98,11 @@ class HoldingProxy:
         hold.held.set()
         hold.free.wait()
         return True
+
+
+def _connected(target: Address) -> socket.socket:
+    if not target.path:
+        return socket.create_connection((target.host, target.port))
+    server = socket.socket(socket.AF_UNIX)
+    server.connect(target.path)
+    return server

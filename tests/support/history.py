@@ -69,7 +69,7 @@ def _event(entry_id: str, fields: Mapping[str, str]) -> Event:
 
 def recorded(redis_url: str, project: str) -> list[Event]:
     """The whole history of a project, oldest first."""
-    with redis_client(parse(redis_url), protocol=2) as client:
+    with redis_client(parse(redis_url), project, protocol=2) as client:
         entries: Any = client.xrange(keys.events.key(project))
     return [
         event

@@ -24,7 +24,7 @@ class Kind(NamedTuple):
 
     server: str
     """``valkey``: the packaged one. ``redis7``: the distribution's. ``cluster``: the packaged one as the only shard of
-    a cluster, which refuses scripts that touch keys of two projects."""
+    a cluster, which refuses scripts that touch keys of two projects. ``shards``: three shards with a replica each."""
     protocol: int
 
     def __str__(self) -> str:
@@ -50,8 +50,13 @@ async def emptied(url: str) -> AsyncIterator[Store]:
 
 
 DEFAULT_KIND = Kind(os.environ.get("TEST_STORE", "valkey"), 3)
-"""Of most tests; ``TEST_STORE=cluster`` in the environment runs them on a cluster."""
+"""Of most tests; ``TEST_STORE=cluster`` or ``shards`` in the environment runs them on a cluster."""
 KINDS = tuple(dict.fromkeys((DEFAULT_KIND, Kind("valkey", 3), Kind("valkey", 2), Kind("redis7", 3), Kind("redis7", 2))))
+
+
+Server = EmbeddedServer | EmbeddedCluster
+CLUSTERS = {"cluster": (1, 0), "shards": (3, 1)}
+"""Shards and replicas of each, by kind of server."""
 
 
 def binary_for(server: str) -> server_binary.Binary:
@@ -63,21 +68,25 @@ def binary_for(server: str) -> server_binary.Binary:
     return server_binary.probe(DEBIAN_REDIS)
 
 
+def server_of(kind: str, directory: Path) -> Server:
+    """A server of a kind, not started yet."""
+    if kind in CLUSTERS:
+        return EmbeddedCluster(directory, *CLUSTERS[kind], fsync="everysec")
+    return EmbeddedServer(directory, fsync="everysec", binary=binary_for(kind))
+
+
 class Servers:
     """At most one running server per kind."""
 
     def __init__(self, make_directory: Callable[[str], Path]) -> None:
         self._make_directory = make_directory
-        self._running: dict[str, EmbeddedServer | EmbeddedCluster] = {}
+        self._running: dict[str, Server] = {}
 
     def url(self, server: str) -> str:
         """The URL of the kind's server; starts it if needed, or restarts it if a test has stopped it."""
         running = self._running.get(server)
-        if running is None and server == "cluster":
-            running = EmbeddedCluster(self._make_directory(server), 1, fsync="everysec")
-        elif running is None:
-            running = EmbeddedServer(self._make_directory(server), fsync="everysec", binary=binary_for(server))
-        self._running[server] = running
+        if running is None:
+            running = self._running[server] = server_of(server, self._make_directory(server))
         return running.start()
 
     def stop(self) -> None:

@@ -10,31 +10,39 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from coordinator.store import Store
+from coordinator.store import Store, keys
 from coordinator.store.address import parse
-from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.clients import client as redis_client
+from coordinator.store.embedded_cluster import EmbeddedCluster
+from tests.support.cluster import leads
 from tests.support.fleets import RunningCommand
+from tests.support.servers import DEFAULT_KIND, Server, server_of
 from tests.workers.bench import Bench
 
 Start = Callable[..., RunningCommand]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(tmp_path_factory.mktemp("queue"), fsync="everysec") as server:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with server_of(DEFAULT_KIND.server, tmp_path_factory.mktemp("queue")) as server:
         yield server
 
 
 @pytest.fixture
-def connection(server: EmbeddedServer) -> Iterator[Redis]:
+def connection(server: Server) -> Iterator[Redis]:
+    """Of the server with RQ's keys."""
     server.start()
-    with Redis(**parse(server.url).client_options(), retry=Retry(NoBackoff(), 0)) as client:
+    with redis_client(parse(server.url), keys.QUEUE, retry=Retry(NoBackoff(), 0)) as client:
         yield client
+        if isinstance(server, EmbeddedCluster):
+            for node in filter(leads, server.nodes):
+                with node.client() as one:
+                    one.flushall()
         client.flushall()
 
 
 @pytest.fixture
-def start(server: EmbeddedServer, connection: Redis, tmp_path: Path) -> Iterator[Start]:
+def start(server: Server, connection: Redis, tmp_path: Path) -> Iterator[Start]:
     """Starts ``fleet worker`` and returns it when it is ready."""
     running: list[RunningCommand] = []
 
@@ -56,7 +64,7 @@ def start(server: EmbeddedServer, connection: Redis, tmp_path: Path) -> Iterator
 
 
 @pytest.fixture
-async def store(server: EmbeddedServer, connection: object) -> AsyncIterator[Store]:
+async def store(server: Server, connection: object) -> AsyncIterator[Store]:
     store = Store(server.url, timeout_ms=5000)
     await store.open()
     yield store

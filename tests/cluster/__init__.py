@@ -1,0 +1,1 @@
+"""Tests of a cluster of three primaries with a replica each, whose nodes are killed, stopped, moved and added."""
