@@ -10,6 +10,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
 from coordinator.cli.terminal import counted, print_json
+from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
@@ -29,7 +30,7 @@ def audit(
     Raises:
         CommandFailed: the store cannot be used, there is no such project, or its name is malformed.
     """
-    report = with_store(loaded, lambda store: _audited(store, project))
+    report = with_store(loaded, lambda store: _audited(store, project), partly=True)
     if format == "json":
         print_json(report)
     else:
@@ -38,7 +39,16 @@ def audit(
 
 
 async def _audited(store: Store, project: str) -> Report:
-    report = await recount(store, project)
+    try:
+        report = await recount(store, project)
+    except ToolFailure as failure:
+        if failure.code != "store_unavailable" or not store.sharded:
+            raise
+        number = store.shard_of(project)
+        where = f"shard {number}" if number >= 0 else "a slot that no node has"
+        raise CommandFailed(
+            f"project {project}, on {where}, was not audited: {failure.message}", Exit.STORE_UNREACHABLE
+        ) from None
     if not report.items and not report.differences and (why := await unwritten(store, project)):
         raise CommandFailed(why, Exit.USAGE)
     return report

@@ -18,7 +18,7 @@ from coordinator.cli.stores import STORE_SETTINGS, running_url
 from coordinator.cli.terminal import counted, print_json
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
-from coordinator.store import Store, StoreError, keys
+from coordinator.store import Store, StoreError, StoreUnreachable, keys
 from coordinator.store.address import Address, parse
 from coordinator.store.cluster_facts import ClusterFacts, NodeFacts, read_cluster
 from coordinator.store.places import listed
@@ -47,10 +47,13 @@ def status(
         raise CommandFailed(
             f"the store at {address} is no cluster: its URL does not begin with redis+cluster://", Exit.USAGE
         )
-    facts, projects = asyncio.run(_read(address, loaded.settings.redis_timeout_ms))
-    if facts is None:
-        raise CommandFailed(f"no node of {address} answers", Exit.STORE_UNREACHABLE)
-    findings = [one for one in check_cluster(facts, loaded.settings.redis_timeout_ms / 1000) if one.verdict != "ok"]
+    try:
+        facts, names = asyncio.run(_read(address, loaded.settings.redis_timeout_ms))
+    except StoreUnreachable as error:
+        raise CommandFailed(str(error), Exit.STORE_UNREACHABLE) from None
+    found = check_cluster(facts, loaded.settings.redis_timeout_ms / 1000, names or ())
+    findings = [one for one in found if one.verdict != "ok"]
+    projects = None if names is None else Counter(map(facts.shard_of, names))
     if format == "json":
         print_json(_as_json(facts, projects) | {"problems": [f"{one.what}: {one.said}" for one in findings]})
     else:
@@ -59,15 +62,13 @@ def status(
     return Exit.FAILED if wrong or projects is None else Exit.OK
 
 
-async def _read(address: Address, timeout_ms: int) -> tuple[ClusterFacts | None, Counter[int] | None]:
-    """The cluster, and how many projects each shard has; None: the list cannot be read."""
+async def _read(address: Address, timeout_ms: int) -> tuple[ClusterFacts, set[str] | None]:
+    """The cluster, and its projects; None: the list cannot be read. Raises StoreUnreachable: no node answers."""
     facts = await read_cluster(address, NODE_SECONDS)
-    if facts is None:
-        return None, None
     store = Store(address.url(), timeout_ms)
     try:
-        await store.open()
-        return facts, Counter(store.shard_of(name) for name in await noted(store) | await listed(store.command_of))
+        await store.open(partly=True)
+        return facts, await noted(store) | await listed(store.command_of)
     except (StoreError, ToolFailure):
         return facts, None
     finally:
@@ -90,6 +91,8 @@ def _lines(facts: ClusterFacts, projects: Counter[int] | None) -> list[str]:
         lines += [f"  {_line(node)}" for node in nodes]
     if projects is None:
         lines.append("projects: cannot be listed, because the shard with the keys of the fleet does not answer")
+    elif projects[-1]:
+        lines.append(f"{counted(projects[-1], 'project')} in slots that no node has")
     return lines
 
 

@@ -34,6 +34,8 @@ _SAME_LINE_SECONDS = 30.0
 """How often an unchanged line is repeated."""
 ANSWER_SECONDS = 30.0
 """Timeout of one scan of the store. With many keys a scan takes seconds; if the store hangs, it never ends."""
+_AWAY_SECONDS = 3.0
+"""After how long without an answer a shard of a cluster counts as away."""
 _SCAN = 1000
 _WORKERS = f"{RQ_PREFIX}:workers"
 """RQ's set of workers."""
@@ -178,21 +180,41 @@ async def workers_of(client: redis.asyncio.Redis, scope: str) -> tuple[list[str]
 
 async def _until_done(store: Store, wait: float) -> int:
     async def in_progress() -> str:
-        left, unseen = Left({}, {}), []
-        for shard, client in store.client_of_each().items():
-            try:
-                found = await look(client)
-            except (redis.exceptions.RedisError, OSError):
-                if not shard:
-                    raise
-                unseen.append(shard)
-                continue
-            left = Left({**left.claims, **found.claims}, {**left.steps, **found.steps})
+        left, unseen = await _look_at_all(store)
         told = f"{_told(left.claims, 'claim')}; {_told(left.steps, 'step')}" if left.total or unseen else ""
         return told + (f"; what is on {', '.join(unseen)} cannot be seen" if unseen else "")
 
     ends = "claims end by their time to live, and steps by their timeout"
     return await until_nothing(in_progress, 2 * LOOK_SECONDS, wait, ends)
+
+
+async def _look_at_all(store: Store) -> tuple[Left, list[str]]:
+    """The work in progress in the whole store, and what of a cluster cannot be seen."""
+    if not store.sharded:
+        return await look(store.client), []
+    store.look_for_moves()
+    shards = store.client_of_each()
+    found = await asyncio.gather(*(_look_unless_away(client) for client in shards.values()))
+    places = [f"shard {store.shard_of(tag)} ({place})" for place, tag in store.tags.items()]
+    unseen = [place for place, seen in zip(places, found, strict=True) if seen is None]
+    if slots := store.uncovered:
+        unseen.append(f"{counted(slots, 'slot')} that no node has")
+    left = Left({}, {})
+    for one in found:
+        if one is not None:
+            left.claims.update(one.claims)
+            left.steps.update(one.steps)
+    return left, unseen
+
+
+async def _look_unless_away(client: redis.asyncio.Redis) -> Left | None:
+    try:
+        # A scan may take long, so it cannot tell a server that hangs from one that is large.
+        async with asyncio.timeout(_AWAY_SECONDS):
+            await client.ping()
+        return await look(client)
+    except (redis.exceptions.RedisError, OSError, TimeoutError):
+        return None
 
 
 async def until_nothing(in_progress: Callable[[], Awaitable[str]], settled: float, wait: float, ends: str) -> int:

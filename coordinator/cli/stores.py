@@ -103,9 +103,16 @@ def _url_of(fleet: Fleet | None, settings: Settings) -> str:
 
 
 async def open_store(
-    url: str, timeout_ms: int, timeout: float = TIMEOUT_SECONDS, identity: StoreIdentity | None = None
+    url: str,
+    timeout_ms: int,
+    timeout: float = TIMEOUT_SECONDS,
+    identity: StoreIdentity | None = None,
+    partly: bool = False,
 ) -> Store:
     """Opens the store; if it does not answer, tries again for ``timeout`` seconds.
+
+    Args:
+        partly: of a cluster, it is enough that some shard answers.
 
     Raises:
         CommandFailed: with the reason and its exit code.
@@ -115,7 +122,7 @@ async def open_store(
     while True:
         try:
             store = Store(url, timeout_ms, identity=identity)
-            await store.open()
+            await store.open(partly)
         except StoreUnreachable as error:
             if time.monotonic() + pause > deadline:
                 raise store_failed(error) from None
@@ -153,8 +160,11 @@ async def open_for_serving(settings: Settings, url: str) -> Store:
     return store
 
 
-def with_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]) -> R:
+def with_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]], partly: bool = False) -> R:
     """Runs ``act`` with the store that a running fleet uses, and returns its result.
+
+    Args:
+        partly: as for ``open_store``.
 
     Raises:
         CommandFailed: the store cannot be used, or an argument is malformed.
@@ -163,7 +173,7 @@ def with_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]) -> 
     url = running_url(settings)
 
     async def run() -> R:
-        store = await open_store(url, settings.redis_timeout_ms)
+        store = await open_store(url, settings.redis_timeout_ms, partly=partly)
         try:
             return await act(store)
         except ToolFailure as failure:

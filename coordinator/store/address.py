@@ -17,6 +17,7 @@ TLS options are those of redis-py: ``ssl_cert_reqs=required|none``, ``ssl_check_
 
 from __future__ import annotations
 
+import itertools
 import re
 import ssl
 from dataclasses import dataclass, field, replace
@@ -270,9 +271,11 @@ def _address_map(text: str) -> tuple[tuple[str, str], ...]:
     pairs = tuple(tuple(pair.split("=")) for pair in text.split(",")) if text else ()
     if not all(len(pair) == 2 and all(pair) for pair in pairs):
         raise AddressError(_BAD_MAP)
-    for announced, reached in pairs:
-        _node(announced, _PORT)
-        _node(reached, _PORT)
+    try:
+        for place in itertools.chain(*pairs):
+            _node(place, _PORT)
+    except ValueError:
+        raise AddressError(_BAD_MAP) from None
     return tuple((pair[0], pair[1]) for pair in pairs)
 
 

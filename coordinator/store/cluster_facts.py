@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 import msgspec
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from coordinator.store import clients
 from coordinator.store.address import Address, Place
-from coordinator.store.lua_library import Library
+from coordinator.store.errors import StoreUnreachable
+from coordinator.store.lua_library import Library, usual_name
 from coordinator.store.scripts import Script
-from coordinator.store.slot_map import SLOTS, slot_of
+from coordinator.store.slot_map import SLOTS, reason, slot_of
 
 _SETTINGS = [
     "cluster-node-timeout",
@@ -27,6 +30,10 @@ _SETTINGS = [
     "hash-max-listpack-value",
     "min-replicas-to-write",
 ]
+_AT_ONCE = 1000
+"""How many slots a node counts in one go."""
+_COUNT_SECONDS = 10.0
+"""How long a node may take to count the keys in slots that it does not have."""
 
 
 class NodeFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -42,7 +49,7 @@ class NodeFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Why it does not answer; empty: it does."""
     slots: int = 0
     moving: dict[str, str] = {}
-    """Slots that it is giving away or getting, as it says: slot -> ``to ID`` or ``from ID``."""
+    """Slots that it is giving away or getting, as it says: slot -> ``to PLACE`` or ``from PLACE``."""
     state: str = ""
     """``cluster_state``, as it sees it."""
     version: str = ""
@@ -57,6 +64,12 @@ class NodeFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
     """How far its clock is ahead of ours."""
     lacking: int = 0
     """Function libraries of this release that it lacks; they are loaded at the first call."""
+    no_functions: str = ""
+    """Why it refuses to list its functions; empty: it does not."""
+    differs: int = 0
+    """Of how many slots it says otherwise who has them than the node whose map this is."""
+    stray_keys: dict[str, int] = {}
+    """Keys in slots that it does not have and does not get, if they were counted: slot -> number."""
     info: dict[str, Any] = {}
     config: dict[str, str] = {}
 
@@ -67,13 +80,19 @@ class ClusterFacts(msgspec.Struct, kw_only=True):
     nodes: list[NodeFacts]
     uncovered: list[str] = []
     """Ranges of slots that no primary has."""
-
+    strangers: list[str] = []
+    """Nodes that the URL names, and that are none of this cluster."""
     owners: list[int] = []
     """The number of the shard that has each slot; -1: none has it."""
 
     def shard_of(self, tag: str) -> int:
         """The number of the shard with the keys of a hash tag; -1: none has it."""
         return self.owners[slot_of(tag)]
+
+    def primary_of(self, tag: str) -> NodeFacts | None:
+        """The node that has the keys of a hash tag; None: none has them."""
+        shard = self.shard_of(tag)
+        return next((one for one in self.primaries if one.shard == shard), None)
 
     @property
     def primaries(self) -> list[NodeFacts]:
@@ -86,39 +105,81 @@ class ClusterFacts(msgspec.Struct, kw_only=True):
         return [node for node in self.nodes if node.away]
 
 
-async def read_cluster(address: Address, timeout: float) -> ClusterFacts | None:
-    """Asks all nodes of a cluster; None: none answers."""
-    known: dict[str, tuple[NodeFacts, str]] = {}
-    owners: list[str] = [""] * SLOTS
-    for place in address.nodes:
-        try:
-            rows = _rows(await _ask(address, place, timeout, ("CLUSTER", "NODES")), place)
-        except (RedisError, OSError, ValueError):
-            continue
-        for row in rows:
-            known[row.node.id] = (row.node, row.primary)
-            for first, last in row.ranges:
-                owners[first : last + 1] = [row.node.id] * (last - first + 1)
-        break
-    else:
-        return None
+async def read_cluster(address: Address, timeout: float, count_strays: bool = False) -> ClusterFacts:
+    """Asks all nodes of a cluster.
+
+    Args:
+        timeout: seconds that each of them may take.
+        count_strays: whether to count keys in slots of others, which costs each primary a few ms for each shard.
+
+    Raises:
+        StoreUnreachable: none answers.
+    """
+    asked = await asyncio.gather(*(_seed(address, place, timeout) for place in address.nodes), return_exceptions=True)
+    seeds = [one for one in asked if isinstance(one, _Seed)]
+    if not seeds:
+        why = {reason(one, timeout) for one in asked if isinstance(one, Exception)}
+        raise StoreUnreachable(f"no node of {address} answers: {'; '.join(sorted(why))}")
+    # Nodes that were removed or reset go on answering, with an older map or none.
+    best = max(seeds, key=lambda seed: (any(row.ranges for row in seed.rows), seed.epoch))
+    known = {row.node.id: (row.node, row.primary) for row in best.rows}
+    owners = _owners(best.rows)
     shards = {node: number for number, node in enumerate(dict.fromkeys(filter(None, owners)))}
     for node, primary in known.values():
         node.shard = shards.get(primary or node.id, -1)
     nodes = [node for node, _ in known.values()]
-    await asyncio.gather(*(_fill(address, node, timeout) for node in nodes))
+    views = await asyncio.gather(*(_fill(address, node, timeout) for node in nodes))
+    for node, rows in zip(nodes, views, strict=True):
+        node.differs = sum(a != b for a, b in zip(owners, _owners(rows), strict=True)) if rows else 0
+        places = {one.id: one.place for one in nodes}
+        moving = {slot: way.partition(" ") for slot, way in node.moving.items()}
+        node.moving = {slot: f"{way} {places.get(other, other)}" for slot, (way, _, other) in moving.items()}
+        if count_strays and node.role == "primary" and not node.away:
+            node.stray_keys = await _strays(address, node, [slot for slot in range(SLOTS) if owners[slot] != node.id])
     offsets = {node.id: int(node.info.get("master_repl_offset", 0)) for node in nodes}
     for node, primary in known.values():
         if node.role == "replica" and not node.away and primary in offsets and not known[primary][0].away:
             node.lag_bytes = max(0, offsets[primary] - int(node.info.get("slave_repl_offset", 0)))
     nodes.sort(key=lambda node: (node.shard, node.role, node.place))
-    return ClusterFacts(nodes=nodes, uncovered=_missing(owners), owners=[shards.get(node, -1) for node in owners])
+    return ClusterFacts(
+        nodes=nodes,
+        uncovered=_missing(owners),
+        strangers=[seed.place for seed in seeds if seed.id not in known],
+        owners=[shards.get(node, -1) for node in owners],
+    )
 
 
 class _Row(msgspec.Struct):
     node: NodeFacts
     primary: str
     ranges: list[tuple[int, int]]
+
+
+class _Seed(msgspec.Struct):
+    """What a node that the URL names says of the cluster."""
+
+    id: str
+    place: str
+    rows: list[_Row]
+    epoch: int
+
+
+async def _seed(address: Address, place: Place, timeout: float) -> _Seed:
+    """Raises RedisError, OSError, ValueError: it does not answer."""
+    nodes, state, named = await _ask(
+        address, place, timeout, ("CLUSTER", "NODES"), ("CLUSTER", "INFO"), ("CLUSTER", "MYID")
+    )
+    epoch = int(_facts(state).get("cluster_current_epoch", 0))
+    return _Seed(named.decode(), f"{place[0]}:{place[1]}", _rows(nodes, place), epoch)
+
+
+def _owners(rows: Sequence[_Row]) -> list[str]:
+    """The id of the node that has each slot; '': none has it."""
+    owners = [""] * SLOTS
+    for row in rows:
+        for first, last in row.ranges:
+            owners[first : last + 1] = [row.node.id] * (last - first + 1)
+    return owners
 
 
 def _rows(text: bytes, asked: Place) -> list[_Row]:
@@ -143,8 +204,8 @@ def _range(word: str) -> tuple[int, int]:
     return int(first), int(last or first)
 
 
-async def _fill(address: Address, node: NodeFacts, timeout: float) -> None:
-    """Asks one node."""
+async def _fill(address: Address, node: NodeFacts, timeout: float) -> list[_Row]:
+    """Asks one node; returns what it says of the cluster, nothing if it does not answer."""
     host, _, port = node.place.rpartition(":")
     place = (host, int(port))
     try:
@@ -152,12 +213,10 @@ async def _fill(address: Address, node: NodeFacts, timeout: float) -> None:
             address, place, timeout, ("CLUSTER", "NODES"), ("CLUSTER", "INFO"), ("INFO",), ("TIME",)
         )
         node.clock_seconds = _seconds(clock) - time.time()
-        libraries, pinged, again = await _ask(
-            address, place, timeout, ("FUNCTION", "LIST", "LIBRARYNAME", "fleet_*"), ("TIME",), ("TIME",)
-        )
+        pinged, again = await _ask(address, place, timeout, ("TIME",), ("TIME",))
     except (RedisError, OSError, ValueError) as error:
-        node.away = str(error) or f"no answer within {timeout:g} s"
-        return
+        node.away = reason(error, timeout)
+        return []
     node.latency_ms = round((_seconds(again) - _seconds(pinged)) * 1000, 2)  # by the node's own clock
     node.state = _facts(state).get("cluster_state", "")
     node.info = dict(_facts(info))
@@ -166,12 +225,33 @@ async def _fill(address: Address, node: NodeFacts, timeout: float) -> None:
     node.memory_limit_bytes = int(node.info.get("maxmemory", 0))
     node.linked = node.info.get("master_link_status", "up") == "up"
     node.moving = _moving(nodes)
-    present = {library[1] if isinstance(library, list) else library[b"library_name"] for library in libraries}
-    node.lacking = len({library.name.encode() for library in _libraries()} - present)
+    try:
+        libraries = await _ask(address, place, timeout, ("FUNCTION", "LIST", "LIBRARYNAME", "fleet_*"))
+        named = (library[1] if isinstance(library, list) else library[b"library_name"] for library in libraries)
+        present = {usual_name(name.decode()) for name in named}
+        node.lacking = len({library.name for library in _libraries()} - present)
+    except (RedisError, OSError) as error:
+        node.no_functions = reason(error, timeout)
     try:
         node.config = dict(_text(await _ask(address, place, timeout, ("CONFIG", "GET", *_SETTINGS))))
     except (RedisError, OSError):
         node.config = {}
+    return _rows(nodes, place)
+
+
+async def _strays(address: Address, node: NodeFacts, slots: list[int]) -> dict[str, int]:
+    """The keys that a node has in these slots, without those that it is getting; -1 for all that it did not count."""
+    host, _, port = node.place.rpartition(":")
+    found: dict[str, int] = {}
+    try:
+        for first in range(0, len(slots), _AT_ONCE):
+            some = slots[first : first + _AT_ONCE]
+            words = [("CLUSTER", "COUNTKEYSINSLOT", str(slot)) for slot in some]
+            counts = await _ask(address, (host, int(port)), _COUNT_SECONDS, *words)
+            found |= {str(slot): count for slot, count in zip(some, counts, strict=True) if count}
+    except (RedisError, OSError, TypeError):
+        return {"": -1}
+    return {slot: count for slot, count in found.items() if slot not in node.moving}
 
 
 def _libraries() -> set[Library]:
@@ -202,10 +282,15 @@ def _missing(owners: list[str]) -> list[str]:
 async def _ask(address: Address, place: Place, timeout: float, *commands: tuple[str, ...]) -> Any:
     """The reply of one node to a command, or those to several."""
     limits: dict[str, Any] = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
-    client: Any = clients.async_client(address.of_node(place), protocol=2, **limits)
+    client: Any = clients.async_client(address.of_node(place), protocol=2, retry=Retry(NoBackoff(), 0), **limits)
     try:
         async with asyncio.timeout(timeout):
             client.response_callbacks.clear()
+            if len(commands) > 10:
+                pipe = client.pipeline(transaction=False)
+                for words in commands:
+                    pipe.execute_command(*words)
+                return await pipe.execute()
             found = [await client.execute_command(*words) for words in commands]
             return found if len(found) > 1 else found[0]
     finally:

@@ -42,7 +42,7 @@ from coordinator.errors import ToolFailure
 from coordinator.store.address import Address
 from coordinator.store.clients import Ask, Confirm, Resolver, end_tasks
 from coordinator.store.connection import MAX_IN_FLIGHT, SILENT, Connection, over_capacity
-from coordinator.store.errors import ServerError, StoreChanged, StoreError, StoreTooOld, StoreUnreachable
+from coordinator.store.errors import AddressError, ServerError, StoreChanged, StoreError, StoreTooOld, StoreUnreachable
 from coordinator.store.replies import changed, unavailable
 from coordinator.store.scripts import pack
 
@@ -387,7 +387,7 @@ class Link:
         facts = answer if isinstance(answer, dict) else dict(zip(answer[::2], answer[1::2], strict=True))
         if facts.get(b"mode") == b"cluster" and not address.in_cluster:
             scheme, _, rest = str(replace(address, db=0)).partition("://")
-            raise StoreUnreachable(
+            raise AddressError(
                 f"the server at {address} is a node of a cluster; its URL is {scheme}+cluster://{rest.removesuffix('/0')}"
             )
         if facts.get(b"role") not in (b"master", b"primary", None):

@@ -57,8 +57,17 @@ class ClientsOfStore:
 
     def client_of_each(self) -> dict[str, redis.asyncio.Redis]:
         """Clients of all servers with keys, one in each shard, by names for people; '' without shards."""
-        tags = self._shards.tags
-        return {name: self.client_of(tag) for name, tag in tags.items()}
+        return {name: self.client_of(tag) for name, tag in self.tags.items()}
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """For each shard, by the place of its primary, a hash tag whose keys are there; without shards that of ''."""
+        return self._shards.tags
+
+    @property
+    def uncovered(self) -> int:
+        """Of a cluster, how many slots no node has, so that what is in them cannot be reached."""
+        return self._shards.uncovered
 
     def answering_tag(self) -> str:
         """A hash tag whose keys are on a server to which there is a connection; that of the fleet if possible."""

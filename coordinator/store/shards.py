@@ -30,7 +30,7 @@ from coordinator.store.clients import Ask, Confirm, Resolver
 from coordinator.store.errors import ServerError, StoreUnreachable
 from coordinator.store.link import Link
 from coordinator.store.replies import unavailable
-from coordinator.store.slot_map import SLOTS, Map, read_map, slot_of
+from coordinator.store.slot_map import SLOTS, Map, read_map, reason, slot_of
 
 _log = structlog.get_logger(__name__)
 
@@ -46,8 +46,11 @@ class OneServer:
 
     def __init__(self, link: Link) -> None:
         self.links = [link]
-        self.open = link.open
         self.close = link.close
+
+    async def open(self, partly: bool) -> None:
+        """Connects. Raises as ``Link.open``."""
+        await self.links[0].open()
 
     def of(self, slot: int) -> Link:
         """The link."""
@@ -59,6 +62,8 @@ class OneServer:
 
     tags: ClassVar = {"": keys.FLEET}
     """As ``Shards.tags``."""
+    uncovered = 0
+    """As ``Shards.uncovered``."""
 
     def tag_on(self, link: Link) -> str:
         """As ``Shards.tag_on``."""
@@ -66,6 +71,9 @@ class OneServer:
 
     def doubt(self, place: Place | None = None) -> None:
         """There is no map."""
+
+    def keep_trying(self) -> None:
+        """As ``Shards.keep_trying``: the link is there."""
 
     def report(self) -> None:
         """There are no shards."""
@@ -96,8 +104,11 @@ class Shards:
         self._numbers: dict[str, int] = {}
         self._nodes: frozenset[Place] = frozenset(address.nodes)
         self._epoch = 0
+        self._missed: list[Link] = []
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshed = 0.0
+        self._why = ""
+        """Why the last node that was asked for the map did not answer."""
         self._repeating: asyncio.Task[None] | None = None
         self._leaving: set[asyncio.Task[Any]] = set()
 
@@ -128,7 +139,12 @@ class Shards:
     def report(self) -> None:
         """Reports the present state to the metrics."""
         away = {number: not self._links[node].connected for node, number in self._numbers.items()}
-        recorder().shards.state(away, self._owners.count(""))
+        recorder().shards.state(away, self.uncovered)
+
+    @property
+    def uncovered(self) -> int:
+        """How many slots no node has."""
+        return self._owners.count("")
 
     @property
     def tags(self) -> dict[str, str]:
@@ -140,24 +156,35 @@ class Shards:
         """A hash tag whose keys are on the shard of a link."""
         return next(tag for tag in map("s{}".format, itertools.count()) if self.of(slot_of(tag)) is link)
 
-    async def open(self) -> None:
-        """Learns the map, and connects to all primaries.
+    async def open(self, partly: bool) -> None:
+        """Learns the map, and connects to all primaries; those that do not accept us are left to ``keep_trying``.
+
+        Args:
+            partly: any primary is enough; else that with the keys of the fleet must accept us.
 
         Raises:
-            StoreUnreachable: no node answers with a map, or no primary accepts us.
+            StoreUnreachable: no node answers with a map, or no primary accepts us, or not the one that must.
+            ToolFailure: store_unavailable: no node has the keys of the fleet.
         """
         recorder().shards.begin()
         await self._refresh(None)
         if not self._links:
-            raise StoreUnreachable(f"no node of {self._address} answers with a map of its slots")
+            raise StoreUnreachable(f"no node of {self._address} answers with a map of its slots: {self._why}")
         found = await asyncio.gather(*(link.open() for link in self.links), return_exceptions=True)
         failed = [one for one in found if isinstance(one, BaseException)]
         if len(failed) == len(found):
             raise failed[0]
-        for link, outcome in zip(self.links, found, strict=True):
-            if outcome is not None:
-                link.begin()
+        if not partly and (why := found[self.links.index(self.of(slot_of(keys.FLEET)))]) is not None:
+            raise StoreUnreachable(f"the shard with the keys of the fleet does not answer: {why}")
+        self._missed = [link for link, outcome in zip(self.links, found, strict=True) if outcome is not None]
         self._repeating = asyncio.get_running_loop().create_task(self._repeat(), name="store-shards")
+
+    def keep_trying(self) -> None:
+        """Connects to the primaries that ``open`` could not connect to, as soon as they accept us."""
+        for link in self._missed:
+            if link in self.links:  # a map that was read meanwhile may not have it
+                link.begin()
+        self._missed.clear()
 
     async def close(self) -> None:
         """Closes all links."""
@@ -213,12 +240,14 @@ class Shards:
         try:
             return await read_map(self._address, place, self._timeout)
         except (RedisError, OSError, ValueError) as error:
-            _log.debug("a node of the store does not answer with a map", reason=str(error))
+            self._why = reason(error, self._timeout)
+            _log.debug("a node of the store does not answer with a map", reason=self._why)
             return None
 
     def _adopt(self, found: Map) -> bool:
         """Takes over a map, unless it is empty or older than the known one; returns whether it did."""
         if not found.ranges or found.epoch < self._epoch:
+            self._why = "it has no slots" if not found.ranges else "its map is out of date"
             return False
         self._epoch = found.epoch
         owners, places = [""] * SLOTS, {}

@@ -15,6 +15,7 @@ from redis.backoff import NoBackoff
 from redis.connection import Connection, SSLConnection
 from redis.exceptions import (
     AskError,
+    AuthenticationError,
     ClusterDownError,
     MovedError,
     ReadOnlyError,
@@ -103,6 +104,23 @@ async def read_map(address: Address, place: Place, timeout: float) -> Map:
     finally:
         await client.connection_pool.disconnect(inuse_connections=True)
     return parse_map(place, slots, info)
+
+
+def reason(error: Exception, seconds: float) -> str:
+    """Why a node has not answered what it was asked, in words.
+
+    Args:
+        seconds: how long it was given.
+    """
+    text = str(error)
+    if isinstance(error, AuthenticationError):
+        wrong = "username-password" in text
+        return "access refused: " + (
+            "wrong user or password" if wrong else "a password is needed, and the URL has none"
+        )
+    if "cluster support disabled" in text:
+        return "it is no node of a cluster: its URL begins with redis:// or rediss://"
+    return text or f"no answer within {seconds:g} s"
 
 
 def _read_map(address: Address, place: Place) -> Map:

@@ -192,10 +192,14 @@ class Store(ClientsOfStore):
         """Whether a replica may take a server's place, and lack its last writes."""
         return bool(self._address.sentinels) or self.sharded
 
-    async def open(self) -> None:
+    async def open(self, partly: bool = False) -> None:
         """Connects, checks the server's version and loads every registered script.
 
+        Args:
+            partly: of a cluster, it is enough that some shard answers; else that with the keys of the fleet must.
+
         Raises:
+            AddressError: the server is a node of a cluster, and the URL does not say so.
             StoreUnreachable: nobody answers in time, or the server rejects us.
             StoreTooOld: the server is older than 7.0.
             StoreChanged: it is not the expected store.
@@ -204,10 +208,14 @@ class Store(ClientsOfStore):
         """
         self._closed = False
         try:
-            await self._shards.open()
-            self.server = await self._check_version()
-            await asyncio.gather(*(self._load_unless_full(link) for link in self._shards.links))
-            self._fleet_link, self._opened = self.link(), True
+            await self._shards.open(partly)
+            first = next(link for link in self._shards.links if link.connected) if partly else self.link()
+            self.server = await self._check_version(first)
+            there = [link for link in self._shards.links if link.connected]
+            await asyncio.gather(*(self._load_unless_full(link, first) for link in there))
+            self._fleet_link = None if partly else first
+            self._opened = True
+            self._shards.keep_trying()
         except (ToolFailure, ServerError) as error:
             await self.close()
             kind = StoreUnreachable if isinstance(error, ToolFailure) else StoreError
@@ -536,8 +544,8 @@ class Store(ClientsOfStore):
             self._warn(error.code, "the store refuses calls", reason=str(error))
         return failure
 
-    async def _check_version(self) -> ServerInfo:
-        text = await self.link().execute("INFO", "server")
+    async def _check_version(self, link: Link) -> ServerInfo:
+        text = await link.execute("INFO", "server")
         facts = dict(line.split(":", 1) for line in text.decode().splitlines() if ":" in line)
         valkey = facts.get("valkey_version")
         server = ServerInfo("Valkey", valkey) if valkey else ServerInfo("Redis", facts.get("redis_version", "0.0"))
@@ -560,12 +568,12 @@ class Store(ClientsOfStore):
         if self.recovered is not None:
             self.recovered()
 
-    async def _load_unless_full(self, link: Link) -> None:
+    async def _load_unless_full(self, link: Link, first: Link) -> None:
         """Loads the scripts. A full store does not stop the start: someone must be able to free its memory."""
         try:
             await self._functions.load_all(link)
         except ToolFailure as failure:
-            if failure.code != "store_full" and link is self.link():
+            if failure.code != "store_full" and link is first:
                 raise
             _log.warning(
                 "scripts that the store does not know yet are loaded later: it is full, or a shard is away",

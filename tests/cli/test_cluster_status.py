@@ -12,8 +12,14 @@ from typing import Any
 
 import pytest
 
-from coordinator.store import Store, key_space, keys
+from coordinator.cli.demo.run import new_project
+from coordinator.cli.drain import drain_scope
+from coordinator.store import Store, StoreUnreachable, key_space, keys
+from coordinator.store.address import parse
+from coordinator.store.cluster_facts import read_cluster
+from coordinator.store.drains import FLEET_SCOPE
 from coordinator.store.embedded_cluster import EmbeddedCluster, Node
+from coordinator.store.places import listed
 from coordinator.store.slot_map import SLOTS, slot_of
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
@@ -85,10 +91,10 @@ async def test_projects_are_listed_with_their_shards(store: Store, cluster: Embe
 async def test_projects_that_cannot_be_counted_are_named(
     store: Store, cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    away, half, whole = (
-        project_on(cluster, cluster.nodes[n], name) for n, name in ((2, "gone"), (0, "half"), (0, "all"))
+    away, half, whole, beside = (
+        project_on(cluster, cluster.nodes[n], name) for n, name in ((2, "gone"), (0, "half"), (0, "all"), (1, "beside"))
     )
-    for project in (away, half, whole):
+    for project in (away, half, whole, beside):
         await Client(store, project).add_many(2)
     slot = slot_of(half)
     with cluster.nodes[0].client() as ours, cluster.nodes[1].client() as theirs:
@@ -107,7 +113,7 @@ async def test_projects_that_cannot_be_counted_are_named(
     rows = {row["project"]: row for row in json.loads(done.stdout)["projects"]}
     assert (done.returncode, said.returncode) == (6, 6), said.stderr
     assert [rows[one]["keys"] for one in (away, half)] == [None, None]
-    assert rows[whole]["keys"] > 0, "others are counted"
+    assert all(rows[one]["keys"] > 0 for one in (whole, beside)), "others are counted, also where the slot is going to"
     assert all(f"not seen: {one}" in said.stderr for one in ("shard 2: ", f"project {away}: ", f"project {half}: "))
     await asyncio.to_thread(move_slot, cluster.nodes[1], cluster.nodes[0], slot)
 
@@ -145,7 +151,8 @@ async def test_what_is_away_on_its_way_or_emptied_is_named(
                     assert f"slot {slot}" in done.stdout
                 if command == "doctor":
                     assert f"emptied, or of another store: {lost}" in done.stdout
-                    assert "not seen, because their shards do not answer" in done.stdout
+                    assert "not seen, because their keys cannot be read now" in done.stdout
+                    assert "Connect call failed" in done.stdout, "the reason is that of the first attempt"
             done = await asyncio.to_thread(run, cluster, tmp_path, "audit", "--project", there)
             assert done.returncode == 6
             assert "agrees" not in done.stdout
@@ -159,14 +166,91 @@ async def test_without_the_shard_of_the_fleet_the_others_are_shown(
     store: Store, cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     fleet = primary_of(cluster, slot_of(keys.FLEET))
+    project = project_on(cluster, cluster.nodes[2], "shown-still")
+    await Client(store, project).add()
     await ended(fleet)
     try:
         done = await asyncio.to_thread(run, cluster, tmp_path, "cluster", "status")
+        audited = await asyncio.to_thread(run, cluster, tmp_path, "audit", "--project", project)
+        projects = await asyncio.to_thread(run, cluster, tmp_path, "project", "list")
     finally:
         await asyncio.to_thread(cluster.start)
     assert done.returncode == 1
     assert " slots, projects unknown" in done.stdout
     assert "projects: cannot be listed" in done.stdout
+    assert f"with the keys of the fleet, is on 127.0.0.1:{fleet.port} (shard 0), which is away" in done.stdout
+    assert (audited.returncode, audited.stdout[-18:]) == (0, "everything agrees\n"), audited.stderr
+    assert projects.returncode == 6
+    assert project in projects.stdout
+    assert "not seen: the list of projects" in projects.stderr
+
+
+async def test_a_drain_names_what_it_cannot_see(
+    store: Store, cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def drained() -> str:
+        assert await drain_scope(cluster.url, cluster.url, 1000, FLEET_SCOPE, 0, end=False) == 1
+        return capsys.readouterr().out
+
+    project = project_on(cluster, cluster.nodes[2], "drained")
+    assert await Client(store, project).add()
+    stopped = cluster.nodes[1]
+    assert stopped.pid is not None
+    os.kill(stopped.pid, signal.SIGSTOP)
+    try:
+        assert f"what is on shard 1 (127.0.0.1:{stopped.port}) cannot be seen" in await drained()
+    finally:
+        os.kill(stopped.pid, signal.SIGCONT)
+    slot = slot_of(project)
+    await everywhere(cluster, "DELSLOTS", slot)
+    try:
+        assert "what is on 1 slot that no node has cannot be seen" in await drained()
+        facts = await read_cluster(parse(cluster.url), 2.0, count_strays=True)
+        assert facts.uncovered == [str(slot)]
+        kept = facts.nodes[2].stray_keys
+        assert list(kept) == [str(slot)]
+        assert kept[str(slot)] > 1, "the keys are still there"
+    finally:
+        with cluster.nodes[2].client() as client:
+            client.execute_command("CLUSTER", "ADDSLOTS", slot)
+        await wait_until(lambda: agreed(cluster, slot), what="the slot's owner, everywhere")
+        assert await drain_scope(cluster.url, cluster.url, 1000, FLEET_SCOPE, 0, end=True) == 0
+
+
+async def everywhere(cluster: EmbeddedCluster, *words: str | int) -> None:
+    for node in cluster.nodes:
+        with node.client() as client:
+            client.execute_command("CLUSTER", *words)
+
+
+async def agreed(cluster: EmbeddedCluster, slot: int) -> bool:
+    facts = await read_cluster(parse(cluster.url), 2.0)
+    return facts.owners[slot] == 2 and not any(node.differs for node in facts.nodes)
+
+
+async def test_a_removed_demo_leaves_no_project_behind(store: Store, cluster: EmbeddedCluster) -> None:
+    async with new_project(cluster.url, None) as (_, project):
+        assert await Client(store, project).add()
+        assert project in await listed(store.command_of)
+    assert project not in await listed(store.command_of), "doctor would report it as emptied"
+
+
+@pytest.mark.parametrize("password", ["", ":wrong@"])
+async def test_a_refused_password_is_named(cluster: EmbeddedCluster, password: str) -> None:
+    url = f"redis+cluster://{password}{cluster.url.partition('@')[2]}"
+    why = "wrong user or password" if password else "a password is needed"
+    with pytest.raises(StoreUnreachable, match=why):
+        await read_cluster(parse(url), 2.0)
+    with pytest.raises(StoreUnreachable, match=why):
+        await Store(url).open()
+
+
+def test_the_url_of_one_node_is_refused_at_once(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    url = f"redis://{cluster.url.partition('://')[2].partition(',')[0]}"
+    for command in ("worker", "doctor"):
+        done = fleet_command(command, FLEET_REDIS_URL=url, FLEET_DATA_DIR=str(tmp_path))
+        assert done.returncode == 2
+        assert "is a node of a cluster; its URL is redis+cluster://" in done.stderr
 
 
 async def test_an_audit_starts_again_when_the_slot_moves(store: Store, cluster: EmbeddedCluster) -> None:

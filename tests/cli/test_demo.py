@@ -237,7 +237,7 @@ def test_an_unreachable_redis_is_reported(tmp_path: Path, capsys: pytest.Capture
     arguments = ["--url", "http://127.0.0.1:1", "--redis-url", "redis://:secret@127.0.0.1:1/0"]
     assert fleet_main(["demo", "--data-dir", str(tmp_path / "none"), *arguments]) == Exit.STORE_UNREACHABLE
     told = capsys.readouterr().err
-    assert "redis://:***@127.0.0.1:1/0 cannot be read" in told
+    assert "no usable store at redis://:***@127.0.0.1:1/0" in told
     assert "secret" not in told
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics.shards import MAPS
-from coordinator.store import Store, StoreUnreachable
+from coordinator.store import AddressError, Store
 from coordinator.store.embedded import password_of
 from coordinator.store.embedded_cluster import EmbeddedCluster, Node
 from coordinator.store.slot_map import slot_of
@@ -56,7 +56,7 @@ async def test_projects_are_spread_over_the_shards(cluster: EmbeddedCluster, pro
     async with opened(cluster.url) as store:
         assert len({id(store.link(project)) for project in projects}) == len(projects) == SHARDS
     url = f"redis://{cluster.url.partition('://')[2].partition(',')[0]}"
-    with pytest.raises(StoreUnreachable, match=r"is a node of a cluster; its URL is redis\+cluster://"):
+    with pytest.raises(AddressError, match=r"is a node of a cluster; its URL is redis\+cluster://"):
         await Store(url).open()
 
 

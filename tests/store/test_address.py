@@ -86,6 +86,7 @@ def test_a_url_is_understood(url: str, address: Address) -> None:
         ("redis+cluster://:tops3cret@a?db=1", "a cluster has only the database 0"),
         ("redis+cluster://:tops3cret@a?address_map=b", "address_map must be announced=reachable"),
         ("redis+cluster://:tops3cret@a?address_map=b=:7", "address_map must be announced=reachable"),
+        ("redis+cluster://:tops3cret@a?address_map=b=c:99999", "address_map must be announced=reachable"),
         ("redis://:tops3cret@a?address_map=b=c", "unknown option 'address_map' here"),
     ],
 )

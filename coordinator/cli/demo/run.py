@@ -175,7 +175,7 @@ async def new_project(url: str, name: str | None) -> AsyncIterator[tuple[redis.a
 
     One without a name is removed afterwards.
     """
-    project = name or f"demo-{uuid.uuid4().hex[:8]}"
+    project = await _name(url, name)
     async with boards.connect(url, project) as client:
         if await client.exists(keys.events.key(project)):
             raise CommandFailed(
@@ -187,6 +187,25 @@ async def new_project(url: str, name: str | None) -> AsyncIterator[tuple[redis.a
         finally:
             if name is None:
                 await _remove(client, project)
+                async with boards.connect(url, keys.FLEET) as fleets:
+                    await fleets.srem(keys.marked_projects.key(keys.FLEET), project)
+
+
+async def _name(url: str, given: str | None) -> str:
+    """The given name, or one that nobody else has; in a cluster that of a project on a shard that answers.
+
+    Raises:
+        CommandFailed: the store does not answer.
+    """
+    store = await open_store(url, _STORE_MS, timeout=0)
+    try:
+        if given is not None:
+            return given
+        up = {shard for shard, link in store.links.items() if link.connected}
+        names = (f"demo-{uuid.uuid4().hex[:8]}" for _ in range(1000))
+        return next(name for name in names if store.shard_of(name) in up)
+    finally:
+        await store.close()
 
 
 async def _remove(client: redis.asyncio.Redis, project: str) -> None:

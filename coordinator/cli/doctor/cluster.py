@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from coordinator.cli.doctor import store
-from coordinator.cli.doctor.findings import Finding
+from coordinator.cli.doctor.findings import Finding, some
 from coordinator.cli.terminal import counted
+from coordinator.store import keys
 from coordinator.store.cluster_facts import ClusterFacts, NodeFacts
 from coordinator.store.connection import FRESH
 from coordinator.store.places import Marks
+from coordinator.store.slot_map import slot_of
 
-_SHOWN = 20
+_STRAY = (
+    "they are left from a move that went wrong, and nobody is served from them; delete them there once `fleet audit` "
+    "agrees with the projects of these slots"
+)
+_NAMES = (
+    "nodes must announce names that resolve here and that their certificates cover (cluster-announce-hostname, "
+    "cluster-preferred-endpoint-type hostname); address_map in the URL names other addresses"
+)
 
 
-def check_cluster(facts: ClusterFacts, timeout: float) -> Iterator[Finding]:
+def check_cluster(facts: ClusterFacts, timeout: float, projects: Iterable[str] = ()) -> Iterator[Finding]:
     """What is found about a cluster.
 
     Args:
         timeout: seconds that a call of our processes may take.
+        projects: names of projects, as far as they are known.
     """
     for node in facts.away:
         said = f"the {node.role} {node.place} {_of(node)} does not answer, and was not checked: {node.away}"
-        yield Finding("fails", "cluster.nodes", said, "see the runbook StoreShardDown")
-    if not facts.away:
+        names = any(word in node.away for word in ("certificate", "Name or service", "nodename", "name resolution"))
+        yield Finding("fails", "cluster.nodes", said, _NAMES if names else "see the runbook StoreShardDown")
+    for place in facts.strangers:
+        said = f"the URL names {place}, which is no node of this cluster any more"
+        yield Finding("warns", "cluster.nodes", said, "take it out of the URL")
+    if not facts.away and not facts.strangers:
         yield Finding("ok", "cluster.nodes", f"all {len(facts.nodes)} answer")
-    yield from _slots(facts)
+    for what, tag in (("the fleet", keys.FLEET), ("the queues of steps", keys.QUEUE)):
+        primary = facts.primary_of(tag)
+        where = f"{primary.place} {_of(primary)}{', which is away' if primary.away else ''}" if primary else "no node"
+        said = f"slot {slot_of(tag)}, with the keys of {what}, is on {where}"
+        yield Finding("ok" if primary and not primary.away else "fails", "cluster.slots", said)
+    yield from _slots(facts, projects)
     yield from _replicas(facts)
     for node in facts.nodes:
         if not node.away:
@@ -38,32 +58,57 @@ def check_marks(marks: Marks) -> Iterator[Finding]:
     """Whether the projects of a cluster are those that the fleet had."""
     what = "cluster.projects"
     if marks.lost:
-        said = f"emptied, or of another store: {_some(marks.lost)}"
+        said = f"emptied, or of another store: {some(marks.lost)}"
         yield Finding("fails", what, said, "bring their shards back, or accept them as they are: fleet store accept")
     if marks.unseen:
-        yield Finding("fails", what, f"not seen, because their shards do not answer: {_some(marks.unseen)}")
+        yield Finding("fails", what, f"not seen, because their keys cannot be read now: {some(marks.unseen)}")
     if not marks.lost and not marks.unseen:
         yield Finding("ok", what, f"{counted(marks.kept, 'project')}, all as the fleet had them")
 
 
-def _slots(facts: ClusterFacts) -> Iterator[Finding]:
+def check_guard(projects: list[str]) -> Iterator[Finding]:
+    """What keeps scripts from running on a part of a project while its slot is moved.
+
+    Args:
+        projects: those that have a key by the bare prefix of their keys, which must not exist.
+    """
+    if projects:
+        said = f"a key with nothing behind its prefix exists, which no release writes: {some(projects)}"
+        advice = "delete it (DEL fc:{PROJECT}:): while it exists, scripts run on a part of a project that is moved"
+        yield Finding("fails", "cluster.projects", said, advice)
+
+
+def _slots(facts: ClusterFacts, projects: Iterable[str]) -> Iterator[Finding]:
+    what, by_slot = "cluster.slots", defaultdict[int, list[str]](list)
+    for project in projects:
+        by_slot[slot_of(project)].append(project)
+    lost = sorted(name for slot, names in by_slot.items() if facts.owners[slot] < 0 for name in names)
     if facts.uncovered:
-        yield Finding(
-            "fails",
-            "cluster.slots",
-            f"no node has the slots {_some(facts.uncovered)}: calls for projects there fail",
-            "see the runbook StoreSlotsUncovered",
-        )
+        named = f"; known: {some(lost)}" if lost else ""
+        said = f"no node has the slots {some(facts.uncovered)}: calls for projects there fail{named}"
+        yield Finding("fails", what, said, "see the runbook StoreSlotsUncovered")
     for node in facts.nodes:
         for slot, way in node.moving.items():
-            yield Finding(
-                "warns",
-                "cluster.slots",
-                f"slot {slot} of {node.place} is on its way {way}: its projects are away until it is there",
-                "finish the move, or end it on both nodes: CLUSTER SETSLOT ... STABLE",
-            )
-    if not facts.uncovered and not any(node.moving for node in facts.nodes):
-        yield Finding("ok", "cluster.slots", "all are there, and none is on its way")
+            inside = f" ({some(sorted(by_slot[int(slot)]))})" if int(slot) in by_slot else ""
+            said = f"slot {slot} of {node.place} is on its way {way}: its projects{inside} are away until it is there"
+            yield Finding("warns", what, said, "finish the move; see the runbook StoreRedirects")
+        if node.differs:
+            said = f"{node.place} says of {counted(node.differs, 'slot')} that another node has it, or none"
+            advice = "wait for a failover or a move to end; else compare CLUSTER NODES of both"
+            yield Finding("warns", what, said, advice)
+        if "" in node.stray_keys:
+            yield Finding("fails", what, f"{node.place} did not count its keys in slots of others")
+            continue
+        stray, only = list[str](), list[str]()
+        for slot, number in node.stray_keys.items():
+            (stray if facts.owners[int(slot)] >= 0 else only).append(f"{number} in slot {slot}")
+        if stray:
+            yield Finding("warns", what, f"{node.place} has keys in slots of others: {some(stray)}", _STRAY)
+        if only:
+            said = f"{node.place} has keys in slots that no node has: {some(only)}"
+            yield Finding("fails", what, said, "give it these slots back: CLUSTER ADDSLOTS on it")
+    if not facts.uncovered and not any(node.moving or node.differs or node.stray_keys for node in facts.nodes):
+        yield Finding("ok", what, "all are there, none is on its way, and no keys are in slots of others")
 
 
 def _replicas(facts: ClusterFacts) -> Iterator[Finding]:
@@ -74,16 +119,20 @@ def _replicas(facts: ClusterFacts) -> Iterator[Finding]:
                 f"shard {primary.shard} has no replica that follows {primary.place}: if that is lost, so are its data"
             )
             yield Finding("warns", "cluster.replicas", said, "give each primary a replica on another host")
-        elif any(one.place.rpartition(":")[0] == primary.place.rpartition(":")[0] for one in replicas):
-            said = f"a replica of shard {primary.shard} is on the host of its primary"
-            yield Finding("note", "cluster.replicas", said)
+        elif all(one.place.rpartition(":")[0] == primary.place.rpartition(":")[0] for one in replicas):
+            said = f"all replicas of shard {primary.shard} are on the host of its primary"
+            yield Finding("note", "cluster.replicas", said, "put one on another host")
 
 
 def _node(node: NodeFacts, timeout: float) -> Iterator[Finding]:
     at = f"{node.place} {_of(node)}"
     if node.state != "ok":
         yield Finding("fails", "cluster.state", f"{at} says that the cluster is {node.state}")
-    if node.lacking:
+    if node.no_functions:
+        said = f"{at} does not list its functions: {node.no_functions}"
+        advice = "allow FUNCTION and FCALL; services that refuse them (OCI Cache, sharded) cannot be the store"
+        yield Finding("fails", "cluster.functions", said, advice)
+    elif node.lacking:
         said = f"{at} lacks {counted(node.lacking, 'function library', 'function libraries')} of this release"
         yield Finding("note", "cluster.functions", f"{said}; the first call loads them")
     if node.role == "replica" and not node.linked:
@@ -110,7 +159,3 @@ def _node(node: NodeFacts, timeout: float) -> Iterator[Finding]:
 
 def _of(node: NodeFacts) -> str:
     return f"(shard {node.shard})" if node.shard >= 0 else "(without slots)"
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

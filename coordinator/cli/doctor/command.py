@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import time
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 from redis.exceptions import RedisError
 
 from coordinator.cli.commands import COMMANDS
 from coordinator.cli.doctor import host, items, queues, store
-from coordinator.cli.doctor.cluster import check_cluster, check_marks
+from coordinator.cli.doctor.cluster import check_cluster, check_guard, check_marks
 from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
@@ -27,6 +27,7 @@ from coordinator.store import (
     StoreChanged,
     StoreError,
     StoreIdentity,
+    StoreUnreachable,
     key_space,
     keys,
     permissions,
@@ -35,7 +36,8 @@ from coordinator.store.address import parse
 from coordinator.store.cluster_facts import read_cluster
 from coordinator.store.drains import Drains, ending
 from coordinator.store.identity import identity_file
-from coordinator.store.places import look_at_all
+from coordinator.store.places import listed, look_at_all
+from coordinator.store.project_list import noted
 
 _PINGS = 5
 NODE_SECONDS = 2.0
@@ -72,25 +74,50 @@ def doctor(
 
 def _check_stores(url: str, queue_url: str, timeout_ms: int, expected: StoreIdentity) -> list[Finding]:
     """Raises CommandFailed as ``doctor``, but of a cluster only if no node answers."""
-    address, findings = parse(url), list[Finding]()
-    if address.nodes:
-        facts = asyncio.run(read_cluster(address, NODE_SECONDS))
-        if facts is None:
-            raise CommandFailed(f"no node of {address} answers", Exit.STORE_UNREACHABLE)
-        findings += check_cluster(facts, timeout_ms / 1000)
+    address = parse(url)
+    if not address.nodes:
+        return [
+            *asyncio.run(check_store(url, timeout_ms, expected)),
+            *asyncio.run(_check_queues(queue_url, timeout_ms)),
+        ]
     try:
-        findings += asyncio.run(check_store(url, timeout_ms, expected))
-        findings += asyncio.run(_check_queues(queue_url, timeout_ms))
-    except CommandFailed as failure:
-        if not address.nodes:
-            raise
-        said = f"the shard with the keys of the fleet, or of the queues, was not checked further: {failure}"
-        findings.append(Finding("fails", "cluster.nodes", said))
+        facts = asyncio.run(read_cluster(address, NODE_SECONDS, count_strays=True))
+    except StoreUnreachable as error:
+        raise CommandFailed(str(error), Exit.STORE_UNREACHABLE) from None
+    check: Callable[[], Coroutine[Any, Any, list[Finding]]]
+    projects, guards = asyncio.run(_check_projects(url, timeout_ms))
+    findings = [*check_cluster(facts, timeout_ms / 1000, projects), *guards]
+    for tag, what, check in (
+        (keys.FLEET, "identity, permissions, drains and projects", lambda: check_store(url, timeout_ms, expected)),
+        (keys.QUEUE, "the queues of steps", lambda: _check_queues(queue_url, timeout_ms)),
+    ):
+        primary = facts.primary_of(tag)
+        try:
+            if (tag == keys.FLEET or queue_url == url) and (primary is None or primary.away):
+                raise CommandFailed("the shard that has them does not answer")
+            findings += asyncio.run(check())
+        except CommandFailed as failure:
+            findings.append(Finding("fails", "cluster.nodes", f"not checked, or not further: {what}: {failure}"))
     return findings
 
 
+async def _check_projects(url: str, timeout_ms: int) -> tuple[set[str], list[Finding]]:
+    """The projects of a cluster, as far as they can be listed, and what is wrong with those whose shards answer."""
+    opened = Store(url, timeout_ms)
+    try:
+        await opened.open(partly=True)
+        names = sorted(await noted(opened) | await listed(opened.command_of))
+        asked = [opened.command_of(name, "EXISTS", keys.project_prefix(name)) for name in names]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        return set(names), list(check_guard([name for name, reply in zip(names, found, strict=True) if reply == 1]))
+    except (StoreError, ToolFailure):  # other checks say why
+        return set(), []
+    finally:
+        await opened.close()
+
+
 async def _check_queues(url: str, timeout_ms: int) -> list[Finding]:
-    opened = await open_store(url, timeout_ms)
+    opened = await open_store(url, timeout_ms, partly=True)
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             return [finding async for finding in queues.check(opened.client_of(keys.QUEUE))]
@@ -142,10 +169,10 @@ async def _measure(opened: Store, expected: StoreIdentity) -> list[Finding]:
     else:
         refusal = ""
     try:
-        drained = await Drains(opened).read()
+        drained = list(_drained(await Drains(opened).read()))
         left = [finding async for finding in items.check(opened)]
     except (ToolFailure, StoreError):  # other checks say why
-        drained, left = {}, []
+        drained, left = [], []
     known = expected.known
     try:
         await expected.check(opened.ask)
@@ -169,8 +196,8 @@ async def _measure(opened: Store, expected: StoreIdentity) -> list[Finding]:
     )
     if opened.sharded:
         marks = await look_at_all(opened.command_of, opened.identity)
-        return [*findings, *check_marks(marks), *_drained(drained), *left]
-    return [*findings, _failover(await opened.failover_problem()), *_drained(drained), *left]
+        return [*findings, *check_marks(marks), *drained, *left]
+    return [*findings, _failover(await opened.failover_problem()), *drained, *left]
 
 
 def _failover(problem: str) -> Finding:

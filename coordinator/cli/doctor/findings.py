@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -19,6 +19,14 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was found."""
     advice: str = ""
     """What to do about it."""
+
+
+_SHOWN = 20
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of these names, and how many more there are."""
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def lines_of(findings: Iterable[Finding]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from coordinator.cli.doctor.findings import Finding
 from coordinator.cli.terminal import counted
 from coordinator.store import key_space, permissions
+from coordinator.store.server_binary import MINIMUM_VERSION
 
 Info = Mapping[str, Any]
 
@@ -75,7 +76,11 @@ def check_node(info: Info, config: Info, latency_ms: float, offset_seconds: floa
 
 def _version(info: Info) -> Finding:
     name = "Valkey" if "valkey_version" in info else "Redis"
-    return Finding("ok", "store.version", f"{name} {info.get('valkey_version') or info.get('redis_version')}")
+    version = str(info.get("valkey_version") or info.get("redis_version"))
+    number = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if number < MINIMUM_VERSION:
+        return Finding("fails", "store.version", f"{name} {version}", "Redis 7.0 or newer, or any Valkey, is needed")
+    return Finding("ok", "store.version", f"{name} {version}")
 
 
 def _keys(key_version: int | None) -> Finding:

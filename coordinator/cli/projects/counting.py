@@ -17,6 +17,8 @@ from coordinator.store.project_list import noted
 _KEY = re.compile(rb"fc:\{([^{}]+)\}:")
 _SLICE = 500
 _AT_ONCE = 100
+_ON_ITS_WAY = ("ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN")
+"""Codes of errors about a key in a slot that is being moved to or from a server, or that it does not serve."""
 _LOGS = (keys.events, keys.transitions, keys.gate_audit)
 """Streams that changes of a project are written to."""
 
@@ -104,7 +106,9 @@ async def _walk(link: Link) -> dict[str, tuple[int, int]]:
         (page,) = _sound(await link.ask([("SCAN", cursor, "MATCH", "fc:{*", "COUNT", _SLICE)]))
         cursor, found = page
         names = [(match[1].decode(), key) for key in found if (match := _KEY.match(key)) and _is_project(match[1])]
-        sizes = _sound(await link.ask([("MEMORY", "USAGE", key) for _, key in names]))
+        replies = await link.ask([("MEMORY", "USAGE", key) for _, key in names])
+        elsewhere = (isinstance(one, ServerError) and one.code in _ON_ITS_WAY for one in replies)
+        sizes = _sound(0 if other else one for one, other in zip(replies, elsewhere, strict=True))
         for (project, _), size in zip(names, sizes, strict=True):
             if size is not None:  # None: the key has gone meanwhile
                 number, total = sums.get(project, (0, 0))

@@ -103,6 +103,7 @@ def _pressure(interval: Interval) -> Table:
             f"{_time(interval.quantile(script, 0.5))}, p99 <= {_time(interval.quantile(script, 0.99))}"
             + (f", breaker open in {open_breakers:.0f}" if open_breakers else "")
             + (f", shards away: {', '.join(away)}" if (away := _shards_away(interval)) else "")
+            + (f", slots that no node has: {lost:.0f}" if (lost := _slots_lost(interval)) else "")
             + (f", errors {_listed(errors)}" if any(errors.values()) else ""),
         ),
         ("event loop", f"late by p99 <= {_time(interval.quantile('coordinator_event_loop_lag_seconds', 0.99))}"),
@@ -116,10 +117,19 @@ def _shards_away(interval: Interval) -> list[str]:
     return sorted(dict(labels)["shard"] for labels, processes in found if processes)
 
 
+def _slots_lost(interval: Interval) -> float:
+    """How many slots of a cluster no node has, as the front-end says that knows of most."""
+    return max(interval.series("coordinator_store_slots_uncovered").values(), default=0)
+
+
 def _backlog(interval: Interval) -> str:
     """Items by role, and the backlog; one front-end of the fleet counts them every few seconds."""
     found = {role: interval.gauge("coordinator_items", role=role) for role in ("queue", "work", "review", "blocked")}
     parts = [f"{count:,.0f} {role}" for role, count in found.items() if count] or ["none open"]
+    if away := _shards_away(interval):
+        if not any(found.values()):  # nothing is measured without the shard that has the keys of the fleet
+            return f"not known while shards are away: {', '.join(away)}"
+        parts.append(f"without shard {', '.join(away)}")
     if oldest := interval.gauge("coordinator_oldest_ready_age_seconds"):
         parts.append(f"oldest ready {timedelta(seconds=round(oldest))}")
     if left := interval.gauge("coordinator_abandoned_items"):
