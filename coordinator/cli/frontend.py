@@ -45,6 +45,7 @@ from coordinator.steps.store import StepStore
 from coordinator.store import Script
 from coordinator.store.drains import Drains
 from coordinator.store.processes import ProcessStatus, StatusReport
+from coordinator.store.project_healing import ProjectHealing
 from coordinator.store.store import Observe
 from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.gateway.listener import Listener
@@ -180,6 +181,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         following = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work, status), name="drains")
         leading = (
             item_metrics,
+            ProjectHealing(store, name),
             QueueDepth(store, StepStore(store, Handoff.of(settings, store)), recorder, name),
             webhooks,
         )

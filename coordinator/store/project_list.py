@@ -24,6 +24,9 @@ _AGAIN_SECONDS = 1.0
 _REMEMBERED = 1_000
 """How many noted projects a process remembers. With more, it notes some of them more often."""
 
+KNOWN_MOST = 10_000
+"""How many known projects are listed."""
+
 _SIGNS = (keys.events, keys.gate_audit, keys.step_ids)
 """Every write to a project leaves one of these keys, and none of them is ever deleted."""
 

@@ -3,7 +3,8 @@
 A call is parked in Redis under its request. The script that makes a matching item ready also claims it for that call,
 and publishes the reply to each process that holds it. This side only holds the futures. While it holds any, it runs one
 short script per project and second, for any number of parked calls. That script registers this process as alive, and
-puts expired claims back.
+puts expired claims back. In a cluster, whose nodes pass messages on to each other, one may be lost: the script also
+says how many were published, and if not all have arrived a moment later, the calls of the project are repeated.
 
 An item may be handed to a call whose client has hung up: this process notices a moment later, or only when it sends the
 answer. Then the item is given back, unless another call with the same request got the answer or may still get it.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextvars import Context
 from functools import partial
@@ -32,6 +34,8 @@ from coordinator.toolsets.tool import Call
 ALIVE_MS = 10_000
 _TEND_SECONDS = 1.0
 _SOONEST_SECONDS = 0.02
+LATE_SECONDS = 0.1
+"""How long a message may take from its publication in a cluster."""
 _NAME = 32
 _decode = msgspec.msgpack.Decoder(ClaimReply).decode
 Run = Callable[[int, bool], Awaitable[ClaimReply]]
@@ -87,6 +91,8 @@ class Parking:
         self._projects: dict[str, int] = {}
         self._calls = 0
         self._tending: dict[str, asyncio.Task[None]] = {}
+        self._heard: Counter[str] = Counter()
+        """Messages heard, by project, of those that the store has counted."""
         channels = (f"fc:wake:{self.process}",)
         self._subscription = Subscription(store, channels, "parked claims", self._wake, self._ask_again)
         self._draining = False
@@ -186,7 +192,7 @@ class Parking:
             raise _draining()
         await self._subscription.ready()
         if project not in self._tending:
-            await self._claims.sweep(project, self.process, ALIVE_MS)
+            await self._sweep(project)
 
     def _enter(self, project: str, request: IdempotencyKey) -> _Parked:
         parked = self._parked.setdefault((project, request.key), _Parked())
@@ -240,9 +246,11 @@ class Parking:
         while True:
             pause = _TEND_SECONDS
             try:
-                earliest, now, known, drained = await self._claims.sweep(project, self.process, ALIVE_MS)
-                if not known:  # this process was presumed dead, and its calls were removed from their queues
+                earliest, now, told, drained = await self._sweep(project)
+                if told < 0:  # this process was presumed dead, and its calls were removed from their queues
                     self._ask_again()
+                if told > self._heard[project]:
+                    await self._hear_late(project, told)
                 if drained > begun:  # usually these agents' calls are answered; but its operator may have died
                     begun = drained
                     self._ask_again()
@@ -252,9 +260,25 @@ class Parking:
                 self._warn("tend", "parked claims cannot be maintained", project=project, reason=str(failure))
             await asyncio.sleep(pause)
 
-    def _ask_again(self) -> None:
-        """Retries all parked calls, because wake-ups may have been missed."""
-        self._end_all(_Missed())
+    async def _sweep(self, project: str) -> tuple[int, int, int, int]:
+        before = self._heard[project]
+        swept = await self._claims.sweep(project, self.process, ALIVE_MS)
+        if (told := max(0, swept[2])) < before:  # it counts anew, or a failover has lost its last writes
+            self._heard[project] += told - before
+        return swept
+
+    async def _hear_late(self, project: str, told: int) -> None:
+        """Retries the parked calls of a project if messages to it do not arrive a moment later."""
+        await asyncio.sleep(LATE_SECONDS)
+        if told > self._heard[project]:
+            self._heard[project] = told
+            self._ask_again(project)
+
+    def _ask_again(self, project: str = "") -> None:
+        """Retries all parked calls, or those of a project, because wake-ups may have been missed."""
+        for (name, _), parked in self._parked.items():
+            if project in ("", name):
+                parked.end(_Missed())
 
     def _end_all(self, problem: Exception) -> None:
         for parked in self._parked.values():
@@ -262,6 +286,7 @@ class Parking:
 
     def _wake(self, channel: str, data: bytes) -> None:
         project, _, told = data.partition(b" ")
+        self._heard[project.decode()] += 1
         reply = _decode(told[_NAME:]) if len(told) > _NAME else None
         if reply is not None and reply.holders.startswith(self.process):
             self._metrics.claim("success")  # once, for any number of calls that get the reply

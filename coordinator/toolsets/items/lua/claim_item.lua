@@ -17,7 +17,7 @@ reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at,
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
            reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined notes note request events transitions waiting wanted queue waiter messages
+           occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'

@@ -12,7 +12,8 @@ reply:     {failures {position, reason, end}, ids, far}; no failures if all were
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath edges dependency owed leases agents agent_attempts apart demands resources
            passed_over reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due
-           recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter messages
+           recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter alive
+           messages
 --]]
 local blockers = require 'blockers'
 local change = require 'change'

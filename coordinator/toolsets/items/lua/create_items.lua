@@ -10,7 +10,8 @@ reply:     {created (ms), list of {'created', depth, id} or {reason, 0, id}}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath prefixes owed leases agents agent_attempts requirements apart demands resources
            passed_over reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due
-           recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter messages
+           recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter alive
+           messages
 --]]
 local change = require 'change'
 local creation = require 'creation'

@@ -9,7 +9,8 @@ reply:     {edges deleted, including earlier steps; first; second; whether done}
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath edges dependency owed leases agents agent_attempts apart demands resources
            passed_over reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due
-           recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter messages
+           recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter alive
+           messages
 full:      deleting frees memory
 --]]
 local change = require 'change'

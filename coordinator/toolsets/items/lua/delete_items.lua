@@ -11,7 +11,7 @@ errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath prefixes edges dependency owed leases agents agent_attempts requirements apart
            demands resources passed_over reserved usage usage_ranked spent_budgets holds lapsed abandoned retries
            backoffs postponed due recurring occurrences quarantined notes note request events transitions waiting wanted
-           queue waiter messages
+           queue waiter alive messages
 full:      deleting frees memory
 --]]
 local change = require 'change'

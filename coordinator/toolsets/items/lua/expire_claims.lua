@@ -6,7 +6,7 @@ reply:     {whether none are left, when the next one ends (ms, 0: there is none)
 errors:    UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
            usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring occurrences
-           quarantined notes note request events transitions waiting wanted queue waiter messages
+           quarantined notes note request events transitions waiting wanted queue waiter alive messages
 full:      it removes expired claims
 --]]
 local debts = require 'debts'

@@ -11,7 +11,8 @@ reply:     {how many were made, how many were not because an earlier one is open
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath prefixes owed leases agents agent_attempts requirements apart demands resources
            passed_over reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due
-           recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter messages
+           recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter alive
+           messages
 --]]
 local change = require 'change'
 local creation = require 'creation'

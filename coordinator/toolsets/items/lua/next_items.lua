@@ -15,7 +15,7 @@ reply:     {rows, more, after}; row = {id, title, role, priority, complexity, su
 errors:    NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
            usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring occurrences
-           quarantined notes note request events transitions waiting wanted queue waiter messages
+           quarantined notes note request events transitions waiting wanted queue waiter alive messages
 full:      a read that writes only a few bytes
 --]]
 local claims = require 'claims'

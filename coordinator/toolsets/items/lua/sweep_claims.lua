@@ -2,9 +2,11 @@
 purpose:   Puts back expired claims and items whose back-off is over, and hands the items to parked calls. A process
            with parked calls runs it when the next of these ends, and at least once a second to register as alive.
 guarantee: Bounded: at most 100 of each a call.
-args:      run.events_max run.terms process alive_ms
-reply:     when the next claim or back-off ends (ms), 0 if there is none; now; whether the process was
-           still registered as alive, else its parked calls may have been dropped; when the last drain of agents began
+args:      run.events_max run.terms process alive_ms counted
+           counted = 1: count the messages to the process
+reply:     when the next claim or back-off ends (ms), 0 if there is none; now; how many messages were published to the
+           process, -1 if it was not registered, so that its parked calls may have been dropped; when the last drain of
+           agents began
 errors:    none
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
            usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring occurrences
@@ -17,12 +19,12 @@ local due_times = require 'due_times'
 local expiry = require 'expiry'
 local serve = require 'serve'
 local settle = require 'settle'
+local waiters = require 'waiters'
 
 local SWEEP_MAX = 100
 
-return function(run, process, alive_ms)
-  local was_alive = redis.call('EXISTS', run.keys.alive .. process) == 1
-  redis.call('SET', run.keys.alive .. process, '1', 'PX', alive_ms)
+return function(run, process, alive_ms, counted)
+  local told = waiters.register(run, process, alive_ms, counted)
   if settle.debts(run) then
     expiry.sweep(run, SWEEP_MAX)
     serve.parked_calls(run)
@@ -30,5 +32,5 @@ return function(run, process, alive_ms)
     run.has_debts = true -- settle_debts continues
   end
   local begun, templates = agent_drains.begun(run), due_times.templates(run)
-  return debts.attach(run, cmsgpack.pack({expiry.next_end(run), run.now, was_alive, begun, templates}))
+  return debts.attach(run, cmsgpack.pack({expiry.next_end(run), run.now, told, begun, templates}))
 end

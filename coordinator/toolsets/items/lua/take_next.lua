@@ -22,7 +22,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
            reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring
            occurrences quarantined questions notes note request events transitions waiting wanted queue waiter answered
-           messages
+           alive messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'

@@ -11,7 +11,7 @@ reply:     list of {'updated' or the reason, id, modified at, requires verificat
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts requirements apart demands resources passed_over
            reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined notes note request events transitions waiting wanted queue waiter messages
+           occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
 --]]
 local apart = require 'apart'
 local budgets = require 'budgets'

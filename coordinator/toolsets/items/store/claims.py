@@ -92,7 +92,7 @@ _CLAIM = Script(LIBRARY, "claim_item", NamedReply, rest=SETTLE)
 _CLAIM_NEXT = Script(LIBRARY, "claim_next", ClaimReply, rest=SETTLE)
 _END_WAIT = Script(LIBRARY, "end_wait", ClaimReply, rest=SETTLE)
 _LEAVE_WAIT = Script(LIBRARY, "leave_wait", rest=SETTLE)
-_SWEEP = Script(LIBRARY, "sweep_claims", tuple[int, int, bool, int, list[Template]], rest=SETTLE)
+_SWEEP = Script(LIBRARY, "sweep_claims", tuple[int, int, int, int, list[Template]], rest=SETTLE)
 
 
 def _packed(entries: Sequence[Any]) -> bytes | str:
@@ -180,14 +180,18 @@ class ClaimStore(RecurringStore):
         """Ends a claim parked by ``process`` whose client has hung up; gives an item that it was handed back."""
         await self._change(_LEAVE_WAIT, project, request, process)
 
-    async def sweep(self, project: str, process: str, alive_ms: int) -> tuple[int, int, bool, int]:
+    async def sweep(self, project: str, process: str, alive_ms: int) -> tuple[int, int, int, int]:
         """Puts back what has ended by time, makes due occurrences, serves parked calls; notes ``process`` as alive.
 
         Returns:
-            When the earliest live claim expires (0: there is none) and the store's time, both in ms; and whether the
-            process was still registered; and when the last drain of agents in force began, in ms.
+            When the earliest live claim expires (0: there is none) and the store's time, both in ms; how many messages
+            were published to the process in this project, in a cluster, -1: it was not registered; and when the last
+            drain of agents in force began, in ms.
         """
-        swept = *_, templates = await self._store.run(_SWEEP, project, *self._terms(project), process, alive_ms)
+        counted = "1" if self._store.sharded else ""
+        swept = *_, templates = await self._store.run(
+            _SWEEP, project, *self._terms(project), process, alive_ms, counted
+        )
         if templates:
             await self.make(project, swept[1], templates)
         return swept[:4]

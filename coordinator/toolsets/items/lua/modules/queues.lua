@@ -28,9 +28,10 @@ function queues.each_process(processes)
   return string.gmatch(processes, string.rep('.', 32))
 end
 
-local function is_process_alive(run, process)
+-- What a process has registered (modules/waiters.lua), false if it is dead.
+function queues.registered(run, process)
   local known = run.known_processes
-  if known[process] == nil then known[process] = redis.call('EXISTS', run.keys.alive .. process) == 1 end
+  if known[process] == nil then known[process] = redis.call('GET', run.keys.alive .. process) end
   return known[process]
 end
 
@@ -38,7 +39,7 @@ end
 function queues.other_processes(run, processes, process)
   local others = ''
   for other in queues.each_process(processes) do
-    if other ~= process and is_process_alive(run, other) then others = others .. other end
+    if other ~= process and queues.registered(run, other) then others = others .. other end
   end
   return others
 end

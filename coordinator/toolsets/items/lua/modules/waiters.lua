@@ -9,7 +9,8 @@
 --              i what to include (modules/included.lua), or ''  us packed, what was used for the item, if anything
 --   waiting  queues by when the last call of each ends
 --   wanted   place: queue -> when its last call ends (ms, 13 digits) .. selector (packed)
---   alive    process: it lives and can take a call
+--   alive    process: it lives and can take a call. COUNTED and more: so many messages were published to it since; a
+--              process of a cluster compares that with what it has heard, because the nodes may lose a message
 -- A place is a scope and a class as in modules/classes.lua, or what is below an item at any depth ('a' .. id) and a
 -- class: an item leads only to the selectors that may match it, however many there are. All these keys
 -- expire some time after their calls, so dead processes leave none.
@@ -24,6 +25,7 @@ local QUEUE, STATES = classes.QUEUE, classes.STATES
 local waiters = {}
 
 local WAKE_CHANNEL = 'fc:wake:'
+local COUNTED = 2 -- 1: messages are not counted
 local GRACE = 10000 -- ms that a waiter is kept after its call
 local QUEUES_COUNTED = 1000
 
@@ -31,8 +33,22 @@ local QUEUES_COUNTED = 1000
 -- retry.
 function waiters.publish(run, processes, id, reply)
   for process in queues.each_process(processes) do
+    if tonumber(queues.registered(run, process) or 0) >= COUNTED then redis.call('INCR', run.keys.alive .. process) end
     redis.call('PUBLISH', WAKE_CHANNEL .. process, run.project .. ' ' .. id .. reply)
   end
+end
+
+-- Registers a process as alive; `counted` = '1': its messages are counted. Returns how many were published to it, -1 if
+-- it was not registered.
+function waiters.register(run, process, alive_ms, counted)
+  local key, first = run.keys.alive .. process, counted == '1' and COUNTED or 1
+  local told = redis.call('GET', key)
+  if not told then
+    redis.call('SET', key, first, 'PX', alive_ms)
+    return -1
+  end
+  redis.call('PEXPIRE', key, alive_ms)
+  return told - first
 end
 
 -- Scopes such that every match of a selector is in one of them.
