@@ -149,6 +149,27 @@ COMMANDS: dict[str, Command] = {
         """,
         ("fleet project list", "fleet project list --json"),
     ),
+    "project copy": Command(
+        "coordinator.cli.projects.copy_command:copy",
+        """Copy or move a project to another store, or back it up, while other projects are in use.
+
+        The project is refused meanwhile, here and there, and the copy is audited before anybody sees it. It is not
+        served there (a backup) unless `fleet project accept` says so; with --delete-source it is served there, and no
+        more here. The same command continues a copy that was interrupted. Also from one Redis to a cluster and back.
+        """,
+        (
+            "fleet project copy web --to redis+cluster://10.0.0.1,10.0.0.2 --delete-source",
+            "fleet project copy web --to redis://backup:6379/3",
+        ),
+    ),
+    "project accept": Command(
+        "coordinator.cli.projects.copy_command:accept",
+        """Serve the copy of a project that is in this store, in place of the one that it was copied from.
+
+        Nothing checks whether that one is served, too: see that it is not.
+        """,
+        ("fleet project accept web", "fleet project accept web --redis-url redis://backup:6379/3"),
+    ),
     "top": Command(
         "coordinator.cli.top.command:top",
         """Show what the fleet does right now: calls, latencies, shedding, claims, contention, store and workers.
@@ -480,8 +501,8 @@ GROUPS: dict[str, Command] = {
     ),
     "project": Command(
         "",
-        "List the projects of the store.",
-        ("fleet project list", "fleet project list --json"),
+        "List the projects of the store, copy one to another store, or back it up.",
+        ("fleet project list", "fleet project copy web --to redis://backup:6379/3"),
     ),
     "definitions": Command(
         "",

@@ -116,7 +116,6 @@ class Drains:
                     self._store.identity.saw(await self._store.run(_NOTE, keys.FLEET, *said))
                     noted_at = now if due else noted_at
             with contextlib.suppress(ToolFailure, StoreError):
-                await self._store.fences.look()
                 asked = scope_of(await self.read(), host, slot)
                 if asked != known:
                     _log.info("drained" if asked else "no longer drained", scope=asked or known)

@@ -16,6 +16,8 @@ functions no longer look. They learn that from a counter of changes: on each new
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, get_args
 
@@ -24,19 +26,23 @@ from coordinator.store import keys
 from coordinator.store.clients import Ask
 from coordinator.store.errors import ServerError
 
-State = Literal["leaving", "arriving", "copy", "moved"]
-"""leaving: it is being copied from here. arriving: it is being copied to here. copy: it is a copy of a project that is
+State = Literal["leaving", "reserved", "arriving", "copy", "moved"]
+"""leaving: it is being copied from here. reserved: it is about to be copied to here, unless there is one already.
+arriving: it is being copied to here, and all that is here of it is of the copy. copy: it is a copy of a project that is
 served elsewhere. moved: it was here."""
 
 CHANGES, GENERATION = "n", "g"
 """Fields of the store's identity: how often projects were fenced or released, and the generation of functions."""
 UNKNOWN = "0"
 """The generation of functions that were loaded while the fleet's keys could not be read: they look, to be safe."""
+LOOK_SECONDS = 1.0
+"""How often a process that serves looks whether projects were fenced or released."""
 RETRY_MS = 1_000
 _KEY = keys.identity.key(keys.FLEET)
 
 _WHY: dict[State, str] = {
     "leaving": "is being copied to another store",
+    "reserved": "is being copied to this store",
     "arriving": "is being copied to this store",
     "copy": "is a copy here, which is not served: the fleet of another store has the project",
     "moved": "was moved to another store, and is no longer here",
@@ -77,6 +83,13 @@ class KnownFences:
         """Learns of projects that were fenced or released. Raises ToolFailure, ServerError as ``Store.command``."""
         found = await self._send(keys.FLEET, "HGET", _KEY, CHANGES)
         await self.heard((found or b"").decode(), self._ask)
+
+    async def follow(self) -> None:
+        """Looks again and again, until it is cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            with contextlib.suppress(ToolFailure, ServerError):
+                await self.look()
 
     async def heard(self, changes: str, ask: Ask) -> None:
         """The store says how often projects were fenced or released: reads which ones, if that is news.

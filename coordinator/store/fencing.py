@@ -7,6 +7,7 @@ same transaction, so a process that was paused and has lost its turn cannot do h
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -49,7 +50,7 @@ class Fence(msgspec.Struct, omit_defaults=True, rename="camel"):
     """Of the copy."""
     state: State
     at: int
-    """Since when, in ms of the store's clock."""
+    """Since when, in Unix ms."""
     store: str
     """The identity of the other store."""
     place: str
@@ -91,9 +92,15 @@ class Fencing:
         return all(name.startswith(FENCED_PREFIX) for names in found for name in names)
 
     async def end(self) -> None:
-        """Brings the usual functions back, unless another fence needs those that look."""
-        if all(fence.settled for fence in (await self.all()).values()):
-            await self._write(lambda pipe: pipe.hdel(_IDENTITY, GENERATION))
+        """Brings the usual functions back, unless a fence needs those that look, or one comes meanwhile."""
+        with contextlib.suppress(FenceLost):
+            async with _answers(), self.store.client.pipeline(transaction=True) as pipe:
+                await pipe.watch(_LIST, _IDENTITY)
+                found: Any = await pipe.hvals(_LIST)  # type: ignore[misc, unused-ignore]
+                if all(msgspec.json.decode(one, type=Fence).settled for one in found):
+                    pipe.multi()  # type: ignore[no-untyped-call, unused-ignore]
+                    pipe.hdel(_IDENTITY, GENERATION)
+                    await pipe.execute()
             await self.store.load_functions()
 
     async def _converted(self, generation: str) -> bool:

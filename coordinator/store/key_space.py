@@ -47,6 +47,7 @@ async def settle(store: Store) -> None:
         KeySpaceDiffers: it has the layout of another release.
         StoreChanged: it is in use, but has no identity.
     """
+    store.follow_fences()
     try:
         await _settle(store)
     except ToolFailure as failure:

@@ -118,7 +118,7 @@ class Places:
         if project in self.fenced:
             self.refuse(project, await self._send(project, "GET", keys.fence.key(project)))
             self.fenced.discard(project)
-        if not self._identity().known:
+        if not self.sharded or not self._identity().known:
             return self.known.get(project) or self._keep(project)
         while (place := self.known.get(project)) is None:
             forgotten = self._forgotten
@@ -257,17 +257,23 @@ async def look_at_all(send: Send, identity: StoreIdentity) -> Marks:
     projects = sorted(await listed(send))
     for start in range(0, len(projects), _AT_ONCE):
         some = projects[start : start + _AT_ONCE]
-        reads = (send(project, "GET", keys.marker.key(project)) for project in some)
+        reads = (send(project, "MGET", keys.marker.key(project), keys.fence.key(project)) for project in some)
         for project, found in zip(some, await asyncio.gather(*reads, return_exceptions=True), strict=True):
             if isinstance(found, ToolFailure | ServerError):
                 unseen.append(project)
             elif isinstance(found, BaseException):
                 raise found
-            elif identity.owns(found):
+            elif identity.owns(found[0]) or found[1] is not None:
                 kept += 1
             else:
                 lost.append(project)
     return Marks(kept, lost, unseen)
+
+
+async def unlist(send: Send, project: str) -> None:
+    """Forgets that a cluster had a project. Raises ToolFailure, ServerError."""
+    await send(keys.FLEET, "SREM", _LIST, project)
+    await send(project, "DEL", keys.marker.key(project))
 
 
 async def mark(send: Send, project: str, identity: StoreIdentity) -> None:

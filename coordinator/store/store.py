@@ -117,6 +117,7 @@ class Store(ClientsOfStore):
         self.fences = KnownFences(self.projects.now_fenced, self.sharded, self.command_of, self.ask)
         self._functions = Functions(self._failure, self._shards.tag_on, self.fences.generation)
         self._settling: asyncio.Task[None] | None = None
+        self._following: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
         self._moved_at = 0.0
         self._back_at: weakref.WeakKeyDictionary[Link, float] = weakref.WeakKeyDictionary()
@@ -229,7 +230,7 @@ class Store(ClientsOfStore):
         self._opened, self._closed = False, True
         await self._functions.close()
         await self.projects.close()
-        await clients.end_tasks(*filter(None, (self._settling, self._checking)))
+        await clients.end_tasks(*filter(None, (self._settling, self._checking, self._following)))
         await self._shards.close()
         for client in self._clients.values():
             await client.aclose()
@@ -402,6 +403,11 @@ class Store(ClientsOfStore):
             return failure
         problem = self._failure(reply, link) if type(reply) is ServerError else None
         return problem if problem is None or isinstance(problem, ToolFailure) else replies.unavailable("has a defect")
+
+    def follow_fences(self) -> None:
+        """Learns of fenced projects from now on, until ``close``."""
+        if self._following is None or self._following.done():
+            self._following = asyncio.get_running_loop().create_task(self.fences.follow(), name="store-fences")
 
     async def load_functions(self) -> None:
         """Gives all servers the functions that they should have.

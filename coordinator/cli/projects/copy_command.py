@@ -1,0 +1,149 @@
+"""``fleet project copy`` and ``fleet project accept``: open the stores, and say what was done."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+# All of the product's functions are loaded into both stores, so that no process is the first to load any meanwhile.
+import workers.tools.demo  # noqa: F401
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.projects import copying
+from coordinator.cli.projects.copying import Copy, End
+from coordinator.cli.projects.passing import PassingStore
+from coordinator.cli.stores import STORE_SETTINGS, open_for_serving, running_url, store_failed
+from coordinator.errors import ToolFailure
+from coordinator.settings import LoadedSettings, Settings
+from coordinator.store import AddressError, KeySpaceDiffers, StoreChanged, StoreError, StoreUnreachable, key_space
+from coordinator.store.address import parse
+from coordinator.store.fencing import Fencing
+from coordinator.store.keys import check_project
+
+_TIMEOUT_MS = 20_000
+"""Nobody else waits for what an operator does, so a store may take its time."""
+PASSWORD = "FLEET_TO_PASSWORD"  # noqa: S105 (a name)
+"""The variable of the environment with the target's password."""
+
+_Act = Callable[[End, End | None, PassingStore | None], Awaitable[str]]
+"""Gets this store and the other one, if there is one, twice."""
+
+
+@with_settings(only=STORE_SETTINGS)
+def copy(
+    loaded: LoadedSettings,
+    project: Annotated[str, Parameter(help="Its name, here and there.")],
+    /,
+    *,
+    to: Annotated[
+        str, Parameter(help=f"URL of the other store. Its password may be in {PASSWORD} instead.", show_default=False)
+    ] = "",
+    delete_source: Annotated[
+        bool, Parameter(negative="", help="Move the project: it is served there from now on, and deleted here.")
+    ] = False,
+    abort: Annotated[
+        bool, Parameter(negative="", help="End a copy that was interrupted; in the store of a copy, delete it.")
+    ] = False,
+) -> int:
+    """Copies a project, or ends an interrupted copy.
+
+    Raises:
+        CommandFailed: it cannot be copied, or a store cannot be used.
+    """
+    if abort and delete_source:
+        raise CommandFailed("give --abort or --delete-source, not both", Exit.USAGE)
+    if not (to or abort):
+        raise CommandFailed("say where to copy the project: --to URL", Exit.USAGE)
+
+    async def act(here: End, there: End | None, passing: PassingStore | None) -> str:
+        if abort or there is None or passing is None:
+            return await copying.abort(here, there, project)
+        return await Copy(here, there, passing, project, delete_source, lambda said: print(said, file=sys.stderr)).run()
+
+    return _run(loaded.settings, project, to, act)
+
+
+@with_settings(only=STORE_SETTINGS)
+def accept(
+    loaded: LoadedSettings,
+    project: Annotated[str, Parameter(help="Its name.")],
+    /,
+) -> int:
+    """Serves what the store has of a project that it refuses.
+
+    Raises:
+        CommandFailed: it is served already, half of it may be here, or the store cannot be used.
+    """
+    return _run(loaded.settings, project, "", lambda here, *_: copying.accept(here, project))
+
+
+def _run(settings: Settings, project: str, to: str, act: _Act) -> int:
+    patient = msgspec.structs.replace(settings, redis_timeout_ms=max(settings.redis_timeout_ms, _TIMEOUT_MS))
+
+    async def run() -> str:
+        async with AsyncExitStack() as stack:
+            check_project(project)
+            url = running_url(patient)
+            source = await open_for_serving(patient, url)
+            stack.push_async_callback(source.close)
+            here, there = End(Fencing(source), str(parse(url))), None
+            target = await _open_target(to) if to else None
+            if target is not None:
+                stack.push_async_callback(target.close)
+                there = End(Fencing(target), str(parse(target.url)))
+            async with copying.turn(*filter(None, (here, there))):
+                return await act(here, there, target)
+
+    try:
+        print(asyncio.run(run()))
+    except ToolFailure as failure:
+        code = Exit.USAGE if failure.code == "VALIDATION_ERROR" else Exit.STORE_UNREACHABLE
+        raise CommandFailed(failure.message, code) from None
+    except StoreError as error:
+        raise CommandFailed(_explained(error)) from None
+    return Exit.OK
+
+
+async def _open_target(to: str) -> PassingStore:
+    """Opens the other store, and gives it an identity if it is empty.
+
+    Raises:
+        CommandFailed: it cannot be used.
+    """
+    try:
+        address = parse(to)
+        password = os.environ.get(PASSWORD)
+        if password and not address.password:
+            address = replace(address, password=password)
+        store = PassingStore(address.url(), _TIMEOUT_MS)
+        await store.open()
+    except (AddressError, StoreUnreachable, StoreError) as error:
+        failed = store_failed(error)
+        raise CommandFailed(f"--to: {failed}", failed.code) from None
+    try:
+        await key_space.settle(store)
+        if store.unready:
+            raise CommandFailed("--to: the store takes no writes", Exit.STORE_UNREACHABLE)
+    except (KeySpaceDiffers, StoreChanged) as error:
+        await store.close()
+        raise CommandFailed(f"--to: {error}") from None
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
+def _explained(error: StoreError) -> str:
+    """Why a copy ended, for people."""
+    text = str(error)
+    if "Bad data format" in text or "payload version" in text:
+        return "the target is of an older version than the source, and cannot read its keys"
+    return text

@@ -1,0 +1,415 @@
+"""A project is copied between real stores: both refuse it meanwhile, and whoever is killed leaves one that serves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from coordinator.cli.exits import CommandFailed
+from coordinator.cli.projects import copying, transfer
+from coordinator.cli.projects.copying import Copy, End, abort, accept, turn
+from coordinator.cli.projects.passing import PassingStore
+from coordinator.errors import ToolFailure
+from coordinator.store import Store, fences, fencing, key_space, keys
+from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.embedded_cluster import EmbeddedCluster
+from coordinator.store.fences import Fenced
+from coordinator.store.fencing import FenceLost, Fencing
+from coordinator.store.functions import present_libraries
+from coordinator.store.lua_library import FENCED_PREFIX
+from coordinator.store.project_list import ProjectList
+from coordinator.toolsets.items.audit import audit
+from tests.items.client import Client
+
+pytestmark = pytest.mark.anyio
+
+Open = Callable[[str], Awaitable[PassingStore]]
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fencing, "GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(fences, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(copying, "HEARD_SECONDS", 0.2)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(tmp_path_factory.mktemp("cluster"), 3, fsync="everysec") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedServer, EmbeddedServer]]:
+    with (
+        EmbeddedServer(tmp_path_factory.mktemp("one")) as one,
+        EmbeddedServer(tmp_path_factory.mktemp("two")) as two,
+    ):
+        yield one, two
+
+
+@pytest.fixture
+async def open_one() -> AsyncIterator[Open]:
+    """Opens stores as processes have them."""
+    stores: list[Store] = []
+
+    async def make(url: str) -> PassingStore:
+        store = PassingStore(url, timeout_ms=10_000)
+        stores.append(store)
+        await store.open()
+        await key_space.settle(store)
+        return store
+
+    yield make
+    for store in stores:
+        await store.close()
+
+
+class Pair:
+    """A source and a target, and a fleet on each."""
+
+    def __init__(self, source: PassingStore, target: PassingStore, here: Store, there: Store, project: str) -> None:
+        self.source, self.target, self.project = source, target, project
+        self.here, self.there = Client(here, project), Client(there, project)
+        self.said: list[str] = []
+
+    @property
+    def ends(self) -> tuple[End, End]:
+        return End(Fencing(self.source), "redis://source"), End(Fencing(self.target), "redis://target")
+
+    async def copy(self, deletes: bool = False) -> str:
+        """A command on its own."""
+        async with turn(*self.ends):
+            return await Copy(*self.ends, self.target, self.project, deletes, self.said.append).run()
+
+    async def names(self, store: Store) -> set[bytes]:
+        return await transfer.Keys(Fencing(store), self.project, "").names()
+
+    async def serves(self, tools: Client) -> bool:
+        """Whether a fleet takes new items."""
+        try:
+            await tools.add()
+        except ToolFailure as failure:
+            if failure.code != "project_away":
+                raise
+            return False
+        return True
+
+    async def has(self, tools: Client, item: str) -> bool:
+        """Whether a fleet serves an item."""
+        try:
+            await tools.get(item)
+        except ToolFailure as failure:
+            if failure.code not in ("project_away", "RESOURCE_NOT_FOUND"):
+                raise
+            return False
+        return True
+
+    async def clean(self) -> None:
+        for store in (self.source, self.target):
+            project = self.project
+            await transfer.withdraw(store, project)
+            gone = [*await self.names(store), keys.fence.key(project), keys.marker.key(project)]
+            await store.command_of(project, "DEL", *gone)
+            await Fencing(store).note(project, None)
+            await Fencing(store).end()
+            assert not any(name.startswith(FENCED_PREFIX) for name in await present_libraries(store.link()))
+
+
+Make = Callable[[str, str], Awaitable[Pair]]
+
+
+@pytest.fixture
+async def pair(
+    servers: tuple[EmbeddedServer, EmbeddedServer], cluster: EmbeddedCluster, open_one: Open
+) -> AsyncIterator[Make]:
+    """Makes a pair of stores: of ``one``, ``two`` and ``cluster``."""
+    urls = {"one": servers[0].url, "two": servers[1].url, "cluster": cluster.url}
+    made: list[Pair] = []
+
+    async def make(source: str, target: str) -> Pair:
+        url, to = urls[source], urls[target]
+        one = Pair(await open_one(url), await open_one(to), await fleet(url), await fleet(to), f"p{len(made)}")
+        made.append(one)
+        return one
+
+    others: list[Store] = []
+
+    async def fleet(url: str) -> Store:
+        store = Store(url, timeout_ms=10_000)
+        others.append(store)
+        await store.open()
+        await key_space.settle(store)
+        return store
+
+    yield make
+    for one in made:
+        await one.clean()
+    for store in others:
+        await store.close()
+
+
+@pytest.mark.parametrize(("source", "target"), [("one", "two"), ("one", "cluster"), ("cluster", "two")])
+async def test_a_project_is_moved(pair: Make, source: str, target: str) -> None:
+    both = await pair(source, target)
+    ids = await both.here.add_many(20)
+    await both.here.claim("a", ids[0])
+    before = await both.names(both.source)
+    said = await both.copy(deletes=True)
+    assert "its audit agrees" in said
+    assert await both.names(both.target) == before
+    assert await both.names(both.source) == set()
+    assert await both.serves(both.there)
+    with pytest.raises(Fenced, match="was moved to another store, and is no longer here"):
+        await both.here.add()
+    assert await both.there.get(ids[0])
+    report = await audit(both.target, both.project)
+    assert not report.differences
+    assert report.items == 21
+    assert both.project in await ProjectList(both.target, "items").ages()
+    assert both.project not in await ProjectList(both.source, "items").ages()
+    assert await both.copy(deletes=True) == f"moved the project {both.project} to redis://target"
+
+
+async def test_a_copy_is_not_served_until_it_is_accepted(pair: Make) -> None:
+    both = await pair("one", "cluster")
+    await both.here.add_many(3)
+    assert "it is served here, and not there unless it is accepted" in await both.copy()
+    assert await both.serves(both.here)
+    with pytest.raises(Fenced, match="is a copy here, which is not served"):
+        await both.there.add()
+    await both.copy()  # the next day's
+    assert len(await both.names(both.target)) == len(await both.names(both.source))
+    with pytest.raises(CommandFailed, match="the target has a copy of the project of an earlier day"):
+        await both.copy(deletes=True)
+    _, there = both.ends
+    await accept(there, both.project)
+    assert await both.serves(both.there)
+    with pytest.raises(CommandFailed, match="is not refused here"):
+        await accept(there, both.project)
+    with pytest.raises(CommandFailed, match="the target has a project"):
+        await both.copy()
+
+
+async def test_a_project_comes_back(pair: Make) -> None:
+    both = await pair("one", "two")
+    await both.here.add_many(3)
+    await both.copy(deletes=True)
+    back = Pair(both.target, both.source, both.there.store, both.here.store, both.project)
+    await back.copy(deletes=True)
+    assert await both.serves(both.here)
+    assert not await both.serves(both.there)
+
+
+async def test_a_backup_is_brought_back(pair: Make) -> None:
+    both = await pair("one", "two")
+    ids = await both.here.add_many(3)
+    await both.copy()
+    await both.source.client.delete(*await both.names(both.source))
+    back = Pair(both.target, both.source, both.there.store, both.here.store, both.project)
+    assert "copied" in await back.copy()
+    here, _ = both.ends
+    await accept(here, both.project)
+    assert await both.here.get(ids[0])
+
+
+class Held:
+    """Holds a copy up after its keys are copied."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.here, self.go = asyncio.Event(), asyncio.Event()
+        compare = transfer.compare
+
+        async def held(*args: Any) -> int:
+            self.here.set()
+            await self.go.wait()
+            return await compare(*args)
+
+        monkeypatch.setattr(transfer, "compare", held)
+
+
+async def test_meanwhile_the_project_is_refused_and_others_go_on(pair: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    both, held = await pair("one", "two"), Held(monkeypatch)
+    item = (await both.here.add_many(3))[0]
+    other = Client(both.here.store, "other")
+    copying_ = asyncio.ensure_future(both.copy(deletes=True))
+    await held.here.wait()
+    for tools, why in ((both.here, "is being copied to another store"), (both.there, "is being copied to this store")):
+        for call in (tools.add(), tools.get(item), tools.claim("a", item), tools.next()):
+            with pytest.raises(Fenced, match=why) as caught:
+                await call
+            assert (caught.value.kind, caught.value.retry_after_ms) == ("transient", 1000)
+    assert await other.add()
+    with pytest.raises(CommandFailed, match="another command copies a project from or to redis://source right now"):
+        await both.copy(deletes=True)
+    held.go.set()
+    await copying_
+    assert await both.serves(both.there)
+    await both.source.client.delete(*await transfer.Keys(Fencing(both.source), "other", "").names())
+
+
+async def test_a_project_that_the_target_has_is_left_alone(pair: Make) -> None:
+    both = await pair("one", "two")
+    await both.here.add_many(2)
+    await both.there.add_many(3)
+    with pytest.raises(CommandFailed, match="the target has a project"):
+        await both.copy(deletes=True)
+    assert await both.serves(both.here)
+    assert await both.serves(both.there)
+    assert (await audit(both.there.store, both.project)).items == 4
+
+
+async def test_the_same_store_and_an_unwritten_project_are_refused(pair: Make) -> None:
+    both = await pair("one", "two")
+    with pytest.raises(CommandFailed, match="there is no project"):
+        await both.copy()
+    here, _ = both.ends
+    with pytest.raises(CommandFailed, match="--to is the same store"):
+        await Copy(here, here, both.source, both.project, False, print).run()
+
+
+async def test_clocks_have_to_agree(pair: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = await pair("one", "two")
+    await both.here.add()
+    now = await both.target.time()
+
+    async def ahead() -> int:
+        return now + 60_000
+
+    monkeypatch.setattr(both.target, "time", ahead)
+    with pytest.raises(CommandFailed, match=r"the clocks of the two stores differ by \d\d\.\d s"):
+        await both.copy()
+    assert await both.serves(both.here)
+
+
+async def test_a_full_target_leaves_the_source_as_it_was(pair: Make) -> None:
+    both = await pair("one", "two")
+    await both.here.add_many(50, description="x" * 2000)
+    info: Any = await both.target.client.info("memory")
+    await both.target.client.config_set("maxmemory", info["used_memory"] + 100_000)
+    try:
+        with pytest.raises(ToolFailure, match="out of memory"):
+            await both.copy(deletes=True)
+    finally:
+        await both.target.client.config_set("maxmemory", 0)
+    assert await both.serves(both.here)
+    assert "moved" in await both.copy(deletes=True)
+    assert await both.serves(both.there)
+
+
+async def test_a_copy_that_the_audit_objects_to_is_undone(pair: Make) -> None:
+    both = await pair("one", "two")
+    await both.here.add_many(2)
+    await both.source.client.zadd(keys.abandoned.key(both.project), {"0" * 32: 1})
+    with pytest.raises(CommandFailed, match="the audit of the copy has found 1 differences"):
+        await both.copy(deletes=True)
+    assert await both.serves(both.here)
+    assert await both.names(both.target) == set()
+
+
+class Killed(BaseException):
+    """Ends a copy like SIGKILL: nothing is undone."""
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, step: int) -> list[str]:
+    """Kills before the write with this number; returns the names of writes, as they come."""
+    done: list[str] = []
+
+    def wrapped(name: str, write: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def run(*args: Any, **named: Any) -> Any:
+            done.append(name)
+            if len(done) == step:
+                raise Killed
+            return await write(*args, **named)
+
+        return run
+
+    for where, names in ((Fencing, ("note", "begin", "put", "transact", "end")),
+                         (transfer, ("publish", "withdraw", "bring_along"))):  # fmt: skip
+        for name in names:
+            monkeypatch.setattr(where, name, wrapped(name, getattr(where, name)))
+    return done
+
+
+MOVE, COPY = 22, 16
+"""How many writes a copy of a small project makes, at least."""
+
+
+@pytest.mark.parametrize(
+    ("deletes", "step"),
+    [
+        pytest.param(deletes, step, marks=() if step in (3, 9, 12, 14) else pytest.mark.chaos)
+        for deletes, steps in ((True, MOVE), (False, COPY))
+        for step in range(1, steps + 2)
+    ],
+)
+@pytest.mark.parametrize("then", ["again", "abort"])
+async def test_killed_at_any_step(
+    pair: Make, monkeypatch: pytest.MonkeyPatch, deletes: bool, step: int, then: str
+) -> None:
+    """Never do both serve, one of them can, and nothing is lost."""
+    both = await pair("one", "two")
+    known = set(await both.here.add_many(3))
+    with monkeypatch.context() as patched:
+        done = kill_at(patched, step)
+        try:
+            await both.copy(deletes)
+        except Killed:
+            pass
+        else:
+            assert len(done) < step, done
+    item = min(known)
+    assert not (await both.has(both.here, item) and await both.has(both.there, item)), done
+    if then == "abort" and not await both.has(both.there, item):
+        async with turn(*both.ends):
+            try:
+                await abort(*both.ends, both.project)
+            except CommandFailed as failure:
+                if "no copy of the project" not in str(failure):
+                    raise
+        assert await both.serves(both.here), done
+        if deletes:
+            assert not await both.names(both.target), done
+    if deletes or not await both.has(both.there, item):
+        await both.copy(deletes)
+    serving, other = (both.there, both.here) if deletes else (both.here, both.there)
+    assert await both.serves(serving), done
+    assert not await both.serves(other), done
+    for one in known:
+        assert await serving.get(one)
+    assert not (await audit(serving.store, both.project)).differences
+    assert not (deletes and await both.names(both.source))
+    for end in both.ends:
+        assert not await end.fencing.looks(), done  # the usual functions are back
+
+
+async def test_a_command_that_was_paused_does_no_harm(pair: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on after another one has taken over and is done."""
+    both, held = await pair("one", "two"), Held(monkeypatch)
+    await both.here.add_many(3)
+    monkeypatch.setattr(copying, "LEASE_MS", 300)
+    first = asyncio.ensure_future(Copy(*both.ends, both.target, both.project, True, print).run())
+    await held.here.wait()
+    monkeypatch.undo()
+    fast = pytest.MonkeyPatch()
+    fast.setattr(fencing, "GRACE_SECONDS", 0.01)
+    fast.setattr(copying, "HEARD_SECONDS", 0.2)
+    try:
+        await both.copy(deletes=True)
+        await both.there.add()
+        has = await both.names(both.target)
+        held.go.set()
+        with pytest.raises((FenceLost, CommandFailed)):
+            await first
+    finally:
+        fast.undo()
+    assert await both.names(both.target) == has
+    assert await both.serves(both.there)
