@@ -35,6 +35,7 @@ INTERNAL_ENVIRONMENT: dict[str, str] = {
     CONFIG_VARIABLE: "path of the YAML file, unless --config gives it",
     "FLEET_METRICS_DIR": "directory that the processes of one fleet share their metrics in, if not in data_dir",
     "FLEET_REDIS_PASSWORD": "password for redis_url, kept out of the URL and so out of process listings",
+    "FLEET_TO_PASSWORD": "password for the URL of --to, for `fleet project copy`",
     "FLEET_REDIS_SERVER": "binary to run as the embedded Redis",
     TOKEN_VARIABLE: "bearer token of the one client that `fleet stdio` serves, and of commands that call a fleet",
     # What commands that call a fleet take, unless a flag says otherwise.

@@ -11,8 +11,10 @@ import pytest
 from coordinator.cli.exits import CommandFailed
 from coordinator.cli.projects import copying, transfer
 from coordinator.cli.projects.copying import Copy, End, abort, accept, turn
+from coordinator.cli.projects.counting import count
 from coordinator.cli.projects.passing import PassingStore
 from coordinator.errors import ToolFailure
+from coordinator.settings import Settings
 from coordinator.store import Store, fences, fencing, key_space, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.embedded_cluster import EmbeddedCluster
@@ -21,8 +23,11 @@ from coordinator.store.fencing import FenceLost, Fencing
 from coordinator.store.functions import present_libraries
 from coordinator.store.lua_library import FENCED_PREFIX
 from coordinator.store.project_list import ProjectList
+from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
+from tests.steps.rig import Player, Rig
+from tests.support.fleets import fleet_command
 
 pytestmark = pytest.mark.anyio
 
@@ -179,11 +184,47 @@ async def test_a_project_is_moved(pair: Make, source: str, target: str) -> None:
     assert await both.copy(deletes=True) == f"moved the project {both.project} to redis://target"
 
 
+async def test_what_was_begun_goes_on(pair: Make) -> None:
+    """Recorded answers, claims, flows, what was signed, and positions of webhooks."""
+    both = await pair("one", "cluster")
+    asked = {"requestId": "00000000-0000-4000-8000-000000000001", "actor": {"id": "a", "kind": "subagent"}}
+    made = await both.here.create({"title": "once"}, **asked)
+    item = made["items"][0]["id"]
+    claimed = await both.here.claim("a", item)
+    here, there = both.here.store, both.there.store
+    rig, other = Rig(here, Settings()), Player(there, Settings(), "w2", queue=there)
+    flow = await rig.create(project=both.project)
+    signed = await SigningKeys(here).sign("p", b"token")
+    await SigningKeys(there).ring()
+    hook = keys.webhook.key(keys.FLEET, "hook")
+    await here.command("HSET", hook, "p", both.project, "c", "1-1")
+    await both.source.command_of(both.project, "SET", keys.request.key(both.project, "r"), "x", "PX", 600_000)
+    await both.copy(deletes=True)
+    assert await both.there.create({"title": "once"}, **asked) == made
+    assert (await both.there.claim("b", item))["outcome"] == "already_claimed"
+    assert (await both.there.claim("a", item))["fenceToken"] == claimed["fenceToken"]
+    suspects = (await other.steps.sweep(both.project)).suspects
+    await other.steps.push(both.project, await other.steps.missing(both.project, suspects), force=True)
+    (popped,) = await other.steps.pop(5)
+    (begun,) = (await other.steps.begin(both.project, [popped.job])).steps
+    assert begun.run == str(flow)
+    await other.steps.acknowledge(popped)
+    assert await rig.worker.take(5) == []  # the job that stayed behind
+    assert await SigningKeys(there).verify("p", b"token", signed.mac) == signed.key
+    assert await there.command("HGET", hook, "c") == b"1-1"
+    left = await both.target.command_of(both.project, "PTTL", keys.request.key(both.project, "r"))
+    assert 590_000 < left <= 600_000
+    for store in (here, there):
+        await store.command("DEL", hook)
+
+
 async def test_a_copy_is_not_served_until_it_is_accepted(pair: Make) -> None:
     both = await pair("one", "cluster")
     await both.here.add_many(3)
     assert "it is served here, and not there unless it is accepted" in await both.copy()
     assert await both.serves(both.here)
+    rows = {row.project: row for row in (await count(both.target)).rows}
+    assert rows[both.project].fence == "copy, not served, of redis://source"
     with pytest.raises(Fenced, match="is a copy here, which is not served"):
         await both.there.add()
     await both.copy()  # the next day's
@@ -315,6 +356,22 @@ async def test_a_copy_that_the_audit_objects_to_is_undone(pair: Make) -> None:
     assert await both.names(both.target) == set()
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ((), "say where to copy the project: --to URL"),
+        (("--abort", "--delete-source"), "give --abort or --delete-source, not both"),
+        (("--abort",), "no copy of the project nobody is under way"),
+        (("--to", "redis://127.0.0.1:1"), "--to: the store at redis://127.0.0.1:1/0 cannot be used"),
+        (("--to", "http://x"), "--to: "),
+    ],
+)
+def test_what_cannot_be_is_explained(redis_url: str, flags: tuple[str, ...], said: str) -> None:
+    done = fleet_command("project", "copy", "nobody", "--redis-url", redis_url, *flags)
+    assert done.returncode != 0
+    assert done.stderr.startswith(f"fleet: {said}")
+
+
 class Killed(BaseException):
     """Ends a copy like SIGKILL: nothing is undone."""
 
@@ -339,7 +396,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, step: int) -> list[str]:
     return done
 
 
-MOVE, COPY = 22, 16
+MOVE, COPY = 22, 18
 """How many writes a copy of a small project makes, at least."""
 
 
@@ -357,15 +414,15 @@ async def test_killed_at_any_step(
 ) -> None:
     """Never do both serve, one of them can, and nothing is lost."""
     both = await pair("one", "two")
-    known = set(await both.here.add_many(3))
+    known, steps = set(await both.here.add_many(3)), MOVE if deletes else COPY
     with monkeypatch.context() as patched:
         done = kill_at(patched, step)
         try:
             await both.copy(deletes)
         except Killed:
-            pass
+            assert step <= steps, done
         else:
-            assert len(done) < step, done
+            assert len(done) == steps < step, done
     item = min(known)
     assert not (await both.has(both.here, item) and await both.has(both.there, item)), done
     if then == "abort" and not await both.has(both.there, item):

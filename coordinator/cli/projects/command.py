@@ -17,7 +17,7 @@ from coordinator.settings import LoadedSettings
 from coordinator.toolsets.timestamp import iso
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-_HEAD = ("PROJECT", "KEYS", "SIZE", "SHARD", "CHANGED")
+_HEAD = ("PROJECT", "KEYS", "SIZE", "SHARD", "CHANGED", "")
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -37,9 +37,12 @@ def list_(
     else:
         table = [_HEAD, *map(_cells, found.rows)]
         widths = [max(len(row[n]) for row in table) for n in range(len(_HEAD))]
-        for name, *others in table:
-            cells = [name.ljust(widths[0]), *(one.rjust(width) for one, width in zip(others, widths[1:], strict=True))]
-            print("  ".join(cells))
+        for name, *others, fence in table:
+            cells = [
+                name.ljust(widths[0]),
+                *(one.rjust(width) for one, width in zip(others, widths[1:-1], strict=True)),
+            ]
+            print("  ".join([*cells, fence]).rstrip())
         for one in found.unseen:
             print(f"not seen: {one}", file=sys.stderr)
     return Exit.STORE_UNREACHABLE if found.unseen else Exit.OK
@@ -50,7 +53,7 @@ def _cells(row: Counted) -> tuple[str, ...]:
     changed = "-"
     if row.changed_ms is not None:
         changed = datetime.fromtimestamp(row.changed_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    return row.project, number, _size(row.bytes), "?" if row.shard < 0 else str(row.shard), changed
+    return row.project, number, _size(row.bytes), "?" if row.shard < 0 else str(row.shard), changed, row.fence
 
 
 def _size(number: int | None) -> str:
@@ -69,4 +72,5 @@ def _as_json(row: Counted) -> dict[str, object]:
         "keys": row.keys,
         "bytes": row.bytes,
         "changedAt": None if row.changed_ms is None else iso(row.changed_ms),
+        "refused": row.fence or None,
     }

@@ -287,6 +287,7 @@ class Copy:
         source, target, project = self._source, self._target, self._project
         await source.fencing.note(project, self._fence("moved", target))
         await transfer.bring_along(source.store, target.store, project)
+        await transfer.hand_over_anew(Keys(target.fencing, project, self._id))
         await transfer.publish(target.store, project)
         await target.fencing.turn(project, self._id, self._id, None)
         self._say(f"the project is served by {target.place}; deleting it here")
@@ -403,6 +404,7 @@ async def accept(end: End, project: str) -> str:
     if not state:
         raise CommandFailed(f"the project {project} is not refused here", Exit.USAGE)
     if await Keys(end.fencing, project, identity).names():
+        await transfer.hand_over_anew(Keys(end.fencing, project, identity))
         await transfer.publish(end.store, project)
     await release(end, project, identity)
     return f"the project {project} is served here"

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from coordinator.errors import ToolFailure
 from coordinator.store import ServerError, Store, keys
+from coordinator.store.fences import State
+from coordinator.store.fencing import Fence, Fencing
 from coordinator.store.link import Link
 from coordinator.store.places import listed
 from coordinator.store.project_list import noted
@@ -19,6 +21,13 @@ _SLICE = 500
 _AT_ONCE = 100
 _ON_ITS_WAY = ("ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN")
 """Codes of errors about a key in a slot that is being moved to or from a server, or that it does not serve."""
+_STATES: dict[State, str] = {
+    "leaving": "being copied to",
+    "reserved": "being copied from",
+    "arriving": "being copied from",
+    "copy": "copy, not served, of",
+    "moved": "moved to",
+}
 _LOGS = (keys.events, keys.transitions, keys.gate_audit)
 """Streams that changes of a project are written to."""
 
@@ -35,6 +44,8 @@ class Counted(NamedTuple):
     """The memory of its keys, as the server estimates it."""
     changed_ms: int | None
     """When it last changed, by the server's clock; None: it has no record of that, or could not be read."""
+    fence: str = ""
+    """Why it is refused, in words; empty: it is not."""
 
 
 class Projects(NamedTuple):
@@ -58,6 +69,11 @@ async def count(store: Store) -> Projects:
         known = await noted(store) | (await listed(store.command_of) if store.sharded else set())
     except (ToolFailure, ServerError) as error:
         unseen.append(f"the list of projects, so projects without a key seen are missing: {error}")
+    fences: dict[str, Fence] = {}
+    try:
+        fences = await Fencing(store).all()
+    except (ToolFailure, ServerError) as error:
+        unseen.append(f"which projects are fenced: {error}")
     links = store.links
     walks = await asyncio.gather(*(_walk(link) for link in links.values()), return_exceptions=True)
     found: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
@@ -71,13 +87,13 @@ async def count(store: Store) -> Projects:
                 found[project][shard] = sums
     away = {shard for shard, walked in zip(links, walks, strict=True) if isinstance(walked, BaseException)}
     rows: list[Counted] = []
-    names = sorted(known | found.keys())
+    names = sorted(known | found.keys() | fences.keys())
     for start in range(0, len(names), _AT_ONCE):
         some = names[start : start + _AT_ONCE]
         changes = await asyncio.gather(*(_changed(store, one) for one in some), return_exceptions=True)
         for project, changed in zip(some, changes, strict=True):
             row, why = _row(project, store.shard_of(project), found[project], changed, away)
-            rows.append(row)
+            rows.append(row._replace(fence=_said(fences.get(project))))
             unseen += [f"project {project}: {why}"] if why else []
     return Projects(rows, unseen)
 
@@ -96,6 +112,10 @@ def _row(
         where = f" (keys seen on shards {', '.join(map(str, sorted(sums)))})" if sums else ""
         return Counted(project, shard, None, None, changed), f"it is being moved to another shard{where}"
     return Counted(project, shard, *sums.get(shard, (0, 0)), changed), ""
+
+
+def _said(fence: Fence | None) -> str:
+    return f"{_STATES[fence.state]} {fence.place}" if fence is not None else ""
 
 
 async def _walk(link: Link) -> dict[str, tuple[int, int]]:

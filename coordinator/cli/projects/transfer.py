@@ -138,6 +138,15 @@ async def compare(source: Keys, target: Keys, had: set[bytes]) -> int:
     return len(has)
 
 
+async def hand_over_anew(target: Keys) -> None:
+    """Has waiting steps looked for in the queues at once: their jobs stayed behind. Raises FenceLost, ToolFailure."""
+    queue = keys.step_queue.key(target.project)
+    waiting: list[bytes] = await target.store.command_of(target.project, "ZRANGE", queue, 0, -1)
+    for start in range(0, len(waiting), _PAGE):
+        unseen = dict.fromkeys(waiting[start : start + _PAGE], 0)
+        await target.fencing.transact(target.project, target.identity, lambda pipe, some=unseen: pipe.zadd(queue, some))  # type: ignore[misc]
+
+
 async def publish(store: Store, project: str) -> None:
     """Puts a project into the lists of its store, from which background work is done.
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from coordinator.store import Script, Store, keys
+from typing import Any
+
+from coordinator.store import Script, Store
 from coordinator.store.idempotency import idempotency_key
 from coordinator.toolsets.items.store.base import LIBRARY
 
 _KEPT_MS = 8 * 86_400_000
 """How long one is known that nobody replaces: longer than claims usually are renewed without one."""
+_KEEP: Script[Any] = Script(LIBRARY, "keep_token")
 _READ = Script(LIBRARY, "read_token", tuple[bool, bool])
 
 
@@ -19,7 +22,7 @@ class TokenStore:
 
     async def replace(self, project: str, item: str, number: str) -> None:
         """Makes a token the newest one for an item."""
-        await self._store.command("SET", keys.request.key(project, _record(item)), number, "PX", _KEPT_MS)
+        await self._store.run(_KEEP, project, _record(item), number, _KEPT_MS)
 
     async def read(self, project: str, item: str, number: str, fence: int, agent: str) -> tuple[bool, bool]:
         """Whether a token is the newest one for an item, and whether the agent's claim with this fence is live."""
