@@ -53,7 +53,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedServer, EmbeddedServer]]:
+def two_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedServer, EmbeddedServer]]:
     with (
         EmbeddedServer(tmp_path_factory.mktemp("one")) as one,
         EmbeddedServer(tmp_path_factory.mktemp("two")) as two,
@@ -134,10 +134,10 @@ Make = Callable[[str, str], Awaitable[Pair]]
 
 @pytest.fixture
 async def pair(
-    servers: tuple[EmbeddedServer, EmbeddedServer], cluster: EmbeddedCluster, open_one: Open
+    two_servers: tuple[EmbeddedServer, EmbeddedServer], cluster: EmbeddedCluster, open_one: Open
 ) -> AsyncIterator[Make]:
     """Makes a pair of stores: of ``one``, ``two`` and ``cluster``."""
-    urls = {"one": servers[0].url, "two": servers[1].url, "cluster": cluster.url}
+    urls = {"one": two_servers[0].url, "two": two_servers[1].url, "cluster": cluster.url}
     made: list[Pair] = []
 
     async def make(source: str, target: str) -> Pair:
@@ -362,7 +362,7 @@ async def test_a_copy_that_the_audit_objects_to_is_undone(pair: Make) -> None:
         ((), "say where to copy the project: --to URL"),
         (("--abort", "--delete-source"), "give --abort or --delete-source, not both"),
         (("--abort",), "no copy of the project nobody is under way"),
-        (("--to", "redis://127.0.0.1:1"), "--to: the store at redis://127.0.0.1:1/0 cannot be used"),
+        (("--to", "redis://127.0.0.1:1"), "--to: no usable store at redis://127.0.0.1:1/0"),
         (("--to", "http://x"), "--to: "),
     ],
 )
