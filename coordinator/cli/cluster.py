@@ -14,11 +14,11 @@ from coordinator.cli.doctor.command import NODE_SECONDS
 from coordinator.cli.doctor.findings import lines_of
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import STORE_SETTINGS, running_url
+from coordinator.cli.stores import STORE_SETTINGS, running_url, store_failed
 from coordinator.cli.terminal import counted, print_json
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
-from coordinator.store import Store, StoreError, StoreUnreachable, keys
+from coordinator.store import Store, StoreError, keys
 from coordinator.store.address import Address, parse
 from coordinator.store.cluster_facts import ClusterFacts, NodeFacts, read_cluster
 from coordinator.store.places import listed
@@ -49,8 +49,8 @@ def status(
         )
     try:
         facts, names = asyncio.run(_read(address, loaded.settings.redis_timeout_ms))
-    except StoreUnreachable as error:
-        raise CommandFailed(str(error), Exit.STORE_UNREACHABLE) from None
+    except StoreError as error:
+        raise store_failed(error) from None
     found = check_cluster(facts, loaded.settings.redis_timeout_ms / 1000, names or ())
     findings = [one for one in found if one.verdict != "ok"]
     projects = None if names is None else Counter(map(facts.shard_of, names))
@@ -63,7 +63,7 @@ def status(
 
 
 async def _read(address: Address, timeout_ms: int) -> tuple[ClusterFacts, set[str] | None]:
-    """The cluster, and its projects; None: the list cannot be read. Raises StoreUnreachable: no node answers."""
+    """The cluster, and its projects; None: the list cannot be read. Raises as ``read_cluster``."""
     facts = await read_cluster(address, NODE_SECONDS)
     store = Store(address.url(), timeout_ms)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import msgspec
@@ -15,10 +15,10 @@ from redis.exceptions import RedisError
 
 from coordinator.store import clients
 from coordinator.store.address import Address, Place
-from coordinator.store.errors import StoreUnreachable
+from coordinator.store.errors import AddressError, StoreUnreachable
 from coordinator.store.lua_library import Library, usual_name
 from coordinator.store.scripts import Script
-from coordinator.store.slot_map import SLOTS, reason, slot_of
+from coordinator.store.slot_map import NO_CLUSTER, SLOTS, reason, slot_of
 
 _SETTINGS = [
     "cluster-node-timeout",
@@ -30,6 +30,7 @@ _SETTINGS = [
     "hash-max-listpack-value",
     "min-replicas-to-write",
 ]
+_PINGS = 5
 _AT_ONCE = 1000
 """How many slots a node counts in one go."""
 _COUNT_SECONDS = 10.0
@@ -113,13 +114,14 @@ async def read_cluster(address: Address, timeout: float, count_strays: bool = Fa
         count_strays: whether to count keys in slots of others, which costs each primary a few ms for each shard.
 
     Raises:
-        StoreUnreachable: none answers.
+        StoreUnreachable: none answers; AddressError: because it is no cluster.
     """
     asked = await asyncio.gather(*(_seed(address, place, timeout) for place in address.nodes), return_exceptions=True)
     seeds = [one for one in asked if isinstance(one, _Seed)]
     if not seeds:
         why = {reason(one, timeout) for one in asked if isinstance(one, Exception)}
-        raise StoreUnreachable(f"no node of {address} answers: {'; '.join(sorted(why))}")
+        kind = AddressError if why == {NO_CLUSTER} else StoreUnreachable
+        raise kind(f"no node of {address} answers: {'; '.join(sorted(why))}")
     # Nodes that were removed or reset go on answering, with an older map or none.
     best = max(seeds, key=lambda seed: (any(row.ranges for row in seed.rows), seed.epoch))
     known = {row.node.id: (row.node, row.primary) for row in best.rows}
@@ -213,11 +215,11 @@ async def _fill(address: Address, node: NodeFacts, timeout: float) -> list[_Row]
             address, place, timeout, ("CLUSTER", "NODES"), ("CLUSTER", "INFO"), ("INFO",), ("TIME",)
         )
         node.clock_seconds = _seconds(clock) - time.time()
-        pinged, again = await _ask(address, place, timeout, ("TIME",), ("TIME",))
+        times = [_seconds(one) for one in await _ask(address, place, timeout, *[("TIME",)] * _PINGS)]
     except (RedisError, OSError, ValueError) as error:
         node.away = reason(error, timeout)
         return []
-    node.latency_ms = round((_seconds(again) - _seconds(pinged)) * 1000, 2)  # by the node's own clock
+    node.latency_ms = round(min(b - a for a, b in pairwise(times)) * 1000, 2)  # by the node's own clock
     node.state = _facts(state).get("cluster_state", "")
     node.info = dict(_facts(info))
     node.version = f"Valkey {found}" if (found := node.info.get("valkey_version")) else str(node.info["redis_version"])

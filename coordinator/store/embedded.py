@@ -212,8 +212,9 @@ class EmbeddedServer:
             # An unmounted volume, for example: with an empty store, everything acknowledged would seem lost.
             raise DataDirUnusable(f"the data in {data} is gone: restore it, or start again with an empty store")
         if (self.data_dir / SHARDS).is_dir():
+            shards = sum(1 for _ in (self.data_dir / SHARDS).iterdir())
             raise DataDirUnusable(
-                f"the data directory {self.data_dir} is that of a cluster: the setting shards is fixed"
+                f"the data directory {self.data_dir} was made with shards {shards}: the setting cannot be changed"
             )
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._owner_lock = self._owner_lock or owner_lock(self.data_dir)

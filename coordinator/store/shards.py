@@ -27,10 +27,10 @@ from coordinator.metrics import recorder
 from coordinator.store import clients, keys
 from coordinator.store.address import Address, Place
 from coordinator.store.clients import Ask, Confirm, Resolver
-from coordinator.store.errors import ServerError, StoreUnreachable
+from coordinator.store.errors import AddressError, ServerError, StoreUnreachable
 from coordinator.store.link import Link
 from coordinator.store.replies import unavailable
-from coordinator.store.slot_map import SLOTS, Map, read_map, reason, slot_of
+from coordinator.store.slot_map import NO_CLUSTER, SLOTS, Map, read_map, reason, slot_of
 
 _log = structlog.get_logger(__name__)
 
@@ -163,13 +163,15 @@ class Shards:
             partly: any primary is enough; else that with the keys of the fleet must accept us.
 
         Raises:
+            AddressError: it is no cluster.
             StoreUnreachable: no node answers with a map, or no primary accepts us, or not the one that must.
             ToolFailure: store_unavailable: no node has the keys of the fleet.
         """
         recorder().shards.begin()
         await self._refresh(None)
         if not self._links:
-            raise StoreUnreachable(f"no node of {self._address} answers with a map of its slots: {self._why}")
+            kind = AddressError if self._why == NO_CLUSTER else StoreUnreachable
+            raise kind(f"no node of {self._address} answers with a map of its slots: {self._why}")
         found = await asyncio.gather(*(link.open() for link in self.links), return_exceptions=True)
         failed = [one for one in found if isinstance(one, BaseException)]
         if len(failed) == len(found):

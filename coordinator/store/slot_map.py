@@ -31,6 +31,7 @@ from coordinator.store.address import Address, Place
 SLOTS = 16384
 NODE_SECONDS = 1.0
 """How long a node may take to say who has a slot before the next one is asked."""
+NO_CLUSTER = "it is no node of a cluster: its URL begins with redis:// or rediss://"
 _TAG = re.compile(rb"\{([^{}]+)\}")
 _SLOTS, _INFO = ("CLUSTER", "SLOTS"), ("CLUSTER", "INFO")
 _ELSEWHERE = (AskError, ClusterDownError, MovedError, ReadOnlyError, TryAgainError)
@@ -119,7 +120,7 @@ def reason(error: Exception, seconds: float) -> str:
             "wrong user or password" if wrong else "a password is needed, and the URL has none"
         )
     if "cluster support disabled" in text:
-        return "it is no node of a cluster: its URL begins with redis:// or rediss://"
+        return NO_CLUSTER
     return text or f"no answer within {seconds:g} s"
 
 

@@ -14,10 +14,11 @@ import pytest
 
 from coordinator.cli.demo.run import new_project
 from coordinator.cli.drain import drain_scope
-from coordinator.store import Store, StoreUnreachable, key_space, keys
+from coordinator.store import AddressError, Store, StoreUnreachable, key_space, keys
 from coordinator.store.address import parse
 from coordinator.store.cluster_facts import read_cluster
 from coordinator.store.drains import FLEET_SCOPE
+from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.embedded_cluster import EmbeddedCluster, Node
 from coordinator.store.places import listed
 from coordinator.store.slot_map import SLOTS, slot_of
@@ -124,6 +125,26 @@ async def test_one_server_is_no_cluster(redis_url: str, tmp_path: Path) -> None:
     done = fleet_command("cluster", "status", "--redis-url", redis_url)
     assert done.returncode == 2
     assert "is no cluster" in done.stderr
+
+
+class Alone(Node):
+    """A server with a port that belongs to no cluster."""
+
+    def config(self, settings: list[tuple[str, str]], password: str) -> str:
+        return EmbeddedServer.config(self, settings, password)
+
+
+async def test_the_url_of_a_cluster_is_refused_where_there_is_none(tmp_path: Path) -> None:
+    server = Alone(tmp_path / "alone", "everysec")
+    server.start()
+    try:
+        url = f"redis+cluster://:{(tmp_path / 'alone' / 'redis.password').read_text().strip()}@127.0.0.1:{server.port}"
+        with pytest.raises(AddressError, match="it is no node of a cluster: its URL begins with redis://"):
+            await Store(url).open()
+        with pytest.raises(AddressError, match="it is no node of a cluster: its URL begins with redis://"):
+            await read_cluster(parse(url), 2.0)
+    finally:
+        server.stop()
 
 
 async def test_what_is_away_on_its_way_or_emptied_is_named(

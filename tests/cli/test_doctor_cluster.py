@@ -13,7 +13,7 @@ from coordinator.store.cluster_facts import ClusterFacts, NodeFacts
 from coordinator.store.slot_map import SLOTS, slot_of
 from tests.cli.test_doctor import GOOD_CONFIG, GOOD_INFO
 
-GOOD = {**GOOD_CONFIG, "cluster-node-timeout": "5000"}
+GOOD = GOOD_CONFIG | {"cluster-node-timeout": "5000", "min-replicas-to-write": "0"}
 AWAY: dict[str, Any] = {"info": {}, "config": {}, "state": ""}
 
 
@@ -77,6 +77,18 @@ CASES: list[tuple[ClusterFacts, str, str]] = [
 def test_what_is_wrong_is_named(facts: ClusterFacts, verdict: str, said: str) -> None:
     found = wrong(facts, "lost", "other")
     assert [one.verdict for one in found if said in one.said] == [verdict], found
+
+
+def test_a_primary_waits_for_replicas_only_where_that_does_not_stop_it() -> None:
+    waits = node(1, config=GOOD | {"min-replicas-to-write": "1"})
+    (found,) = wrong(cluster(waits))
+    assert (found.verdict, "no writes after a failover" in found.said) == ("warns", True)
+    second = NodeFacts(
+        id="second", place="10.0.2.1:6379", role="replica", shard=1, info=GOOD_INFO, config=GOOD, state="ok"
+    )
+    assert wrong(cluster(waits, second)) == []
+    (found,) = wrong(cluster(second))
+    assert (found.verdict, "none of its 2 replicas has" in found.said) == ("warns", True)
 
 
 def test_a_node_whose_name_is_not_known_here_needs_another_name() -> None:

@@ -35,7 +35,7 @@ def test_the_number_of_servers_is_fixed(tmp_path: Path) -> None:
         pass
     with pytest.raises(DataDirUnusable, match="made with shards 1"):
         EmbeddedCluster(tmp_path / "cluster", 2).start()
-    with pytest.raises(DataDirUnusable, match="that of a cluster"):
+    with pytest.raises(DataDirUnusable, match="made with shards 1: the setting cannot be changed"):
         EmbeddedServer(tmp_path / "cluster").start()
     with EmbeddedServer(tmp_path / "single"):
         pass

@@ -114,6 +114,7 @@ def _slots(facts: ClusterFacts, projects: Iterable[str]) -> Iterator[Finding]:
 def _replicas(facts: ClusterFacts) -> Iterator[Finding]:
     for primary in facts.primaries:
         replicas = [one for one in facts.nodes if one.role == "replica" and one.shard == primary.shard]
+        yield from _needed_replicas(primary, len(replicas))
         if not any(not one.away and one.linked for one in replicas):
             said = (
                 f"shard {primary.shard} has no replica that follows {primary.place}: if that is lost, so are its data"
@@ -122,6 +123,19 @@ def _replicas(facts: ClusterFacts) -> Iterator[Finding]:
         elif all(one.place.rpartition(":")[0] == primary.place.rpartition(":")[0] for one in replicas):
             said = f"all replicas of shard {primary.shard} are on the host of its primary"
             yield Finding("note", "cluster.replicas", said, "put one on another host")
+
+
+def _needed_replicas(primary: NodeFacts, replicas: int) -> Iterator[Finding]:
+    """Whether a primary waits for replicas where it should, and where that does not stop it after a failover."""
+    needed = primary.config.get("min-replicas-to-write", "")
+    if replicas > 1 and needed == "0":
+        said = f"shard {primary.shard} takes writes that none of its {replicas} replicas has: a failover loses these"
+        advice = "set min-replicas-to-write 1, with min-replicas-max-lag as low as the network allows"
+        yield Finding("warns", "cluster.replicas", said, advice)
+    elif replicas <= 1 and needed not in ("", "0"):
+        said = f"shard {primary.shard} takes no writes after a failover until the node that was lost is back"
+        advice = "set min-replicas-to-write 0, or give it a second replica"
+        yield Finding("warns", "cluster.replicas", said, advice)
 
 
 def _node(node: NodeFacts, timeout: float) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from coordinator.cli.doctor.cluster import check_cluster, check_guard, check_mar
 from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url
+from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url, store_failed
 from coordinator.cli.terminal import print_json
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
@@ -27,7 +27,6 @@ from coordinator.store import (
     StoreChanged,
     StoreError,
     StoreIdentity,
-    StoreUnreachable,
     key_space,
     keys,
     permissions,
@@ -82,8 +81,8 @@ def _check_stores(url: str, queue_url: str, timeout_ms: int, expected: StoreIden
         ]
     try:
         facts = asyncio.run(read_cluster(address, NODE_SECONDS, count_strays=True))
-    except StoreUnreachable as error:
-        raise CommandFailed(str(error), Exit.STORE_UNREACHABLE) from None
+    except StoreError as error:
+        raise store_failed(error) from None
     check: Callable[[], Coroutine[Any, Any, list[Finding]]]
     projects, guards = asyncio.run(_check_projects(url, timeout_ms))
     findings = [*check_cluster(facts, timeout_ms / 1000, projects), *guards]
@@ -193,6 +192,7 @@ async def _measure(opened: Store, expected: StoreIdentity) -> list[Finding]:
         known=known,
         changed=different,
         moment_ms=moment,
+        in_cluster=opened.sharded,
     )
     if opened.sharded:
         marks = await look_at_all(opened.command_of, opened.identity)

@@ -32,6 +32,7 @@ def check(
     known: str = "",
     changed: str = "",
     moment_ms: int = 0,
+    in_cluster: bool = False,
 ) -> Iterator[Finding]:
     """Checks a server.
 
@@ -47,20 +48,16 @@ def check(
         known: the expected identity, by the settings or the data directory; empty: any.
         changed: why it is not the store that the fleet had; empty: it is, or that is unknown.
         moment_ms: the latest time recorded in the store, by its clock.
+        in_cluster: whether its node is checked with all others (``check_node``).
     """
     yield _identity(identity, known, changed, used=key_version is not None)
-    yield _version(info)
     yield _keys(key_version)
     yield _permissions(denied)
     yield _writes(refusal)
-    yield from _persistence(info, config)
-    yield _eviction(info, config)
-    yield _memory(info)
-    yield _replication(info, config)
-    yield _clock(offset_seconds)
     yield _clock_rises(offset_seconds, moment_ms)
-    yield _latency(latency_ms)
-    yield from _layout(config)
+    if not in_cluster:
+        yield from check_node(info, config, latency_ms, offset_seconds)
+        yield _replication(info, config)
 
 
 def check_node(info: Info, config: Info, latency_ms: float, offset_seconds: float) -> Iterator[Finding]:
