@@ -69,13 +69,19 @@ class ClientsOfStore:
         """Of a cluster, how many slots no node has, so that what is in them cannot be reached."""
         return self._shards.uncovered
 
-    def answering_tag(self) -> str:
-        """A hash tag whose keys are on a server to which there is a connection; that of the fleet if possible."""
-        links = [link for link in self._shards.links if link.connected]
+    def answering_tag(self, avoid: str = "") -> str:
+        """A hash tag whose keys are on a server to which there is a connection; that of the fleet if possible.
+
+        Args:
+            avoid: a tag whose server is only taken if there is no other.
+        """
         with contextlib.suppress(ToolFailure):
+            avoided = self._shards.of(slot_of(avoid)) if avoid else None
+            links = [link for link in self._shards.links if link.connected and link is not avoided]
             if not links or self._shards.of(slot_of(keys.FLEET)) in links:
                 return keys.FLEET
-        return self._shards.tag_on(random.choice(links))
+            return self._shards.tag_on(random.choice(links))
+        return keys.FLEET
 
     def further_client(self, protocol: int, tag: str = keys.FLEET) -> redis.asyncio.Redis:
         """Another client like ``client``, which the caller closes.

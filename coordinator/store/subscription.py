@@ -47,6 +47,9 @@ class Subscription:
         self._on_message = on_message
         self._on_begin = on_begin
         self._task: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._tag = ""
+        """That of the server at which it listens."""
         self._begun = asyncio.Event()
         self._warn = ThrottledWarnings()
 
@@ -80,14 +83,25 @@ class Subscription:
 
     async def close(self) -> None:
         """Stops listening."""
+        await end_tasks(*filter(None, (self._renewing, self._task)))
+
+    def renew(self) -> None:
+        """Listens at another node of the cluster: this one answers, but it does not get what others publish."""
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.create_task(self._renew(), name=self._name, context=Context())
+
+    async def _renew(self) -> None:
         if self._task is not None:
             await end_tasks(self._task)
+            self._task = None
+        self.start()
 
     async def _listen(self) -> None:
         while True:
             try:
-                # In a cluster, each node passes on what is published on any: so one that does not answer is avoided.
-                async with self._store.client_of(self._store.answering_tag()).pubsub() as messages:
+                # In a cluster, each node passes on what is published on any: one that failed before is avoided.
+                self._tag = self._store.answering_tag(self._tag)
+                async with self._store.client_of(self._tag).pubsub() as messages:
                     # A hung server accepts connections, too, and the client has no timeout for its answer.
                     async with asyncio.timeout(SILENCE_SECONDS):
                         await messages.subscribe(*self._channels)

@@ -93,6 +93,10 @@ class Parking:
         self._tending: dict[str, asyncio.Task[None]] = {}
         self._heard: Counter[str] = Counter()
         """Messages heard, by project, of those that the store has counted."""
+        self._arrived = 0
+        """All messages heard."""
+        self._deaf_since: int | None = None
+        """``_arrived`` when a message was last found to be lost."""
         channels = (f"fc:wake:{self.process}",)
         self._subscription = Subscription(store, channels, "parked claims", self._wake, self._ask_again)
         self._draining = False
@@ -273,6 +277,9 @@ class Parking:
         if told > self._heard[project]:
             self._heard[project] = told
             self._ask_again(project)
+            if self._deaf_since == self._arrived:  # none has come since one was lost
+                self._subscription.renew()
+            self._deaf_since = self._arrived
 
     def _ask_again(self, project: str = "") -> None:
         """Retries all parked calls, or those of a project, because wake-ups may have been missed."""
@@ -287,6 +294,7 @@ class Parking:
     def _wake(self, channel: str, data: bytes) -> None:
         project, _, told = data.partition(b" ")
         self._heard[project.decode()] += 1
+        self._arrived += 1
         reply = _decode(told[_NAME:]) if len(told) > _NAME else None
         if reply is not None and reply.holders.startswith(self.process):
             self._metrics.claim("success")  # once, for any number of calls that get the reply
