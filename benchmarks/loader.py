@@ -53,8 +53,8 @@ class Shape(NamedTuple):
     """Length of the summary; none by default."""
     typed: bool = False
     """Whether items have a type, ``feature`` or ``task``."""
-    resources: bool = False
-    """Whether tasks demand two resources: one of eight exclusively, and a shared one."""
+    resources: int = 0
+    """How many resources tasks demand: one of eight exclusively, and if two, both below others, a shared one."""
 
 
 PLAIN = Shape()
@@ -104,7 +104,9 @@ def spec(number: int, shape: Shape, pick: random.Random) -> NewItem:
         made.type = "feature" if root else "task"
     if shape.text_bytes:
         made.summary = " ".join(pick.choices(_WORDS, k=shape.text_bytes // 2))[: shape.text_bytes]
-    if shape.resources and not root:
+    if shape.resources == 1 and not root:
+        made.resources = [GivenResource(key=f"gpu-{number % 8}")]
+    elif shape.resources == 2 and not root:
         made.resources = [GivenResource(key=f"gpu/{number % 8}"), GivenResource(key="model/opus", mode="shared")]
     return new_item(made, item_id(number), "" if root else item_id(parent_of(number)))
 

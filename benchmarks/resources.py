@@ -1,9 +1,11 @@
 """Does a claim by a selector cost more where each item demands resources?
 
-Loads two servers with the same number of items. On one of them each task demands two resources: one of eight
-exclusively, with room for all agents, and a shared one. On both, 32 callers claim the next item, each for another
-agent, and release it, in turn, round after round. Prints the server's time per call (commandstats) and the CPU time of
-its process, medians of the rounds, and the ratio by round. The first round only warms up.
+Loads three servers with the same number of items. On one of them each task demands a resource, one of eight, with room
+for all agents; on another one two, each below another resource: one of eight exclusively, and a shared one. On all, 32
+callers claim the next item, each for another agent, and release it, in turn, round after round. Prints the server's
+time per call (commandstats) and the CPU time of its process, medians of the rounds, and the ratios by round. Then an
+agent claims and releases as often over a front-end: the time of ``claim_item`` as it sees it. The first round only
+warms up.
 
     python -m benchmarks resources [ITEMS] [ROUNDS] [CALLS]
     python -m benchmarks resources 1000000 7 2000        # the size of the bound
@@ -13,8 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 from collections import defaultdict
+from pathlib import Path
 from statistics import median
+from typing import Any
+from uuid import uuid4
 
 import msgspec
 import uvloop
@@ -22,7 +28,7 @@ import uvloop
 from benchmarks.loader import PLAIN, PROJECT, TIMEOUT_MS, Shape, load_now
 from benchmarks.server import Cost, Server
 from benchmarks.store import TTL_MS, Call, Side, fresh, measured
-from benchmarks.support import console, embedded, table
+from benchmarks.support import ToolCalls, console, embedded, front_end, table
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.items.rules.configured import schema_config
@@ -34,8 +40,10 @@ from coordinator.toolsets.items.store.next import NextStore
 from coordinator.toolsets.items.store.transitions import TransitionStore
 
 BOUND = 1.5
-SHAPES = {"without": PLAIN, "with resources": Shape(resources=True)}
-_LIMITS = {"gpu": 100_000, **{f"gpu/{number}": 100_000 for number in range(8)}}
+SHAPES = {"none": PLAIN, "one resource": Shape(resources=1), "two resources": Shape(resources=2)}
+_ROOM = 100_000
+_LIMITS = {"gpu": _ROOM, **{f"gpu{mark}{number}": _ROOM for mark in "-/" for number in range(8)}}
+_AGENT = {"id": "caller", "kind": "subagent"}
 
 
 def _claim_next(side: Side, agent: str, held: dict[str, str]) -> Call:
@@ -77,6 +85,33 @@ async def _rounds(urls: dict[str, str], items: int, rounds: int, calls: int) -> 
     return found
 
 
+def _ask(side: ToolCalls, **asked: Any) -> tuple[float, dict[str, Any]]:
+    return side.call("items", "claim_item", actor=_AGENT, requestId=str(uuid4()), **asked)
+
+
+def _tool_rounds(urls: dict[str, str], rounds: int, calls: int) -> dict[tuple[str, str], list[float]]:
+    """Microseconds of a call, medians of each round."""
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        (folder / "fleet.yaml").write_bytes(msgspec.yaml.encode({"resources": _LIMITS}))
+        sides = {}
+        for name, url in urls.items():
+            port = stack.enter_context(front_end(url, config=folder / "fleet.yaml")).port
+            sides[name] = stack.enter_context(contextlib.closing(ToolCalls(port)))
+        for number in range(rounds + 1):
+            for name, side in sides.items():
+                times = defaultdict(list)
+                for _ in range(calls):
+                    seconds, result = _ask(side, claims=[{"selector": {}}])
+                    times["claim the next"].append(seconds * 1e6)
+                    item = result["structuredContent"]["claimResults"][0]["itemId"]
+                    times["release"].append(_ask(side, releases=[{"itemId": item}])[0] * 1e6)
+                for title, values in times.items() if number else ():
+                    found[title, name].append(median(values))
+    return found
+
+
 def main(items: str = "20000", rounds: str = "5", calls: str = "500") -> None:
     """Loads, measures and prints."""
     with contextlib.ExitStack() as stack:
@@ -87,13 +122,18 @@ def main(items: str = "20000", rounds: str = "5", calls: str = "500") -> None:
             console.print(f"loaded {made.items:,} items {name} in {made.seconds:.1f} s", style="dim")
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             found = runner.run(_rounds(urls, int(items), int(rounds), int(calls)))
+        seen = _tool_rounds(urls, int(rounds), int(calls))
     rows = []
     for call in dict.fromkeys(call for call, _ in found):
-        without, wanted = (found[call, name] for name in SHAPES)
-        for title, pick in (("time of the script", 1), ("CPU of the server", 2)):
-            ratio = median([one[pick] / other[pick] for one, other in zip(wanted, without, strict=True)])
-            costs = (median([cost[pick] for cost in side]) for side in (without, wanted))
-            rows.append((f"{call}, {title}", *(f"{cost:.1f}" for cost in costs), f"{ratio:.2f}x"))
-    columns = ("us per call", *SHAPES, "ratio, by round")
+        for title, pick in (("script", 1), ("CPU of the server", 2), ("tool", None)):
+            without, *others = (
+                [cost[pick] for cost in found[call, name]] if pick else seen[call, name] for name in SHAPES
+            )
+            cells = [f"{median(without):.0f}"]
+            for wanted in others:
+                ratio = median([one / other for one, other in zip(wanted, without, strict=True)])
+                cells.append(f"{median(wanted):.0f} = {ratio:.2f}x")
+            rows.append((f"{call}, {title}", *cells))
+    columns = ("us per call, and ratio by round", *SHAPES)
     table(f"{int(items):,} items, medians of {rounds} rounds", columns, rows)
     console.print(f"bound: claim the next <= {BOUND}x at 1,000,000\n")

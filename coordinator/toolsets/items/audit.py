@@ -291,7 +291,7 @@ class _Audit:
             yield from recount_times.held_back_problems(fields, *timed[:4])
             yield from recount_times.time_problems(fields, *timed[4:])
             yield from recount.attempt_problems(fields, attempts)
-            yield from recount.set_problems(fields, best)
+            yield from recount.set_problems(fields, item, best)
             yield from usage.item_problems(fields, bool(spent), rank)
             self._used |= usage.used(item, fields)
             for scope, score in zip(scopes, more[: len(scopes)], strict=True):
@@ -442,7 +442,7 @@ class _Audit:
         def entry(member: str) -> _Subject:
             def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
                 score, best = first
-                if score is not False and (not best or float(best[1]) != float(score)):
+                if score is not False and (not best or recount.place_of(float(best[1]), best[0]) != float(score)):
                     yield f"lists {member} at {score}, whose best item is {best}"
 
             low = (ord(member[0]) - 48) * recount.CLASS_SPAN

@@ -31,6 +31,7 @@ KEPT_ATTEMPTS = 20
 RANK_EPOCH = 1_577_836_800_000
 NO_COMPLEXITY = 15
 CLASS_SPAN = 2**47
+_PLACES = {0: 0, 4: 1, 6: 2, 8: 3, 10: 4, 16: 5}
 """How many scores a class has."""
 BAND_SPAN = 2**45
 """How many scores a band has. (A band is one class and priority.)"""
@@ -250,9 +251,15 @@ def member_of(fields: Fields) -> str:
     return chr(48 + score.role * STATES + score.state) + set_of(fields) if "as" in fields and available(fields) else ""
 
 
-def set_problems(fields: Fields, best: str | bool) -> Iterator[str]:
-    """Compares the entry of an item's set (False: missing), its best item's score, with the item."""
-    if member_of(fields) and (best is False or float(best) > state_of(fields["w"]).score):
+def place_of(score: float, item: str) -> float:
+    """The place of an item among the best ones of sets, as in ``lua/modules/apart.lua``."""
+    kind, rank = divmod(score, CLASS_SPAN)
+    return (_PLACES[int(kind)] * CLASS_SPAN + rank) * 8 + int(item[0], 16) // 2
+
+
+def set_problems(fields: Fields, item: str, best: str | bool) -> Iterator[str]:
+    """Compares the entry of an item's set (False: missing), the place of its best item, with the item."""
+    if member_of(fields) and (best is False or float(best) > place_of(state_of(fields["w"]).score, item)):
         yield f"is in the set {set_of(fields)}, whose best item is at {best or 'none'}"
 
 

@@ -10,7 +10,7 @@
 -- priority. For selectors that go by age they are with their own score in scopes that begin with 'A' instead of 'R'.
 -- Selectors find sets of capabilities alone by modules/requirements.lua, the others by their best items
 -- (modules/apart_sets.lua):
---   apart  the character 48 + class .. set, by the score of the best item of the set in that class
+--   apart  the character 48 + class .. set, by the place of the best item of the set in that class (`apart.place_of`)
 local classes = require 'classes'
 local demands = require 'demands'
 local fairness = require 'fairness'
@@ -23,6 +23,9 @@ local RANK_EPOCH = classes.RANK_EPOCH
 local apart = {}
 
 local DUE = 'due'
+local CLASSES = {[0] = 0, [4] = 1, [6] = 2, [8] = 3, [10] = 4, [16] = 5} -- ready ones, by their order in places
+local ID_STEPS = 8
+local PLACES = CLASS_SIZE * ID_STEPS -- per class
 
 -- Sets with further conditions, per project: with all conditions of their items, then with one. Items of further sets
 -- stay with the shared ones, and are met one by one.
@@ -45,7 +48,7 @@ function apart.scope(set, scope, by_age)
 end
 
 local function is_by_due(item)
-  return item.as and string.sub(item.as, 1, #DUE) == DUE
+  return item.du and item.as and string.sub(item.as, 1, #DUE) == DUE
 end
 
 -- The score of an item in the scopes of its set.
@@ -55,19 +58,35 @@ function apart.score_of(item)
   return math.floor(item.score / PRIORITY_SIZE) * PRIORITY_SIZE + due
 end
 
+-- Where an item (its id and its score in a set) comes among the best ones of sets: its class and score, then the first
+-- 3 bits of its id, so that few items of one call have the same place.
+function apart.place_of(class, score, id)
+  local digit = string.byte(id) -- hexadecimal
+  digit = digit < 58 and digit - 48 or digit - 87
+  return CLASSES[class] * PLACES + score % CLASS_SIZE * ID_STEPS + math.floor(digit / 2)
+end
+
+-- The places of a class, first and last.
+function apart.places(class)
+  local first = CLASSES[class] * PLACES
+  return first, first + PLACES - 1
+end
+
+local function add_entries(entries, item, prefix, score)
+  entries[prefix .. '*'] = score
+  if item.pa then entries[prefix .. 'p' .. item.pa] = score end -- no selector asks for roots alone
+  if item.g then
+    for tag in string.gmatch(item.g, '[^,%s]+') do entries[prefix .. 'g' .. tag] = score end
+  end
+  if item.y then entries[prefix .. 'y' .. item.y] = score end
+end
+
 -- The scopes of an item's set that it belongs to, with its scores there.
 function apart.entries_of(item)
   local entries, set = {}, apart.set_of(item)
   if not set then return entries end
-  local score, twice = apart.score_of(item), is_by_due(item)
-  local function add(scope)
-    entries[apart.scope(set, scope)] = score
-    if twice then entries[apart.scope(set, scope, true)] = item.score end
-  end
-  add('*')
-  if item.pa then add('p' .. item.pa) end -- no selector asks for roots alone
-  for tag in string.gmatch(item.g or '', '[^,%s]+') do add('g' .. tag) end
-  if item.y then add('y' .. item.y) end
+  add_entries(entries, item, 'R' .. set .. ' ', apart.score_of(item))
+  if is_by_due(item) then add_entries(entries, item, 'A' .. set .. ' ', item.score) end
   return entries
 end
 
@@ -148,16 +167,22 @@ function apart.update_due(run, item)
   if classes.is_ready_class(item.class) then choose(run, item) end
 end
 
--- Brings the entry of a set with further conditions up to date, after items of a class have come or gone.
-function apart.refresh(run, set, class)
-  local low = class * CLASS_SIZE
-  local scope = run.keys.ranked .. apart.scope(set, '*')
-  local first = redis.call('ZRANGEBYSCORE', scope, low, low + CLASS_SIZE - 1, 'WITHSCORES', 'LIMIT', 0, 1)
-  if first[2] then
-    redis.call('ZADD', run.keys.apart, first[2], apart.member(set, class))
+-- Brings the entry of a set with further conditions up to date, after items of a class have come or gone; `gone` = the
+-- only one of these, if known.
+function apart.refresh(run, set, class, gone)
+  local low, scope = class * CLASS_SIZE, run.keys.ranked .. apart.scope(set, '*')
+  local two, best, score = run.first_two[scope], nil, nil
+  if gone and two and two[1] == gone then
+    best, score = two[3], two[4]
+  else
+    best, score = unpack(redis.call('ZRANGEBYSCORE', scope, low, low + CLASS_SIZE - 1, 'WITHSCORES', 'LIMIT', 0, 1))
+  end
+  if best then
+    redis.call('ZADD', run.keys.apart, apart.place_of(class, score, best), apart.member(set, class))
   else
     redis.call('ZREM', run.keys.apart, apart.member(set, class))
   end
+  run.first_sets = nil
 end
 
 -- Adds an item in a ready class to the scopes of its set; removes one that was in a ready class until now
@@ -169,11 +194,15 @@ function apart.place(run, item)
       redis.call('ZADD', run.keys.ranked .. scope, score, item.id)
     end
     local member = apart.member(set, item.class)
-    if item.as then redis.call('ZADD', run.keys.apart, 'LT', apart.score_of(item), member) end
+    if item.as then
+      redis.call('ZADD', run.keys.apart, 'LT', apart.place_of(item.class, apart.score_of(item), item.id), member)
+      run.first_sets = nil
+    end
   elseif was then
     for scope in pairs(apart.entries_of(item)) do redis.call('ZREM', run.keys.ranked .. scope, item.id) end
   end
-  if item.as and was and not (ready and was == item.class) then apart.refresh(run, set, was) end
+  if item.as and was and not (ready and was == item.class) then apart.refresh(run, set, was, not ready and item.id) end
+  run.first_two = nil
   item.was_ready = ready and item.class
 end
 

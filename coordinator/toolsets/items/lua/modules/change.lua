@@ -1,4 +1,5 @@
 -- The protocol of an operation that changes items; replaces the store's change.lua.
+local apart_sets = require 'apart_sets'
 local debts = require 'debts'
 local requests = require 'requests'
 local serve = require 'serve'
@@ -35,7 +36,7 @@ return function(run, request, body, joined, ...)
   local record = run.keys.request .. request.id
   local answer, progress
   local there = redis.call('EXISTS', run.keys.waiting, run.keys.owed, record, ...)
-  run.has_sets = there == 1 and run.looked_for_sets and redis.call('EXISTS', run.keys.apart) == 1 or nil
+  run.has_sets = there == 1 and run.looked_for_sets and apart_sets.look(run) or nil
   if there == (run.has_sets and 1 or 0) then
     run.nobody_waits, run.nothing_else = true, true
   else

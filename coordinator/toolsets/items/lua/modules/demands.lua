@@ -17,6 +17,7 @@ local demands = {}
 local FEW = 8
 local HERE = 2 ^ 24
 local COUNT = '>I6'
+local PLACES = 'xsyt' -- letters of the four numbers in conditions
 local KNOWN_MAX = 200
 local NO_LIMITS = {}
 
@@ -111,14 +112,22 @@ end
 
 -- The condition of a set (modules/apart.lua) for a node, and node and numbers from it.
 local function condition_of(one)
-  return table.concat(one[2], '.') .. ':' .. one[1]
+  local text = ''
+  for place, number in ipairs(one[2]) do
+    if number > 0 then text = text .. string.sub(PLACES, place, place) .. number end
+  end
+  return text .. ':' .. one[1]
 end
 
 -- The nodes of the conditions of a set.
 demands.nodes_of_conditions = remembered(KNOWN_MAX, function(conditions)
   local list = {}
-  for x, s, below, shared_below, node in string.gmatch(conditions, '(%d+)%.(%d+)%.(%d+)%.(%d+):([^,]+)') do
-    list[#list + 1] = {node, {tonumber(x), tonumber(s), tonumber(below), tonumber(shared_below)}}
+  for text, node in string.gmatch(conditions, '([xsyt%d]+):([^,]+)') do
+    local numbers = {0, 0, 0, 0}
+    for place, number in string.gmatch(text, '(%l)(%d+)') do
+      numbers[string.find(PLACES, place, 1, true)] = tonumber(number)
+    end
+    list[#list + 1] = {node, numbers}
   end
   return list
 end)

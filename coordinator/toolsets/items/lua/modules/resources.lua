@@ -21,26 +21,31 @@ local RATE = '~' -- before the name of a node
 local HELD = '>I6I6I6I6'
 
 -- Reads what is held at some nodes, and left of their units per minute. Returns whether that was not known yet.
-local function read(run, nodes)
-  local held, limits, missing, rated = run.held_at, demands.limits(run), {}, {}
-  for _, one in ipairs(nodes) do
-    local node = one[1]
+local function read(run, nodes, limits)
+  local held, missing, rated, last = run.held_at, {}, nil, 0
+  for n = 1, #nodes do
+    local node = nodes[n][1]
     if not held[node] then
-      missing[#missing + 1] = node
-      if limits[node] and limits[node][2] > 0 then rated[#rated + 1] = node end
+      last = last + 1
+      missing[last] = node
+      local limit = limits[node]
+      if limit and limit[2] > 0 then
+        rated = rated or {}
+        rated[#rated + 1] = node
+      end
     end
   end
-  local last = #missing
   if last == 0 then return false end
-  for n, node in ipairs(rated) do missing[last + n] = RATE .. node end
-  for n, text in ipairs(redis.call('HMGET', run.keys.resources, unpack(missing))) do
-    if n <= last then
-      held[missing[n]] = text or NOTHING
-    else
-      local units, per_minute = unpack(limits[rated[n - last]])
-      local left, since = string.match(text or '', '^(%S+) (%d+)$')
-      held[missing[n]] = left and math.min(units, left + (run.now - since) * per_minute / MINUTE) or units
-    end
+  if rated then
+    for n, node in ipairs(rated) do missing[last + n] = RATE .. node end
+    run.some_rated = true
+  end
+  local texts = redis.call('HMGET', run.keys.resources, unpack(missing))
+  for n = 1, last do held[missing[n]] = texts[n] or NOTHING end
+  for n, node in ipairs(rated or {}) do
+    local units, per_minute = unpack(limits[node])
+    local left, since = string.match(texts[last + n] or '', '^(%S+) (%d+)$')
+    held[RATE .. node] = left and math.min(units, left + (run.now - since) * per_minute / MINUTE) or units
   end
   return true
 end
@@ -58,7 +63,6 @@ end
 
 -- What is held at a node (numbers), without that of some demands (texts).
 local function held_without(held, node, less)
-  if not less[1] then return struct.unpack(HELD, held) end
   local left = {struct.unpack(HELD, held)}
   for _, text in ipairs(less) do
     for n, number in ipairs(demands.nodes_of(text).at[node] or NONE) do left[n] = left[n] - number end
@@ -68,15 +72,33 @@ end
 
 -- The first of the nodes read so far at which others hold too much; nil: none.
 local function taken_node(run, nodes, less, limits)
-  local held = run.held_at
-  for _, one in ipairs(nodes) do
-    local node = one[1]
-    local limit, there, wanted = limits[node], held[node], one[2]
+  local held, all = run.held_at, not less[1]
+  for n = 1, #nodes do
+    local node, wanted = nodes[n][1], nodes[n][2]
+    local there, limit = held[node], limits[node]
     local units = limit and limit[1]
     if there == NOTHING then
       if units and wanted[1] + wanted[3] > units then return node end
+    elseif there and all then
+      if not fits(wanted, units, struct.unpack(HELD, there)) then return node end
     elseif there and not fits(wanted, units, held_without(there, node, less)) then
       return node
+    end
+  end
+end
+
+-- The first node at which there is less left of its units per minute than demanded, and after how many ms that will be
+-- otherwise; nil: none.
+local function exhausted_node(run, nodes, limits)
+  for _, one in ipairs(nodes) do
+    local node, wanted = one[1], one[2]
+    local limit = limits[node]
+    local left = limit and limit[2] > 0 and run.held_at[RATE .. node]
+    local needed = left and wanted[1] + wanted[2] + wanted[3] + wanted[4] or 0
+    if left and left < needed then
+      local wait = math.ceil((needed - left) * MINUTE / limit[2])
+      run.refill_ms = math.min(run.refill_ms or wait, wait)
+      return node, wait
     end
   end
 end
@@ -87,27 +109,17 @@ function resources.busy_node(run, nodes, less)
   local limits = demands.limits(run)
   -- Mostly the same node keeps many items: it is read once.
   local taken = next(run.held_at) and taken_node(run, nodes, less, limits)
-  if not taken and read(run, nodes) then taken = taken_node(run, nodes, less, limits) end
+  if not taken and read(run, nodes, limits) then taken = taken_node(run, nodes, less, limits) end
   if taken then return taken end
-  local held = run.held_at
-  for _, one in ipairs(nodes) do
-    local node, wanted = one[1], one[2]
-    local limit = limits[node]
-    local left = limit and limit[2] > 0 and held[RATE .. node]
-    local needed = left and wanted[1] + wanted[2] + wanted[3] + wanted[4] or 0
-    if left and left < needed then
-      local wait = math.ceil((needed - left) * MINUTE / limit[2])
-      run.refill_ms = math.min(run.refill_ms or wait, wait)
-      return node, wait
-    end
-  end
+  if run.some_rated then return exhausted_node(run, nodes, limits) end
 end
 
 -- The first node at which further demands of a claim are too much together with what it holds; nil: none.
 function resources.exceeded_node(run, held, further)
   local nodes = demands.nodes_of(held .. ',' .. further)
-  read(run, nodes)
-  return taken_node(run, nodes, {held}, demands.limits(run))
+  local limits = demands.limits(run)
+  read(run, nodes, limits)
+  return taken_node(run, nodes, {held}, limits)
 end
 
 -- Whether demands can be met beside these others alone, as far as capacities go.
@@ -128,7 +140,7 @@ end
 function resources.at(run, names)
   local nodes, list = {}, {}
   for n, name in ipairs(names) do nodes[n] = {name} end
-  read(run, nodes)
+  read(run, nodes, demands.limits(run))
   local held = run.held_at
   for n, name in ipairs(names) do
     local here, shared, below, shared_below = struct.unpack(HELD, held[name])
@@ -146,16 +158,17 @@ end
 
 -- Adds demands to what is held, or removes them (`sign` = -1).
 function resources.change(run, text, sign)
-  local nodes, held, set, gone = demands.nodes_of(text), run.held_at, {}, {}
-  read(run, nodes)
-  for _, one in ipairs(nodes) do
-    local node, wanted = one[1], one[2]
+  local nodes, held, set, gone, last = demands.nodes_of(text), run.held_at, {}, {}, 0
+  for n = 1, #nodes do
+    local node, wanted = nodes[n][1], nodes[n][2]
+    if not held[node] then read(run, nodes, demands.limits(run)) end
     local x, s, below, s_below = struct.unpack(HELD, held[node])
     local now = struct.pack(HELD, x + sign * wanted[1], s + sign * wanted[2], below + sign * wanted[3],
       s_below + sign * wanted[4])
     held[node] = now
     if now ~= NOTHING then
-      set[#set + 1], set[#set + 2] = node, now
+      set[last + 1], set[last + 2] = node, now
+      last = last + 2
     else
       gone[#gone + 1] = node
     end
@@ -169,6 +182,7 @@ end
 function resources.take(run, item, text)
   resources.change(run, text, 1)
   item.rh = item.rh and item.rh .. ',' .. text or text
+  if not run.some_rated then return end
   local used, limits = {}, demands.limits(run)
   for _, one in ipairs(demands.nodes_of(text)) do
     local limit = limits[one[1]]

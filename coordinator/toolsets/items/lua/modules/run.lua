@@ -22,6 +22,7 @@ local TABLES = {
   held_at = true, given_back = true, -- by node; list of demands (modules/resources.lua)
   passed = true, -- what this call has passed over (modules/fairness.lua)
   new_sets = true, -- by member: sets that this call has chosen first (modules/apart.lua)
+  first_two = true, -- by scope: the first items of a set with their scores, as they are now (modules/apart.lua)
   owed_counts = true, -- by id: the outstanding change of the item's count of blockers
 }
 local VALUES = {
@@ -30,6 +31,7 @@ local VALUES = {
   comparisons = 0, hand_overs = 0, -- of items with parked calls (modules/serve.lua)
   edges_looked_at = 0, -- for repairs of levels (modules/levels.lua)
   sets_added = 0, -- how many of these
+  some_rated = false, -- whether this call has read what is left of units per minute (modules/resources.lua)
   looks_left = 256, -- remaining reads of parked calls in search of a holder (modules/holders.lua)
 }
 local DEFAULTS = {
@@ -56,6 +58,7 @@ return function(args, prefix)
     nothing_else = false, -- and that none of the further keys exist which the operation has looked for
     -- Nil until needed, and cleared when claims change, or calls park or leave:
     -- known_holders  by scope and parent (modules/selectors.lua)    known_selectors  by place (modules/wanted.lua)
+    -- first_sets  the first ones of all classes (modules/apart_sets.lua)
     -- refill_ms  after how many ms units per minute come back that this call has lacked (modules/resources.lua)
     -- Of operations that create items: created  when, in ms    all_new  whether none of the new ones exists yet
   }, DEFAULTS)
