@@ -84,7 +84,7 @@ async def test_claims_move_them(tools: Client) -> None:
     assert await sets_of(tools) == set()
     await consistent(tools)
     await tools.release("a", last)
-    assert await sets_of(tools) == {"0|1.0.0.0:gpu"}
+    assert await sets_of(tools) == {"0|x1:gpu"}
     assert (await take(tools, "a"))["itemId"] == made["items"][0]["id"]
     await consistent(tools)
 

@@ -252,7 +252,7 @@ def member_of(fields: Fields) -> str:
 
 
 def place_of(score: float, item: str) -> float:
-    """The place of an item among the best ones of sets, as in ``lua/modules/apart.lua``."""
+    """The place of an item among the best ones of sets, as in ``lua/modules/classes.lua``."""
     kind, rank = divmod(score, CLASS_SPAN)
     return (_PLACES[int(kind)] * CLASS_SPAN + rank) * 8 + int(item[0], 16) // 2
 

@@ -10,7 +10,7 @@
 -- priority. For selectors that go by age they are with their own score in scopes that begin with 'A' instead of 'R'.
 -- Selectors find sets of capabilities alone by modules/requirements.lua, the others by their best items
 -- (modules/apart_sets.lua):
---   apart  the character 48 + class .. set, by the place of the best item of the set in that class (`apart.place_of`)
+--   apart  the character 48 + class .. set, by the place of the best item of the set in that class (`classes.place_of`)
 local classes = require 'classes'
 local demands = require 'demands'
 local fairness = require 'fairness'
@@ -23,9 +23,6 @@ local RANK_EPOCH = classes.RANK_EPOCH
 local apart = {}
 
 local DUE = 'due'
-local CLASSES = {[0] = 0, [4] = 1, [6] = 2, [8] = 3, [10] = 4, [16] = 5} -- ready ones, by their order in places
-local ID_STEPS = 8
-local PLACES = CLASS_SIZE * ID_STEPS -- per class
 
 -- Sets with further conditions, per project: with all conditions of their items, then with one. Items of further sets
 -- stay with the shared ones, and are met one by one.
@@ -56,20 +53,6 @@ function apart.score_of(item)
   if not is_by_due(item) then return item.score end
   local due = math.max(0, math.min(tonumber(item.du) - RANK_EPOCH, GROUP_SIZE - 1))
   return math.floor(item.score / PRIORITY_SIZE) * PRIORITY_SIZE + due
-end
-
--- Where an item (its id and its score in a set) comes among the best ones of sets: its class and score, then the first
--- 3 bits of its id, so that few items of one call have the same place.
-function apart.place_of(class, score, id)
-  local digit = string.byte(id) -- hexadecimal
-  digit = digit < 58 and digit - 48 or digit - 87
-  return CLASSES[class] * PLACES + score % CLASS_SIZE * ID_STEPS + math.floor(digit / 2)
-end
-
--- The places of a class, first and last.
-function apart.places(class)
-  local first = CLASSES[class] * PLACES
-  return first, first + PLACES - 1
 end
 
 local function add_entries(entries, item, prefix, score)
@@ -178,7 +161,7 @@ function apart.refresh(run, set, class, gone)
     best, score = unpack(redis.call('ZRANGEBYSCORE', scope, low, low + CLASS_SIZE - 1, 'WITHSCORES', 'LIMIT', 0, 1))
   end
   if best then
-    redis.call('ZADD', run.keys.apart, apart.place_of(class, score, best), apart.member(set, class))
+    redis.call('ZADD', run.keys.apart, classes.place_of(class, score, best), apart.member(set, class))
   else
     redis.call('ZREM', run.keys.apart, apart.member(set, class))
   end
@@ -195,7 +178,7 @@ function apart.place(run, item)
     end
     local member = apart.member(set, item.class)
     if item.as then
-      redis.call('ZADD', run.keys.apart, 'LT', apart.place_of(item.class, apart.score_of(item), item.id), member)
+      redis.call('ZADD', run.keys.apart, 'LT', classes.place_of(item.class, apart.score_of(item), item.id), member)
       run.first_sets = nil
     end
   elseif was then

@@ -105,7 +105,7 @@ local function first_part(run, search)
     local part = parts[n]
     if part.id and comes_before(part, first) then first = part end
   end
-  local known = first and by_rank and apart.place_of(search.class, first.position, first.id)
+  local known = first and by_rank and classes.place_of(search.class, first.position, first.id)
   while search.set and not (known and known < search.place) do
     local set, unsure, part = search.set, known == search.place, nil
     if unsure or is_open(run, search, set) then
@@ -119,7 +119,7 @@ local function first_part(run, search)
       parts[#parts + 1] = part
       if part.id and comes_before(part, first) then
         first = part
-        known = search.whole and search.place or by_rank and apart.place_of(search.class, part.position, part.id)
+        known = search.whole and search.place or by_rank and classes.place_of(search.class, part.position, part.id)
       end
     end
     advance(run, search)
@@ -131,7 +131,7 @@ end
 -- that of one set. `by_rank`: positions are scores; `whole`: all items of sets match, too. Of sets whose best items are
 -- at the same place one is looked at only if its best item comes first.
 function apart_sets.stream(run, selector, class, agent, by_rank, whole, stream_of)
-  local low, high = apart.places(class)
+  local low, high = classes.places(class)
   local search = {
     selector = selector, class = class, agent = agent, by_rank = by_rank, whole = whole, stream_of = stream_of,
     low = low, high = high, page = run.first_sets, at = -1, seen = 0, size = FIRST,

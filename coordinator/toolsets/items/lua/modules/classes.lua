@@ -20,6 +20,9 @@ local APART = 5 * STATES -- the first of the classes of the ranked index for ite
 local CLASS_SIZE, PRIORITY_SIZE = 2 ^ 47, 2 ^ 45 -- the sizes of a class and, within it, a priority
 local GROUP_SIZE = 2 ^ 41 -- and within that a complexity: a group, ordered by age
 local RANK_EPOCH = 1577836800000 -- 2020-01-01: leaves 41 bits of milliseconds, 69 years
+local IN_PLACES = {[0] = 0, [4] = 1, [6] = 2, [8] = 3, [10] = 4, [16] = 5} -- ready classes by their order in places
+local ID_STEPS = 8
+local PLACES = CLASS_SIZE * ID_STEPS -- per class
 local NO_COMPLEXITY = 15 -- sorts after every real one
 
 -- The class that a caller's letter names.
@@ -94,6 +97,20 @@ local ROLE_NAMES = {[0] = 'queue', 'work', 'review', 'terminal', 'blocked'}
 
 function classes.role_name(role)
   return ROLE_NAMES[role]
+end
+
+-- Where an item in a ready class comes among the best ones of sets (modules/apart.lua), by its score there: its class
+-- and score, then the first 3 bits of its id, so that few items of one call have the same place.
+function classes.place_of(class, score, id)
+  local digit = string.byte(id) -- hexadecimal
+  digit = digit < 58 and digit - 48 or digit - 87
+  return IN_PLACES[class] * PLACES + score % CLASS_SIZE * ID_STEPS + math.floor(digit / 2)
+end
+
+-- The places of a class, first and last.
+function classes.places(class)
+  local first = IN_PLACES[class] * PLACES
+  return first, first + PLACES - 1
 end
 
 classes.APART = APART

@@ -22,27 +22,21 @@ local HELD = '>I6I6I6I6'
 
 -- Reads what is held at some nodes, and left of their units per minute. Returns whether that was not known yet.
 local function read(run, nodes, limits)
-  local held, missing, rated, last = run.held_at, {}, nil, 0
+  local held, missing, rated, last = run.held_at, {}, {}, 0
   for n = 1, #nodes do
     local node = nodes[n][1]
     if not held[node] then
       last = last + 1
       missing[last] = node
-      local limit = limits[node]
-      if limit and limit[2] > 0 then
-        rated = rated or {}
-        rated[#rated + 1] = node
-      end
+      if limits[node] and limits[node][2] > 0 then rated[#rated + 1] = node end
     end
   end
   if last == 0 then return false end
-  if rated then
-    for n, node in ipairs(rated) do missing[last + n] = RATE .. node end
-    run.some_rated = true
-  end
+  for n, node in ipairs(rated) do missing[last + n] = RATE .. node end
+  run.some_rated = run.some_rated or rated[1] ~= nil
   local texts = redis.call('HMGET', run.keys.resources, unpack(missing))
   for n = 1, last do held[missing[n]] = texts[n] or NOTHING end
-  for n, node in ipairs(rated or {}) do
+  for n, node in ipairs(rated) do
     local units, per_minute = unpack(limits[node])
     local left, since = string.match(texts[last + n] or '', '^(%S+) (%d+)$')
     held[RATE .. node] = left and math.min(units, left + (run.now - since) * per_minute / MINUTE) or units

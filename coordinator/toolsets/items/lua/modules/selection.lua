@@ -74,26 +74,14 @@ local function class_stream(run, selector, class, agent, after, wanted)
   local has_sets = apart_sets.exist(run)
   if not ((run.served or has_sets) and classes.is_ready_class(class)) then return stream end
   local function of_set(set) return stream_of(run, selector, class, after, wanted, set) end
-  local parts, apart_stream = {}, nil
+  local parts = {{next = stream}}
+  for n, set in ipairs(run.served or {}) do parts[n + 1] = {next = of_set(set)} end
   if has_sets then
     local by_rank = selectors.orders_by_rank(selector)
     local filtered = after or selector.priority or selector.complexity or selectors.age_range(selector)
     local whole = by_rank and not filtered and few_scopes(selector, true) == '*'
-    apart_stream = apart_sets.stream(run, selector, class, agent, by_rank, whole, of_set)
-    parts[1] = {next = apart_stream}
+    parts[#parts + 1] = {next = apart_sets.stream(run, selector, class, agent, by_rank, whole, of_set)}
   end
-  local position, id = stream()
-  if id then
-    parts[#parts + 1] = {next = function() -- this one, then the others
-      local first = id
-      id = nil
-      if first then return position, first end
-      return stream()
-    end}
-  elseif not run.served then
-    return apart_stream
-  end
-  for _, set in ipairs(run.served or {}) do parts[#parts + 1] = {next = of_set(set)} end
   return streams.merge(parts, function(part) part.position, part.id = part.next() end)
 end
 
