@@ -8,7 +8,8 @@ With ``+sentinel`` the hosts are Sentinels, which say where the primary of the s
 of the primary; the Sentinels' own are the options ``sentinel_username`` and ``sentinel_password``.
 
 With ``+cluster`` the hosts are some nodes of a cluster, which know the others. ``address_map=announced=reachable,...``
-says where nodes are reached from here, each host or host:port, if not where they announce themselves.
+says where nodes are reached from here, each host or host:port, if not where they announce themselves. With TLS,
+``tls_name=`` is the name that the certificates of all nodes are for, if not the hosts by which they are reached.
 
 TLS options are those of redis-py: ``ssl_cert_reqs=required|none``, ``ssl_check_hostname=true|false``,
 ``ssl_ca_certs``, ``ssl_certfile``, ``ssl_keyfile`` (paths). A URL holds passwords, so show it only through
@@ -71,6 +72,8 @@ class Address:
     """Nodes of a cluster that know the others; host and port above mean nothing then."""
     address_map: tuple[tuple[str, str], ...] = ()
     """Where nodes of the cluster announce themselves, and where they are reached from here; hosts, or host:port."""
+    tls_name: str = ""
+    """The name that the nodes' certificates are checked against; empty: that of each host."""
     in_cluster: bool = False
     """Whether it is the address of one node of a cluster."""
 
@@ -100,6 +103,8 @@ class Address:
             place = ",".join(_place(*node) for node in self.nodes)
             if self.address_map:
                 options["address_map"] = ",".join(map("=".join, self.address_map))
+            if self.tls_name:
+                options["tls_name"] = self.tls_name
         query = f"?{urlencode(options)}" if options else ""
         return f"{self._scheme}://{login}{place}{'' if self.nodes else f'/{self.db}'}{query}"
 
@@ -194,7 +199,7 @@ def parse(url: str) -> Address:
     if options:
         raise AddressError(
             f"store URL: unknown option '{next(iter(options))}' here; allowed: db, with TLS {', '.join(_TLS_OPTIONS)}, "
-            f"with +sentinel {' and '.join(_SENTINEL_OPTIONS)}, with +cluster address_map"
+            f"with +sentinel {' and '.join(_SENTINEL_OPTIONS)}, with +cluster address_map, and with TLS tls_name"
         )
     return replace(address, username=unquote(parts.username or ""), password=unquote(parts.password or ""))
 
@@ -213,7 +218,13 @@ def _tcp(parts: SplitResult, options: dict[str, str], places: tuple[Place, ...],
     if parts.scheme.endswith("+cluster"):
         if path or options.get("db", "0") != "0":
             raise AddressError("store URL: a cluster has only the database 0, and its URL no path")
-        address = replace(address, host="", nodes=places, address_map=_address_map(options.pop("address_map", "")))
+        address = replace(
+            address,
+            host="",
+            nodes=places,
+            address_map=_address_map(options.pop("address_map", "")),
+            tls_name=options.pop("tls_name", "") if tls else "",
+        )
     elif places:
         service, _, path = path.partition("/")
         if not service:

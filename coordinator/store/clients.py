@@ -22,7 +22,15 @@ from redis.retry import Retry
 from coordinator.store import keys
 from coordinator.store.address import Address
 from coordinator.store.errors import StoreUnreachable
-from coordinator.store.slot_map import ToOwner, ToOwnerAsync, ToOwnerAsyncTls, ToOwnerTls, slot_of
+from coordinator.store.slot_map import (
+    ToOwner,
+    ToOwnerAsync,
+    ToOwnerAsyncTls,
+    ToOwnerTls,
+    async_node_client,
+    node_client,
+    slot_of,
+)
 
 Resolver = Callable[[], Awaitable[Address]]
 """Says where the primary is now. Raises StoreUnreachable if nobody knows."""
@@ -49,7 +57,7 @@ def client(address: Address, tag: str = keys.FLEET, **options: Any) -> redis.Red
         pool = redis.ConnectionPool(connection_class=ToOwnerTls if tls else ToOwner, **options)
         return redis.Redis.from_pool(pool)
     if not address.sentinels:
-        return redis.Redis(**address.client_options(), **options)
+        return node_client(address, **options)
     asking = _sentinel_options(address, _SENTINEL_SECONDS) | {"retry": Retry(NoBackoff(), 0)}
     sentinel = redis.sentinel.Sentinel(address.sentinels, sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
     primary: redis.Redis = sentinel.master_for(  # type: ignore[no-untyped-call]
@@ -66,7 +74,7 @@ def async_client(address: Address, tag: str = keys.FLEET, **options: Any) -> red
         pool = redis.asyncio.ConnectionPool(connection_class=ToOwnerAsyncTls if tls else ToOwnerAsync, **options)
         return redis.asyncio.Redis.from_pool(pool)
     if not address.sentinels:
-        return redis.asyncio.Redis(**address.client_options(), **options)
+        return async_node_client(address, **options)
     sentinel = _sentinel(address, _SENTINEL_SECONDS)
     primary: redis.asyncio.Redis = sentinel.master_for(address.service, **address.client_options(), **options)
     return primary
@@ -75,6 +83,8 @@ def async_client(address: Address, tag: str = keys.FLEET, **options: Any) -> red
 def _to_owner(address: Address, tag: str, options: dict[str, Any]) -> dict[str, Any]:
     """Options of connections to the node that has the keys of a tag."""
     options = {**address.client_options(), **options, "cluster": address, "slot": slot_of(tag)}
+    if address.tls:
+        options["tls_name"] = address.tls_name
     if tag != keys.FLEET:
         options.pop("redis_connect_func", None)  # it asks for a key of the fleet, which this node may not have
     return options

@@ -363,7 +363,11 @@ class Link:
             _, connection = await loop.create_unix_connection(make, address.path)
             return connection
         transport, connection = await loop.create_connection(
-            make, address.host, address.port, ssl=tls, server_hostname=address.host if tls else None
+            make,
+            address.host,
+            address.port,
+            ssl=tls,
+            server_hostname=(address.tls_name or address.host) if tls else None,
         )
         _keep_alive(transport.get_extra_info("socket"))
         return connection

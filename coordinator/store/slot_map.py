@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import redis.asyncio.connection
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
-from redis.connection import Connection, SSLConnection
+from redis.connection import Connection
 from redis.exceptions import (
     AskError,
     AuthenticationError,
@@ -27,6 +27,7 @@ from redis.retry import Retry
 
 from coordinator.store import keys
 from coordinator.store.address import Address, Place
+from coordinator.store.tls_names import NamedTls, NamedTlsAsync
 
 SLOTS = 16384
 NODE_SECONDS = 1.0
@@ -97,7 +98,8 @@ async def read_map(address: Address, place: Place, timeout: float) -> Map:
     Raises:
         RedisError, OSError, ValueError: it does not answer in time, or not with a map.
     """
-    client = redis.asyncio.Redis(**_node_options(address, place, timeout), retry=AsyncRetry(NoBackoff(), 0))
+    limits = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+    client = async_node_client(address.of_node(place), **limits, retry=AsyncRetry(NoBackoff(), 0))
     try:
         async with asyncio.timeout(timeout):
             slots: Any = await client.execute_command(*_SLOTS)  # type: ignore[no-untyped-call, unused-ignore]
@@ -125,7 +127,8 @@ def reason(error: Exception, seconds: float) -> str:
 
 
 def _read_map(address: Address, place: Place) -> Map:
-    client = redis.Redis(**_node_options(address, place, NODE_SECONDS), retry=Retry(NoBackoff(), 0))
+    limits = {"socket_timeout": NODE_SECONDS, "socket_connect_timeout": NODE_SECONDS}
+    client = node_client(address.of_node(place), **limits, retry=Retry(NoBackoff(), 0))
     try:
         slots: Any = client.execute_command(*_SLOTS)  # type: ignore[no-untyped-call, unused-ignore]
         info: Any = client.execute_command(*_INFO)  # type: ignore[no-untyped-call, unused-ignore]
@@ -134,9 +137,25 @@ def _read_map(address: Address, place: Place) -> Map:
     return parse_map(place, slots, info)
 
 
-def _node_options(address: Address, place: Place, timeout: float) -> dict[str, Any]:
-    limits = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
-    return {**address.of_node(place).client_options(), **limits}
+def node_client(address: Address, **options: Any) -> redis.Redis:
+    """A client of one server for threads, with the options of ``redis.Redis``."""
+    options = {**address.client_options(), **options}
+    if not address.tls_name:
+        return redis.Redis(**options)
+    del options["ssl"]
+    named: Any = NamedTls
+    return redis.Redis.from_pool(redis.ConnectionPool(connection_class=named, tls_name=address.tls_name, **options))
+
+
+def async_node_client(address: Address, **options: Any) -> redis.asyncio.Redis:
+    """The same for event loops."""
+    options = {**address.client_options(), **options}
+    if not address.tls_name:
+        return redis.asyncio.Redis(**options)
+    del options["ssl"]
+    named: Any = NamedTlsAsync
+    pool = redis.asyncio.ConnectionPool(connection_class=named, tls_name=address.tls_name, **options)
+    return redis.asyncio.Redis.from_pool(pool)
 
 
 def _shuffled(places: Iterable[Place]) -> list[Place]:
@@ -235,7 +254,7 @@ class ToOwner(_ToOwner, Connection):
     """For threads."""
 
 
-class ToOwnerTls(_ToOwner, SSLConnection):
+class ToOwnerTls(_ToOwner, NamedTls):
     """The same with TLS."""
 
 
@@ -261,5 +280,5 @@ class ToOwnerAsync(_ToOwnerAsync, redis.asyncio.connection.Connection):
     """For event loops."""
 
 
-class ToOwnerAsyncTls(_ToOwnerAsync, redis.asyncio.connection.SSLConnection):
+class ToOwnerAsyncTls(_ToOwnerAsync, NamedTlsAsync):
     """The same with TLS."""

@@ -39,10 +39,11 @@ from coordinator.store.errors import AddressError
             Address("", username="me", password="p@ss", nodes=(("a", 6379), ("b", 7000), ("::1", 6379))),
         ),
         (
-            "rediss+cluster://a?address_map=10.0.0.1:6379=localhost:7001,b=c",
+            "rediss+cluster://a?address_map=10.0.0.1:6379=localhost:7001,b=c&tls_name=store.example",
             Address(
                 "", tls=True, nodes=(("a", 6379),),
                 address_map=(("10.0.0.1:6379", "localhost:7001"), ("b", "c")),
+                tls_name="store.example",
             ),
         ),
     ],
@@ -88,6 +89,8 @@ def test_a_url_is_understood(url: str, address: Address) -> None:
         ("redis+cluster://:tops3cret@a?address_map=b=:7", "address_map must be announced=reachable"),
         ("redis+cluster://:tops3cret@a?address_map=b=c:99999", "address_map must be announced=reachable"),
         ("redis://:tops3cret@a?address_map=b=c", "unknown option 'address_map' here"),
+        ("redis+cluster://:tops3cret@a?tls_name=b", "unknown option 'tls_name' here"),
+        ("rediss://:tops3cret@a?tls_name=b", "unknown option 'tls_name' here"),
     ],
 )
 def test_an_invalid_url_is_reported_without_its_password(url: str, words: str) -> None:

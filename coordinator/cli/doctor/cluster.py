@@ -22,7 +22,7 @@ _STRAY = (
 )
 _NAMES = (
     "nodes must announce names that resolve here and that their certificates cover (cluster-announce-hostname, "
-    "cluster-preferred-endpoint-type hostname); address_map in the URL names other addresses"
+    "cluster-preferred-endpoint-type hostname); address_map in the URL names other addresses, tls_name another name"
 )
 
 
