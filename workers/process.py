@@ -141,7 +141,7 @@ class WorkerProcess:
             await key_space.settle(store)
             await permissions.require(store)
             if problem := await store.failover_problem():
-                _log.warning("the timeout does not fit the Sentinels", problem=problem)
+                _log.warning("the timeout does not fit the failover", problem=problem)
             if queue is not None:
                 async with opened(self._make_run_kinds(settings, store, isolated)) as kinds:
                     self._on_settings(partial(_configure, kinds))

@@ -153,7 +153,7 @@ async def open_for_serving(settings: Settings, url: str) -> Store:
         await key_space.settle(store)
         await permissions.require(store)
         if problem := await store.failover_problem():
-            _log.warning("the timeout does not fit the Sentinels", problem=problem)
+            _log.warning("the timeout does not fit the failover", problem=problem)
     except StoreError as error:
         await store.close()
         raise store_failed(error) from None

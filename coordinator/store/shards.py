@@ -15,6 +15,7 @@ whole: scripts would run there on a part of the project's keys.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from typing import Any, ClassVar
 import structlog
 from redis.exceptions import RedisError
 
+from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.store import clients, keys
 from coordinator.store.address import Address, Place
@@ -312,6 +314,15 @@ class Shards:
                 self._leaving.add(one)
                 one.add_done_callback(self._leaving.discard)
         return None
+
+
+async def node_timeout(link: Link) -> float | None:
+    """After how many seconds of silence the nodes of a cluster call one down; None: that cannot be read."""
+    with contextlib.suppress(ToolFailure, ServerError):
+        found = await link.execute("CONFIG", "GET", "cluster-node-timeout")
+        known = found if isinstance(found, dict) else dict(zip(found[::2], found[1::2], strict=True))
+        return int(known.get(b"cluster-node-timeout", 0)) / 1000 or None
+    return None
 
 
 def redirect(error: ServerError) -> tuple[int, Place] | None:

@@ -34,7 +34,7 @@ from coordinator.store.own_clients import ClientsOfStore
 from coordinator.store.places import Places
 from coordinator.store.scripts import STORE, Script, pack, pack_key
 from coordinator.store.server_binary import MINIMUM_VERSION
-from coordinator.store.shards import OneServer, Shards, redirect, resend
+from coordinator.store.shards import OneServer, Shards, node_timeout, redirect, resend
 from coordinator.store.slot_map import slot_of, tag_of
 
 R = TypeVar("R")
@@ -317,15 +317,18 @@ class Store(ClientsOfStore):
 
     async def failover_problem(self) -> str:
         """Why writes to a paused primary could be acknowledged after a failover; empty: they cannot. They cannot if
-        this process drops a silent server before Sentinels can call it down.
+        this process drops a silent server before Sentinels, or the nodes of a cluster, can call it down.
         """
-        limit = await clients.down_after(self._address, self._timeout)
+        down_after = (
+            node_timeout(self._shards.links[0]) if self.sharded else clients.down_after(self._address, self._timeout)
+        )
+        limit = await down_after
         if limit is None or FRESH * self._timeout < limit:
             return ""
+        named = "cluster-node-timeout" if self.sharded else "Sentinels' down-after-milliseconds"
         return (
-            f"redis_timeout_ms is {round(self._timeout * 1000)}, and the Sentinels' down-after-milliseconds "
-            f"{round(limit * 1000)}: it has to be over {FRESH} times the former, or writes to a paused primary "
-            "can be acknowledged and lost"
+            f"redis_timeout_ms is {round(self._timeout * 1000)}, and the {named} {round(limit * 1000)}: it has to be "
+            f"over {FRESH} times the former, or writes to a paused primary can be acknowledged and lost"
         )
 
     async def ask(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:

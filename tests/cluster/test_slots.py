@@ -16,7 +16,7 @@ from coordinator.store import AddressError, Store
 from coordinator.store.embedded import password_of
 from coordinator.store.embedded_cluster import EmbeddedCluster, Node
 from coordinator.store.slot_map import slot_of
-from tests.cluster.conftest import SHARDS
+from tests.cluster.conftest import NODE_TIMEOUT_MS, SHARDS
 from tests.cluster.load import Load
 from tests.store.calls import BUMP
 from tests.support.cluster import move_keys, move_slot, move_slot_at_once, node_id, primary_of
@@ -58,6 +58,13 @@ async def test_projects_are_spread_over_the_shards(cluster: EmbeddedCluster, pro
     url = f"redis://{cluster.url.partition('://')[2].partition(',')[0]}"
     with pytest.raises(AddressError, match=r"is a node of a cluster; its URL is redis\+cluster://"):
         await Store(url).open()
+
+
+async def test_a_timeout_that_does_not_fit_the_nodes_is_reported(cluster: EmbeddedCluster) -> None:
+    async with opened(cluster.url) as store:  # its timeout is 5000 ms
+        assert f"5000, and the cluster-node-timeout {NODE_TIMEOUT_MS}" in await store.failover_problem()
+    async with opened(cluster.url, timeout_ms=500) as store:
+        assert await store.failover_problem() == ""
 
 
 async def test_a_slot_that_moves_at_once_loses_nothing(cluster: EmbeddedCluster, projects: list[str]) -> None:
@@ -148,9 +155,9 @@ def _nodes(cluster: EmbeddedCluster, source: str, target: str) -> tuple[Node, No
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Store]:
+async def opened(url: str, timeout_ms: int = 5000) -> AsyncIterator[Store]:
     """A store as a process that starts has it."""
-    store = Store(url, timeout_ms=5000)
+    store = Store(url, timeout_ms=timeout_ms)
     await store.open()
     yield store
     await store.close()
