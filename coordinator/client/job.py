@@ -14,6 +14,7 @@ import msgspec
 from coordinator.client.errors import ClaimLost, FleetError, JobStopped, Refused, Unavailable, error_of
 from coordinator.client.metering import Meter, Told, checked, taken
 from coordinator.client.renewals import Claim, now
+from coordinator.client.short_forms import demands
 
 if TYPE_CHECKING:
     from coordinator.client.fleet import Fleet
@@ -188,13 +189,16 @@ class Job:
         """Takes further resources for the claim, all of them or none; they are given back with it.
 
         Args:
-            resources: keys, or mappings of key, mode and units.
+            resources: keys (or ``gpu=2``, ``repo/app=shared``), or mappings of key, mode and units.
 
         Returns:
             Whether they were free. If not, the claim is as before: go on without them, ask again later, or give up.
+
+        Raises:
+            ValueError: a text has another form; it says which is allowed.
         """
         self._check_claim()
-        wanted = [{"key": one} if isinstance(one, str) else dict(one) for one in resources]
+        wanted = [each for one in resources for each in (demands(one) if isinstance(one, str) else [dict(one)])]
         result = (await self._tell("claim_item", self._renewal(resources=wanted)))["claimResults"][0]
         if result["outcome"] not in ("success", "resource_busy"):
             raise ClaimLost("stale_fence", f"the claim is lost: {result['outcome']}")

@@ -43,7 +43,7 @@ async def test_a_job_takes_further_resources_all_or_none(fleet: Fleet) -> None:
     first, second = await add(fleet, "first", "second", resources=[{"key": "r"}])
     async with await only(fleet) as job:
         assert job.item["resources"] == [{"key": "r", "mode": "exclusive", "units": 1}]
-        assert await job.take("docs", {"key": "web", "mode": "shared"})
+        assert await job.take("docs=1", {"key": "web", "mode": "shared"})
         held = (await context(fleet, first))["claimDetail"]["resources"]
         assert [one["key"] for one in held] == ["r", "docs", "web"]
         busy = {"itemId": second, "resources": [{"key": "docs/a"}]}
