@@ -162,6 +162,15 @@ COMMANDS: dict[str, Command] = {
             "fleet project copy web --to redis://backup:6379/3",
         ),
     ),
+    "project move": Command(
+        "coordinator.cli.projects.move_command:move",
+        """Move a project to another shard of its cluster, with the other projects in the same slot, which it names.
+
+        Servers that can move a slot as a whole (Valkey 9, Redis 8.4) serve the project until the end; with others its
+        callers are told to retry meanwhile. A move that was interrupted is completed by the next.
+        """,
+        ("fleet project move web --to 2", "fleet project move web --to 0 --redis-url redis+cluster://10.0.0.1"),
+    ),
     "project accept": Command(
         "coordinator.cli.projects.copy_command:accept",
         """Serve the copy of a project that is in this store, in place of the one that it was copied from.
@@ -501,7 +510,7 @@ GROUPS: dict[str, Command] = {
     ),
     "project": Command(
         "",
-        "List the projects of the store, copy one to another store, or back it up.",
+        "List the projects of the store, copy one to another store, back it up, or move it to another shard.",
         ("fleet project list", "fleet project copy web --to redis://backup:6379/3"),
     ),
     "definitions": Command(

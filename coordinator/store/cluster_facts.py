@@ -168,7 +168,7 @@ class _Seed(msgspec.Struct):
 
 async def _seed(address: Address, place: Place, timeout: float) -> _Seed:
     """Raises RedisError, OSError, ValueError: it does not answer."""
-    nodes, state, named = await _ask(
+    nodes, state, named = await ask_node(
         address, place, timeout, ("CLUSTER", "NODES"), ("CLUSTER", "INFO"), ("CLUSTER", "MYID")
     )
     epoch = int(_facts(state).get("cluster_current_epoch", 0))
@@ -211,11 +211,11 @@ async def _fill(address: Address, node: NodeFacts, timeout: float) -> list[_Row]
     host, _, port = node.place.rpartition(":")
     place = (host, int(port))
     try:
-        nodes, state, info, clock = await _ask(
+        nodes, state, info, clock = await ask_node(
             address, place, timeout, ("CLUSTER", "NODES"), ("CLUSTER", "INFO"), ("INFO",), ("TIME",)
         )
         node.clock_seconds = _seconds(clock) - time.time()
-        times = [_seconds(one) for one in await _ask(address, place, timeout, *[("TIME",)] * _PINGS)]
+        times = [_seconds(one) for one in await ask_node(address, place, timeout, *[("TIME",)] * _PINGS)]
     except (RedisError, OSError, ValueError) as error:
         node.away = reason(error, timeout)
         return []
@@ -228,14 +228,14 @@ async def _fill(address: Address, node: NodeFacts, timeout: float) -> list[_Row]
     node.linked = node.info.get("master_link_status", "up") == "up"
     node.moving = _moving(nodes)
     try:
-        libraries = await _ask(address, place, timeout, ("FUNCTION", "LIST", "LIBRARYNAME", "fleet_*"))
+        libraries = await ask_node(address, place, timeout, ("FUNCTION", "LIST", "LIBRARYNAME", "fleet_*"))
         named = (library[1] if isinstance(library, list) else library[b"library_name"] for library in libraries)
         present = {usual_name(name.decode()) for name in named}
         node.lacking = len({library.name for library in _libraries()} - present)
     except (RedisError, OSError) as error:
         node.no_functions = reason(error, timeout)
     try:
-        node.config = dict(_text(await _ask(address, place, timeout, ("CONFIG", "GET", *_SETTINGS))))
+        node.config = dict(_text(await ask_node(address, place, timeout, ("CONFIG", "GET", *_SETTINGS))))
     except (RedisError, OSError):
         node.config = {}
     return _rows(nodes, place)
@@ -249,7 +249,7 @@ async def _strays(address: Address, node: NodeFacts, slots: list[int]) -> dict[s
         for first in range(0, len(slots), _AT_ONCE):
             some = slots[first : first + _AT_ONCE]
             words = [("CLUSTER", "COUNTKEYSINSLOT", str(slot)) for slot in some]
-            counts = await _ask(address, (host, int(port)), _COUNT_SECONDS, *words)
+            counts = await ask_node(address, (host, int(port)), _COUNT_SECONDS, *words)
             found |= {str(slot): count for slot, count in zip(some, counts, strict=True) if count}
     except (RedisError, OSError, TypeError):
         return {"": -1}
@@ -281,7 +281,7 @@ def _missing(owners: list[str]) -> list[str]:
     return ranges
 
 
-async def _ask(address: Address, place: Place, timeout: float, *commands: tuple[str, ...]) -> Any:
+async def ask_node(address: Address, place: Place, timeout: float, *commands: tuple[str, ...]) -> Any:
     """The reply of one node to a command, or those to several."""
     limits: dict[str, Any] = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
     client: Any = clients.async_client(address.of_node(place), protocol=2, retry=Retry(NoBackoff(), 0), **limits)

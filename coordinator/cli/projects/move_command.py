@@ -1,0 +1,57 @@
+"""``fleet project move``: moves a project to another shard of the cluster that is the store."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from dataclasses import replace
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+# What the other shard is given before the project comes.
+import coordinator.feed
+import coordinator.toolsets.registry
+import coordinator.webhooks.records  # noqa: F401
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.projects import moving
+from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
+from coordinator.errors import ToolFailure
+from coordinator.settings import LoadedSettings
+from coordinator.store import Store, StoreError
+from coordinator.store.address import parse
+from coordinator.store.keys import check_project
+
+
+@with_settings(only=STORE_SETTINGS)
+def move(
+    loaded: LoadedSettings,
+    project: Annotated[str, Parameter(help="Its name.")],
+    /,
+    *,
+    to: Annotated[int, Parameter(help="The number of the shard, as `fleet cluster status` has it.")],
+) -> int:
+    """Moves a project.
+
+    Raises:
+        CommandFailed: it cannot be moved, or the store is no cluster.
+    """
+
+    async def act(store: Store) -> str:
+        address = parse(store.url)
+        if not address.nodes:
+            raise CommandFailed(f"the store at {address} is no cluster: `fleet project copy` is for others", Exit.USAGE)
+        check_project(project)
+        with contextlib.suppress(ToolFailure):  # halfway to another shard, it cannot be read
+            if why := await unwritten(store, project):
+                raise CommandFailed(why, Exit.USAGE)
+        try:
+            return await moving.move(address, store, project, to, lambda said: print(said, file=sys.stderr))
+        except StoreError as error:
+            raise CommandFailed(str(error)) from None
+
+    patient = msgspec.structs.replace(loaded.settings, redis_timeout_ms=max(loaded.settings.redis_timeout_ms, 20_000))
+    print(with_store(replace(loaded, settings=patient), act))
+    return Exit.OK
