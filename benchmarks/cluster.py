@@ -258,7 +258,7 @@ def _sizes(items: int) -> None:
     console.print("")
 
 
-def main(rounds: str = "3", items: str = "500", seconds: str = "5") -> None:
+def main(rounds: str = "5", items: str = "500", seconds: str = "5") -> None:
     """Measures and prints all.
 
     Raises:
