@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
 from coordinator.store.keys import Family
+from tests.support.fleets import ROOT
 
 
 @pytest.mark.parametrize("name", ["a", "0", "default", "team-7_x", "x" * 63])
@@ -105,3 +106,21 @@ def test_lua_makes_the_same_keys() -> None:
             project = keys.FLEET if scope == "fleet" else "p"
             key = family.key(project, *(() if family.single else ("id",)))
             assert keys.prefix(project) + f"{family.lua_suffix}{'' if family.single else 'id'}".encode() == key
+
+
+# --- what has a cluster refuse a project that is only partly there
+
+
+def test_no_key_is_the_prefix_that_functions_declare() -> None:
+    """A key that is never there: so a node from which its slot is being moved refuses every function (ASK)."""
+    for scope, families in keys.FAMILIES.items():
+        partition = keys.FLEET if scope == "fleet" else "p"
+        for family in families.values():
+            assert family.key(partition, *(() if family.single else ("",))) != keys.prefix(partition)
+
+
+def test_nothing_asks_the_node_that_a_slot_is_moved_to() -> None:
+    """It would run functions on a part of the project's keys."""
+    sources = [path for folder in ("coordinator", "workers") for path in (ROOT / folder).rglob("*.py")]
+    said = [path.name for path in sources for line in path.read_text().splitlines() if "ASKING" in line]
+    assert said == ["store.py"], "where the shared connection refuses it"
