@@ -89,6 +89,20 @@ async def test_claims_move_them(tools: Client) -> None:
     await consistent(tools)
 
 
+async def test_sets_of_one_moment_are_claimed_in_the_order_in_which_their_items_were_made(tools: Client) -> None:
+    made = await tools.create(*(demanding(f"key-{n * 7 % 5}") for n in range(5 * (FEW + 1))))
+    ids = [item["id"] for item in made["items"]]
+    assert len(await sets_of(tools)) == 5
+    for first in range(0, len(ids), 5):
+        held = [(await take(tools, f"agent-{n}"))["itemId"] for n in range(5)]
+        assert held == ids[first : first + 5]
+        assert (await take(tools, "late"))["outcome"] == "no_match"
+        for one in held:
+            await tools.advance(one, "cancel")
+    assert await sets_of(tools) == set()
+    await consistent(tools)
+
+
 async def test_items_that_wait_for_a_busy_key_cost_a_selector_nothing(alone: Store) -> None:
     """Their number does not change which commands a claim runs, also if each of them demands another key besides."""
     spent = [await _commands_of_a_claim(Client(alone, f"busy-{number}"), number) for number in (100, 2000)]
