@@ -97,8 +97,8 @@ async def test_sets_of_one_moment_are_claimed_in_the_order_in_which_their_items_
         held = [(await take(tools, f"agent-{n}"))["itemId"] for n in range(5)]
         assert held == ids[first : first + 5]
         assert (await take(tools, "late"))["outcome"] == "no_match"
-        for one in held:
-            await tools.advance(one, "cancel")
+        for n, one in enumerate(held):
+            assert (await tools.advance(one, "cancel", f"agent-{n}"))["applied"]
     assert await sets_of(tools) == set()
     await consistent(tools)
 
