@@ -19,6 +19,7 @@ ALL = (
     "loop",
     "scaling",
     "cluster",
+    "move",
     "link",
     "loader",
     "memory",
