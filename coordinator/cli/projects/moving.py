@@ -33,7 +33,7 @@ BATCH = 100
 MANY = 50_000
 """From so many keys on, the shard may be slow to answer for a moment, and is warned about."""
 STALL_US = 10
-"""About how long a shard is busy for each key of a slot that it gives away as a whole."""
+"""About how long a shard is busy at most for each key of a slot that it gives away as a whole (``benchmarks/move.py``)."""
 _LOOK_SECONDS = 0.1
 _ENDED = ("success", "failed", "cancelled", "completed", "canceled")
 
@@ -134,7 +134,7 @@ class _Move:
         limit = source.config.get("cluster-node-timeout", "")
         if limit.isdigit() and stall_ms > int(limit) / 2:
             limits.append(f"cluster-node-timeout, {limit} ms (its replica may take over)")
-        stalls = f"at the end, shard {source.shard} answers nobody for about {stall_ms:.0f} ms"
+        stalls = f"at the end, shard {source.shard} answers nobody for up to about {stall_ms:.0f} ms"
         self._say(f"{number} keys: {stalls}; compare that with {', and '.join(limits)}")
 
     # --- as a whole
