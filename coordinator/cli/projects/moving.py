@@ -33,7 +33,7 @@ BATCH = 100
 MANY = 50_000
 """From so many keys on, the shard may be slow to answer for a moment, and is warned about."""
 STALL_US = 10
-"""About how long a shard is busy at most for each key of a slot that it gives away as a whole (``benchmarks/move.py``)."""
+"""About how long a shard is busy at most for each key of a slot that it gives away as a whole."""
 _LOOK_SECONDS = 0.1
 _ENDED = ("success", "failed", "cancelled", "completed", "canceled")
 
