@@ -30,7 +30,7 @@ def audit(
     Raises:
         CommandFailed: the store cannot be used, there is no such project, or its name is malformed.
     """
-    report = with_store(loaded, lambda store: _audited(store, project), partly=True)
+    report = with_store(loaded, lambda store: _audited(store, project))
     if format == "json":
         print_json(report)
     else:

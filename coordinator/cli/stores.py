@@ -160,20 +160,18 @@ async def open_for_serving(settings: Settings, url: str) -> Store:
     return store
 
 
-def with_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]], partly: bool = False) -> R:
+def with_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]) -> R:
     """Runs ``act`` with the store that a running fleet uses, and returns its result.
 
-    Args:
-        partly: as for ``open_store``.
-
     Raises:
-        CommandFailed: the store cannot be used, or an argument is malformed.
+        CommandFailed: the store, or of a cluster the shard that ``act`` needs, cannot be used, or an argument is
+            malformed.
     """
     settings = loaded.settings
     url = running_url(settings)
 
     async def run() -> R:
-        store = await open_store(url, settings.redis_timeout_ms, partly=partly)
+        store = await open_store(url, settings.redis_timeout_ms, partly=True)
         try:
             return await act(store)
         except ToolFailure as failure:

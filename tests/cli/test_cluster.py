@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -18,6 +18,7 @@ from tests.support.wait import wait_until_sync
 
 class Fleet(NamedTuple):
     cluster: EmbeddedCluster
+    env: dict[str, Any]
     port: int
     fleet: Node
     """Has the keys of the fleet."""
@@ -31,7 +32,7 @@ class Fleet(NamedTuple):
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     directory = tmp_path_factory.mktemp("fleet")
     with EmbeddedCluster(directory / "shards", 3, fsync="everysec") as cluster:
-        env = {
+        env: dict[str, Any] = {
             "FLEET_REDIS_URL": cluster.url,
             "FLEET_DATA_DIR": str(directory / "data"),
             "FLEET_REDIS_TIMEOUT_MS": "500",
@@ -44,7 +45,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         ):
             worker.wait_ready()
             port = int(serve.wait_ready().split("ready at ")[1].split()[0].rsplit(":", 1)[1])
-            yield Fleet(cluster, port, first, second, rest)
+            yield Fleet(cluster, env, port, first, second, rest)
             assert worker.end() == 0
             assert serve.end() == 0
 
@@ -89,5 +90,8 @@ def test_without_the_shard_of_the_fleet_known_projects_work_and_so_do_their_flow
             assert once(fleet.port, "/readyz")[0] == 200
             with InProject(fleet.port, fresh) as new:
                 assert new.work() == "store_unavailable"
+            for command in (("usage",), ("events", "--count", "5"), ("flows", "list")):
+                read = fleet_command(*command, "--project", names[0], **fleet.env)
+                assert read.returncode == 0, (command, read.stderr)
         with InProject(fleet.port, fresh) as new:
             assert wait_until_sync(lambda: new.work() == "terminal", what="the shard of the fleet")

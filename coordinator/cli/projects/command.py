@@ -31,7 +31,7 @@ def list_(
     Raises:
         CommandFailed: the store cannot be used.
     """
-    found = with_store(loaded, count, partly=True)
+    found = with_store(loaded, count)
     if json:
         print_json({"projects": [_as_json(row) for row in found.rows], "unseen": found.unseen})
     else:
