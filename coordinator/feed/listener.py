@@ -15,9 +15,9 @@ MOST_BYTES = 256 * 1024
 """Events, and bytes of them, that may wait to be taken by a listener. Beyond that it is cut off."""
 
 Item = Event | Gap
-End = Literal["slow", "revoked", "drain", "gone"]
+End = Literal["slow", "revoked", "drain", "moved", "gone"]
 """Why a listener gets nothing more: it took too little; its caller may not read any longer; this process is to stop;
-its client has left."""
+its project is served from another store; its client has left."""
 
 
 class Batch:

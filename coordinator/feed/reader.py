@@ -32,6 +32,7 @@ from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Store, StoreError, keys
 from coordinator.store.clients import end_tasks
+from coordinator.store.fences import Fenced
 from coordinator.store.link import Link
 
 COUNT = 500
@@ -205,6 +206,17 @@ class FeedReader:
     def listen(self, at: Cursor, wanted: Filter) -> Listener:
         """A listener from a position on (``position``); to be closed."""
         return Listener(at, wanted, self._catch_up)
+
+    async def departed(self, projects: Iterable[str]) -> set[str]:
+        """Those of these projects that are served from another store. Raises ToolFailure: the store does not answer."""
+        found, fenced = set[str](), self._store.projects.fenced
+        for project in fenced.intersection(projects) if fenced else ():
+            try:
+                await self._store.projects.checked(project, writes=False)
+            except Fenced as fence:
+                if fence.for_good:
+                    found.add(project)
+        return found
 
     def close(self, listener: Listener) -> None:
         """A listener has left."""

@@ -22,8 +22,9 @@ CUT = Metric(
     "counter",
     "listeners",
     "Listeners and subscriptions that the server has cut off. slow: they took less than came; revoked: their callers' "
-    "rights ended or changed; drain: the process stops, or takes no new work.",
-    (Label("reason", ("slow", "revoked", "drain")),),
+    "rights ended or changed; drain: the process stops, or takes no new work; moved: the project is served from "
+    "another store.",
+    (Label("reason", ("slow", "revoked", "drain", "moved")),),
 )
 GAPS = Metric(
     "coordinator_feed_gaps_total",

@@ -326,7 +326,7 @@ class Recorder:
             self._feed_lag().observe(lag)
 
     def feed_cut(self, reason: str) -> None:
-        """A listener or a subscription was cut off: ``slow``, ``revoked`` or ``drain``."""
+        """A listener or a subscription was cut off: ``slow``, ``revoked``, ``drain`` or ``moved``."""
         self._feed_cut(reason).inc()
 
     def feed_gap(self, reason: str) -> None:

@@ -8,6 +8,7 @@ more.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import Counter
 from collections.abc import Mapping
@@ -56,6 +57,7 @@ _ENDS = {
     "slow": "events came faster than they were taken; connect again with the last id",
     "revoked": "the rights of this token have ended or changed; connect again",
     "drain": "this process takes no new work; connect again",
+    "moved": "the project is served from another store; connect to its fleet",
 }
 
 
@@ -279,6 +281,8 @@ class Feed:
         items = items or listener.taken()
         if listener.ended == "revoked":
             await self._authorization.admit_listener(one.authorization, one.path, asked.project, asked.needed)
+        if listener.ended == "moved":
+            await self._reader.position(asked.project, None)
         if listener.ended == "gone":
             return
         answer = self._answer(listener, items, asked.limit, gap)
@@ -342,6 +346,11 @@ class Feed:
                     task = asyncio.create_task(self._recheck(one), name="feed rights")
                     self._rechecks.add(task)
                     task.add_done_callback(self._rechecks.discard)
+            with contextlib.suppress(ToolFailure):
+                departed = await self._reader.departed(one.listener.project for one in self._open)
+                for one in tuple(self._open) if departed else ():
+                    if one.listener.project in departed:
+                        self._end(one, "moved")
 
     def _end(self, one: _Open, why: Any) -> None:
         one.listener.end(why)

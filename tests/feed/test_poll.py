@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 
 import pytest
 
+from coordinator.store.fencing import Fence, Fencing
 from tests.feed.rig import Front
 from tests.items.client import Client
 from tests.support.wait import wait_until
@@ -95,3 +97,22 @@ async def test_a_drain_answers_those_who_wait(front: Front, tools: Client) -> No
     answer = await waiting
     assert answer["events"] == []
     assert (await front.poll(tools.project, waitMs=50_000))["cursor"] == answer["cursor"]
+
+
+@pytest.mark.usefixtures("often")
+async def test_streams_and_waits_end_when_the_project_is_served_from_another_store(front: Front, tools: Client) -> None:
+    await tools.add()
+    fencing, copy = Fencing(tools.store), secrets.token_hex(8)
+    async with front.stream(tools.project) as stream:
+        waiting = asyncio.create_task(front.get(tools.project, waitMs=20_000))
+        await wait_until(lambda: front.feed.listeners == 2)
+        await fencing.put(tools.project, copy, "moved")
+        await fencing.note(tools.project, Fence(copy, "moved", 0, "", ""))
+        await tools.store.fences.look()
+        assert "another store" in (await stream.rest())[-1].comment
+        refused = await waiting
+        assert (refused.status_code, "was moved to another store" in refused.text) == (503, True)
+    await fencing.turn(tools.project, copy, copy, None)
+    await fencing.note(tools.project, None)
+    await tools.store.fences.look()
+    await tools.add()
