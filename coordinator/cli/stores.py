@@ -137,8 +137,11 @@ async def open_store(
         pause = min(pause * 2, 1.0)
 
 
-async def open_for_serving(settings: Settings, url: str) -> Store:
+async def open_for_serving(settings: Settings, url: str, warns: bool = True) -> Store:
     """Opens the store and checks that it can be served from.
+
+    Args:
+        warns: if the timeout does not fit the failover of the servers.
 
     Raises:
         CommandFailed: it cannot be used, is not the one of before, its keys have another layout, or its user lacks
@@ -152,7 +155,7 @@ async def open_for_serving(settings: Settings, url: str) -> Store:
     try:
         await key_space.settle(store)
         await permissions.require(store)
-        if problem := await store.failover_problem():
+        if warns and (problem := await store.failover_problem()):
             _log.warning("the timeout does not fit the failover", problem=problem)
     except StoreError as error:
         await store.close()

@@ -69,6 +69,8 @@ class _Followed:
         self.at(at.epoch, at.entry)
         self.left = 0.0
         """When its last listener left; counts while it has none."""
+        self.away = False
+        """Whether the project was refused when its position was to be checked, which is due once it is not."""
         self.watches: dict[str, set[Told]] = {}
         """Who watches which id."""
         self._groups: dict[Filter, set[Listener]] = {}
@@ -350,6 +352,8 @@ class FeedReader:
                 if source.connects != source.link.connects:
                     raise _Lost  # calls go to another server now, perhaps
                 source.read_at = time.monotonic()
+                fenced = self._store.projects.fenced
+                await self._check_all([one for one in streams if one.away or one.project in fenced], source.verified)
                 await self._dispatch(await self._read(source, streams, connection))
         finally:
             with contextlib.suppress(redis.exceptions.RedisError, OSError):
@@ -385,9 +389,8 @@ class FeedReader:
         if facts.get("role") != "master":
             raise redis.exceptions.ConnectionError("the server is not the primary")
         if epoch != source.verified or connects != source.connects:
+            await self._check_all(self._at(source), epoch)
             for followed in self._at(source):
-                if await self._check(followed) != epoch:
-                    raise redis.exceptions.ConnectionError("two servers answer: a failover is under way")
                 followed.upset()
             again = source.connects != -1
             source.verified, source.connects = epoch, connects
@@ -399,6 +402,21 @@ class FeedReader:
             for listener in tuple(followed.listeners):
                 if listener.renewed is not None:
                     listener.renewed()
+
+    async def _check_all(self, some: Sequence[_Followed], epoch: str) -> None:
+        """Checks positions at the server with this epoch. A project that is refused holds up no others; whoever
+        waits in one that is served from another store is told."""
+        for followed in some:
+            try:
+                found = await self._check(followed)
+            except Fenced as failure:
+                followed.away = True
+                if failure.for_good:
+                    followed.upset()
+                continue
+            followed.away = False
+            if found != epoch:
+                raise redis.exceptions.ConnectionError("two servers answer: a failover is under way")
 
     async def _check(self, followed: _Followed) -> str:
         """Checks the position in a project, and reports a gap to its listeners. Returns the server's epoch."""

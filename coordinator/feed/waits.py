@@ -37,6 +37,7 @@ from coordinator.feed.subjects import Group, Met, Moment, Outcome, Reading, Rech
 from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import StoreError
+from coordinator.store.fences import Fenced
 
 AGAIN_SECONDS = 10.0
 """How long after a read the next one comes at the latest, give or take a fifth."""
@@ -235,6 +236,9 @@ class Waits:
             try:
                 moment = await group.source.read(group.project, [(one.key, one.reading) for one in subjects])
             except (ToolFailure, StoreError) as failure:
+                if isinstance(failure, Fenced) and failure.for_good:
+                    self._fail(subjects, [list(one.waiters) for one in subjects], failure, lasting=True)
+                    continue
                 self._fail(subjects, judged, failure)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue

@@ -27,6 +27,7 @@ from coordinator.errors import ToolFailure
 from coordinator.feed import Cursor, Event, FeedReader, Listener
 from coordinator.feed.listener import Batch
 from coordinator.metrics import recorder
+from coordinator.store.fences import Fenced
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import document_uri
 from coordinator.transport.endpoints import Endpoint
@@ -55,7 +56,7 @@ _LISTS: dict[str, ServerEvent] = {
     "prompts": PromptsListChanged(),
     "resources": ResourcesListChanged(),
 }
-End = Literal["drain", "revoked"]
+End = Literal["drain", "revoked", "moved"]
 _Answer = TypeVar("_Answer")
 
 
@@ -169,7 +170,9 @@ class Subscription:
         while self.ended is None:
             try:
                 await self._step()
-            except ToolFailure:
+            except ToolFailure as failure:
+                if isinstance(failure, Fenced) and failure.for_good:
+                    self.end("moved")
                 await self._sleep(AWAY_SECONDS)
         if self.ended == "revoked":
             raise MCPError(types.INVALID_REQUEST, "The rights of this token have ended or changed")

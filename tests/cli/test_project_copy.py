@@ -14,6 +14,8 @@ from coordinator.cli.projects.copying import Copy, End, abort, accept, turn
 from coordinator.cli.projects.counting import count
 from coordinator.cli.projects.passing import PassingStore
 from coordinator.errors import ToolFailure
+from coordinator.feed import Cursor, FeedReader
+from coordinator.feed.filters import Filter
 from coordinator.settings import Settings
 from coordinator.store import Store, fences, fencing, key_space, keys
 from coordinator.store.embedded import EmbeddedServer
@@ -25,9 +27,10 @@ from coordinator.store.lua_library import FENCED_PREFIX
 from coordinator.store.project_list import ProjectList
 from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.items.audit import audit
-from tests.items.client import Client
+from tests.items.client import Client, actor, fresh_id
 from tests.steps.rig import Player, Rig
 from tests.support.fleets import fleet_command
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -294,6 +297,49 @@ async def test_meanwhile_the_project_is_refused_and_others_go_on(pair: Make, mon
     held.go.set()
     await copying_
     assert await both.serves(both.there)
+    await both.source.client.delete(*await transfer.Keys(Fencing(both.source), "other", "").names())
+
+
+async def test_who_waits_is_told_of_a_move_and_feeds_of_others_go_on(
+    pair: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, held = await pair("one", "two"), Held(monkeypatch)
+    item = await both.here.add()
+    store = both.here.store
+    store.follow_fences()
+    other = Client(store, "other")
+    await other.add()
+    reader = FeedReader(store)
+    listening = []
+    for project in (both.project, "other"):
+        found = await reader.position(project, None)
+        listener = reader.listen(Cursor(project, found.epoch, found.position), Filter())
+        assert await listener.take() == []
+        listening.append(listener)
+    waiting = [
+        asyncio.ensure_future(both.here("claim_item", actor=actor("a"), claims=[{"selector": {"tags": "none"}}],
+                                        waitMs=50_000, requestId=fresh_id())),
+        asyncio.ensure_future(both.here("get_context", itemId=item, waitMs=50_000, waitFor="terminal")),
+    ]  # fmt: skip
+    await wait_until(lambda: both.here.room.settled and both.here.room.waiting == 1, 10, "the read to wait")
+    copying_ = asyncio.ensure_future(both.copy(deletes=True))
+    await held.here.wait()
+    connects = store.link().connects
+    store.link().recycle("has to be checked again")
+    await wait_until(lambda: store.link().connects > connects, 10, "the link to connect again")
+    await other.add("after")
+    async with asyncio.timeout(10):
+        events = await listening[1].take()
+    assert len(events) == 1
+    held.go.set()
+    await copying_
+    async with asyncio.timeout(20):
+        for call in waiting:
+            with pytest.raises(Fenced, match="was moved to another store"):
+                await call
+    for listener in listening:
+        reader.close(listener)
+    await reader.aclose()
     await both.source.client.delete(*await transfer.Keys(Fencing(both.source), "other", "").names())
 
 

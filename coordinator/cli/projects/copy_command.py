@@ -92,7 +92,7 @@ def _run(settings: Settings, project: str, to: str, act: _Act) -> int:
         async with AsyncExitStack() as stack:
             check_project(project)
             url = running_url(patient)
-            source = await open_for_serving(patient, url)
+            source = await open_for_serving(patient, url, warns=False)  # the timeout is not that of the settings
             stack.push_async_callback(source.close)
             here, there = End(Fencing(source), str(parse(url))), None
             target = await _open_target(to) if to else None

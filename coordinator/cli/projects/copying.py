@@ -239,11 +239,14 @@ class Copy:
 
     async def _undo(self) -> None:
         """Gives the project back to the source, and deletes the copy; each as far as its store answers."""
-        for undo in (self._release_source, self._drop_target):
+        for undo, end in ((self._release_source, self._source), (self._drop_target, self._target)):
             try:
                 await undo()
             except (Exception, asyncio.CancelledError) as error:
-                self._say(f"what was begun cannot be undone: {error}")
+                self._say(
+                    f"what was begun in {end.place} cannot be undone: {error}; later give the same command again, or "
+                    f"end it there (fleet project copy {self._project} --abort)"
+                )
 
     async def _release_source(self) -> None:
         fencing = self._source.fencing

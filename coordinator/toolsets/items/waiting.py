@@ -26,6 +26,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Store, StoreError
+from coordinator.store.fences import Fenced
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.store.subscription import Subscription
 from coordinator.toolsets.items.store.claims import ClaimReply, ClaimStore
@@ -261,7 +262,10 @@ class Parking:
                 if earliest:
                     pause = min(pause, max((earliest - now) / 1000, _SOONEST_SECONDS))
             except (ToolFailure, StoreError) as failure:
-                self._warn("tend", "parked claims cannot be maintained", project=project, reason=str(failure))
+                if isinstance(failure, Fenced) and failure.for_good:  # they wait in another store now
+                    self._end_all(failure, project)
+                else:
+                    self._warn("tend", "parked claims cannot be maintained", project=project, reason=str(failure))
             await asyncio.sleep(pause)
 
     async def _sweep(self, project: str) -> tuple[int, int, int, int]:
@@ -283,13 +287,13 @@ class Parking:
 
     def _ask_again(self, project: str = "") -> None:
         """Retries all parked calls, or those of a project, because wake-ups may have been missed."""
+        self._end_all(_Missed(), project)
+
+    def _end_all(self, problem: Exception, project: str = "") -> None:
+        """Ends all parked calls, or those of a project."""
         for (name, _), parked in self._parked.items():
             if project in ("", name):
-                parked.end(_Missed())
-
-    def _end_all(self, problem: Exception) -> None:
-        for parked in self._parked.values():
-            parked.end(problem)
+                parked.end(problem)
 
     def _wake(self, channel: str, data: bytes) -> None:
         project, _, told = data.partition(b" ")
