@@ -114,6 +114,10 @@ class _Up:
     async def _start_store(self) -> None:
         """Starts the embedded store, or checks that the given one can be used."""
         url = given_url(self._settings)
+        if url and self._settings.shards > 1:
+            raise CommandFailed(
+                "shards are those of the embedded Redis, and redis_url names another: give one", Exit.USAGE
+            )
         if not url:
             self._embedded = embedded_store(self._settings, self._store_moved, self._write)
             try:

@@ -235,7 +235,8 @@ async def test_a_copy_is_not_served_until_it_is_accepted(pair: Make) -> None:
     with pytest.raises(CommandFailed, match="the target has a copy of the project of an earlier day"):
         await both.copy(deletes=True)
     _, there = both.ends
-    await accept(there, both.project)
+    said = f"the project {both.project} is served here; what redis://source has of it is another project from now on"
+    assert await accept(there, both.project) == said
     assert await both.serves(both.there)
     with pytest.raises(CommandFailed, match="is not refused here"):
         await accept(there, both.project)
@@ -251,6 +252,7 @@ async def test_a_project_comes_back(pair: Make) -> None:
     await back.copy(deletes=True)
     assert await both.serves(both.here)
     assert not await both.serves(both.there)
+    assert "is served here, and empty: nothing of it was left" in await accept(both.ends[1], both.project)
 
 
 async def test_a_backup_is_brought_back(pair: Make) -> None:

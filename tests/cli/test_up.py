@@ -372,6 +372,12 @@ def test_a_process_that_never_becomes_ready_aborts_the_start(tmp_path: Path) -> 
         fleet.clean_up()
 
 
+def test_shards_of_another_redis_are_refused(tmp_path: Path) -> None:
+    done = fleet_command("up", "--shards", "2", "--data-dir", str(tmp_path), "--redis-url", "redis://127.0.0.1:1")
+    assert done.returncode == Exit.USAGE
+    assert "shards are those of the embedded Redis, and redis_url names another: give one" in done.stderr
+
+
 @pytest.mark.chaos
 def test_a_process_that_does_not_exit_in_time_is_killed(start: Start) -> None:
     fleet = start("--workers", "1", "--frontends", "1", "--drain-seconds", "6")

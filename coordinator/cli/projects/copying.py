@@ -406,8 +406,11 @@ async def accept(end: End, project: str) -> str:
         )
     if not state:
         raise CommandFailed(f"the project {project} is not refused here", Exit.USAGE)
+    listed, said = (await end.fencing.all()).get(project), f"the project {project} is served here"
     if await Keys(end.fencing, project, identity).names():
         await transfer.hand_over_anew(Keys(end.fencing, project, identity))
         await transfer.publish(end.store, project)
+    else:
+        said += ", and empty: nothing of it was left"
     await release(end, project, identity)
-    return f"the project {project} is served here"
+    return f"{said}; what {listed.place} has of it is another project from now on" if listed else said
