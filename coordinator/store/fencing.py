@@ -209,7 +209,9 @@ async def _answers() -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(SECONDS):
             yield
-    except redis.exceptions.WatchError:
+    except redis.exceptions.WatchError as error:
+        if isinstance(lost := error.__context__, (redis.exceptions.RedisError, OSError)):  # while it watched
+            raise unavailable(f"does not answer: {lost}") from None
         raise FenceLost("the fence of the project was changed by another process") from None
     except redis.exceptions.OutOfMemoryError:
         raise ToolFailure("store_full", "the store is out of memory and takes no writes") from None

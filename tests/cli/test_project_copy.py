@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
+import redis
 
 from coordinator.cli.exits import CommandFailed
 from coordinator.cli.projects import copying, transfer
@@ -494,6 +495,28 @@ async def test_killed_at_any_step(
     assert not (deletes and await both.names(both.source))
     for end in both.ends:
         assert not await end.fencing.looks(), done  # the usual functions are back
+
+
+async def test_a_lost_connection_is_not_taken_for_a_lost_fence(
+    pair: Make, two_servers: tuple[EmbeddedServer, EmbeddedServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = await pair("one", "two")
+    item = await both.here.add()
+    transact = Fencing.transact
+
+    async def cut(self: Fencing, project: str, identity: str, write: Callable[[Any], Any]) -> list[Any]:
+        def while_it_watches(pipe: Any) -> None:
+            with redis.Redis.from_url(two_servers[1].url) as other:
+                other.execute_command("CLIENT", "KILL", "TYPE", "normal")
+            write(pipe)
+
+        return await transact(self, project, identity, while_it_watches if self.store is both.target else write)
+
+    monkeypatch.setattr(Fencing, "transact", cut)
+    with pytest.raises(ToolFailure, match="the store does not answer"):
+        await both.copy(deletes=True)
+    assert await both.has(both.here, item)
+    monkeypatch.undo()
 
 
 async def test_a_command_that_was_paused_does_no_harm(pair: Make, monkeypatch: pytest.MonkeyPatch) -> None:
