@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import redis
 
+from coordinator.cli.doctor import items as doctor
 from coordinator.cli.exits import CommandFailed
 from coordinator.cli.projects import copying, transfer
 from coordinator.cli.projects.copying import Copy, End, abort, accept, turn
@@ -231,6 +232,7 @@ async def test_a_copy_is_not_served_until_it_is_accepted(pair: Make) -> None:
     assert rows[both.project].fence == "copy, not served, of redis://source"
     with pytest.raises(Fenced, match="is a copy here, which is not served"):
         await both.there.add()
+    assert not [one for one in [one async for one in doctor.check(both.there.store)] if both.project in one.said]
     await both.copy()  # the next day's
     assert len(await both.names(both.target)) == len(await both.names(both.source))
     with pytest.raises(CommandFailed, match="the target has a copy of the project of an earlier day"):

@@ -9,6 +9,7 @@ from coordinator.cli.doctor.findings import Finding, some
 from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure
 from coordinator.store import Store
+from coordinator.store.fences import Fenced
 from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.store.measures import PROJECTS, read_abandoned
 
@@ -21,6 +22,10 @@ async def check(store: Store) -> AsyncIterator[Finding]:
     for project in sorted(await ProjectList(store, "items").ages(most=PROJECTS)):
         try:
             left = await read_abandoned(store, project, 0)
+        except Fenced as fence:
+            if not fence.for_good:
+                unseen.append(project)
+            continue
         except ToolFailure:
             if not store.sharded:
                 raise
