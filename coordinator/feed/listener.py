@@ -51,7 +51,8 @@ class Listener:
     Args:
         at: from where on.
         catch_up: reads on from the stream, while the listener is behind the reader of the process; puts it among those
-            that the reader serves as soon as it is not.
+            that the reader serves as soon as it is not, unless it is ``alone``.
+        alone: it gets what is in the stream now, and nothing that comes later.
     """
 
     __slots__ = (
@@ -61,6 +62,7 @@ class Listener:
         "_nudged",
         "_waiting",
         "_woken",
+        "alone",
         "behind",
         "cursors",
         "entry",
@@ -70,8 +72,15 @@ class Listener:
         "sink",
     )
 
-    def __init__(self, at: Cursor, wanted: Filter, catch_up: Callable[[Listener], Awaitable[Sequence[Item]]]) -> None:
+    def __init__(
+        self,
+        at: Cursor,
+        wanted: Filter,
+        catch_up: Callable[[Listener], Awaitable[Sequence[Item]]],
+        alone: bool = False,
+    ) -> None:
         self.project = at.project
+        self.alone = alone
         self.filter = wanted
         self.cursors = prefix(at.project, at.epoch)
         """What its cursors begin with."""

@@ -205,9 +205,13 @@ class FeedReader:
         found = await position.read(self._store, after or Cursor(project, "", START), 0, tuple(ids))
         return found if after is not None else found._replace(position=found.last)
 
-    def listen(self, at: Cursor, wanted: Filter) -> Listener:
-        """A listener from a position on (``position``); to be closed."""
-        return Listener(at, wanted, self._catch_up)
+    def listen(self, at: Cursor, wanted: Filter, alone: bool = False) -> Listener:
+        """A listener from a position on (``position``); to be closed.
+
+        Args:
+            alone: it gets what is in the stream by now, also what this process has not read yet, and nothing later.
+        """
+        return Listener(at, wanted, self._catch_up, alone)
 
     async def departed(self, projects: Iterable[str]) -> set[str]:
         """Those of these projects that are served from another store. Raises ToolFailure: the store does not answer."""
@@ -229,7 +233,7 @@ class FeedReader:
     def cursor_of(self, listener: Listener) -> str:
         """The position of a listener that has taken everything, also of events that were not for it."""
         followed = self._followed.get(listener.project)
-        if not listener.behind and followed is not None and followed.entry >= listener.entry:
+        if not (listener.behind or listener.alone) and followed is not None and followed.entry >= listener.entry:
             listener.entry, listener.cursors = followed.entry, followed.cursors
         return listener.cursor
 
@@ -261,7 +265,7 @@ class FeedReader:
     async def _catch_up(self, listener: Listener) -> list[Item]:
         """Reads on for a listener that is behind; puts it among the others once it is not."""
         at = Cursor(listener.project, _epoch_in(listener.cursors), listener.entry)
-        if at.project in self._followed and self._join(listener, at):
+        if not listener.alone and at.project in self._followed and self._join(listener, at):
             return []
         found = await position.read(self._store, at, COUNT)
         items: list[Item] = [] if found.gap is None else [found.gap]
@@ -274,7 +278,9 @@ class FeedReader:
         listener.cursors, listener.entry = cursors, entry
         if events := len(items) - (found.gap is not None):
             self._metrics.feed_delivered(events, None)
-        if len(found.rows) < COUNT and listener.ended is None:
+        if len(found.rows) < COUNT and listener.alone:
+            listener.behind = False
+        elif len(found.rows) < COUNT and listener.ended is None:
             self._join(listener, Cursor(listener.project, found.epoch, entry))
         return items
 

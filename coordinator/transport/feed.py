@@ -220,7 +220,8 @@ class Feed:
         await check_ids(self._reader, asked, wanted, at, dict(zip(ids, found.known, strict=True)))
         if found.gap is not None:
             self._metrics.feed_gap(found.gap.reason)
-        return self._reader.listen(at, wanted), found.gap, str(at)
+        alone = not (asked.stream or asked.wait_ms)
+        return self._reader.listen(at, wanted, alone), found.gap, str(at)
 
     async def _hint(self, listener: Listener, caller: Caller | None) -> str:
         """Says that nobody has written to the project, whose name may be misspelt; empty: somebody has."""

@@ -86,8 +86,19 @@ async def test_a_rare_event_far_on_is_found_at_once(front: Front, tools: Client)
     for _ in range(25):
         await tools.add_many(50)
     (item,) = await tools.add_many(1)
-    answer = await front.poll(tools.project, after=cursor, id=item, waitMs=20_000)  # the reader may not be there yet
+    answer = await front.poll(tools.project, after=cursor, id=item)
     assert [event["data"]["id"] for event in answer["events"]] == [item]
+
+
+async def test_without_a_wait_it_is_answered_what_has_happened_by_now(front: Front, tools: Client) -> None:
+    cursor = (await front.poll(tools.project))["cursor"]
+    async with front.stream(tools.project) as stream:  # so that the front-end reads the project, a little later
+        for _ in range(20):
+            item = await tools.add()
+            answer = await front.poll(tools.project, after=cursor)
+            assert [event["data"]["id"] for event in answer["events"]] == [item]
+            cursor = answer["cursor"]
+        assert [one for one in await stream.events(20) if one["name"] != "item.created"] == []
 
 
 async def test_a_drain_answers_those_who_wait(front: Front, tools: Client) -> None:
