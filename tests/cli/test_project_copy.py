@@ -223,6 +223,18 @@ async def test_what_was_begun_goes_on(pair: Make) -> None:
         await store.command("DEL", hook)
 
 
+async def test_a_copy_is_not_aborted_when_it_is_served(pair: Make) -> None:
+    both = await pair("one", "two")
+    await both.here.add()
+    await both.copy(deletes=True)
+    fence = keys.fence.key(both.project)
+    value = await both.source.command_of(both.project, "GET", fence)
+    await both.source.command_of(both.project, "SET", fence, value.replace(b"moved", b"leaving"))  # as after a failover
+    with pytest.raises(CommandFailed, match="was moved: it is at redis://target"):
+        await abort(*both.ends, both.project)
+    assert (await both.serves(both.here), await both.serves(both.there)) == (False, True)
+
+
 async def test_a_copy_is_not_served_until_it_is_accepted(pair: Make) -> None:
     both = await pair("one", "cluster")
     await both.here.add_many(3)

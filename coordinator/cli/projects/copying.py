@@ -381,7 +381,8 @@ async def abort(here: End, there: End | None, project: str) -> str:
             await drop(there, project, its)
         elif its_state == "reserved" and its == identity:
             await release(there, project, its)
-        elif state == "moved":
+        # A source that has lost its last writes may have forgotten that the project has left.
+        elif state == "moved" or (its_state == "" and await Keys(there.fencing, project, "").names()):
             raise CommandFailed(f"the project {project} was moved: it is at {there.place}")
     elif state == "moved":
         raise CommandFailed(
