@@ -14,7 +14,7 @@ import structlog
 
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.flags import with_settings
+from coordinator.cli.flags import LISTED, with_settings
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.cli.reload import Rereader
 from coordinator.cli.sound import require_secrets
@@ -42,7 +42,7 @@ LEFTOVER_SECONDS = 10.0
 """How long a start waits for the exit of processes whose supervisor was killed."""
 
 
-@with_settings(without=("worker_port",), starts_store=True)
+@with_settings(without=("worker_port",), listed=(*LISTED, "shards"), starts_store=True)
 def up(loaded: LoadedSettings) -> int:
     """Runs the fleet until SIGTERM or SIGINT."""
     require_secrets(loaded, os.environ)
