@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import redis
@@ -36,7 +36,7 @@ from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 
-Open = Callable[[str], Awaitable[PassingStore]]
+S = TypeVar("S", bound=Store)
 
 
 @pytest.fixture(scope="module")
@@ -64,23 +64,6 @@ def two_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Embe
         EmbeddedServer(tmp_path_factory.mktemp("two")) as two,
     ):
         yield one, two
-
-
-@pytest.fixture
-async def open_one() -> AsyncIterator[Open]:
-    """Opens stores as processes have them."""
-    stores: list[Store] = []
-
-    async def make(url: str) -> PassingStore:
-        store = PassingStore(url, timeout_ms=10_000)
-        stores.append(store)
-        await store.open()
-        await key_space.settle(store)
-        return store
-
-    yield make
-    for store in stores:
-        await store.close()
 
 
 class Pair:
@@ -138,32 +121,28 @@ Make = Callable[[str, str], Awaitable[Pair]]
 
 
 @pytest.fixture
-async def pair(
-    two_servers: tuple[EmbeddedServer, EmbeddedServer], cluster: EmbeddedCluster, open_one: Open
-) -> AsyncIterator[Make]:
+async def pair(two_servers: tuple[EmbeddedServer, EmbeddedServer], cluster: EmbeddedCluster) -> AsyncIterator[Make]:
     """Makes a pair of stores: of ``one``, ``two`` and ``cluster``."""
     urls = {"one": two_servers[0].url, "two": two_servers[1].url, "cluster": cluster.url}
-    made: list[Pair] = []
+    made, stores = list[Pair](), list[Store]()
 
-    async def make(source: str, target: str) -> Pair:
-        url, to = urls[source], urls[target]
-        one = Pair(await open_one(url), await open_one(to), await fleet(url), await fleet(to), f"p{len(made)}")
-        made.append(one)
-        return one
-
-    others: list[Store] = []
-
-    async def fleet(url: str) -> Store:
-        store = Store(url, timeout_ms=10_000)
-        others.append(store)
+    async def opened(store: S) -> S:
+        """As processes have it."""
+        stores.append(store)
         await store.open()
         await key_space.settle(store)
         return store
 
+    async def make(source: str, target: str) -> Pair:
+        one, two = [await opened(PassingStore(urls[name], timeout_ms=10_000)) for name in (source, target)]
+        here, there = [await opened(Store(urls[name], timeout_ms=10_000)) for name in (source, target)]
+        made.append(Pair(one, two, here, there, f"p{len(made)}"))
+        return made[-1]
+
     yield make
-    for one in made:
-        await one.clean()
-    for store in others:
+    for each in made:
+        await each.clean()
+    for store in stores:
         await store.close()
 
 

@@ -31,8 +31,9 @@ KEPT_ATTEMPTS = 20
 RANK_EPOCH = 1_577_836_800_000
 NO_COMPLEXITY = 15
 CLASS_SPAN = 2**47
-_PLACES = {0: 0, 4: 1, 6: 2, 8: 3, 10: 4, 16: 5}
 """How many scores a class has."""
+_PLACES = {0: 0, 4: 1, 6: 2, 8: 3, 10: 4, 16: 5}
+"""Ready classes by their order in places."""
 BAND_SPAN = 2**45
 """How many scores a band has. (A band is one class and priority.)"""
 OPEN_ROLES = (0, 1, 2, 4)
