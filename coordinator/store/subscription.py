@@ -48,6 +48,7 @@ class Subscription:
         self._on_begin = on_begin
         self._task: asyncio.Task[None] | None = None
         self._renewing: asyncio.Task[None] | None = None
+        self._closed = False
         self._tag = ""
         """That of the server at which it listens."""
         self._begun = asyncio.Event()
@@ -83,11 +84,12 @@ class Subscription:
 
     async def close(self) -> None:
         """Stops listening."""
+        self._closed = True
         await end_tasks(*filter(None, (self._renewing, self._task)))
 
     def renew(self) -> None:
         """Listens at another node of the cluster: this one answers, but it does not get what others publish."""
-        if self._renewing is None or self._renewing.done():
+        if not self._closed and (self._renewing is None or self._renewing.done()):
             self._renewing = asyncio.create_task(self._renew(), name=self._name, context=Context())
 
     async def _renew(self) -> None:

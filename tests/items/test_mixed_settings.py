@@ -120,6 +120,9 @@ async def test_any_sequence_leaves_all_indexes_in_agreement(clients: list[Client
     for item in walk.items:
         await fronts[0].attempt("manage_items", operation="delete", ids=[item], recursive=True)
     assert await held(fronts[0]) == {}
+    for front in fronts:
+        assert front.drain is not None
+        await front.drain()
 
 
 def client(tools: Client, **given: Any) -> Client:
