@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -408,8 +409,9 @@ async def test_a_copy_that_the_audit_objects_to_is_undone(pair: Make) -> None:
         (("--to", "http://x"), "--to: "),
     ],
 )
-def test_what_cannot_be_is_explained(redis_url: str, flags: tuple[str, ...], said: str) -> None:
-    done = fleet_command("project", "copy", "nobody", "--redis-url", redis_url, *flags)
+def test_what_cannot_be_is_explained(redis_url: str, tmp_path: Path, flags: tuple[str, ...], said: str) -> None:
+    env: dict[str, Any] = {"FLEET_DATA_DIR": str(tmp_path)}  # where nothing remembers another store
+    done = fleet_command("project", "copy", "nobody", "--redis-url", redis_url, *flags, **env)
     assert done.returncode != 0
     assert done.stderr.startswith(f"fleet: {said}")
 
