@@ -31,6 +31,13 @@ SECONDS = 20.0
 GRACE_SECONDS = 1.0
 """How long functions are looked at before a fence is relied on: loads that were under way have arrived by then."""
 _ROUNDS = 20
+_SAID: dict[State, str] = {
+    "leaving": "being copied to",
+    "reserved": "being copied from",
+    "arriving": "being copied from",
+    "copy": "copy, not served, of",
+    "moved": "moved to",
+}
 _IDENTITY = keys.identity.key(keys.FLEET)
 _LIST = keys.fenced_projects.key(keys.FLEET)
 
@@ -59,6 +66,11 @@ class Fence(msgspec.Struct, omit_defaults=True, rename="camel"):
     """Whether the project is to be deleted where it comes from."""
     settled: bool = False
     """Whether all processes know of it, so that functions need not look any more."""
+
+    @property
+    def said(self) -> str:
+        """State and other store, in words."""
+        return f"{_SAID[self.state]} {self.place}"
 
 
 class Fencing:

@@ -250,6 +250,39 @@ async def test_a_project_comes_back(pair: Make) -> None:
     assert "is served here, and empty: nothing of it was left" in await accept(both.ends[1], both.project)
 
 
+async def test_a_project_is_moved_on(pair: Make) -> None:
+    """The store that had it first learns where it went from the second, and says so."""
+    first, second = await pair("one", "two"), await pair("two", "cluster")
+    second.project = first.project
+    here, there = Client(second.here.store, first.project), Client(second.there.store, first.project)
+    await first.here.add_many(3)
+    await first.copy(deletes=True)
+    await second.copy(deletes=True)
+    said = "was moved to redis://target, which says: moved to redis://target; copy it from the store that serves it"
+    for deletes in (True, False):
+        with pytest.raises(CommandFailed, match=said):
+            await first.copy(deletes)
+    with pytest.raises(CommandFailed, match=said):
+        await abort(*first.ends, first.project)
+    onward = Pair(first.source, second.target, first.here.store, second.there.store, first.project)
+    with pytest.raises(CommandFailed, match="was moved to redis://target, not to --to: copy it from there"):
+        await onward.copy(deletes=True)
+    fence = keys.fence.key(first.project)
+    moved = await first.source.command_of(first.project, "GET", fence)
+    await first.source.command_of(
+        first.project, "SET", fence, moved.replace(b"moved", b"leaving")
+    )  # as after a failover
+    for act in (first.copy(deletes=True), abort(*first.ends, first.project)):
+        with pytest.raises(CommandFailed, match=said):
+            await act
+    await first.source.command_of(first.project, "SET", fence, moved)
+    assert [await first.serves(tools) for tools in (first.here, here, there)] == [False, False, True]
+    home = Pair(second.target, first.source, second.there.store, first.here.store, first.project)
+    await home.copy(deletes=True)
+    await first.copy(deletes=True)
+    assert [await first.serves(tools) for tools in (first.here, here, there)] == [False, True, False]
+
+
 async def test_a_backup_is_brought_back(pair: Make) -> None:
     both = await pair("one", "two")
     ids = await both.here.add_many(3)

@@ -130,10 +130,12 @@ class Copy:
         there, its_state = await target.found(self._project)
         listed = (await source.all()).get(self._project)
         if state in ("leaving", "moved") and listed is not None and listed.store != self._target.identity:
-            way = "is being copied" if state == "leaving" else "was moved"
-            raise CommandFailed(f"the project {self._project} {way} to {listed.place}, not to --to", Exit.USAGE)
+            verb, advice = ("was", "copy it from there") if state == "moved" else ("is", "end that first, with --abort")
+            raise CommandFailed(f"the project {self._project} {verb} {listed.said}, not to --to: {advice}", Exit.USAGE)
         if state == "moved":
             return await self._continue(identity, there, its_state, known=listed is not None)
+        if state == "leaving" and its_state == "moved":  # the source has lost its last writes
+            raise CommandFailed(await _gone(self._target, self._project), Exit.USAGE)
         if state == "leaving" and its_state == "copy" and there == identity:
             self._id = identity
             return await self._give_back()
@@ -282,9 +284,12 @@ class Copy:
             self._say("the copy is complete: continuing")
             return await self._move_on()
         served = not its_state and await Keys(self._target.fencing, self._project, "").names()
-        if not known or not (served or its_state == "moved"):  # it may have been moved on from there
-            raise CommandFailed(f"the project {self._project} was moved, but the target does not have it", Exit.USAGE)
-        return await self._tidy_source()
+        done = ""
+        if known and (served or its_state == "moved"):
+            done = await self._tidy_source()
+        if not (known and served):
+            raise CommandFailed(await _gone(self._target, self._project), Exit.USAGE)
+        return done
 
     async def _move_on(self, number: int | None = None) -> str:
         source, target, project = self._source, self._target, self._project
@@ -336,6 +341,13 @@ async def _heard(store: Store) -> None:
             return
 
 
+async def _gone(there: End, project: str) -> str:
+    """The message about a project that was moved to a store, and is not served there any more."""
+    listed = (await there.fencing.all()).get(project)
+    now = f"which says: {listed.said}; copy it from the store that serves it" if listed else "which does not have it"
+    return f"the project {project} was moved to {there.place}, {now}"
+
+
 async def drop(end: End, project: str, identity: str) -> None:
     """Deletes what a store has of a fenced project, its fence at last."""
     await Keys(end.fencing, project, identity).empty()
@@ -382,6 +394,8 @@ async def abort(here: End, there: End | None, project: str) -> str:
         elif its_state == "reserved" and its == identity:
             await release(there, project, its)
         # A source that has lost its last writes may have forgotten that the project has left.
+        elif its_state == "moved" or (state == "moved" and its_state):
+            raise CommandFailed(await _gone(there, project))
         elif state == "moved" or (its_state == "" and await Keys(there.fencing, project, "").names()):
             raise CommandFailed(f"the project {project} was moved: it is at {there.place}")
     elif state == "moved":

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from coordinator.errors import ToolFailure
 from coordinator.store import ServerError, Store, keys
-from coordinator.store.fences import State
 from coordinator.store.fencing import Fence, Fencing
 from coordinator.store.link import Link
 from coordinator.store.places import listed
@@ -21,13 +20,6 @@ _SLICE = 500
 _AT_ONCE = 100
 _ON_ITS_WAY = ("ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN")
 """Codes of errors about a key in a slot that is being moved to or from a server, or that it does not serve."""
-_STATES: dict[State, str] = {
-    "leaving": "being copied to",
-    "reserved": "being copied from",
-    "arriving": "being copied from",
-    "copy": "copy, not served, of",
-    "moved": "moved to",
-}
 _LOGS = (keys.events, keys.transitions, keys.gate_audit)
 """Streams that changes of a project are written to."""
 
@@ -93,7 +85,8 @@ async def count(store: Store) -> Projects:
         changes = await asyncio.gather(*(_changed(store, one) for one in some), return_exceptions=True)
         for project, changed in zip(some, changes, strict=True):
             row, why = _row(project, store.shard_of(project), found[project], changed, away)
-            rows.append(row._replace(fence=_said(fences.get(project))))
+            fence = fences.get(project)
+            rows.append(row._replace(fence=fence.said if fence else ""))
             unseen += [f"project {project}: {why}"] if why else []
     return Projects(rows, unseen)
 
@@ -112,10 +105,6 @@ def _row(
         where = f" (keys seen on shards {', '.join(map(str, sorted(sums)))})" if sums else ""
         return Counted(project, shard, None, None, changed), f"it is being moved to another shard{where}"
     return Counted(project, shard, *sums.get(shard, (0, 0)), changed), ""
-
-
-def _said(fence: Fence | None) -> str:
-    return f"{_STATES[fence.state]} {fence.place}" if fence is not None else ""
 
 
 async def _walk(link: Link) -> dict[str, tuple[int, int]]:
