@@ -112,6 +112,27 @@ def test_json_is_what_the_tools_answer(items: Run) -> None:
     assert [one["applied"] for one in json.loads(out)["results"]] == [True, False]
 
 
+def test_json_of_lists_has_resources_times_and_budgets_where_they_are_set(items: Run) -> None:
+    plain = added(items, "find plain")
+    given = (
+        "--resources",
+        "gpu=shared",
+        "--not-before",
+        "2020-01-01T00:00:00Z",
+        "--due",
+        "+2h",
+        "--budget",
+        "tokens=9",
+    )
+    item = added(items, "find rich", "--parent", plain, *given)
+    expected = {name: shown(items, item)["item"][name] for name in ("resources", "notBefore", "dueAt", "budget")}
+    for line in ("list --json", "search find --json", f"tree {plain} --json", "tree --json"):
+        top = json.loads(items(line)[1])["items"]
+        rows = {row["id"]: row for row in (*top, *top[0].get("children", []))}
+        assert rows[item].items() >= expected.items(), line
+        assert not rows[plain].keys() & expected.keys(), line
+
+
 def test_the_item_of_a_run_is_a_dot(items: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     code, _, err = items("show")
     assert code == Exit.USAGE

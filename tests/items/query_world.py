@@ -24,6 +24,11 @@ ROLES = ("queue", "work", "review", "blocked", "terminal")
 PRIORITIES = ("high", "medium", "low")
 TAGS = ("api", "ui", "db", "a-1")
 TYPES = ("bug", "feature", "with:colon *{}")
+DETAILS = (
+    *("requires", "resources", "notBefore", "dueAt", "overdue", "recurs", "recurrenceOf"),
+    *("usage", "budget", "budgetSpent"),
+)
+"""What a search adds with includeDetails."""
 # Case pairs in and outside ASCII, one to many folds, wildcards of other search languages.
 WORDS = (
     "Alpha",
@@ -110,6 +115,8 @@ class World:
             shown["isClaimed"] = self.claims.get(item) == "claimed"
         if search.get("includeAncestors"):
             shown["ancestors"] = self._path(full)
+        if search.get("includeDetails"):
+            shown |= {field: full[field] for field in DETAILS if field in full}
         return shown
 
     def _path(self, full: Json) -> list[Json]:
@@ -179,6 +186,10 @@ def _spec(rng: random.Random, parent: str | None) -> Json:
         "parentId": parent,
         "statusLabel": rng.choice((None, "mine")),
         "dueAt": rng.choice((None, *(f"2030-01-0{rng.randint(1, 9)}T00:00:00Z",) * 2)),
+        "notBefore": rng.choice((None, "2020-01-01T00:00:00Z")),
+        "requires": rng.choice(([], ["sql"])),
+        "resources": rng.choice(([], [{"key": "licence", "mode": "shared"}])),
+        "budget": rng.choice((None, {"tokens": 9})),
     }
 
 

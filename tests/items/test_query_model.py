@@ -53,6 +53,7 @@ orders: dict[str, Any] = {
     "limit": st.integers(1, 200),
     "offset": st.sampled_from((0, 0, 1, 7, 60, 130, 200, 300, 419, 600)),
     "includeAncestors": st.booleans(),
+    "includeDetails": st.booleans(),
 }
 narrowing: dict[str, Any] = {"role": st.sampled_from(ROLES), "priority": st.sampled_from(PRIORITIES)}
 narrowing |= {f"created{end}": moments for end in ("After", "Before")}

@@ -15,7 +15,7 @@ from coordinator.toolsets.items.store.base import LIBRARY, pack
 from coordinator.toolsets.items.store.query import Pace, Scanned
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse, ms, next_ms
-from tests.items.query_world import set_creation
+from tests.items.query_world import DETAILS, set_creation
 
 pytestmark = pytest.mark.anyio
 _SCAN = Script(LIBRARY, "scan_items", Scanned)
@@ -49,6 +49,25 @@ async def test_a_result_has_the_minimal_fields(tools: Client) -> None:
         "limit": 50,
         "offset": 0,
     }
+
+
+@pytest.mark.parametrize("search", [{}, {"query": "i"}], ids=("by the index", "by a scan"))
+async def test_details_are_those_of_the_item_in_full(tools: Client, search: Json) -> None:
+    above = await tools.add("item", budget={"tokens": 5}, dueAt="2020-01-01T00:00:00Z")
+    using = await tools.add("item", resources=[{"key": "gpu", "mode": "shared"}], requires=["sql"], parentId=above)
+    await tools.add("item", notBefore="+1h", recurs={"cron": "@daily"}, dueAt="+2h")
+    await tools.add("item")
+    note = {"itemId": using, "key": "k", "role": "work", "usage": {"outputTokens": 7}}
+    await tools("manage_notes", operation="upsert", notes=[note])
+    short = (await tools("query_items", operation="search", **search))["items"]
+    rows = (await tools("query_items", operation="search", includeDetails=True, **search))["items"]
+    added = [
+        {name: value for name, value in row.items() if name not in one} for row, one in zip(rows, short, strict=True)
+    ]
+    full = [await tools.get(row["id"]) for row in rows]
+    assert added == [{name: one[name] for name in DETAILS if name in one} for one in full]
+    assert set().union(*added) == set(DETAILS) - {"recurrenceOf"}
+    assert {} in added
 
 
 async def test_nothing_found_is_an_empty_page(tools: Client) -> None:

@@ -147,16 +147,17 @@ def tree(
     """
     check_range("--depth", depth, 0, 3)
     check_range("--limit", limit, 1, _MOST)
+    details = {"includeDetails": json}
 
     async def read(fleet: Fleet) -> tuple[list[dict[str, Any]], bool]:
         if id is None:
-            roots, cut = await _children(fleet, {"depth": 0}, limit)
+            roots, cut = await _children(fleet, {**details, "depth": 0}, limit)
         else:
             top = await fleet.call("query_items", {"operation": "get", "id": await full_id(fleet, item(id))})
             roots, cut = [top], False
         room, level = limit - len(roots), roots
         for _ in range(depth):
-            level, more = await _below(fleet, level, room)
+            level, more = await _below(fleet, level, details, room)
             cut, room = cut or more, room - len(level)
             if not level or room <= 0:
                 break
@@ -172,13 +173,15 @@ def tree(
     return Exit.OK
 
 
-async def _below(fleet: Fleet, level: list[dict[str, Any]], room: int) -> tuple[list[dict[str, Any]], bool]:
+async def _below(
+    fleet: Fleet, level: list[dict[str, Any]], details: dict[str, Any], room: int
+) -> tuple[list[dict[str, Any]], bool]:
     """The children of all items of a level, which are put into these as ``children``; and whether some are left out."""
     gate = asyncio.Semaphore(_PARALLEL)
 
     async def fill(parent: dict[str, Any]) -> bool:
         async with gate:
-            parent["children"], cut = await _children(fleet, {"parentId": parent["id"]}, max(room, 0))
+            parent["children"], cut = await _children(fleet, {**details, "parentId": parent["id"]}, max(room, 0))
             return cut
 
     cuts = await asyncio.gather(*map(fill, level))
@@ -207,6 +210,7 @@ def _found(at: Connection, filters: dict[str, Any], limit: int, json: bool, *, t
         terminal: whether terminal items are shown, too.
     """
     check_range("--limit", limit, 1, _MOST)
+    filters = {**filters, "includeDetails": json}
 
     async def read(fleet: Fleet) -> tuple[list[dict[str, Any]], int, str]:
         items: list[dict[str, Any]] = []

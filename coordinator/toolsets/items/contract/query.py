@@ -72,7 +72,7 @@ class QueryItems(Arguments, kw_only=True):
     type: Annotated[str | None, Meta(description="Search: of exactly this type.")] = None
     query: Annotated[
         str | None,
-        Meta(description="Search: text in title or summary, in any case; no wildcards."),
+        Meta(description="Search: text in title or summary; no wildcards."),
     ] = None
     created_after: After = None
     created_before: Bound = None
@@ -106,6 +106,7 @@ class QueryItems(Arguments, kw_only=True):
     ] = None
     offset: Annotated[int, Meta(description="Search: how many to skip.", ge=0, le=1_000_000_000)] = 0
     include_ancestors: Annotated[bool, Meta(description="Get and search: add the ancestors.")] = False
+    include_details: Annotated[bool, Meta(description="Search: add resources, times, budgets.")] = False
     include_children: Annotated[
         bool, Meta(description="Overview of the roots: add the 50 newest children of each.")
     ] = False
@@ -168,9 +169,19 @@ class ShortItem(Result, kw_only=True):
 
 
 class FoundItem(ShortItem, kw_only=True):
-    """A search result; isClaimed comes with the filter claimStatus."""
+    """A search result; isClaimed comes with the filter claimStatus, what follows with includeDetails."""
 
     is_claimed: IsClaimed | UnsetType = UNSET
+    requires: Requires | UnsetType = UNSET
+    resources: Resources | UnsetType = UNSET
+    not_before: NotBefore | UnsetType = UNSET
+    due_at: DueAt | UnsetType = UNSET
+    overdue: Overdue | UnsetType = UNSET
+    recurs: ShownRecurs | UnsetType = UNSET
+    recurrence_of: RecurrenceOf | UnsetType = UNSET
+    usage: UsageOfItem | UnsetType = UNSET
+    budget: BudgetOfItem | UnsetType = UNSET
+    budget_spent: BudgetSpent | UnsetType = UNSET
     ancestors: Ancestors | UnsetType = UNSET
 
 

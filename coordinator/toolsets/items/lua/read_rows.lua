@@ -1,8 +1,8 @@
 --[[
 purpose:   Reads the rows of a search's page, once its order is known.
 guarantee: Items that no longer exist or no longer match are left out.
-args:      asked ids with_ancestors
-           asked as for scan_items.lua; ids = packed list
+args:      asked ids with
+           asked as for scan_items.lua; ids = packed list; with as for search_page.lua
 reply:     {rows, ancestors of each, whether each is claimed}
 errors:    none
 writes:    none
@@ -31,7 +31,7 @@ local function compile(run, asked)
   return meets, fields, record_at
 end
 
-return function(run, asked, ids, with_ancestors)
+return function(run, asked, ids, with)
   return read(run, function()
     local meets, fields, record_at = compile(run, cmsgpack.unpack(asked))
     local shown, paths, claimed = {}, {}, {}
@@ -39,8 +39,9 @@ return function(run, asked, ids, with_ancestors)
       local values = redis.call('HMGET', run.keys.item .. id, unpack(fields))
       if meets(id, values) then
         local row = views.short(run, id)
+        if string.find(with, 'd', 1, true) then views.add_details(run, row) end
         shown[#shown + 1] = row
-        paths[#shown] = with_ancestors == '1' and views.ancestors(run, row[2]) or {}
+        paths[#shown] = string.find(with, 'a', 1, true) and views.ancestors(run, row[2]) or {}
         claimed[#shown] = item_record.claim_status(run, values[record_at]) == 'claimed'
       end
     end

@@ -2,9 +2,10 @@
 purpose:   Finds one page of a search that the ranked index answers alone, and the total.
 guarantee: The page is one consistent view, found in time logarithmic in the number of items. A page at a large
            offset takes several calls; the reply says where to continue.
-args:      scope class_list span order newest offset limit with_ancestors state
+args:      scope class_list span order newest offset limit with state
            scope, class_list, span as in modules/ranges.lua, span packed; order = a age, p priority, c complexity;
-           newest = 1 newest (highest) first, or 0; state = packed `left` of the last call, or ''
+           newest = 1 newest (highest) first, or 0; with = what rows show, too: letters of a ancestors, d details; state
+           = packed `left` of the last call, or ''
 reply:     {total, rows, ancestors of each, ids of the page beyond the first 100, left = {} at the end}
 errors:    none
 writes:    none
@@ -64,21 +65,22 @@ local function find_page(area, total, span_lists, by_age, skip, wanted, state)
   return ids
 end
 
--- The rows of the first ids, the ancestors of each if wanted, and the remaining ids.
-local function rows_of(run, ids, with_ancestors)
+-- The rows of the first ids, with what is wanted beside them, and the remaining ids.
+local function rows_of(run, ids, with)
   local rows, paths, more = {}, {}, {}
   for n, id in ipairs(ids) do
     if n > ROWS_MAX then
       more[#more + 1] = id
     else
       rows[n] = views.short(run, id)
-      if with_ancestors then paths[n] = views.ancestors(run, rows[n][2]) end
+      if string.find(with, 'd', 1, true) then views.add_details(run, rows[n]) end
+      if string.find(with, 'a', 1, true) then paths[n] = views.ancestors(run, rows[n][2]) end
     end
   end
   return rows, paths, more
 end
 
-return function(run, scope, class_list, span, order, newest, offset, limit, with_ancestors, state)
+return function(run, scope, class_list, span, order, newest, offset, limit, with, state)
   return read(run, function()
     local descending, by_age = newest == '1', order == 'a'
     local sets, total = ranges.sets(run, {scope}, class_list)
@@ -87,7 +89,7 @@ return function(run, scope, class_list, span, order, newest, offset, limit, with
     local span_lists = spans_in_order(area.span, order, descending)
     local ids, left = find_page(area, total, span_lists, by_age, tonumber(offset), tonumber(limit), state)
     if not ids then return {total, {}, {}, {}, left} end
-    local rows, paths, more = rows_of(run, ids, with_ancestors == '1')
+    local rows, paths, more = rows_of(run, ids, with)
     return {total, rows, paths, more, {}}
   end)
 end

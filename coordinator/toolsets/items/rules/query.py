@@ -63,6 +63,8 @@ class Search(NamedTuple):
     descending: bool
     limit: int
     offset: int
+    shown: str
+    """What rows show, too: letters of a ancestors, d details."""
 
     @property
     def indexed(self) -> bool:
@@ -199,6 +201,7 @@ def search(args: QueryItems, parent: str) -> Search:
         descending=one_of(not_blank(args.sort_order) or "desc", ("asc", "desc"), "sortOrder") == "desc",
         limit=limit(args, DEFAULT_LIMIT),
         offset=args.offset,
+        shown="a" * args.include_ancestors + "d" * args.include_details,
     )
     if not found.indexed and found.offset + found.limit > MAX_REACH:
         raise invalid("offset", f"plus limit must be at most {MAX_REACH} in a search that has to look at the items")

@@ -57,6 +57,15 @@ class View(msgspec.Struct, array_like=True):
     spending: Spending
 
 
+class Details(NamedTuple):
+    """What a row of a search shows on request, as ``modules/views.lua`` packs it; False: absent."""
+
+    requires: str | bool
+    resources: str | bool
+    due_times: DueTimes | Literal[False]
+    spending: Spending
+
+
 class ShortView(NamedTuple):
     """An item in a list, as ``modules/views.lua`` packs it; False: absent."""
 
@@ -70,6 +79,8 @@ class ShortView(NamedTuple):
     tags: str | bool
     type: str | bool
     traits: str | bool
+    details: Details | None = None
+    """None: not asked for."""
 
 
 Counts = tuple[int, int, int, int, int]
@@ -217,27 +228,25 @@ class QueryStore(BaseStore):
         except ScriptFailure:
             raise no_such_item("id") from None
 
-    async def search(self, project: str, search: Search, ancestors: bool) -> Page:
+    async def search(self, project: str, search: Search) -> Page:
         """A page of the matching items, and how many match."""
-        if search.indexed:
-            return await self._search_index(project, search, ancestors)
-        return await self._scan(project, search, ancestors)
+        return await (self._search_index(project, search) if search.indexed else self._scan(project, search))
 
-    async def _search_index(self, project: str, search: Search, ancestors: bool) -> Page:
+    async def _search_index(self, project: str, search: Search) -> Page:
         state: bytes | str = ""
         span = pack(search.span)
         while True:
             found = await self._store.run(
                 _PAGE, project, search.parts[0].scopes[0], search.classes, span, search.sorting, int(search.descending),
-                search.offset, search.limit, int(ancestors), state,
+                search.offset, search.limit, search.shown, state,
             )  # fmt: skip
             if not found.left:
                 break
             state = pack(found.left)
-        rows, paths, _ = await self._rows(project, search, found.more, ancestors)
-        return Page(found.rows + rows, found.ancestors + paths if ancestors else [], [], found.total)
+        rows, paths, _ = await self._rows(project, search, found.more)
+        return Page(found.rows + rows, found.ancestors + paths if "a" in search.shown else [], [], found.total)
 
-    async def _scan(self, project: str, search: Search, ancestors: bool) -> Page:
+    async def _scan(self, project: str, search: Search) -> Page:
         asked = pack(search.packable())
         best = Best(search.offset + search.limit, search.sorting == "t" and search.descending)
         state: bytes | str = ""
@@ -250,11 +259,11 @@ class QueryStore(BaseStore):
                 self._pace.took(perf_counter() - began)
             total += part.matched - best.add(part.listed)
             state, done = pack((part.choice, part.score, part.last)), part.done
-        rows, paths, claimed = await self._rows(project, search, best.page(search.offset), ancestors)
-        return Page(rows, paths if ancestors else [], claimed if "cl" in search.conditions else [], total)
+        rows, paths, claimed = await self._rows(project, search, best.page(search.offset))
+        return Page(rows, paths if "a" in search.shown else [], claimed if "cl" in search.conditions else [], total)
 
     async def _rows(
-        self, project: str, search: Search, ids: list[str], ancestors: bool
+        self, project: str, search: Search, ids: list[str]
     ) -> tuple[list[ShortView], list[Path], list[bool]]:
         """The rows of the items that still match, their ancestors, and whether each is claimed."""
         rows: list[ShortView] = []
@@ -262,7 +271,7 @@ class QueryStore(BaseStore):
         claimed: list[bool] = []
         asked = pack(search.packable())
         for start in range(0, len(ids), ROW_SLICE):
-            part = await self._store.run(_ROWS, project, asked, pack(ids[start : start + ROW_SLICE]), int(ancestors))
+            part = await self._store.run(_ROWS, project, asked, pack(ids[start : start + ROW_SLICE]), search.shown)
             rows += part[0]
             paths += part[1]
             claimed += part[2]

@@ -41,13 +41,13 @@ DEFAULT_ROOTS = 20
 _DESCRIPTION = (
     "Read work items. get: one item in full, without its claim. search: a page of short items that match all given "
     "filters, and the total. overview with itemId: the item in full, the number of its children by role, and the "
-    "newest 200 (or limit) of them. overview without itemId: the newest roots, with the number of their direct "
-    "children by role and by claim; includeChildren adds the 50 newest children of each. "
+    "newest 200 (or limit) of them. overview without itemId: the newest roots, with the number of their children "
+    "by role and by claim. "
     "A search is fast at any number of items if it has, beside role, priority and created bounds, at most one of "
     "parentId, type, depth 0 and a single tag, and sorts by createdAt, priority or complexity. Any other search looks "
     "at every item that passes the narrowest of these filters (or, with an open role, the due bounds): some seconds "
     "at 1,000,000 items; offset plus limit is then at most 10,000. An item that changes meanwhile may be missed, or "
-    "counted twice in total, but is listed once at most, and only if it matches. query ignores case (Unicode "
+    "counted twice in total, but is listed once at most. query ignores case (Unicode "
     "folding); sortBy title goes by code point, ignoring the case of A to Z."
 )
 
@@ -80,10 +80,10 @@ class Queries:
         if parent:
             parent = await self._items.resolve_one(call.project, parent, "parentId")
         asked = rules.search(args, parent)
-        page = await self._items.search(call.project, asked, args.include_ancestors)
+        page = await self._items.search(call.project, asked)
         if parent and not page.total:
             await self._items.expect(call.project, parent, "parentId")
-        found = [FoundItem(**_short(row)) for row in page.rows]
+        found = [FoundItem(**_short(row), **_details(row)) for row in page.rows]
         if args.include_ancestors:
             for item, path in zip(found, page.ancestors, strict=True):
                 item.ancestors = ancestors(path)
@@ -151,6 +151,20 @@ def _short(row: ShortView) -> dict[str, Any]:
     }
 
 
+def _details(row: ShortView) -> dict[str, Any]:
+    if row.details is None:
+        return {}
+    requires, resources, times, spending = row.details
+    return {**_needs(requires, resources), **due_times(times, ROLE_NAMES[row.role]), **of_item(spending)}
+
+
+def _needs(requires: str | bool, resources: str | bool) -> dict[str, Any]:
+    return {
+        "requires": requires.split(",") if isinstance(requires, str) else UNSET,
+        "resources": shown_resources(resources) if isinstance(resources, str) else UNSET,
+    }
+
+
 def _counts(counts: Counts) -> ChildCounts:
     return ChildCounts(**dict(zip(ROLE_NAMES, counts, strict=True)))
 
@@ -193,8 +207,7 @@ def full(view: View, shape: type[F], most_attempts: int) -> F:
         metadata=or_unset(view.metadata),
         tags=or_unset(view.tags),
         type=or_unset(view.type),
-        requires=view.requires.split(",") if isinstance(view.requires, str) else UNSET,
-        resources=shown_resources(view.resources) if isinstance(view.resources, str) else UNSET,
+        **_needs(view.requires, view.resources),
         properties=or_unset(properties),
         created_at=iso(view.created),
         modified_at=iso(view.modified),

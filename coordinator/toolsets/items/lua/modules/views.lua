@@ -55,7 +55,7 @@ end
 -- What an item says of usage, in the order of the reply struct (Spending in rules/usage.py).
 function views.spending(item)
   return {item.us and {sums.parts(item.us)} or false, item.ub and {sums.parts(item.ub)} or false, item.bu or false,
-    item.bx ~= nil}
+    item.bx and true or false}
 end
 
 -- The full view of an item, in the order of the reply struct (View in store/query.py).
@@ -87,6 +87,14 @@ function views.short(run, id)
     id, parent, title_of(run, id, title), classes.role_of(score), item_record.label(record), classes.priority_of(score),
     tonumber(depth or 0), tags, type_name, traits,
   }
+end
+
+-- Adds to such a row what a search shows on request, in the order of the reply struct (Details in store/query.py).
+function views.add_details(run, row)
+  local item = {role = row[4]}
+  item.rq, item.rs, item.nv, item.du, item.rc, item.rn, item.oc, item.us, item.ub, item.bu, item.bx = unpack(
+    redis.call('HMGET', run.keys.item .. row[1], 'rq', 'rs', 'nv', 'du', 'rc', 'rn', 'oc', 'us', 'ub', 'bu', 'bx'))
+  row[#row + 1] = {item.rq, item.rs, views.due_times(run, item), views.spending(item)}
 end
 
 -- {title, role, priority} of a mentioned item, or nil: a third of the cost of `items.load`.
