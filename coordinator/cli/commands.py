@@ -291,7 +291,7 @@ COMMANDS: dict[str, Command] = {
         """Show what agents have used in a project: cost, tokens and time, by item, agent, model or day.
 
         As they report it with what they do. Sums of items include everything below them, and are listed for the 1,000
-        with the most usage; days are in UTC.
+        with the most usage. Those of agents, models and days are of the whole project; days are in UTC.
         """,
         ("fleet usage", "fleet usage --by agent --project default"),
     ),
