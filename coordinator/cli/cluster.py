@@ -55,9 +55,10 @@ def status(
     findings = [one for one in found if one.verdict != "ok"]
     projects = None if names is None else Counter(map(facts.shard_of, names))
     if format == "json":
-        print_json(_as_json(facts, projects) | {"problems": [f"{one.what}: {one.said}" for one in findings]})
+        problems = [f"{one.what}: {one.said}" for one in findings]
+        print_json({"url": address.without_password, **_as_json(facts, projects), "problems": problems})
     else:
-        print("\n".join([*_lines(facts, projects), *lines_of(findings)]))
+        print("\n".join([address.without_password, *_lines(facts, projects), *lines_of(findings)]))
     wrong = any(one.verdict in ("warns", "fails") for one in findings)
     return Exit.FAILED if wrong or projects is None else Exit.OK
 

@@ -33,6 +33,7 @@ from coordinator.metrics import clear_free_slots, logs, slot_is_free
 from coordinator.settings import LoadedSettings, Settings, redacted
 from coordinator.settings.effective_auth import base_url, console_url
 from coordinator.store import StoreError
+from coordinator.store.address import parse
 from coordinator.toolsets.timestamp import now
 
 _log = structlog.get_logger(__name__)
@@ -156,7 +157,10 @@ class _Up:
 
     async def _announce(self) -> None:
         settings = self._settings
-        store = f"embedded, in {settings.data_dir}" if self._embedded is not None else redacted(settings.redis_url)
+        store = redacted(settings.redis_url)
+        if self._embedded is not None:
+            cluster = f"{parse(self._embedded.url).without_password} " if settings.shards > 1 else ""
+            store = f"embedded, {cluster}in {settings.data_dir}"
         Announcer(
             f"fleet ready at {base_url(settings.host, settings.port)} "
             f"({counted(settings.frontends, 'front-end')}, {counted(settings.workers, 'worker')}, store: {store})"

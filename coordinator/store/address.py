@@ -88,6 +88,11 @@ class Address:
             return f"{self._scheme}://{credentials}{','.join(_place(*node) for node in self.nodes)}"
         return f"{self._scheme}://{credentials}{place}/{self.db}"
 
+    @property
+    def without_password(self) -> str:
+        """For people who will give the password otherwise."""
+        return str(replace(self, password=""))
+
     def url(self) -> str:
         """The URL that it can be parsed from, passwords included."""
         user, password = quote(self.username, safe=""), quote(self.password, safe="")

@@ -16,6 +16,7 @@ import pytest
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.fleetfile import read_fleet
+from coordinator.store.embedded import find_running
 from tests.support.fleets import ROOT, Http, NewFleet, RunningFleet, call_body, call_head, fleet_command, once, scrape
 from tests.support.wait import process_alive, wait_until_sync
 
@@ -373,9 +374,25 @@ def test_a_process_that_never_becomes_ready_aborts_the_start(tmp_path: Path) -> 
 
 
 def test_shards_of_another_redis_are_refused(tmp_path: Path) -> None:
-    done = fleet_command("up", "--shards", "2", "--data-dir", str(tmp_path), "--redis-url", "redis://127.0.0.1:1")
+    done = fleet_command(
+        *("up", "--port", "0", "--shards", "2", "--data-dir", str(tmp_path), "--redis-url", "redis://127.0.0.1:1")
+    )
     assert done.returncode == Exit.USAGE
     assert "shards are those of the embedded Redis, and redis_url names another: give one" in done.stderr
+
+
+def test_the_url_of_an_embedded_cluster_is_shown_without_its_password(start: Start) -> None:
+    fleet = start("--shards", "2", "--workers", "0", "--frontends", "1")
+    scheme, _, rest = (find_running(fleet.data_dir) or "").partition("://:")
+    password, _, places = rest.partition("@")
+    assert f"store: embedded, {scheme}://{places} in {fleet.data_dir})" in fleet.stdout
+    shown = [
+        fleet_command(*command.split(), "--data-dir", str(fleet.data_dir))
+        for command in ("cluster status", "doctor --verbose")
+    ]
+    assert all(f"{scheme}://{places}\n" in one.stdout for one in shown), shown
+    assert password
+    assert not any(password in text for one in shown for text in (one.stdout, one.stderr, fleet.stdout, fleet.stderr))
 
 
 @pytest.mark.chaos

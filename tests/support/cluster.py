@@ -96,10 +96,12 @@ def move_slot_at_once(source: Node, target: Node, slot: int) -> None:
     with source.client() as ours, target.client() as theirs:
         to = node_id(theirs)
         ours.execute_command("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", to)
-        wait_until_sync(lambda: _owner(ours, slot) == _owner(theirs, slot) == target.port, what="the slot to move")
+        wait_until_sync(
+            lambda: owner_port(ours, slot) == owner_port(theirs, slot) == target.port, what="the slot to move"
+        )
 
 
-def _owner(client: Any, slot: int) -> int:
+def owner_port(client: Any, slot: int) -> int:
     """The port of a slot's owner, as a node says; 0: it knows none."""
     rows = client.execute_command("CLUSTER", "SLOTS")
     return next((int(place[1]) for first, last, place, *_ in rows if first <= slot <= last), 0)

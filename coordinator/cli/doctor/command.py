@@ -74,8 +74,10 @@ def doctor(
 def _check_stores(url: str, queue_url: str, timeout_ms: int, expected: StoreIdentity) -> list[Finding]:
     """Raises CommandFailed as ``doctor``, but of a cluster only if no node answers."""
     address = parse(url)
+    which = Finding("ok", "store.address", address.without_password)
     if not address.nodes:
         return [
+            which,
             *asyncio.run(check_store(url, timeout_ms, expected)),
             *asyncio.run(_check_queues(queue_url, timeout_ms)),
         ]
@@ -85,7 +87,7 @@ def _check_stores(url: str, queue_url: str, timeout_ms: int, expected: StoreIden
         raise store_failed(error) from None
     check: Callable[[], Coroutine[Any, Any, list[Finding]]]
     projects, guards = asyncio.run(_check_projects(url, timeout_ms))
-    findings = [*check_cluster(facts, timeout_ms / 1000, projects), *guards]
+    findings = [which, *check_cluster(facts, timeout_ms / 1000, projects), *guards]
     for tag, what, check in (
         (keys.FLEET, "identity, permissions, drains and projects", lambda: check_store(url, timeout_ms, expected)),
         (keys.QUEUE, "the queues of steps", lambda: _check_queues(queue_url, timeout_ms)),
