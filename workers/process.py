@@ -26,6 +26,7 @@ from coordinator.steps.run_kind import Isolated, RunKind, opened
 from coordinator.steps.store import StepStore
 from coordinator.steps.times import STORE_RETRY_SECONDS
 from coordinator.store import (
+    AccessRefused,
     AddressError,
     Store,
     StoreError,
@@ -158,6 +159,10 @@ class WorkerProcess:
             try:
                 store = Store(url, self._settings.redis_timeout_ms, identity=identity)
                 await store.open()
+            except AccessRefused as error:
+                if url == self._settings.steps.queue_url:
+                    error.setting = "steps.queue_url"
+                raise
             except (AddressError, StoreTooOld):
                 raise
             except StoreError as error:

@@ -116,7 +116,7 @@ async def drain_scope(url: str, queue_url: str, timeout_ms: int, scope: str, wai
     finally:
         await store.close()
     # Only steps belong to a process: claims belong to agents, not to the process that placed them.
-    queue = await open_store(queue_url, timeout_ms)
+    queue = await open_store(queue_url, timeout_ms, setting="steps.queue_url")
     try:
         return await _until_idle(queue.client_of(keys.QUEUE), scope, wait)
     except (redis.exceptions.RedisError, TimeoutError) as error:

@@ -19,6 +19,7 @@ from coordinator.cli.fleetfile import Fleet, in_use, read_fleet
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import (
+    AccessRefused,
     AddressError,
     Store,
     StoreError,
@@ -108,11 +109,13 @@ async def open_store(
     timeout: float = TIMEOUT_SECONDS,
     identity: StoreIdentity | None = None,
     partly: bool = False,
+    setting: str = AccessRefused.setting,
 ) -> Store:
     """Opens the store; if it does not answer, tries again for ``timeout`` seconds.
 
     Args:
         partly: of a cluster, it is enough that some shard answers.
+        setting: where user and password come from, for the message if they are wrong.
 
     Raises:
         CommandFailed: with the reason and its exit code.
@@ -123,6 +126,9 @@ async def open_store(
         try:
             store = Store(url, timeout_ms, identity=identity)
             await store.open(partly)
+        except AccessRefused as error:
+            error.setting = setting
+            raise store_failed(error) from None
         except StoreUnreachable as error:
             if time.monotonic() + pause > deadline:
                 raise store_failed(error) from None
@@ -199,7 +205,8 @@ def store_failed(error: StoreError) -> CommandFailed:
         code = Exit.NO_EMBEDDED_STORE
     elif isinstance(error, EmbeddedError):
         code = Exit.DATA_DIR
-    return CommandFailed(str(error), code)
+    advice = f"; see {error.setting}" if isinstance(error, AccessRefused) else ""
+    return CommandFailed(f"{error}{advice}", code)
 
 
 async def unwritten(store: Store, project: str) -> str:

@@ -16,6 +16,7 @@ Not guaranteed: that a call that failed with ``store_unavailable`` had no effect
 """
 
 from coordinator.store.errors import (
+    AccessRefused,
     AddressError,
     CommandsDenied,
     KeySpaceDiffers,
@@ -33,6 +34,7 @@ from coordinator.store.scripts import Script
 from coordinator.store.store import Store
 
 __all__ = [
+    "AccessRefused",
     "AddressError",
     "CommandsDenied",
     "KeySpaceDiffers",

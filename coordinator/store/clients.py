@@ -21,7 +21,7 @@ from redis.retry import Retry
 
 from coordinator.store import keys
 from coordinator.store.address import Address
-from coordinator.store.errors import StoreUnreachable
+from coordinator.store.errors import AccessRefused, StoreUnreachable
 from coordinator.store.slot_map import (
     ToOwner,
     ToOwnerAsync,
@@ -156,7 +156,7 @@ def resolver(address: Address, timeout: float) -> Resolver | None:
             why = f"no Sentinel of {address} knows a primary that is up"
             # The text contains connection options, but nothing else says what the Sentinels answered.
             if AuthenticationError.__name__ in str(error):
-                why += "; sentinel_username or sentinel_password is wrong, or missing"
+                raise AccessRefused(f"{why}; sentinel_username or sentinel_password is wrong, or missing") from None
             raise StoreUnreachable(why) from None
         return replace(address, host=host, port=port, sentinels=(), service="")
 

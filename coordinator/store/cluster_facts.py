@@ -15,10 +15,10 @@ from redis.exceptions import RedisError
 
 from coordinator.store import clients
 from coordinator.store.address import Address, Place
-from coordinator.store.errors import AddressError, StoreUnreachable
+from coordinator.store.errors import StoreUnreachable
 from coordinator.store.lua_library import Library, usual_name
 from coordinator.store.scripts import Script
-from coordinator.store.slot_map import NO_CLUSTER, SLOTS, reason, slot_of
+from coordinator.store.slot_map import SLOTS, slot_of, unanswered
 
 _SETTINGS = [
     "cluster-node-timeout",
@@ -114,14 +114,15 @@ async def read_cluster(address: Address, timeout: float, count_strays: bool = Fa
         count_strays: whether to count keys in slots of others, which costs each primary a few ms for each shard.
 
     Raises:
-        StoreUnreachable: none answers; AddressError: because it is no cluster.
+        StoreUnreachable: none answers; AccessRefused, AddressError: because all refuse us, or it is no cluster.
     """
     asked = await asyncio.gather(*(_seed(address, place, timeout) for place in address.nodes), return_exceptions=True)
     seeds = [one for one in asked if isinstance(one, _Seed)]
     if not seeds:
-        why = {reason(one, timeout) for one in asked if isinstance(one, Exception)}
-        kind = AddressError if why == {NO_CLUSTER} else StoreUnreachable
-        raise kind(f"no node of {address} answers: {'; '.join(sorted(why))}")
+        why = [unanswered(one, timeout) for one in asked if isinstance(one, Exception)]
+        kinds = {type(one) for one in why}
+        kind = kinds.pop() if len(kinds) == 1 else StoreUnreachable
+        raise kind(f"no node of {address} answers: {'; '.join(sorted({str(one) for one in why}))}")
     # Nodes that were removed or reset go on answering, with an older map or none.
     best = max(seeds, key=lambda seed: (any(row.ranges for row in seed.rows), seed.epoch))
     known = {row.node.id: (row.node, row.primary) for row in best.rows}
@@ -217,7 +218,7 @@ async def _fill(address: Address, node: NodeFacts, timeout: float) -> list[_Row]
         node.clock_seconds = _seconds(clock) - time.time()
         times = [_seconds(one) for one in await ask_node(address, place, timeout, *[("TIME",)] * _PINGS)]
     except (RedisError, OSError, ValueError) as error:
-        node.away = reason(error, timeout)
+        node.away = str(unanswered(error, timeout))
         return []
     node.latency_ms = round(min(b - a for a, b in pairwise(times)) * 1000, 2)  # by the node's own clock
     node.state = _facts(state).get("cluster_state", "")
@@ -233,7 +234,7 @@ async def _fill(address: Address, node: NodeFacts, timeout: float) -> list[_Row]
         present = {usual_name(name.decode()) for name in named}
         node.lacking = len({library.name for library in _libraries()} - present)
     except (RedisError, OSError) as error:
-        node.no_functions = reason(error, timeout)
+        node.no_functions = str(unanswered(error, timeout))
     try:
         node.config = dict(_text(await ask_node(address, place, timeout, ("CONFIG", "GET", *_SETTINGS))))
     except (RedisError, OSError):

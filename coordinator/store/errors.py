@@ -18,6 +18,19 @@ class StoreUnreachable(StoreError):
     """No server answers at the address, or it rejects the connection."""
 
 
+class AccessRefused(StoreUnreachable):
+    """The server answers, and refuses our user or password, or that there is none: it is no use to try again."""
+
+    setting = "redis_url and FLEET_REDIS_PASSWORD"
+    """Where user and password come from."""
+
+
+def access_problem(said: str) -> str:
+    """The problem, in words, from what the server says."""
+    wrong = "username-password" in said
+    return f"access refused: {'wrong user or password' if wrong else 'a password is needed, and the URL has none'}"
+
+
 class StoreTooOld(StoreError):
     """The server (or its binary) is older than what the scripts need."""
 

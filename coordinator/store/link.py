@@ -42,7 +42,16 @@ from coordinator.errors import ToolFailure
 from coordinator.store.address import Address
 from coordinator.store.clients import Ask, Confirm, Resolver, end_tasks
 from coordinator.store.connection import MAX_IN_FLIGHT, SILENT, Connection, over_capacity
-from coordinator.store.errors import AddressError, ServerError, StoreChanged, StoreError, StoreTooOld, StoreUnreachable
+from coordinator.store.errors import (
+    AccessRefused,
+    AddressError,
+    ServerError,
+    StoreChanged,
+    StoreError,
+    StoreTooOld,
+    StoreUnreachable,
+    access_problem,
+)
 from coordinator.store.replies import changed, unavailable
 from coordinator.store.scripts import pack
 
@@ -144,7 +153,7 @@ class Link:
         """Connects once, and keeps connected from then on.
 
         Raises:
-            StoreUnreachable: nobody answers, or the server rejects us; says why.
+            StoreUnreachable: nobody answers, or the server rejects us (AccessRefused: our user or password); says why.
         """
         self._use(await self._connect())
         self._reconnecting = asyncio.get_running_loop().create_task(self._reconnect(), name="store-link")
@@ -301,6 +310,7 @@ class Link:
             StoreError: there is none; says why.
         """
         address, connection, ready = self._address, None, False
+        kind: type[StoreError] = StoreUnreachable
         if self._resolve is not None:
             address = await self._resolve()
         try:
@@ -329,12 +339,12 @@ class Link:
             problem = f"certificate verify failed: {error.verify_message}{hint}"
         except (OSError, ValueError, ServerError) as error:
             problem = (isinstance(error, OSError) and error.strerror) or str(error)
-            if problem.startswith("NOAUTH"):  # the server's own text goes on about options of HELLO
-                problem = "NOAUTH: the server asks for a password, and the URL has none"
+            if isinstance(error, ServerError) and error.code in ("NOAUTH", "WRONGPASS"):
+                kind, problem = AccessRefused, access_problem(problem)
         finally:
             if connection is not None and not ready:
                 connection.drop("was disconnected")
-        raise StoreUnreachable(f"no usable store at {address}: {problem}")
+        raise kind(f"no usable store at {address}: {problem}")
 
     async def _make_sure(self, connection: Connection) -> None:
         """Checks the connection and subscribes it to FLUSHALL and FLUSHDB."""

@@ -29,10 +29,10 @@ from coordinator.metrics import recorder
 from coordinator.store import clients, keys
 from coordinator.store.address import Address, Place
 from coordinator.store.clients import Ask, Confirm, Resolver
-from coordinator.store.errors import AddressError, ServerError, StoreUnreachable
+from coordinator.store.errors import AccessRefused, ServerError, StoreError, StoreUnreachable
 from coordinator.store.link import Link
 from coordinator.store.replies import unavailable
-from coordinator.store.slot_map import NO_CLUSTER, SLOTS, Map, read_map, reason, slot_of
+from coordinator.store.slot_map import SLOTS, Map, read_map, slot_of, unanswered
 
 _log = structlog.get_logger(__name__)
 
@@ -109,7 +109,7 @@ class Shards:
         self._missed: list[Link] = []
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshed = 0.0
-        self._why = ""
+        self._why: StoreError = StoreUnreachable()
         """Why the last node that was asked for the map did not answer."""
         self._repeating: asyncio.Task[None] | None = None
         self._leaving: set[asyncio.Task[Any]] = set()
@@ -166,20 +166,21 @@ class Shards:
 
         Raises:
             AddressError: it is no cluster.
+            AccessRefused: it refuses our user or password.
             StoreUnreachable: no node answers with a map, or no primary accepts us, or not the one that must.
             ToolFailure: store_unavailable: no node has the keys of the fleet.
         """
         recorder().shards.begin()
         await self._refresh(None)
         if not self._links:
-            kind = AddressError if self._why == NO_CLUSTER else StoreUnreachable
-            raise kind(f"no node of {self._address} answers with a map of its slots: {self._why}")
+            raise type(self._why)(f"no node of {self._address} answers with a map of its slots: {self._why}")
         found = await asyncio.gather(*(link.open() for link in self.links), return_exceptions=True)
         failed = [one for one in found if isinstance(one, BaseException)]
         if len(failed) == len(found):
             raise failed[0]
         if not partly and (why := found[self.links.index(self.of(slot_of(keys.FLEET)))]) is not None:
-            raise StoreUnreachable(f"the shard with the keys of the fleet does not answer: {why}")
+            kind = AccessRefused if isinstance(why, AccessRefused) else StoreUnreachable
+            raise kind(f"the shard with the keys of the fleet does not answer: {why}")
         self._missed = [link for link, outcome in zip(self.links, found, strict=True) if outcome is not None]
         self._repeating = asyncio.get_running_loop().create_task(self._repeat(), name="store-shards")
 
@@ -244,14 +245,14 @@ class Shards:
         try:
             return await read_map(self._address, place, self._timeout)
         except (RedisError, OSError, ValueError) as error:
-            self._why = reason(error, self._timeout)
-            _log.debug("a node of the store does not answer with a map", reason=self._why)
+            self._why = unanswered(error, self._timeout)
+            _log.debug("a node of the store does not answer with a map", reason=str(self._why))
             return None
 
     def _adopt(self, found: Map) -> bool:
         """Takes over a map, unless it is empty or older than the known one; returns whether it did."""
         if not found.ranges or found.epoch < self._epoch:
-            self._why = "it has no slots" if not found.ranges else "its map is out of date"
+            self._why = StoreUnreachable("its map is out of date" if found.ranges else "it has no slots")
             return False
         self._epoch = found.epoch
         owners, places = [""] * SLOTS, {}

@@ -27,12 +27,12 @@ from redis.retry import Retry
 
 from coordinator.store import keys
 from coordinator.store.address import Address, Place
+from coordinator.store.errors import AccessRefused, AddressError, StoreError, StoreUnreachable, access_problem
 from coordinator.store.tls_names import NamedTls, NamedTlsAsync
 
 SLOTS = 16384
 NODE_SECONDS = 1.0
 """How long a node may take to say who has a slot before the next one is asked."""
-NO_CLUSTER = "it is no node of a cluster: its URL begins with redis:// or rediss://"
 _TAG = re.compile(rb"\{([^{}]+)\}")
 _SLOTS, _INFO = ("CLUSTER", "SLOTS"), ("CLUSTER", "INFO")
 _ELSEWHERE = (AskError, ClusterDownError, MovedError, ReadOnlyError, TryAgainError)
@@ -109,21 +109,18 @@ async def read_map(address: Address, place: Place, timeout: float) -> Map:
     return parse_map(place, slots, info)
 
 
-def reason(error: Exception, seconds: float) -> str:
-    """Why a node has not answered what it was asked, in words.
+def unanswered(error: Exception, seconds: float) -> StoreError:
+    """Why a node has not answered what it was asked.
 
     Args:
         seconds: how long it was given.
     """
     text = str(error)
     if isinstance(error, AuthenticationError):
-        wrong = "username-password" in text
-        return "access refused: " + (
-            "wrong user or password" if wrong else "a password is needed, and the URL has none"
-        )
+        return AccessRefused(access_problem(text))
     if "cluster support disabled" in text:
-        return NO_CLUSTER
-    return text or f"no answer within {seconds:g} s"
+        return AddressError("it is no node of a cluster: its URL begins with redis:// or rediss://")
+    return StoreUnreachable(text or f"no answer within {seconds:g} s")
 
 
 def _read_map(address: Address, place: Place) -> Map:

@@ -14,7 +14,7 @@ import pytest
 
 from coordinator.cli.demo.run import new_project
 from coordinator.cli.drain import drain_scope
-from coordinator.store import AddressError, Store, StoreUnreachable, key_space, keys
+from coordinator.store import AccessRefused, AddressError, Store, key_space, keys
 from coordinator.store.address import parse
 from coordinator.store.cluster_facts import read_cluster
 from coordinator.store.drains import FLEET_SCOPE
@@ -268,9 +268,9 @@ async def test_a_removed_demo_leaves_no_project_behind(store: Store, cluster: Em
 async def test_a_refused_password_is_named(cluster: EmbeddedCluster, password: str) -> None:
     url = f"redis+cluster://{password}{cluster.url.partition('@')[2]}"
     why = "wrong user or password" if password else "a password is needed"
-    with pytest.raises(StoreUnreachable, match=why):
+    with pytest.raises(AccessRefused, match=why):
         await read_cluster(parse(url), 2.0)
-    with pytest.raises(StoreUnreachable, match=why):
+    with pytest.raises(AccessRefused, match=why):
         await Store(url).open()
 
 

@@ -12,7 +12,7 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.store.address import parse
 from coordinator.store.clients import Ask
-from coordinator.store.errors import StoreTooOld, StoreUnreachable
+from coordinator.store.errors import AccessRefused, StoreTooOld, StoreUnreachable
 from coordinator.store.link import Link
 from coordinator.store.scripts import pack
 from tests.store.conftest import OpenLink, StartFake
@@ -25,11 +25,11 @@ pytestmark = pytest.mark.anyio
     ("changes", "error", "words"),
     [
         ({"PING": b"-LOADING Redis is loading the dataset in memory\r\n"}, StoreUnreachable, "LOADING"),
-        ({"HELLO": b"-WRONGPASS invalid username-password pair\r\n"}, StoreUnreachable, "WRONGPASS"),
+        ({"HELLO": b"-WRONGPASS invalid username-password pair\r\n"}, AccessRefused, "wrong user or password"),
         (
             {"HELLO": b"-NOAUTH HELLO must be called with\r\n"},
-            StoreUnreachable,
-            "NOAUTH: the server asks for a password",
+            AccessRefused,
+            "a password is needed, and the URL has none",
         ),
         ({"HELLO": b"%1\r\n+role\r\n+replica\r\n"}, StoreUnreachable, "is a replica"),
         ({"HELLO": b"*2\r\n+role\r\n+slave\r\n"}, StoreUnreachable, "is a replica"),

@@ -118,7 +118,7 @@ async def _check_projects(url: str, timeout_ms: int) -> tuple[set[str], list[Fin
 
 
 async def _check_queues(url: str, timeout_ms: int) -> list[Finding]:
-    opened = await open_store(url, timeout_ms, partly=True)
+    opened = await open_store(url, timeout_ms, partly=True, setting="steps.queue_url")
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             return [finding async for finding in queues.check(opened.client_of(keys.QUEUE))]

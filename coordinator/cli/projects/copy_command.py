@@ -23,7 +23,7 @@ from coordinator.cli.projects.passing import PassingStore
 from coordinator.cli.stores import STORE_SETTINGS, open_for_serving, running_url, store_failed
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings, Settings
-from coordinator.store import AddressError, KeySpaceDiffers, StoreChanged, StoreError, StoreUnreachable, key_space
+from coordinator.store import AccessRefused, KeySpaceDiffers, StoreChanged, StoreError, key_space
 from coordinator.store.address import parse
 from coordinator.store.fencing import Fencing
 from coordinator.store.keys import check_project
@@ -125,7 +125,9 @@ async def _open_target(to: str) -> PassingStore:
             address = replace(address, password=password)
         store = PassingStore(address.url(), _TIMEOUT_MS)
         await store.open()
-    except (AddressError, StoreUnreachable, StoreError) as error:
+    except StoreError as error:
+        if isinstance(error, AccessRefused):
+            error.setting = f"--to and {PASSWORD}"
         failed = store_failed(error)
         raise CommandFailed(f"--to: {failed}", failed.code) from None
     try:

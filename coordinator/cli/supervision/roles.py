@@ -15,7 +15,7 @@ from coordinator.cli.supervision.brief import ReloadOutcome, Role
 from coordinator.cli.supervision.lifecycle import Lifecycle
 from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs, reserved_slots, tracing
 from coordinator.settings import Settings, config_version, settings_digest, taken_over
-from coordinator.store import AddressError, KeySpaceDiffers, StoreTooOld
+from coordinator.store import AccessRefused, AddressError, KeySpaceDiffers, StoreTooOld
 
 if TYPE_CHECKING:
     from workers.process import Companion
@@ -135,5 +135,5 @@ def _work(settings: Settings, recorder: Recorder, lifecycle: Lifecycle, companio
     )
     try:
         worker.run()
-    except (AddressError, KeySpaceDiffers, StoreTooOld) as error:
+    except (AccessRefused, AddressError, KeySpaceDiffers, StoreTooOld) as error:
         raise store_failed(error) from None
