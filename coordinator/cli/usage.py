@@ -12,6 +12,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
 from coordinator.cli.terminal import print_json, printable
+from coordinator.client.short_forms import money
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
@@ -64,7 +65,7 @@ def _lines(found: UsageReport, project: str) -> Iterator[str]:
 def _cells(found: UsageSum) -> tuple[str, ...]:
     minutes, seconds = divmod(found.wall_ms // 1000, 60)
     return (
-        f"${found.cost_micro_usd / 1e6:,.2f}",
+        money(found.cost_micro_usd),
         f"{found.tokens:,}",
         f"{found.input_tokens:,}",
         f"{found.cached_tokens:,}",

@@ -1,4 +1,4 @@
-"""Short forms of fields that are lists and mappings, for command lines and plans."""
+"""Short forms of fields that are lists and mappings, for command lines and plans; and of amounts, for people."""
 
 from __future__ import annotations
 
@@ -50,3 +50,9 @@ def budget(text: str) -> dict[str, int]:
         else:
             raise ValueError(f"{one!r} {_BUDGET}")
     return found
+
+
+def money(micro_usd: int) -> str:
+    """An amount of US dollars for people: ``$1,250.40``; of less than a cent all digits, ``$0.0003``."""
+    dollars = micro_usd / 1e6
+    return f"${dollars:.6f}".rstrip("0") if 0 < micro_usd < 10_000 else f"${dollars:,.2f}"

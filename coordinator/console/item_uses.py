@@ -7,8 +7,9 @@ from typing import Any
 
 from htpy import Node, div, span
 
+from coordinator.client.short_forms import money
 from coordinator.console.parts import chip, item_link, number, plain
-from coordinator.console.uses import amount, bar, hours, money, share_text
+from coordinator.console.uses import amount, bar, hours, share_text
 from coordinator.console.view import Asked
 from coordinator.toolsets.items.contract.usage import MEASURES, UsageSum
 from coordinator.toolsets.items.rules.budget_shares import shares_of

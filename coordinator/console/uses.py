@@ -5,6 +5,7 @@ from __future__ import annotations
 import htpy
 from htpy import Node, span
 
+from coordinator.client.short_forms import money
 from coordinator.console.parts import chip, number
 from coordinator.toolsets.items.contract.usage import UsageSum
 from coordinator.toolsets.items.rules.budget_shares import Share, share_of
@@ -17,12 +18,6 @@ from coordinator.toolsets.items.store.usage import stored_sum
 NEAR_PERCENT = 80
 """From which share on a budget is said to be nearly spent."""
 _WIDTH = 60
-
-
-def money(micro_usd: int) -> str:
-    """An amount of US dollars; four digits of less than a cent."""
-    dollars = micro_usd / 1e6
-    return f"${dollars:,.4f}" if 0 < dollars < 0.01 else f"${dollars:,.2f}"
 
 
 def short_number(count: int) -> str:

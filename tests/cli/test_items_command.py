@@ -387,6 +387,32 @@ def test_items_with_times(items: Run) -> None:
         assert said in err, err
 
 
+def test_an_edit_of_one_part_of_a_recurrence_leaves_the_others(items: Run) -> None:
+    item = added(
+        items, "Nightly", "--cron", "@daily", "--missed", "all", "--overlap", "allow", "--time-zone", "Asia/Tokyo"
+    )
+
+    def recurs() -> Any:
+        how = shown(items, item)["item"]["recurs"]
+        return how["cron"], how["timeZone"], how["missed"], how["overlap"]
+
+    assert items(f"edit {item} --cron '0 9 * * MON'")[0] == Exit.OK
+    assert recurs() == ("0 9 * * MON", "Asia/Tokyo", "all", "allow")
+    assert items(f"edit {item[:8]} --missed skip --time-zone UTC")[0] == Exit.OK
+    assert recurs() == ("0 9 * * MON", "UTC", "skip", "allow")
+    for wrong, said in (
+        ("add x --missed one", "--time-zone, --missed and --overlap go with --cron"),
+        (
+            f"edit {added(items)} --overlap skip",
+            "it does not recur: --time-zone, --missed and --overlap go with --cron",
+        ),
+        (f"edit {item} --clear cron --overlap skip", "--clear cron: a value is given"),
+    ):
+        code, _, err = items(wrong)
+        assert (code, said in err) == (Exit.USAGE, True), err
+    assert recurs() == ("0 9 * * MON", "UTC", "skip", "allow")
+
+
 def test_items_with_resources_and_a_budget(fleet: RunningFleet, items: Run, project: str) -> None:
     item = added(items, "Train", "--resources", "gpu, repo/app=shared", "--budget", "cost=2.50,tokens=200,time=1.5h")
     page = items(f"show {item}")[1]
@@ -395,11 +421,15 @@ def test_items_with_resources_and_a_budget(fleet: RunningFleet, items: Run, proj
     found = shown(items, item)
     assert found["item"]["budget"] == {"costMicroUsd": 2_500_000, "tokens": 200, "wallMs": 5_400_000}
     used = {"inputTokens": 150, "outputTokens": 60, "costMicroUsd": 1_000_000, "wallMs": 61_000}
+    assert items(f"claim {item}")[::2] == (Exit.OK, "")
     with SyncFleet(fleet.state.base_url, project=project) as client:
         note = {"itemId": item, "key": "k", "role": "queue", "usage": used}
         client.call("manage_notes", {"operation": "upsert", "notes": [note]})
     page = items(f"show {item}")[1]
     assert "used $1.00, 210 tokens, 1m 1s, budget $2.50, 200 tokens, 1h 30m (spent)" in page
+    code, out, err = items(f"claim {item}")
+    assert (code, f"{item}  claimed until" in out) == (Exit.OK, True)
+    assert f"fleet: {item}: stop: the budget of item {item} is spent: 210 of 200 tokens" in err
     assert items(f"edit {item} --budget tokens=300")[0] == Exit.OK
     assert shown(items, item)["item"]["budget"] == {"tokens": 300}
     assert items(f"edit {item} --clear budget --clear resources --recurs @daily")[0] == Exit.OK

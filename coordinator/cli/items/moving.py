@@ -194,7 +194,10 @@ def claim(
     entry: dict[str, Any] = given(ttlSeconds=ttl, fenceToken=fence)
     if id is not None:
         if selector != ANY or wait:
-            raise CommandFailed("an id goes without what selects an item", Exit.USAGE)
+            raise CommandFailed(
+                "an ID goes without --wait and what selects items (--tags, --parent, --type, --priority, --ancestor)",
+                Exit.USAGE,
+            )
         entry["itemId"] = item(id)
     else:
         entry["selector"] = selector.given()
@@ -207,6 +210,8 @@ def claim(
         print(f"{one['itemId']}  claimed until {one['claimExpiresAt']}, fence {one['fenceToken']}{role}")
         if one.get("ready") is False:
             complain(one["itemId"], one.get("reason", "is not ready"))
+        if one.get("stop"):
+            complain(one["itemId"], f"stop: {one['stopReason']}")
     else:
         complain(one.get("itemId", "claim"), _why(one))
     return Exit.OK if one["outcome"] == "success" else Exit.FAILED

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from coordinator.cli.terminal import printable
+from coordinator.client.short_forms import money
 
 Json = Mapping[str, Any]
 
@@ -148,7 +149,7 @@ def _usage(item: Json) -> list[str]:
 
 def amounts(sum: Json) -> str:
     """Cost, tokens and time, those that are there: ``$2.50, 200,000 tokens, 1h 30m``."""
-    parts = [f"${sum['costMicroUsd'] / 1e6:,.2f}"] if sum.get("costMicroUsd") else []
+    parts = [money(sum["costMicroUsd"])] if sum.get("costMicroUsd") else []
     parts += [f"{sum['tokens']:,} tokens"] if sum.get("tokens") else []
     if wall := sum.get("wallMs"):
         minutes, seconds = divmod(wall // 1000, 60)

@@ -73,11 +73,9 @@ class Fields:
         """Those that are given, as the tools take them.
 
         Raises:
-            CommandFailed: the parent's id is malformed, a text cannot be read, a form is wrong, or --cron is missing.
+            CommandFailed: the parent's id is malformed, a text cannot be read, or a form is wrong.
         """
-        more = given(timeZone=self.time_zone, missed=self.missed, overlap=self.overlap)
-        if more and self.cron is None:
-            raise CommandFailed("--time-zone, --missed and --overlap go with --cron", Exit.USAGE)
+        recurs = given(cron=self.cron, timeZone=self.time_zone, missed=self.missed, overlap=self.overlap)
         return given(
             parentId=item(self.parent, "--parent") if self.parent is not None else None,
             priority=self.priority,
@@ -92,11 +90,18 @@ class Fields:
             maxAttempts=self.max_attempts,
             notBefore=self.not_before,
             dueAt=self.due,
-            recurs={"cron": self.cron, **more} if self.cron is not None else None,
+            recurs=recurs or None,
         )
 
 
 NO_FIELDS = Fields()
+_PARTS_OF_CRON = "--time-zone, --missed and --overlap"
+
+
+async def _recurrence(fleet: Fleet, id: str) -> dict[str, Any]:
+    """How an item recurs now, as the tools take it; empty: it does not."""
+    found = await fleet.call("query_items", {"operation": "get", "id": id})
+    return {name: value for name, value in found.get("recurs", {}).items() if name != "nextAt"}
 
 
 def _in_full(form: Callable[[str], Any], text: str, name: str) -> Any:
@@ -122,6 +127,9 @@ def add(
         CommandFailed: a field is refused, or the fleet cannot be reached.
     """
     spec, named = {"title": title, **fields.given()}, [item(one, "--after") for one in after]
+
+    if "cron" not in spec.get("recurs", {"cron": ""}):
+        raise CommandFailed(f"{_PARTS_OF_CRON} go with --cron", Exit.USAGE)
 
     async def act(fleet: Fleet) -> dict[str, Any]:
         blockers = [await full_id(fleet, one) for one in named]
@@ -168,6 +176,10 @@ def edit(
         raise CommandFailed("nothing to change: give at least one field", Exit.USAGE)
 
     async def act(fleet: Fleet) -> dict[str, Any]:
+        if change.get("recurs"):
+            change["recurs"] = {**await _recurrence(fleet, item(id)), **change["recurs"]}
+            if "cron" not in change["recurs"]:
+                raise CommandFailed(f"it does not recur: {_PARTS_OF_CRON} go with --cron", Exit.USAGE)
         answer = await fleet.call("manage_items", {"operation": "update", "items": [{"id": item(id), **change}]})
         _refused(answer)
         return dict(answer["items"][0])

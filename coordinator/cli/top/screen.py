@@ -13,6 +13,7 @@ from rich.text import Text
 from coordinator.cli.fleetfile import Fleet
 from coordinator.cli.terminal import counted
 from coordinator.cli.top.readings import Interval
+from coordinator.client.short_forms import money
 from coordinator.metrics.hot import Hot
 from coordinator.metrics.resources import MODES
 
@@ -154,9 +155,9 @@ def _usage(interval: Interval) -> list[tuple[str, str]]:
     """What agents have reported today, and budgets that are spent, or nearly; only what there is."""
     rows = []
     tokens = interval.gauge("coordinator_usage_today_tokens")
-    cost = interval.gauge("coordinator_usage_today_cost_micro_usd") / 1_000_000
+    cost = interval.gauge("coordinator_usage_today_cost_micro_usd")
     if tokens or cost:
-        rows.append(("usage today", f"{tokens:,.0f} tokens, ${cost:,.2f}"))
+        rows.append(("usage today", f"{tokens:,.0f} tokens, {money(int(cost))}"))
     shares = {}
     for by, name in (("project", "coordinator_project_budget"), ("agents", "coordinator_agent_budget")):
         for labels, share in interval.series(f"{name}_spent_ratio").items():

@@ -9,10 +9,11 @@ import htpy
 from htpy import Node, a, code, div, h2, section, span, tr, ul
 from msgspec import UnsetType
 
+from coordinator.client.short_forms import money
 from coordinator.console.charts import bars
 from coordinator.console.parts import agent_link, chip, item_id, item_link, number, plain, role
 from coordinator.console.tables import cell, choices, pager, region_table
-from coordinator.console.uses import amount, bar, hours, money, short_number
+from coordinator.console.uses import amount, bar, hours, short_number
 from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, region_element, region_head
 from coordinator.settings.budgets import Periods
 from coordinator.toolsets.items.contract.usage import UsageSum
