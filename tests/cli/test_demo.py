@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -27,11 +27,13 @@ from coordinator.cli.demo.report import facts, latency, text
 from coordinator.cli.demo.work import Crash, Planned
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
+from coordinator.cli.projects.transfer import withdraw
 from coordinator.client.plan import read
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedServer, find_running
+from coordinator.store.project_list import List, ProjectList, noted
 from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from tests.items.client import Client
@@ -163,18 +165,26 @@ def test_it_brings_a_fleet_of_its_own_and_leaves_nothing_of_it(tmp_path: Path) -
 
 
 @pytest.mark.anyio
-async def test_a_project_of_the_runs_own_is_removed_and_a_named_one_is_not(redis_url: str, project: str) -> None:
+async def test_a_project_of_the_runs_own_is_removed_and_a_named_one_is_not(
+    store: Store, redis_url: str, project: str
+) -> None:
     async with demo_run.new_project(redis_url, None) as (client, name):
         assert name.startswith("demo-")
+        for what in get_args(List):
+            await ProjectList(store, what).note(name)
+            await ProjectList(store, what).note(project)
         # More keys than are removed at a time.
         await client.mset({keys.request.key(name, str(n)): b"x" for n in range(1200)})
         await client.xadd(keys.events.key(name), {"k": "create"})
+    assert await noted(store) & {name, project} == {project}
     async with demo_run.new_project(redis_url, project) as (client, _):
         assert not [key async for key in client.scan_iter(match=keys.project_prefix(name) + b"*", count=1000)]
         await client.xadd(keys.events.key(project), {"k": "create"})
     with pytest.raises(CommandFailed, match="has been used already"):
         async with demo_run.new_project(redis_url, project):
             pass
+    assert project in await noted(store)
+    await withdraw(store, project)
 
 
 @pytest.mark.chaos

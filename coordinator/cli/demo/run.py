@@ -18,13 +18,14 @@ from coordinator.cli.demo import fleet, report, work
 from coordinator.cli.demo.agents import Agents, Options
 from coordinator.cli.demo.board import Board, Event
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.projects.transfer import withdraw
 from coordinator.cli.stores import open_store
 from coordinator.cli.terminal import counted
 from coordinator.client import Denied, Fleet, FleetError
 from coordinator.client.plan import read
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings, redacted
-from coordinator.store import keys
+from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
 
 _LOOK_MS = 100
@@ -187,8 +188,17 @@ async def new_project(url: str, name: str | None) -> AsyncIterator[tuple[redis.a
         finally:
             if name is None:
                 await _remove(client, project)
-                async with boards.connect(url, keys.FLEET) as fleets:
-                    await fleets.srem(keys.marked_projects.key(keys.FLEET), project)
+                async with _opened(url) as store:
+                    await withdraw(store, project)
+
+
+@asynccontextmanager
+async def _opened(url: str) -> AsyncIterator[Store]:
+    store = await open_store(url, _STORE_MS, timeout=0)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 async def _name(url: str, given: str | None) -> str:
@@ -197,15 +207,12 @@ async def _name(url: str, given: str | None) -> str:
     Raises:
         CommandFailed: the store does not answer.
     """
-    store = await open_store(url, _STORE_MS, timeout=0)
-    try:
+    async with _opened(url) as store:
         if given is not None:
             return given
         up = {shard for shard, link in store.links.items() if link.connected}
         names = (f"demo-{uuid.uuid4().hex[:8]}" for _ in range(1000))
         return next(name for name in names if store.shard_of(name) in up)
-    finally:
-        await store.close()
 
 
 async def _remove(client: redis.asyncio.Redis, project: str) -> None:
