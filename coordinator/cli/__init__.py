@@ -18,16 +18,16 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
+from cyclopts import App, CycloptsError, Parameter
 
 from coordinator import __version__
+from coordinator.cli import wrong_usage
 from coordinator.cli.commands import COMMANDS, GROUPS
-from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.exits import CommandFailed, Exit, UnknownOption
 from coordinator.cli.supervision.init import run_below
 from coordinator.cli.terminal import absent, printable
 from coordinator.metrics import logs
 from coordinator.settings import SettingsError
-from coordinator.settings.problems import unknown
 
 MOST_FILES = 65_536
 _NO_ROOM = (errno.EDQUOT, errno.EFBIG, errno.ENOSPC)
@@ -73,12 +73,10 @@ def run(arguments: Sequence[str]) -> int:
     try:
         result = app(list(arguments))
         sys.stdout.flush()
-    except UnknownCommandError as error:
-        # cyclopts' own error message would import every command.
-        names = [name for name in error.app or app if not name.startswith("-")]
-        return _fail(unknown("command", (error.unused_tokens or ["?"])[0], names), Exit.USAGE)
     except CycloptsError as error:
-        return _fail(str(error), Exit.USAGE)
+        return _fail(wrong_usage.sentence(error, app), Exit.USAGE)
+    except UnknownOption as error:
+        return _fail(wrong_usage.unknown_option(error.name, app, arguments), Exit.USAGE)
     except SettingsError as error:
         return _fail(str(error), Exit.USAGE)
     except CommandFailed as error:

@@ -44,7 +44,7 @@ def events(
     ] = None,
     root: Annotated[str | None, Parameter(help="Only what happens in the trees below these items.")] = None,
     count: Annotated[
-        int | None, Parameter(help="Without --after and --follow: at most so many, the last ones; 100 by default.")
+        int | None, Parameter(help="Without --after and --follow: only the last ones; 100 by default. [1 to 100000]")
     ] = None,
     json: Annotated[bool, Parameter(help="Print one JSON object a line, as the feed has it.", negative="")] = False,
 ) -> int:

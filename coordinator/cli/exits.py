@@ -39,3 +39,11 @@ class CommandFailed(Exception):
     def __init__(self, message: str, code: Exit = Exit.FAILED) -> None:
         super().__init__(message)
         self.code = code
+
+
+class UnknownOption(CommandFailed):
+    """A command took an option that it does not have for something else. The frame adds which options it has."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"unknown option {name!r}", Exit.USAGE)
+        self.name = name

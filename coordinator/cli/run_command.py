@@ -16,7 +16,7 @@ from cyclopts import App, Parameter
 
 from coordinator.cli.commands import COMMANDS
 from coordinator.cli.connection import HERE, Connection
-from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.exits import CommandFailed, Exit, UnknownOption
 from coordinator.cli.refusals import as_typed
 from coordinator.cli.run_flags import How, Items, Limits, Where, given, options_of, workspaces_of
 from coordinator.cli.run_metrics import measured
@@ -53,6 +53,8 @@ def run(
     Raises:
         CommandFailed: a flag is wrong, the fleet refuses, or the runner cannot go on.
     """
+    if command and command[0].startswith("-"):
+        raise UnknownOption(command[0])
     flags: dict[str, Any] = {}
     if runner is not None:
         flags = _entry(runner, config)

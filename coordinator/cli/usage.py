@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
+from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
@@ -27,7 +27,7 @@ def usage(
     loaded: LoadedSettings,
     *,
     by: Annotated[Literal["item", "agent", "model", "day"], Parameter(help="What to sum by.")] = "item",
-    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=1000), help="How many lines.")] = 50,
+    limit: Annotated[int, Parameter(help="How many lines. [1 to 1000]")] = 50,
     json: Annotated[bool, Parameter(negative="", help="Print as JSON.")] = False,
     project: Annotated[str, Parameter(help="The project.")] = DEFAULT_PROJECT,
 ) -> int:
@@ -36,6 +36,8 @@ def usage(
     Raises:
         CommandFailed: the store cannot be used, or there is no such project.
     """
+
+    check_range("--limit", limit, 1, 1000)
 
     async def read(store: Store) -> UsageReport:
         found = await read_usage(store, project, by, limit)

@@ -122,7 +122,7 @@ def test_revoking_by_key_or_by_id(fleet: Fleet, tmp_path: Path) -> None:
             "--expires: 9999-12-31T23:59-12:00 is too far away",
         ),
         (["create", "a", "--kind", "dog"], "--kind"),
-        (["create"], "--id requires an argument"),
+        (["create"], "ID is required"),
     ],
 )
 def test_wrong_arguments_change_nothing(fleet: Fleet, tmp_path: Path, arguments: list[str], words: str) -> None:

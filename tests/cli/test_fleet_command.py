@@ -47,6 +47,12 @@ def test_help_lists_every_command_with_its_first_line() -> None:
             assert command.text.split("\n")[0] in told
 
 
+def test_the_page_of_commands_has_each() -> None:
+    page = Path(cli.__file__).with_name("README.md").read_text()
+    rows = " ".join(line.split("|")[1] for line in page.splitlines() if line.startswith("| `fleet "))
+    assert [name for name in COMMANDS | GROUPS if name and " " not in name and f"`fleet {name}" not in rows] == []
+
+
 def test_version() -> None:
     assert fleet("--version").stdout.strip() == __version__
 
@@ -60,10 +66,26 @@ def test_version() -> None:
         ),
         (["work"], "unknown command 'work'; did you mean 'worker'?"),
         (["config", "shw"], "unknown command 'shw'; did you mean 'show'?"),
-        (["config", "show", "--prot", "1"], "Unknown option: --prot"),
-        (["config", "show", "--port"], "--port"),
-        (["config", "show", "--format", "xml"], "--format"),
-        (["config", "show", "surplus"], "surplus"),
+        (["config", "show", "--prot", "1"], "unknown option '--prot'; did you mean '--port'?"),
+        (["config", "show", "--zzz=1"], "unknown option '--zzz'; known: --"),
+        (["config", "show", "--port"], "--port needs a value"),
+        (["config", "show", "--format", "xml"], "--format must be one of auto, table, plain, json, not 'xml'"),
+        (["config", "show", "surplus"], "'surplus' is too much: `fleet config show` takes no arguments"),
+        (["token", "create", "ann", "surplus"], "'surplus' is too much: `fleet token create` takes only ID"),
+        (["agents", "lits"], "unknown command 'lits'; known: drain, undrain"),
+        (["--zzz", "agents"], "unknown option '--zzz'; known: --help, --version"),
+        (["items", "--zzz"], "unknown option '--zzz'; known: --help"),
+        (["items", "add", "--json"], "TITLE is required: Up to 500 characters"),
+        (["items", "add", "--title"], "--title needs a value: Up to 500 characters"),
+        (["items", "block", "--zzz"], "unknown option '--zzz'; known: --agent, --data-dir, --fence, "),
+        (["items", "list", "--json=5"], "--json takes no value"),
+        (["items", "list", "--limit", "x"], "--limit must be a whole number from 1 to 100000, not 'x'"),
+        (["usage", "--limit", "0"], "--limit must be from 1 to 1000, not 0"),
+        (["top", "--interval", ""], "--interval must be a number from 0.2 to 60, not ''"),
+        (["export"], "--format is required; allowed: fleet, beads, markdown"),
+        (["export", "--formt", "beads"], "unknown option '--formt'; did you mean '--format'?"),
+        (["run", "--slts", "2", "--", "true"], "unknown option '--slts'; did you mean '--slots'?"),
+        (["run", "--zzz", "--", "true"], "unknown option '--zzz'; known: --agent, "),
         (["config", "show", "--port", "x"], "flag --port: port must be an integer from 0 to 65535, not 'x'"),
         (["config", "show", "--config", "/nowhere/fleet.yaml"], "cannot read the config file /nowhere/fleet.yaml"),
     ],

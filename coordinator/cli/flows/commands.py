@@ -39,7 +39,7 @@ def show_list(
         Parameter(help="Only those with this status."),
     ] = None,
     name: Annotated[str, Parameter(help="Only those whose name contains this, whatever the case.")] = "",
-    limit: Annotated[int, Parameter(help="At most so many, newest first.")] = 20,
+    limit: Annotated[int, Parameter(help="At most so many, newest first. [1 to 10000]")] = 20,
     format: Annotated[
         Literal["auto", "table", "plain", "json"],
         Parameter(help="Shape of the output; 'auto' is a table on a terminal, else plain lines."),

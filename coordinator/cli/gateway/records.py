@@ -43,7 +43,7 @@ def audit(
     workflow: Annotated[str, Parameter(help="Only what concerns this instance.")] = "",
     correlation: Annotated[str, Parameter(help="Only what belongs to this start or submit.")] = "",
     type: Annotated[str, Parameter(help="Only events whose type begins with this.")] = "",
-    count: Annotated[int, Parameter(help="At most so many, the last ones.")] = 100,
+    count: Annotated[int, Parameter(help="At most so many, the last ones. [1 to 100000]")] = 100,
     follow: Annotated[bool, Parameter(help="Go on with what happens, until interrupted.", negative="")] = False,
     format: Format = "text",
 ) -> int:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.exits import CommandFailed, Exit, UnknownOption
 from coordinator.cli.items.completing import ids
 from coordinator.settings import ITEM_VARIABLE
 
@@ -92,7 +92,7 @@ def item(text: str, name: str = "ID") -> str:
         if not text:
             raise CommandFailed(f"which item? '.' stands for that of {ITEM_VARIABLE}, which is not set", Exit.USAGE)
     if text.startswith("-"):
-        raise CommandFailed(f"unknown option {text!r}", Exit.USAGE)
+        raise UnknownOption(text)
     # A UUID that is cut off behind a dash is a prefix, too.
     digits = text.replace("-", "")
     if not _DIGITS.fullmatch(digits):

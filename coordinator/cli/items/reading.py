@@ -32,7 +32,7 @@ _MOST = 100_000
 _PARALLEL = 8
 
 Sort = Literal["title", "priority", "complexity", "createdAt", "modifiedAt", "dueAt"]
-Limit = Annotated[int, Parameter(help="At most so many.")]
+Limit = Annotated[int, Parameter(help="At most so many. [1 to 100000]")]
 
 
 def show_list(

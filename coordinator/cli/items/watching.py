@@ -17,7 +17,7 @@ from coordinator.cli.terminal import print_json, printable
 from coordinator.client import Fleet
 
 _WAIT_MS = 45_000
-_MOST_SECONDS = 30 * 86_400.0
+_MOST_SECONDS = 30 * 86_400
 
 Until = Literal["terminal", "tree", "unblocked", "changed"]
 
@@ -33,7 +33,7 @@ def watch(
         ),
     ] = None,
     note: Annotated[str | None, Parameter(help="End when this note is filled.")] = None,
-    timeout: Annotated[float, Parameter(help="End after so many seconds, with exit code 1; 0: never.")] = 0,
+    timeout: Annotated[float, Parameter(help="End after so many seconds, with code 1; 0: never. [0 to 2592000]")] = 0,
     json: Annotated[bool, Parameter(negative="", help="Print each answer as JSON, one a line.")] = False,
     at: Connection = HERE,
 ) -> int:
