@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -18,9 +19,11 @@ import uvloop
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder, tracing
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.settings import Settings
+from coordinator.steps import queue_place
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.run_kind import Isolated, RunKind, opened
 from coordinator.steps.store import StepStore
@@ -144,6 +147,8 @@ class WorkerProcess:
             if problem := await store.failover_problem():
                 _log.warning("the timeout does not fit the failover", problem=problem)
             if queue is not None:
+                with contextlib.suppress(ToolFailure, StoreError):  # only copies of projects ask for it
+                    await queue_place.note(store, queue)
                 async with opened(self._make_run_kinds(settings, store, isolated)) as kinds:
                     self._on_settings(partial(_configure, kinds))
                     await self._work(store, queue, kinds)

@@ -300,7 +300,7 @@ spent = Family("ot", "string", scope="fleet", ttl="a minute after what was spent
                doc="a ticket or state of a sign-in that was used, so that it cannot be used again")  # fmt: skip
 identity = Family("id", "hash", single=True, scope="fleet", reason="one record",
                   doc="the store's identity, those that it replaces; the number of changes of fenced_projects and the "
-                  "generation of functions that look for fences")  # fmt: skip
+                  "generation of functions that look for fences; which other Redis has the queues")  # fmt: skip
 moment = Family("mo", "string", single=True, scope="fleet", reason="one number",
                 doc="the latest time of the server, in ms, that a process has noted")  # fmt: skip
 marked_projects = Family("mp", "set", single=True, scope="fleet", reason="one entry per project of a cluster",

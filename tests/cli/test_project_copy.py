@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import redis
@@ -13,31 +13,27 @@ import redis
 from coordinator.cli.doctor import items as doctor
 from coordinator.cli.exits import CommandFailed
 from coordinator.cli.projects import copying, transfer
-from coordinator.cli.projects.copying import Copy, End, abort, accept, turn
+from coordinator.cli.projects.copying import Copy, abort, accept, turn
 from coordinator.cli.projects.counting import count
-from coordinator.cli.projects.passing import PassingStore
 from coordinator.errors import ToolFailure
 from coordinator.feed import Cursor, FeedReader
 from coordinator.feed.filters import Filter
 from coordinator.settings import Settings
-from coordinator.store import Store, fences, fencing, key_space, keys
+from coordinator.store import fencing, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.embedded_cluster import EmbeddedCluster
 from coordinator.store.fences import Fenced
 from coordinator.store.fencing import FenceLost, Fencing
-from coordinator.store.functions import present_libraries
-from coordinator.store.lua_library import FENCED_PREFIX
 from coordinator.store.project_list import ProjectList
 from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.items.audit import audit
+from tests.cli.pairs import Make, Pair, hasten, pairs
 from tests.items.client import Client, actor, fresh_id
 from tests.steps.rig import Player, Rig
 from tests.support.fleets import fleet_command
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
-
-S = TypeVar("S", bound=Store)
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +43,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencing, "GRACE_SECONDS", 0.01)
-    monkeypatch.setattr(fences, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(copying, "HEARD_SECONDS", 0.2)
+    hasten(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -67,84 +61,12 @@ def two_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Embe
         yield one, two
 
 
-class Pair:
-    """A source and a target, and a fleet on each."""
-
-    def __init__(self, source: PassingStore, target: PassingStore, here: Store, there: Store, project: str) -> None:
-        self.source, self.target, self.project = source, target, project
-        self.here, self.there = Client(here, project), Client(there, project)
-        self.said: list[str] = []
-
-    @property
-    def ends(self) -> tuple[End, End]:
-        return End(Fencing(self.source), "redis://source"), End(Fencing(self.target), "redis://target")
-
-    async def copy(self, deletes: bool = False) -> str:
-        """A command on its own."""
-        async with turn(*self.ends):
-            return await Copy(*self.ends, self.target, self.project, deletes, self.said.append).run()
-
-    async def names(self, store: Store) -> set[bytes]:
-        return await transfer.Keys(Fencing(store), self.project, "").names()
-
-    async def serves(self, tools: Client) -> bool:
-        """Whether a fleet takes new items."""
-        try:
-            await tools.add()
-        except ToolFailure as failure:
-            if failure.code != "project_away":
-                raise
-            return False
-        return True
-
-    async def has(self, tools: Client, item: str) -> bool:
-        """Whether a fleet serves an item."""
-        try:
-            await tools.get(item)
-        except ToolFailure as failure:
-            if failure.code not in ("project_away", "RESOURCE_NOT_FOUND"):
-                raise
-            return False
-        return True
-
-    async def clean(self) -> None:
-        for store in (self.source, self.target):
-            project = self.project
-            await transfer.withdraw(store, project)
-            gone = [*await self.names(store), keys.fence.key(project), keys.marker.key(project)]
-            await store.command_of(project, "DEL", *gone)
-            await Fencing(store).note(project, None)
-            await Fencing(store).end()
-            assert not any(name.startswith(FENCED_PREFIX) for name in await present_libraries(store.link()))
-
-
-Make = Callable[[str, str], Awaitable[Pair]]
-
-
 @pytest.fixture
 async def pair(two_servers: tuple[EmbeddedServer, EmbeddedServer], cluster: EmbeddedCluster) -> AsyncIterator[Make]:
     """Makes a pair of stores: of ``one``, ``two`` and ``cluster``."""
     urls = {"one": two_servers[0].url, "two": two_servers[1].url, "cluster": cluster.url}
-    made, stores = list[Pair](), list[Store]()
-
-    async def opened(store: S) -> S:
-        """As processes have it."""
-        stores.append(store)
-        await store.open()
-        await key_space.settle(store)
-        return store
-
-    async def make(source: str, target: str) -> Pair:
-        one, two = [await opened(PassingStore(urls[name], timeout_ms=10_000)) for name in (source, target)]
-        here, there = [await opened(Store(urls[name], timeout_ms=10_000)) for name in (source, target)]
-        made.append(Pair(one, two, here, there, f"p{len(made)}"))
-        return made[-1]
-
-    yield make
-    for each in made:
-        await each.clean()
-    for store in stores:
-        await store.close()
+    async with pairs(urls) as make:
+        yield make
 
 
 @pytest.mark.parametrize(("source", "target"), [("one", "two"), ("one", "cluster"), ("cluster", "two")])

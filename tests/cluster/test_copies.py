@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,11 @@ async def move(source: EmbeddedCluster, target: EmbeddedCluster, project: str, d
     """What the command prints that moves a project."""
     address = parse(target.url)
     words = ("project", "copy", project, "--to", address.without_password, "--delete-source")
-    env = {"FLEET_REDIS_URL": source.url, "FLEET_DATA_DIR": str(data_dir), "FLEET_TO_PASSWORD": address.password}
+    env: dict[str, Any] = {
+        "FLEET_REDIS_URL": source.url,
+        "FLEET_DATA_DIR": str(data_dir),
+        "FLEET_TO_PASSWORD": address.password,
+    }
     done = await asyncio.to_thread(fleet_command, *words, **env)
     assert done.returncode == 0, done.stderr
     assert address.password not in done.stdout + done.stderr

@@ -15,6 +15,7 @@ import workers
 from coordinator.settings import Settings
 from coordinator.settings.steps import StepSettings
 from coordinator.steps.handoff import QUEUE
+from coordinator.steps.queue_place import queues_of
 from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.idempotency import NO_KEY
@@ -190,6 +191,7 @@ async def test_flows_whose_queue_is_in_another_redis(start: Any, flows: Flows, o
     try:
         # The pointers of the killed worker are dropped by the sweep.
         await wait_until(lambda: _nothing(left), 100, "no job to be left")
+        assert await queues_of(flows.store) == await other.command("GET", "fc:{RQ}:id")
     finally:
         await other.close()
     assert running[1].end() == 0

@@ -28,6 +28,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.projects import transfer
 from coordinator.cli.projects.passing import PassingStore
 from coordinator.cli.projects.transfer import Keys
+from coordinator.steps.queue_place import queues_of
 from coordinator.store import Store
 from coordinator.store.fences import LOOK_SECONDS, State
 from coordinator.store.fencing import Fence, FenceLost, Fencing
@@ -149,7 +150,7 @@ class Copy:
             self._frozen = identity
         if state in ("reserved", "arriving"):
             raise CommandFailed(f"the project {self._project} is being copied to this store: end that first")
-        await transfer.check_clocks(source.store, target.store, CLOCKS_MS)
+        await self._check_stores()
         if not state and not await Keys(source, self._project, "").names():
             raise CommandFailed(f"there is no project {self._project}: nobody has written to it", Exit.USAGE)
         try:
@@ -166,6 +167,17 @@ class Copy:
             return await self._give_back(number)
         await source.turn(self._project, self._id, self._id, "moved")
         return await self._move_on(number)
+
+    async def _check_stores(self) -> None:
+        source, target = self._source.store, self._target.store
+        queues = await queues_of(source)
+        if queues is not None and queues == await queues_of(target):
+            raise CommandFailed(
+                "the fleets of both stores have their queues of steps in the same Redis, and would take each other's "
+                "steps: give one of them another steps.queue_url, and restart its workers",
+                Exit.USAGE,
+            )
+        await transfer.check_clocks(source, target, CLOCKS_MS)
 
     # --- steps 1 to 3
 

@@ -1,0 +1,57 @@
+"""The queues of steps, when a project is copied: who shares them is refused, and no job of it stays behind."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from coordinator.cli.exits import CommandFailed
+from coordinator.steps import queue_place
+from coordinator.store.embedded import EmbeddedServer
+from tests.cli.pairs import Make, hasten, pairs
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    hasten(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Of three servers."""
+    with contextlib.ExitStack() as stack:
+        yield {
+            name: stack.enter_context(EmbeddedServer(tmp_path_factory.mktemp(name))).url
+            for name in ("one", "two", "third")
+        }
+
+
+@pytest.fixture
+async def pair(urls: dict[str, str]) -> AsyncIterator[Make]:
+    async with pairs(urls) as make:
+        yield make
+
+
+async def test_fleets_that_share_their_queues_are_refused(pair: Make) -> None:
+    both, third = await pair("one", "two"), (await pair("third", "third")).source
+    await both.here.add()
+    for queue in (third, both.target):  # that of the target's fleet may be its own store
+        for store in (both.source, both.target):
+            await queue_place.note(store, queue)
+        for deletes in (False, True):
+            with pytest.raises(CommandFailed, match="have their queues of steps in the same Redis"):
+                await both.copy(deletes)
+        assert await both.serves(both.here)
+        assert await both.names(both.target) == set()
+    await queue_place.note(both.source, both.source)
+    await both.copy(deletes=True)
+    assert await both.serves(both.there)
