@@ -10,6 +10,7 @@ from typing import Any
 
 from coordinator.client import ClaimLost, Denied, Fleet, FleetError, Invalid, JobStopped, Unavailable
 from coordinator.client.job import Job
+from coordinator.client.short_forms import money
 from coordinator.metrics import recorder
 from coordinator.runner import records
 from coordinator.runner.breaker import Breaker
@@ -146,7 +147,7 @@ class Runner:
             if left <= 0:
                 self._end("--max-time is over")
             elif options.max_cost and self.cost >= options.max_cost:
-                self._end(f"--max-cost is reached: ${self.cost:.2f}")
+                self._end(f"--max-cost is reached: {money(round(self.cost * 1e6))}")
             elif options.max_items and self._items >= options.max_items:
                 self._end("--max-items is reached")
             elif self._working >= options.slots or self._full():
@@ -294,7 +295,7 @@ class Runner:
         if outcome.kind in ("done", "failed", "hopeless"):
             self._items += 1
         words = [f"{name} {_WORDS[outcome.kind]} after {seconds:.0f} s"]
-        words += [f"${cost:.2f}"] if cost is not None else []
+        words += [money(round(cost * 1e6))] if cost is not None else []
         words += [part for part in (outcome.reason, fate and f"workspace {fate}") if part]
         self._say(": ".join((words[0], "; ".join(words[1:]))) if words[1:] else words[0])
         self._recorder.run_attempt(outcome.kind, seconds, cost)

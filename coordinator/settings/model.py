@@ -486,9 +486,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             description=(
                 "How much may be used, as agents report it, until further claims are refused with the outcome "
                 "'budget_exhausted' and renewals say stop. agents: by their ids, or beginnings of ids with '*'; each "
-                "of these agents has the budget, the longest beginning counts. projects: by name. day (in UTC) and "
-                "total: costMicroUsd (millionths of a US dollar), tokens (input and output), wallMs. Items have "
-                "budgets of their own."
+                "of these agents has the budget, each slot (ID/SUFFIX) too, the longest beginning counts. projects: by "
+                "name. day (in UTC) and total: costMicroUsd (millionths of a US dollar), tokens (input and output), "
+                "wallMs. Items have budgets of their own."
             ),
             extra={
                 "allowed": "agents and projects, each a mapping of names to day and total",

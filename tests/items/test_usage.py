@@ -203,6 +203,20 @@ async def test_budgets_of_agents_hold_for_each_agent_and_the_longest_name_counts
     await consistent(tools)
 
 
+async def test_a_slot_is_an_agent_with_a_budget_of_its_own(store: Store, project: str) -> None:
+    spent = Periods(total=Limits(tokens=120))
+    tools = budgeted(store, project, agents={"builder": spent, "pool/*": spent})
+    item, other = await tools.add(), await tools.add()
+    for agent in ("builder", "builder/1", "pool", "pool/1"):
+        await spend(tools, item, agent)
+    for agent, outcome in (
+        ("builder", "budget_exhausted"), ("builder/1", "success"),
+        ("pool", "success"), ("pool/1", "budget_exhausted"), ("pool/2", "success"),
+    ):  # fmt: skip
+        assert (await tools.claim(agent, other))["outcome"] == outcome, agent
+        await tools.release(agent, other)
+
+
 async def test_budgets_of_projects_hold_there_alone(store: Store, project: str, elsewhere: Client) -> None:
     projects = {project: Periods(day=Limits(tokens=240), total=Limits(wall_ms=15_000))}
     tools = budgeted(store, project, projects=projects)

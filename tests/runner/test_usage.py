@@ -39,8 +39,8 @@ print(json.dumps(event | dict(modelUsage=dict(m=dict(outputTokens=tokens)))), fl
 time.sleep(tokens % 5 / 10)
 """
 STREAMS = Path(__file__).parent / "streams"
-GIVEN = {"inputTokens": 900, "cachedInputTokens": 400, "outputTokens": 70, "costUsd": 0.25, "model": "m-1"}
-TOLD = {"inputTokens": 900, "cachedTokens": 400, "outputTokens": 70, "costMicroUsd": 250_000, "tokens": 970}
+GIVEN = {"inputTokens": 900, "cachedInputTokens": 400, "outputTokens": 70, "costUsd": 0.0025, "model": "m-1"}
+TOLD = {"inputTokens": 900, "cachedTokens": 400, "outputTokens": 70, "costMicroUsd": 2_500, "tokens": 970}
 
 
 async def used(fleet: Fleet, item: str) -> Json:
@@ -66,6 +66,7 @@ async def test_every_end_tells_what_was_used(hall: Hall, fleet: Fleet, end: str,
     note = json.loads((await notes(fleet, item))["run-1"])
     assert (note["outcome"], note["told"]["costMicroUsd"]) == (kind, TOLD["costMicroUsd"])
     assert await used(fleet, item) == TOLD
+    assert hall.told("$0.0025")
 
 
 @pytest.mark.parametrize("stream", [one.name for one in sorted(STREAMS.iterdir()) if "done" in one.name])
