@@ -219,7 +219,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 "Identity that the store must have, for processes with a temporary data directory; `fleet store "
                 "accept` gives it to a new store. Empty: what the data directory remembers."
             ),
-            pattern="^([A-Za-z0-9][A-Za-z0-9._-]{0,62})?$",
+            pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,62})?\Z",
             extra={"allowed": "letters, digits, '.', '_' and '-', at most 63, or empty"},
         ),
     ] = ""

@@ -32,6 +32,27 @@ def test_slow_validation_is_aborted(inner: Json, value: Any) -> None:
     assert time.thread_time() - began < 40
 
 
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"),
+    [
+        (r"^[0-9]+\.[0-9]+$", "1.0", "1.0\n"),
+        (r"^\d+$", "12", "\u0661\u0662"),
+        (r"^[\d$]+$", "1$", "1$\n"),
+        (r"^\w[\w-]*$", "a_1-", "\u00e9"),
+        (r"^\D\W$", "\u0661\u00e9", "1-"),
+        (r"^\$[^$]$", "$a", "$$"),
+        (r"^a$|^b$", "b", "b\n"),
+    ],
+)
+def test_patterns_mean_what_json_schema_says(pattern: str, good: str, bad: str) -> None:
+    one: Json = {"properties": {"a": {"pattern": pattern}}}
+    assert violations(one, {"a": good}, "input") == []
+    assert violations(one, {"a": bad}, "input") == [("input.a", f"{bad!r} does not match {pattern!r}")]
+    names: Json = {"patternProperties": {pattern: {}}, "additionalProperties": False}
+    assert violations(names, {good: 1}, "input") == []
+    assert len(violations(names, {bad: 1}, "input")) == 1
+
+
 def test_many_items_are_rejected_quickly() -> None:
     began = time.thread_time()
     schema: Json = {"properties": {"a": {"uniqueItems": True}, "b": {"items": {"type": "string"}}}}

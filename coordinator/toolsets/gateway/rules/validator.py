@@ -7,9 +7,11 @@ every item with every other.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
@@ -21,6 +23,8 @@ MOST_SECONDS = 0.25
 """The processor time for one value."""
 _DRAFT = jsonschema.Draft202012Validator
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_TOKEN = re.compile(r"\\.|[\[\]$]", re.DOTALL)
+_ASCII = {r"\d": "0-9", r"\w": "A-Za-z0-9_"}
 _local = threading.local()
 _classes: dict[type, Any] = {}
 
@@ -61,9 +65,34 @@ def _timed(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
     return timed
 
 
+@lru_cache(1024)
+def _translated(pattern: str) -> str:
+    """A pattern of JSON Schema (ECMA-262) in the syntax of ``regex``.
+
+    In that, ``$`` also matches before a last line break; ``\\d`` and ``\\w`` match digits and letters of any script:
+    more than the author of the schema allows, for instance in an argument of a command.
+    """
+    in_class = False
+
+    def translate(found: re.Match[str]) -> str:
+        nonlocal in_class
+        part = found[0]
+        if part in ("[", "]"):
+            in_class = part == "["
+        elif part == "$" and not in_class:
+            return r"\Z"
+        elif part in _ASCII:
+            return _ASCII[part] if in_class else f"[{_ASCII[part]}]"
+        elif part.lower() in _ASCII and not in_class:
+            return f"[^{_ASCII[part.lower()]}]"
+        return part
+
+    return _TOKEN.sub(translate, pattern)
+
+
 def _found(pattern: str, text: str) -> bool:
     try:
-        return regex.search(pattern, text, timeout=_left()) is not None
+        return regex.search(_translated(pattern), text, timeout=_left()) is not None
     except TimeoutError:
         raise TooLong from None
 
