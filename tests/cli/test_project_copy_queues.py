@@ -7,10 +7,14 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from coordinator.cli.doctor import queues
 from coordinator.cli.exits import CommandFailed
-from coordinator.steps import queue_place
+from coordinator.settings import Settings
+from coordinator.steps import left_jobs, queue_place
+from coordinator.steps.handoff import RQ_PREFIX, queue_name
 from coordinator.store.embedded import EmbeddedServer
 from tests.cli.pairs import Make, hasten, pairs
+from tests.steps.rig import Rig
 
 pytestmark = pytest.mark.anyio
 
@@ -55,3 +59,20 @@ async def test_fleets_that_share_their_queues_are_refused(pair: Make) -> None:
     await queue_place.note(both.source, both.source)
     await both.copy(deletes=True)
     assert await both.serves(both.there)
+
+
+async def test_jobs_that_no_worker_took_go_with_their_project(pair: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = await pair("one", "two")
+    store, rig = both.here.store, Rig(both.here.store, Settings())
+    monkeypatch.setattr(left_jobs, "PAGE", 3)
+    for number in range(10):
+        for project in (both.project, "other") if number % 3 else (both.project,):
+            await rig.create(project=project, queue="gpu")
+    queue = f"{RQ_PREFIX}:queue:{queue_name('gpu', 'normal')}"
+    assert await store.command("LLEN", queue) == 16
+    await both.copy(deletes=True)
+    left = await store.command("LRANGE", queue, 0, -1)
+    assert [job.split(b"-")[0] for job in left] == [b"other"] * 6
+    assert {key.rpartition(b":")[2] for key in await store.command("KEYS", f"{RQ_PREFIX}:job:*")} == set(left)
+    (found,) = [one async for one in queues.check(store.client)]
+    assert "6 jobs in" in found.said

@@ -28,8 +28,10 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.projects import transfer
 from coordinator.cli.projects.passing import PassingStore
 from coordinator.cli.projects.transfer import Keys
+from coordinator.errors import ToolFailure
+from coordinator.steps.left_jobs import remove_jobs
 from coordinator.steps.queue_place import queues_of
-from coordinator.store import Store
+from coordinator.store import ServerError, Store
 from coordinator.store.fences import LOOK_SECONDS, State
 from coordinator.store.fencing import Fence, FenceLost, Fencing
 from coordinator.store.leader_lease import LeaderLeases
@@ -318,6 +320,10 @@ class Copy:
         await self._forget(self._target)
         await Keys(source.fencing, project, self._id).empty()
         await transfer.withdraw(source.store, project)
+        try:
+            await remove_jobs(source.store, project)
+        except (ToolFailure, ServerError) as error:  # they are of no use to anybody, and do no harm
+            self._say(f"its jobs cannot be removed from the queues here: {error}")
         await self._settle(source, "moved", self._target)
         return f"moved the project {project} to {self._target.place}{_counted(number)}"
 
