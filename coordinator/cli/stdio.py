@@ -172,8 +172,6 @@ class _Session:
                     store.observe = tracing.observing(lambda *_: None)
                 services = Services(self._settings, store, trusting_callers(actors.resolve), Waits(feed))
                 toolsets = load_toolsets(services)
-                for toolset in toolsets.values():
-                    toolset.start()
                 return await self._speak(toolsets, store, url, principal, feed)
         finally:
             await feed.aclose()
@@ -199,6 +197,10 @@ class _Session:
                 self._agent,
             )
         )
+        # Serving makes all schemas before it first waits. Connections that begin before time out meanwhile.
+        await asyncio.sleep(0)
+        for toolset in toolsets.values():
+            toolset.start()
         keeping = asyncio.create_task(self._keep_embedded(store, url))
         told = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -10,12 +10,19 @@ import pydantic
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
+from coordinator.transport.envelope import MODERN
 from coordinator.transport.replies import WRONG_ID
 
 _MOST = 4
 """Problems that are named."""
 _CHARS = 80
 """Of each part of a place: clients choose some of them."""
+_NOT_BEGUN = (
+    f"the session has not begun: send initialize first, or name the revision {MODERN} in params._meta "
+    "(io.modelcontextprotocol/protocolVersion, clientInfo and clientCapabilities)"
+)
+_OURS = {"valid dictionary": "an object", "valid list": "an array"}
+"""Words of JSON for those of Python."""
 _Choice = tuple[tuple[int | str, ...], str]
 """A place that holds a union, and the name of one of its types, which errors have between the names of fields."""
 
@@ -30,6 +37,11 @@ async def naming_fields(ctx: ServerRequestContext[Any], call_next: CallNext) -> 
         return await call_next(ctx)
     except pydantic.ValidationError as error:
         raise MCPError(types.INVALID_PARAMS, problems(error)) from None
+    except MCPError as error:
+        # The SDK's words for a request before the handshake.
+        if (error.message, error.data) == ("Invalid request parameters", ""):
+            raise MCPError(types.INVALID_PARAMS, _NOT_BEGUN) from None
+        raise
 
 
 def problems(error: pydantic.ValidationError) -> str:
@@ -82,4 +94,7 @@ def _place(parts: tuple[int | str, ...]) -> str:
 def _problem(text: str) -> str:
     if text == "Field required":
         return "is required"
-    return text.removeprefix("Input ").split(" or instance of ")[0]
+    told = text.removeprefix("Input ").split(" or instance of ")[0]
+    for theirs, ours in _OURS.items():
+        told = told.replace(f"a {theirs}", ours)
+    return told

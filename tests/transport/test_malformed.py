@@ -19,14 +19,19 @@ ONE_MESSAGE = "the body must be one JSON-RPC message"
     ("method", "params", "told"),
     [
         ("subscriptions/listen", {}, "notifications: is required"),
-        ("subscriptions/listen", {"notifications": SECRET}, "notifications: should be a valid dictionary"),
+        ("subscriptions/listen", {"notifications": SECRET}, "notifications: should be an object"),
         (
             "subscriptions/listen",
             {"notifications": {"resourceSubscriptions": ["a", 1]}},
             "notifications.resourceSubscriptions[1]: should be a valid string",
         ),
+        (
+            "subscriptions/listen",
+            {"notifications": {"resourceSubscriptions": 1}},
+            "notifications.resourceSubscriptions: should be an array",
+        ),
         ("subscriptions/listen", {"notifications": {"toolsListChanged": SECRET}}, "notifications.toolsListChanged: "),
-        ("tools/call", {"name": "add", "arguments": [SECRET]}, "arguments: should be a valid dictionary"),
+        ("tools/call", {"name": "add", "arguments": [SECRET]}, "arguments: should be an object"),
         ("tools/call", {"name": "add", "requestState": 5}, "requestState: should be a valid string"),
         ("tools/call", {}, "name: is required"),
         (

@@ -109,12 +109,16 @@ def test_stdout_carries_the_protocol_and_nothing_else() -> None:
         assert stray in said
 
 
-def test_the_revision_with_batches_is_not_negotiated() -> None:
+def test_a_session_begins_with_initialize_and_never_in_the_revision_with_batches() -> None:
     hello = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     answers, _ = exchange(
-        [sys.executable, "-m", "tests.transport.stdio_rig"], [request(1, "initialize", hello)], answers=1
+        [sys.executable, "-m", "tests.transport.stdio_rig"],
+        [request(1, "tools/list", {}), request(2, "initialize", hello)],
+        answers=2,
     )
-    assert answers[0]["result"]["protocolVersion"] == "2025-11-25"
+    early, begun = sorted(answers, key=lambda answer: answer["id"])
+    assert early["error"]["message"].startswith("the session has not begun: send initialize first, or name the ")
+    assert begun["result"]["protocolVersion"] == "2025-11-25"
 
 
 def test_the_stateless_revision_on_stdio() -> None:
