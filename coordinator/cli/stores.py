@@ -41,10 +41,17 @@ _log = structlog.get_logger(__name__)
 
 TIMEOUT_SECONDS = 10.0
 """How long a starting process waits for a store that does not answer."""
+PATIENCE_MS = 20_000
+"""The least timeout of calls for work of an operator on a whole project."""
 _NAMED = 20
 """How many projects a message names."""
 STORE_SETTINGS = ("redis_url", "redis_timeout_ms", "data_dir")
 """The settings of commands that need only the store."""
+
+
+def patient(settings: Settings) -> Settings:
+    """The settings with that timeout: nobody else waits for such work, so the store may take its time."""
+    return msgspec.structs.replace(settings, redis_timeout_ms=max(settings.redis_timeout_ms, PATIENCE_MS))
 
 
 def given_url(settings: Settings) -> str:

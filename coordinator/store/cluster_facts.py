@@ -74,6 +74,12 @@ class NodeFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
     info: dict[str, Any] = {}
     config: dict[str, str] = {}
 
+    @property
+    def at(self) -> Place:
+        """Its host and port."""
+        host, _, port = self.place.rpartition(":")
+        return host, int(port)
+
 
 class ClusterFacts(msgspec.Struct, kw_only=True):
     """A cluster, as all nodes that answer say together."""
@@ -209,8 +215,7 @@ def _range(word: str) -> tuple[int, int]:
 
 async def _fill(address: Address, node: NodeFacts, timeout: float) -> list[_Row]:
     """Asks one node; returns what it says of the cluster, nothing if it does not answer."""
-    host, _, port = node.place.rpartition(":")
-    place = (host, int(port))
+    place = node.at
     try:
         nodes, state, info, clock = await ask_node(
             address, place, timeout, ("CLUSTER", "NODES"), ("CLUSTER", "INFO"), ("INFO",), ("TIME",)
@@ -244,13 +249,12 @@ async def _fill(address: Address, node: NodeFacts, timeout: float) -> list[_Row]
 
 async def _strays(address: Address, node: NodeFacts, slots: list[int]) -> dict[str, int]:
     """The keys that a node has in these slots, without those that it is getting; -1 for all that it did not count."""
-    host, _, port = node.place.rpartition(":")
     found: dict[str, int] = {}
     try:
         for first in range(0, len(slots), _AT_ONCE):
             some = slots[first : first + _AT_ONCE]
             words = [("CLUSTER", "COUNTKEYSINSLOT", str(slot)) for slot in some]
-            counts = await ask_node(address, (host, int(port)), _COUNT_SECONDS, *words)
+            counts = await ask_node(address, node.at, _COUNT_SECONDS, *words)
             found |= {str(slot): count for slot, count in zip(some, counts, strict=True) if count}
     except (RedisError, OSError, TypeError):
         return {"": -1}

@@ -22,7 +22,7 @@ from coordinator.store.errors import ScriptError, StoreError
 from coordinator.store.fences import CHANGES, GENERATION, State
 from coordinator.store.functions import present_libraries
 from coordinator.store.lua_library import FENCED_PREFIX, fenced_name, fenced_text, usual_name
-from coordinator.store.replies import unavailable
+from coordinator.store.replies import mapping, unavailable
 from coordinator.store.scripts import Script
 from coordinator.store.store import Store
 
@@ -129,7 +129,7 @@ class Fencing:
             listed = await client.execute_command("FUNCTION", "LIST", "LIBRARYNAME", "fleet_*", "WITHCODE")
             present: dict[str, str] = {}
             for one in listed:
-                facts = one if isinstance(one, dict) else dict(zip(one[::2], one[1::2], strict=True))
+                facts = mapping(one)
                 name, text = facts[b"library_name"].decode(), facts[b"library_code"].decode()
                 present[usual_name(name)] = name
                 if usual_name(name) not in texts:
@@ -146,8 +146,7 @@ class Fencing:
 
     async def all(self) -> dict[str, Fence]:
         """All fences that are listed, by project."""
-        found: Any = await self.store.command_of(keys.FLEET, "HGETALL", _LIST)
-        pairs = found if isinstance(found, dict) else dict(zip(found[::2], found[1::2], strict=True))
+        pairs = mapping(await self.store.command_of(keys.FLEET, "HGETALL", _LIST))
         return {project.decode(): msgspec.json.decode(text, type=Fence) for project, text in pairs.items()}
 
     async def note(self, project: str, fence: Fence | None) -> None:

@@ -22,7 +22,7 @@ from coordinator.store.errors import ScriptError, ServerError, StoreError
 from coordinator.store.fences import GENERATION, UNKNOWN
 from coordinator.store.link import Link
 from coordinator.store.lua_library import Library, fenced_text, generation_of, usual_name
-from coordinator.store.replies import library_exists, unavailable
+from coordinator.store.replies import library_exists, mapping, unavailable
 from coordinator.store.scripts import STORE, Script, pack, pack_key
 
 _TUNE: Script[Any] = Script(STORE, "tune_collector", scope="fleet")
@@ -234,8 +234,7 @@ def _load(library: Library, generation: str) -> bytes:
 async def present_libraries(link: Link) -> set[str]:
     """The names of the product's libraries in a server. Raises ToolFailure, ServerError."""
     listed = await link.execute("FUNCTION", "LIST", "LIBRARYNAME", "fleet_*")
-    found = (one if isinstance(one, dict) else dict(zip(one[::2], one[1::2], strict=True)) for one in listed)
-    return {one[b"library_name"].decode() for one in found}
+    return {mapping(one)[b"library_name"].decode() for one in listed}
 
 
 def _wanted(found: str | None, name: str, generation: str) -> bool:

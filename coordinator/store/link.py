@@ -52,7 +52,7 @@ from coordinator.store.errors import (
     StoreUnreachable,
     access_problem,
 )
-from coordinator.store.replies import changed, unavailable
+from coordinator.store.replies import changed, mapping, unavailable
 from coordinator.store.scripts import pack
 
 _log = structlog.get_logger(__name__)
@@ -397,8 +397,7 @@ class Link:
                 if "unknown command" in str(reply).lower() and words is hello:
                     raise StoreTooOld(f"the server at {address} does not know HELLO: Redis 7.0 or newer is needed")
                 raise reply
-        answer = replies[0]
-        facts = answer if isinstance(answer, dict) else dict(zip(answer[::2], answer[1::2], strict=True))
+        facts = mapping(replies[0])
         if facts.get(b"mode") == b"cluster" and not address.in_cluster:
             scheme, _, rest = str(replace(address, db=0)).partition("://")
             raise AddressError(

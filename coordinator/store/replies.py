@@ -59,6 +59,11 @@ def decoded(decode: Callable[[Any], R], reply: Any) -> R:
         raise ServerError(f"an answer of the store cannot be read: {error}") from None
 
 
+def mapping(reply: Any) -> dict[Any, Any]:
+    """A reply that is a map in RESP 3, and a list of keys and values in RESP 2."""
+    return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
+
+
 def lacks_function(error: Exception) -> bool:
     """Whether the server lacks the function that was called. (There is no error code for that.)"""
     return str(error).removeprefix("ERR ") == "Function not found"

@@ -31,7 +31,7 @@ from coordinator.store.address import Address, Place
 from coordinator.store.clients import Ask, Confirm, Resolver
 from coordinator.store.errors import AccessRefused, ServerError, StoreError, StoreUnreachable
 from coordinator.store.link import Link
-from coordinator.store.replies import unavailable
+from coordinator.store.replies import mapping, unavailable
 from coordinator.store.slot_map import SLOTS, Map, read_map, slot_of, unanswered
 
 _log = structlog.get_logger(__name__)
@@ -321,8 +321,7 @@ async def node_timeout(link: Link) -> float | None:
     """After how many seconds of silence the nodes of a cluster call one down; None: that cannot be read."""
     with contextlib.suppress(ToolFailure, ServerError):
         found = await link.execute("CONFIG", "GET", "cluster-node-timeout")
-        known = found if isinstance(found, dict) else dict(zip(found[::2], found[1::2], strict=True))
-        return int(known.get(b"cluster-node-timeout", 0)) / 1000 or None
+        return int(mapping(found).get(b"cluster-node-timeout", 0)) / 1000 or None
     return None
 
 

@@ -10,7 +10,6 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Annotated
 
-import msgspec
 from cyclopts import Parameter
 
 # All of the product's functions are loaded into both stores, so that no process is the first to load any meanwhile.
@@ -20,7 +19,7 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.projects import copying
 from coordinator.cli.projects.copying import Copy, End
 from coordinator.cli.projects.passing import PassingStore
-from coordinator.cli.stores import STORE_SETTINGS, open_for_serving, running_url, store_failed
+from coordinator.cli.stores import PATIENCE_MS, STORE_SETTINGS, open_for_serving, patient, running_url, store_failed
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import AccessRefused, KeySpaceDiffers, StoreChanged, StoreError, key_space
@@ -28,8 +27,6 @@ from coordinator.store.address import parse
 from coordinator.store.fencing import Fencing
 from coordinator.store.keys import check_project
 
-_TIMEOUT_MS = 20_000
-"""Nobody else waits for what an operator does, so a store may take its time."""
 PASSWORD = "FLEET_TO_PASSWORD"  # noqa: S105 (a name)
 """The variable of the environment with the target's password."""
 
@@ -86,13 +83,12 @@ def accept(
 
 
 def _run(settings: Settings, project: str, to: str, act: _Act) -> int:
-    patient = msgspec.structs.replace(settings, redis_timeout_ms=max(settings.redis_timeout_ms, _TIMEOUT_MS))
-
     async def run() -> str:
         async with AsyncExitStack() as stack:
             check_project(project)
-            url = running_url(patient)
-            source = await open_for_serving(patient, url, warns=False)  # the timeout is not that of the settings
+            url = running_url(settings)
+            # No warning, because the timeout is not that of the settings.
+            source = await open_for_serving(patient(settings), url, warns=False)
             stack.push_async_callback(source.close)
             here, there = End(Fencing(source), str(parse(url))), None
             target = await _open_target(to) if to else None
@@ -123,7 +119,7 @@ async def _open_target(to: str) -> PassingStore:
         password = os.environ.get(PASSWORD)
         if password and not address.password:
             address = replace(address, password=password)
-        store = PassingStore(address.url(), _TIMEOUT_MS)
+        store = PassingStore(address.url(), PATIENCE_MS)
         await store.open()
     except StoreError as error:
         if isinstance(error, AccessRefused):

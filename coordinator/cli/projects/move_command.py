@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 from typing import Annotated
 
-import msgspec
 from cyclopts import Parameter
 
 # What the other shard is given before the project comes.
@@ -17,7 +16,7 @@ import coordinator.webhooks.records  # noqa: F401
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.projects import moving
-from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
+from coordinator.cli.stores import STORE_SETTINGS, patient, unwritten, with_store
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store, StoreError
@@ -52,6 +51,5 @@ def move(
         except StoreError as error:
             raise CommandFailed(str(error)) from None
 
-    patient = msgspec.structs.replace(loaded.settings, redis_timeout_ms=max(loaded.settings.redis_timeout_ms, 20_000))
-    print(with_store(replace(loaded, settings=patient), act))
+    print(with_store(replace(loaded, settings=patient(loaded.settings)), act))
     return Exit.OK

@@ -17,11 +17,12 @@ from redis.exceptions import RedisError
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.terminal import counted
 from coordinator.store import Store, keys
-from coordinator.store.address import Address, Place
+from coordinator.store.address import Address
 from coordinator.store.cluster_facts import ClusterFacts, NodeFacts, ask_node, read_cluster
 from coordinator.store.fencing import Fencing
 from coordinator.store.places import listed
 from coordinator.store.project_list import noted
+from coordinator.store.replies import mapping
 from coordinator.store.slot_map import slot_of
 
 NODE_SECONDS = 2.0
@@ -165,7 +166,7 @@ class _Move:
     async def _jobs(self, node: NodeFacts, *words: str) -> list[dict[bytes, bytes]]:
         """What a node says of moves of the slot, the newest first."""
         span = f"{self._slot}-{self._slot}".encode()
-        jobs = [dict(zip(one[::2], one[1::2], strict=True)) for one in await self._command(node, *words)]
+        jobs = [mapping(one) for one in await self._command(node, *words)]
         mine = [job for job in jobs if span in (job.get(b"slot_ranges"), job.get(b"slots"))]
         return sorted(mine, key=lambda job: -int(job[b"create_time"]))
 
@@ -191,8 +192,7 @@ class _Move:
             if "already the owner" not in str(failure):
                 raise  # else the move was interrupted at its very end
         await self._command(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
-        host, _, port = target.place.rpartition(":")
-        words: list[Any] = ["MIGRATE", host, port, "", 0, round(STALL_SECONDS * 1000)]
+        words: list[Any] = ["MIGRATE", *target.at, "", 0, round(STALL_SECONDS * 1000)]
         if self._address.username:
             words += ["AUTH2", self._address.username, self._address.password]
         elif self._address.password:
@@ -220,10 +220,8 @@ class _Move:
 
     async def _command(self, node: NodeFacts, *words: Any) -> Any:
         """The reply of a node. Raises CommandFailed."""
-        host, _, port = node.place.rpartition(":")
-        place: Place = (host, int(port))
         try:
-            return await ask_node(self._address, place, STALL_SECONDS, words)
+            return await ask_node(self._address, node.at, STALL_SECONDS, words)
         except (RedisError, OSError, ValueError) as error:
             text = str(error) or f"no answer within {STALL_SECONDS:.0f} s"
             if "BUSYKEY" in text:

@@ -9,14 +9,12 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from typing import BinaryIO, TypeVar
 
-import msgspec
-
 from coordinator.cli.connection import Connection
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.projects.dumping import dump
 from coordinator.cli.projects.restoring import Restored, restore
 from coordinator.cli.sound import sound
-from coordinator.cli.stores import open_for_serving, running_url, unwritten
+from coordinator.cli.stores import open_for_serving, patient, running_url, unwritten
 from coordinator.errors import ToolFailure
 from coordinator.interchange import native
 from coordinator.interchange.model import ImportProblem
@@ -25,15 +23,9 @@ from coordinator.store import Store
 
 R = TypeVar("R")
 
-_TIMEOUT_MS = 20_000
-"""Nobody else waits for what an operator does, so the store may take its time."""
-
 
 async def _on_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]) -> R:
-    patient = msgspec.structs.replace(
-        loaded.settings, redis_timeout_ms=max(loaded.settings.redis_timeout_ms, _TIMEOUT_MS)
-    )
-    store = await open_for_serving(patient, running_url(patient))
+    store = await open_for_serving(patient(loaded.settings), running_url(loaded.settings))
     try:
         return await act(store)
     except ToolFailure as failure:

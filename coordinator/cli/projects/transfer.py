@@ -13,6 +13,7 @@ from coordinator.store import Store, keys
 from coordinator.store.fencing import Fencing
 from coordinator.store.places import unlist
 from coordinator.store.project_list import List, ProjectList
+from coordinator.store.replies import mapping
 
 _PAGE = 500
 _BYTES = 2**20
@@ -204,8 +205,7 @@ async def _webhooks(store: Store) -> AsyncIterator[bytes]:
 
 
 async def _hash(store: Store, name: bytes) -> dict[bytes, bytes]:
-    found: Any = await store.command_of(keys.FLEET, "HGETALL", name)
-    return found if isinstance(found, dict) else dict(zip(found[::2], found[1::2], strict=True))
+    return mapping(await store.command_of(keys.FLEET, "HGETALL", name))
 
 
 def _made(value: bytes) -> int:
