@@ -16,6 +16,8 @@ from coordinator.toolsets.schema import TOOL_ERROR, describe, input_schema, outp
 from coordinator.toolsets.tool import Tool, Toolset
 
 Json = dict[str, Any]
+_ERROR = '{"error": {"kind", "code", "message", "retryAfterMs?", "contendedItemId?"}}'
+_OWN_ERROR = '{"error": {"code", "message", "details?": {"kind?", "retryAfterMs?", ...}}, "links"}'
 _CELLS = ("Argument", "Type", "Required", "Default", "Allowed", "What it means")
 
 
@@ -72,10 +74,11 @@ def as_markdown(toolset: Toolset) -> Iterator[str]:
         for resource in toolset.resources:
             yield f"| `{resource.uri}` | {resource.description} |"
     yield ""
+    errors = [output_schema(tool.result[:1])["properties"]["error"] for tool in toolset.tools if tool.result]
     yield (
         "In answers below, `?` marks what can be absent. A call that fails as a whole answers with `isError` and "
-        '`{"error": {"kind", "code", "message", "retryAfterMs?", "contendedItemId?"}}`; kind is transient (retry), '
-        "permanent (do not) or shedding (come back after retryAfterMs)."
+        f"`{_ERROR if TOOL_ERROR in errors else _OWN_ERROR}`; kind is transient (retry), permanent (do not) or "
+        "shedding (come back after retryAfterMs)."
     )
     for tool in toolset.tools:
         yield from _tool(tool, toolset.examples.get(tool.name, ()))
@@ -194,6 +197,8 @@ def _allowed(root: Json, node: Json) -> str:
         ):
             if low in found or high in found:
                 facts[_range(found.get(low), found.get(high)) + unit] = None
+        if "pattern" in found:
+            facts[f"matching `{_cell(found['pattern'])}`"] = None
     return "; ".join(facts)
 
 

@@ -70,6 +70,29 @@ def test_rows_show_the_fields_of_a_step(capsys: Out) -> None:
     assert "| `flow.start.branch[].then` | string | yes |" in text
     assert "| `flow.start.retry.max_attempts` | integer | yes |  | 1 to 100 |" in text
     assert "| `flow.start.on_error` | string |  |  | `fail`, `continue` |" in text
+    assert "| `queue` | string or null |  |  | matching `^[a-z][a-z0-9_-]{0,49}$` |" in text
+
+
+@pytest.mark.parametrize(
+    ("toolset", "tool", "allowed"),
+    [
+        ("sessions", "get_workflow_status", "`checkpoint`, `changed`, `ended`"),
+        ("flows", "workflow_get", "`ended`, `attention`, `changed`"),
+        ("gateway", "workflow.get", "`ended`, `attention`, `changed`"),
+    ],
+)
+def test_rows_show_what_can_be_waited_for(toolset: str, tool: str, allowed: str, capsys: Out) -> None:
+    assert f"| `waitFor` | string or null |  |  | {allowed} |" in chapter(page(toolset, capsys), tool)
+
+
+def test_the_page_shows_what_a_failure_looks_like(capsys: Out) -> None:
+    for toolset in TOOLSETS:
+        shown = (
+            '{"error": {"code", "message", "details?"'
+            if toolset == "gateway"
+            else '{"error": {"kind", "code", "message", '
+        )
+        assert shown in page(toolset, capsys)
 
 
 def test_resources_are_listed(capsys: Out) -> None:

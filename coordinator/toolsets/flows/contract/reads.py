@@ -27,6 +27,8 @@ from coordinator.toolsets.waiting_reads import Waited, WaitMs
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
 
+WAITS_FOR = ("ended", "attention", "changed")
+
 
 class WorkflowList(Arguments, kw_only=True):
     """List workflows, newest first."""
@@ -70,7 +72,11 @@ class WorkflowGet(Arguments, kw_only=True):
     ] = None
     whole: Annotated[bool, Meta(description="All results whole, however large the answer; for programs.")] = False
     wait_for: Annotated[
-        str | None, Meta(description="ended, attention (or a gate waits that you may release), or changed.")
+        str | None,
+        Meta(
+            description="attention: ended, or a gate waits that you may release.",
+            extra_json_schema={"enum": [*WAITS_FOR, None]},
+        ),
     ] = field(name="waitFor", default=None)
     wait_ms: WaitMs = field(name="waitMs", default=None)
 

@@ -13,6 +13,7 @@ from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.flows.contract.base import WORKFLOW_STATUSES
 from coordinator.toolsets.flows.contract.reads import (
     MAX_LIMIT,
+    WAITS_FOR,
     StepRow,
     Workflow,
     WorkflowGet,
@@ -24,7 +25,7 @@ from coordinator.toolsets.flows.rules.spec import Spec, unpack
 from coordinator.toolsets.flows.store.flows import FlowRow, FlowStore, StepRecord
 from coordinator.toolsets.flows.tools.approvals import decide, question
 from coordinator.toolsets.flows.tools.shared import admitted, approver_roles, unknown_workflow
-from coordinator.toolsets.flows.tools.waits import WAITS_FOR, WatchedFlows, met
+from coordinator.toolsets.flows.tools.waits import WatchedFlows, met
 from coordinator.toolsets.questions import Question
 from coordinator.toolsets.tool import Call, Complete, Completed, Criticality, Reply, Tool
 from coordinator.toolsets.waiting_reads import WaitingReads, check, waited

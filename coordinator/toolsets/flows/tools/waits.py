@@ -12,7 +12,6 @@ from coordinator.toolsets.flows.rules.spec import unpack
 from coordinator.toolsets.flows.store.flows import FlowStore
 from coordinator.toolsets.waiting_reads import WaitingReads, version
 
-WAITS_FOR = ("ended", "attention", "changed")
 _OPEN = ("running", "paused")
 _SHOWN = ("running", "done", "failed", "cancelled")
 """Statuses of steps that have events: that a step waits for a worker, or for its time, has none."""

@@ -23,6 +23,8 @@ from coordinator.toolsets.gateway.contract.base import (
 from coordinator.toolsets.request_id import RequestId
 from coordinator.toolsets.waiting_reads import After, Waited, WaitMs
 
+WAITS_FOR = ("ended", "attention", "changed")
+
 
 class Start(Arguments):
     """workflow.start."""
@@ -37,7 +39,11 @@ class Get(Arguments):
 
     workflow_id: WorkflowRef
     wait_for: Annotated[
-        str | None, Meta(description="ended, attention (or nothing goes on and you may take it further), or changed.")
+        str | None,
+        Meta(
+            description="attention: ended, or you may take it further now.",
+            extra_json_schema={"enum": [*WAITS_FOR, None]},
+        ),
     ] = None
     wait_ms: WaitMs = None
     after: After = None

@@ -12,8 +12,6 @@ from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
 from coordinator.toolsets.gateway.snapshot import Snapshot
 from coordinator.toolsets.waiting_reads import WaitingReads, version
 
-WAITS_FOR = ("ended", "attention", "changed")
-
 
 class WatchedInstances:
     """Instances of any project; a key is an instance's id."""

@@ -11,7 +11,7 @@ from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.deferral import Deferral, Pending, Stopped
 from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.gateway.contract.base import Link
-from coordinator.toolsets.gateway.contract.workflow import Get, Start, Submit, WorkflowAnswer
+from coordinator.toolsets.gateway.contract.workflow import WAITS_FOR, Get, Start, Submit, WorkflowAnswer
 from coordinator.toolsets.gateway.durations import Key
 from coordinator.toolsets.gateway.operations import StartRequest, SubmitRequest, new_operation
 from coordinator.toolsets.gateway.rules import checks, machine
@@ -23,7 +23,7 @@ from coordinator.toolsets.gateway.snapshot import Snapshot, was_cancelled
 from coordinator.toolsets.gateway.tools.answers import answer, refusal_of, rejected
 from coordinator.toolsets.gateway.tools.approvals import DECISION, arguments_of, gate_of, left_gate, question
 from coordinator.toolsets.gateway.tools.backend import Backend
-from coordinator.toolsets.gateway.tools.waits import WAITS_FOR, WatchedInstances, met
+from coordinator.toolsets.gateway.tools.waits import WatchedInstances, met
 from coordinator.toolsets.questions import VIA_CLIENT, Question
 from coordinator.toolsets.questions import Answer as Answered
 from coordinator.toolsets.request_id import keyed

@@ -15,6 +15,8 @@ MAX_NAME = 200
 MAX_CONDITION = 1_000
 MAX_MANIFEST = 1_000
 
+WAITS_FOR = ("checkpoint", "changed", "ended")
+
 
 class Arguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Arguments of a tool."""
@@ -48,7 +50,11 @@ class GetStatus(Arguments, kw_only=True):
         bool, Meta(description="True: list every checkpoint that was answered, with its last answer.")
     ] = False
     wait_for: Annotated[
-        str | None, Meta(description="checkpoint (waits for its answer, or it has ended), ended, or changed.")
+        str | None,
+        Meta(
+            description="checkpoint: one waits for its answer, or ended.",
+            extra_json_schema={"enum": [*WAITS_FOR, None]},
+        ),
     ] = msgspec.field(name="waitFor", default=None)
     wait_ms: WaitMs = msgspec.field(name="waitMs", default=None)
     after: After = None

@@ -13,7 +13,7 @@ from coordinator.definitions import TERMINALS, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.sessions.contract import arguments as limits
-from coordinator.toolsets.sessions.contract.arguments import BySession, GetStatus, GetTrace, NextActivity
+from coordinator.toolsets.sessions.contract.arguments import WAITS_FOR, BySession, GetStatus, GetTrace, NextActivity
 from coordinator.toolsets.sessions.contract.results import (
     ActiveCheckpoint,
     Answered,
@@ -29,7 +29,7 @@ from coordinator.toolsets.sessions.rules import answers, joining, refusals, toke
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
 from coordinator.toolsets.sessions.store.sessions import Cut, State, StatusDetail
 from coordinator.toolsets.sessions.tools.backend import Backend, behind, drifted, in_json, loaded, meta, refuse
-from coordinator.toolsets.sessions.tools.waits import WAITS_FOR, WatchedSessions, met
+from coordinator.toolsets.sessions.tools.waits import WatchedSessions, met
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 from coordinator.toolsets.waiting_reads import check, waited
 

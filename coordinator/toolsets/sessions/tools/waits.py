@@ -9,8 +9,6 @@ from coordinator.feed.subjects import Met, Reading
 from coordinator.toolsets.sessions.store.sessions import SessionStore, State, StatusDetail
 from coordinator.toolsets.waiting_reads import WaitingReads, version
 
-WAITS_FOR = ("checkpoint", "changed", "ended")
-
 
 class WatchedSessions:
     """Sessions of any project; a key is a session's id."""
