@@ -66,6 +66,8 @@ class Fence(msgspec.Struct, omit_defaults=True, rename="camel"):
     """Whether the project is to be deleted where it comes from."""
     settled: bool = False
     """Whether all processes know of it, so that functions need not look any more."""
+    before: Fence | None = None
+    """What the project is refused by again if it does not come: that it was moved from here earlier."""
 
     @property
     def said(self) -> str:

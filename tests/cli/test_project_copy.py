@@ -205,6 +205,40 @@ async def test_a_project_is_moved_on(pair: Make) -> None:
     assert [await first.serves(tools) for tools in (first.here, here, there)] == [False, True, False]
 
 
+async def test_who_lost_a_project_refuses_it_although_it_does_not_come_back(
+    pair: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = await pair("one", "two")
+    await both.here.add_many(3)
+    await both.copy(deletes=True)
+    back = Pair(both.target, both.source, both.there.store, both.here.store, both.project)
+    said = {row.project: row.fence for row in (await count(both.source)).rows}[both.project]
+
+    async def refused() -> None:
+        rows = {row.project: row.fence for row in (await count(both.source)).rows}
+        assert rows[both.project] == said
+        with pytest.raises(Fenced, match="was moved to another store"):
+            await both.here.add()
+
+    for where, step in ((Fencing, "begin"), (transfer, "compare")):
+        with monkeypatch.context() as patched:
+            patched.setattr(where, step, failing)
+            with pytest.raises(CommandFailed, match="it fails"):
+                await back.copy(deletes=True)
+        await refused()
+    await back.copy()  # a back-up, which is deleted later
+    async with turn(*both.ends):
+        await abort(both.ends[0], None, both.project)
+    await refused()
+    assert await both.serves(both.there)
+    await back.copy(deletes=True)
+    assert await both.serves(both.here)
+
+
+async def failing(*_: Any) -> None:
+    raise CommandFailed("it fails")
+
+
 async def test_a_backup_is_brought_back(pair: Make) -> None:
     both = await pair("one", "two")
     ids = await both.here.add_many(3)

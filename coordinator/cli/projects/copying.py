@@ -118,6 +118,8 @@ class Copy:
         """Whether all that the target has of the project is of this copy."""
         self._frozen = ""
         """The id of the source's fence, if it is a copy itself, which nobody changes."""
+        self._before: Fence | None = None
+        """The fence of the target, if the project was moved from there earlier."""
 
     async def run(self) -> str:
         """Copies; returns what was done, in a sentence.
@@ -184,7 +186,9 @@ class Copy:
     # --- steps 1 to 3
 
     def _fence(self, state: State, other: End) -> Fence:
-        return Fence(self._id, state, round(time.time() * 1000), other.identity, other.place, self._deletes)
+        before = self._before if other is self._source else None
+        at = round(time.time() * 1000)
+        return Fence(self._id, state, at, other.identity, other.place, self._deletes, before=before)
 
     async def _prepare(self, identity: str, state: str) -> None:
         """Fences the target, and empties what an earlier run has left there."""
@@ -201,6 +205,8 @@ class Copy:
             )
         if state not in ("arriving", "copy"):
             await self._check_empty(there)
+        if state and listed is not None:
+            self._before = listed.before or (listed if state == "moved" else None)
         await fencing.note(project, self._fence("reserved", self._source))
         await fencing.begin(self._id)
         if not state:
@@ -275,14 +281,14 @@ class Copy:
         if (await fencing.found(self._project))[0] == self._id:
             if self._ours:
                 await Keys(fencing, self._project, self._id).empty()
-            await fencing.turn(self._project, self._id, self._id, None)
-        await self._forget(self._target)
+            await _turn_back(self._target, self._project, self._id, self._before)
+        await self._forget(self._target, self._before)
 
-    async def _forget(self, end: End) -> None:
-        """Takes the fence of this run off a list, if it is there."""
+    async def _forget(self, end: End, before: Fence | None = None) -> None:
+        """Takes the fence of this run off a list, if it is there, and puts the one before it back."""
         listed = (await end.fencing.all()).get(self._project)
         if listed is not None and listed.id == self._id:
-            await end.fencing.note(self._project, None)
+            await end.fencing.note(self._project, before)
         await end.fencing.end()
 
     # --- step 4
@@ -367,16 +373,21 @@ async def _gone(there: End, project: str) -> str:
 
 
 async def drop(end: End, project: str, identity: str) -> None:
-    """Deletes what a store has of a fenced project, its fence at last."""
+    """Deletes what a store has of a project that is or was copied there, its fence at last."""
     await Keys(end.fencing, project, identity).empty()
-    await release(end, project, identity)
+    listed = (await end.fencing.all()).get(project)
+    await release(end, project, identity, listed.before if listed else None)
 
 
-async def release(end: End, project: str, identity: str) -> None:
-    """Takes the fence of a project away."""
-    await end.fencing.turn(project, identity, identity, None)
-    await end.fencing.note(project, None)
+async def release(end: End, project: str, identity: str, before: Fence | None = None) -> None:
+    """Takes the fence of a project away, and puts the one before it back."""
+    await _turn_back(end, project, identity, before)
+    await end.fencing.note(project, before)
     await end.fencing.end()
+
+
+async def _turn_back(end: End, project: str, identity: str, before: Fence | None) -> None:
+    await end.fencing.turn(project, identity, before.id if before else identity, before.state if before else None)
 
 
 async def abort(here: End, there: End | None, project: str) -> str:
