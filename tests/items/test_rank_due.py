@@ -12,7 +12,7 @@ from coordinator.store import Store
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.timestamp import iso
 from tests.items.client import LONG_MS, Client, Json
-from tests.items.moments import ms, server_time
+from tests.items.moments import ms, next_ms, server_time
 from tests.items.selectors import PRIORITIES, take
 
 pytestmark = pytest.mark.anyio
@@ -98,7 +98,9 @@ async def test_items_are_claimed_in_that_order_and_come_back_to_their_place(tool
 
 async def test_without_the_setting_due_times_change_no_order(store: Store, project: str) -> None:
     tools = Client(store, project)
-    first, second = await tools.add(), await tools.add(dueAt="+1h")
+    first = await tools.add()
+    await next_ms(store)
+    second = await tools.add(dueAt="+1h")
     assert await tools.next(limit=2) == [first, second]
     # The order follows the setting as items become ready.
     by_due = Client(store, project, Settings(request_deadline_ms=LONG_MS, rank="due"))

@@ -17,7 +17,6 @@ local fairness = require 'fairness'
 local items = require 'items'
 local read = require 'read'
 local resource_gauges = require 'resource_gauges'
-local terms = require 'terms'
 
 local LOOKED_MAX = 1000
 local SHOWN_MAX = 5
@@ -31,11 +30,11 @@ end
 
 -- Adds an entry to the list of each node of demands, and their keys to a set.
 local function add(lists, keys, text, entry)
-  for _, one in ipairs(demands.nodes_of(text)) do
-    local node, numbers = one[1], one[2]
-    lists[node] = lists[node] or {}
-    table.insert(lists[node], entry)
-    if numbers[1] + numbers[2] > 0 then keys[node] = true end
+  for _, node in ipairs(demands.nodes_of(text)) do
+    local name = node[1]
+    lists[name] = lists[name] or {}
+    table.insert(lists[name], entry)
+    if node[2] + node[3] > 0 then keys[name] = true end
   end
 end
 
@@ -68,13 +67,12 @@ local function sorted(run, keys)
   return list
 end
 
--- The keys in order, limits by key, by node what holds it and what it is reserved for, whether there may be more keys,
+-- The keys in order, by node what holds it and what it is reserved for, whether there may be more keys,
 -- and how many claims were looked at.
 local function find(run)
   local keys, more = demands.some(run, LOOKED_MAX)
   local ids, names = claimed(run)
-  local settings, holders, reserved = terms.part(run, 'r'), {}, {}
-  local limits = settings and settings[1] or {}
+  local holders, reserved = {}, {}
   for n, id in ipairs(ids) do
     local held = id and redis.call('HGET', run.keys.item .. id, 'rh')
     if held then add(holders, keys, held, {id, names[n]}) end
@@ -82,18 +80,18 @@ local function find(run)
   for id, known in pairs(fairness.reserved(run)) do
     if items.load(run, id) then add(reserved, keys, known[2], {id, ''}) end
   end
-  for key in pairs(limits) do keys[key] = true end
-  return sorted(run, keys), limits, holders, reserved, more, #ids
+  for key in pairs((demands.limits(run))) do keys[key] = true end
+  return sorted(run, keys), holders, reserved, more, #ids
 end
 
 return function(run, offset, limit)
   return read(run, function()
-    local list, limits, holders, reserved, more, looked = find(run)
-    local page, rows = {}, {}
+    local list, holders, reserved, more, looked = find(run)
+    local page, rows, capacities, rates = {}, {}, demands.limits(run)
     for n = offset + 1, math.min(offset + limit, #list) do page[#page + 1] = list[n][1] end
     local gauges = resource_gauges(run, page)
     for n, key in ipairs(page) do
-      local capacity, per_minute = unpack(limits[key] or {1, 0})
+      local capacity, per_minute = capacities[key] or 1, rates[key] or 0
       local exclusive, shared, left, _, waiting = unpack(gauges[n] or NOTHING)
       rows[n] = {key, capacity, per_minute, left < 0 and capacity or left, exclusive, shared, list[offset + n][2],
         waiting, #(holders[key] or {}), shown(run, holders[key]), shown(run, reserved[key])}

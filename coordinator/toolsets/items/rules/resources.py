@@ -53,8 +53,9 @@ class ResourceConfig:
         }
         if not (self.limits or self.traits or any(by_schema.values())):
             return None
-        limits = {key: (limit.capacity, limit.per_minute or 0) for key, limit in self.limits.items()}
-        return limits, by_schema, {name: stored(demands) for name, demands in self.traits.items()}, default or ""
+        by_trait = {name: stored(demands) for name, demands in self.traits.items()}
+        rates = {key: limit.per_minute for key, limit in self.limits.items() if limit.per_minute}
+        return self._capacities, by_schema, by_trait, default or "", rates
 
     def problem(self, text: str, field: str = "resources") -> ToolFailure | None:
         """Why an item cannot have these demands (as stored): there is not so much."""

@@ -55,21 +55,25 @@ function apart.score_of(item)
   return math.floor(item.score / PRIORITY_SIZE) * PRIORITY_SIZE + due
 end
 
-local function add_entries(entries, item, prefix, score)
-  entries[prefix .. '*'] = score
-  if item.pa then entries[prefix .. 'p' .. item.pa] = score end -- no selector asks for roots alone
+-- The scopes with a prefix that an item belongs to.
+local function scopes_of(item, prefix)
+  local list = {prefix .. '*'}
+  if item.pa then list[2] = prefix .. 'p' .. item.pa end -- no selector asks for roots alone
   if item.g then
-    for tag in string.gmatch(item.g, '[^,%s]+') do entries[prefix .. 'g' .. tag] = score end
+    for tag in string.gmatch(item.g, '[^,%s]+') do list[#list + 1] = prefix .. 'g' .. tag end
   end
-  if item.y then entries[prefix .. 'y' .. item.y] = score end
+  if item.y then list[#list + 1] = prefix .. 'y' .. item.y end
+  return list
 end
 
 -- The scopes of an item's set that it belongs to, with its scores there.
 function apart.entries_of(item)
   local entries, set = {}, apart.set_of(item)
   if not set then return entries end
-  add_entries(entries, item, 'R' .. set .. ' ', apart.score_of(item))
-  if is_by_due(item) then add_entries(entries, item, 'A' .. set .. ' ', item.score) end
+  for _, scope in ipairs(scopes_of(item, 'R' .. set .. ' ')) do entries[scope] = apart.score_of(item) end
+  if is_by_due(item) then
+    for _, scope in ipairs(scopes_of(item, 'A' .. set .. ' ')) do entries[scope] = item.score end
+  end
   return entries
 end
 
@@ -168,21 +172,26 @@ function apart.refresh(run, set, class, gone)
   run.first_sets = nil
 end
 
+-- Adds an item to the scopes with a prefix, or removes it from them (no score).
+local function set_entries(run, item, prefix, score)
+  local scopes, id = scopes_of(item, run.keys.ranked .. prefix), item.id
+  for n = 1, #scopes do
+    if score then redis.call('ZADD', scopes[n], score, id) else redis.call('ZREM', scopes[n], id) end
+  end
+end
+
 -- Adds an item in a ready class to the scopes of its set; removes one that was in a ready class until now
 -- (`was_ready`: in which).
 function apart.place(run, item)
   local ready, was, set = classes.is_ready_class(item.class), item.was_ready, apart.set_of(item)
-  if ready then
-    for scope, score in pairs(apart.entries_of(item)) do
-      redis.call('ZADD', run.keys.ranked .. scope, score, item.id)
-    end
-    local member = apart.member(set, item.class)
-    if item.as then
-      redis.call('ZADD', run.keys.apart, 'LT', classes.place_of(item.class, apart.score_of(item), item.id), member)
-      run.first_sets = nil
-    end
-  elseif was then
-    for scope in pairs(apart.entries_of(item)) do redis.call('ZREM', run.keys.ranked .. scope, item.id) end
+  if ready or was then
+    set_entries(run, item, 'R' .. set .. ' ', ready and apart.score_of(item))
+    if is_by_due(item) then set_entries(run, item, 'A' .. set .. ' ', ready and item.score) end
+  end
+  if ready and item.as then
+    local place = classes.place_of(item.class, apart.score_of(item), item.id)
+    redis.call('ZADD', run.keys.apart, 'LT', place, apart.member(set, item.class))
+    run.first_sets = nil
   end
   if item.as and was and not (ready and was == item.class) then apart.refresh(run, set, was, not ready and item.id) end
   run.first_two = nil

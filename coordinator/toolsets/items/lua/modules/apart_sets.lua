@@ -59,7 +59,8 @@ local function read_page(run, search)
   search.page = redis.call('ZRANGEBYSCORE', key, low, high, 'WITHSCORES', 'LIMIT', search.seen, search.size)
 end
 
--- Moves a search to the next set of its class: `search.set`, nil: there is none; `search.place` of its best item.
+-- Moves a search to the next set of its class: its `member` of the key apart, nil: there is none; `place` of its best
+-- item.
 local function advance(run, search)
   local at = search.at + 2
   if at > 2 * search.size then
@@ -69,13 +70,11 @@ local function advance(run, search)
   local page = search.page
   local place = tonumber(page[at + 1])
   search.at, search.place = at, place
-  search.set = place and place <= search.high and apart.set_of_member(page[at]) or nil
+  search.member = place and place <= search.high and page[at] or nil
 end
 
--- The items of a class for which something is reserved, as streams: their sets are not open, not even for them.
-local function reserved_parts(run, selector, class, agent)
-  local parts = {}
-  if not agent then return parts end
+-- Adds the items of a class for which something is reserved, as streams: their sets are not open, not even for them.
+local function add_reserved(run, parts, selector, class)
   for id in pairs(fairness.reserved(run)) do
     local item = items.load(run, id)
     if item and item.as and item.class == class then
@@ -83,7 +82,6 @@ local function reserved_parts(run, selector, class, agent)
       parts[#parts + 1] = {position = position, id = id, next = function() return nil end}
     end
   end
-  return parts
 end
 
 -- The best item of a set as the beginning of its stream.
@@ -106,8 +104,8 @@ local function first_part(run, search)
     if part.id and comes_before(part, first) then first = part end
   end
   local known = first and by_rank and classes.place_of(search.class, first.position, first.id)
-  while search.set and not (known and known < search.place) do
-    local set, unsure, part = search.set, known == search.place, nil
+  while search.member and not (known and known < search.place) do
+    local set, unsure, part = apart.set_of_member(search.member), known == search.place, nil
     if unsure or is_open(run, search, set) then
       if search.whole then
         part = best_of(run, search.class, set)
@@ -127,16 +125,17 @@ local function first_part(run, search)
   return first
 end
 
--- The stream (position, id) for a caller: the agent, '' for nobody, false: whatever items demand; `stream_of(set)` =
--- that of one set. `by_rank`: positions are scores; `whole`: all items of sets match, too. Of sets whose best items are
--- at the same place one is looked at only if its best item comes first.
-function apart_sets.stream(run, selector, class, agent, by_rank, whole, stream_of)
+-- The stream (position, id) of the items of sets and of some other ones, `parts` of it (modules/streams.lua), for a
+-- caller: the agent, '' for nobody, false: whatever items demand; `stream_of(set)` = that of one set. `by_rank`:
+-- positions are scores; `whole`: all items of sets match, too. Of sets whose best items are at the same place one is
+-- looked at only if its best item comes first.
+function apart_sets.stream(run, parts, selector, class, agent, by_rank, whole, stream_of)
   local low, high = classes.places(class)
   local search = {
     selector = selector, class = class, agent = agent, by_rank = by_rank, whole = whole, stream_of = stream_of,
-    low = low, high = high, page = run.first_sets, at = -1, seen = 0, size = FIRST,
-    parts = reserved_parts(run, selector, class, agent),
+    low = low, high = high, page = run.first_sets, at = -1, seen = 0, size = FIRST, parts = parts,
   }
+  if agent then add_reserved(run, parts, selector, class) end
   local page = search.page -- the first sets of all classes, mostly those of this one
   if not (page and page[1] and tonumber(page[2]) >= low) then read_page(run, search) end
   advance(run, search)

@@ -6,9 +6,9 @@
 --     in 6 bytes
 -- A node that more than FEW items demand is popular: a busy one would keep many items, so it is part of the set in
 -- which a ready item is (modules/apart.lua). Items that others keep are met one by one: FEW of each node at most.
--- The part `r` of the settings (modules/terms.lua): {limits, demands by schema, by trait, name of the default schema or
--- ''}; a limit is {units, units per minute or 0}, by node. By schema is there for each schema, with the demands of its
--- default traits among them.
+-- The part `r` of the settings (modules/terms.lua): {capacities by node, demands by schema, by trait, name of the
+-- default schema or '', units per minute by node}. By schema is there for each schema, with the demands of its default
+-- traits among them.
 local remembered = require 'remembered'
 local terms = require 'terms'
 
@@ -17,30 +17,30 @@ local demands = {}
 local FEW = 8
 local HERE = 2 ^ 24
 local COUNT = '>I6'
-local PLACES = 'xsyt' -- letters of the four numbers in conditions
+local PLACES = ' xsyt' -- letters of the four numbers in conditions
 local KNOWN_MAX = 200
-local NO_LIMITS = {}
+local NONE = {}
 
--- How much there is at nodes that the settings name: {units, units per minute or 0}.
+-- How many units there are at nodes that the settings name, and at some of them per minute.
 function demands.limits(run)
   local settings = terms.part(run, 'r')
-  return settings and settings[1] or NO_LIMITS
+  if not settings then return NONE, NONE end
+  return settings[1], settings[5]
 end
 
--- The nodes of demands, {node, {exclusive, shared, exclusive below, shared below}} of each; `at` = the same by node.
+-- The nodes of demands, {name, exclusive, shared, exclusive below, shared below} of each; `names`, and `at` = by name.
 demands.nodes_of = remembered(KNOWN_MAX, function(text)
-  local list, by_node = {}, {}
-  local function add(node, place, amount)
-    local numbers = by_node[node]
-    if not numbers then
-      numbers = {0, 0, 0, 0}
-      by_node[node] = numbers
-      list[#list + 1] = {node, numbers}
+  local list, names, by_name = {}, {}, {}
+  local function add(name, place, amount)
+    local node = by_name[name]
+    if not node then
+      node = {name, 0, 0, 0, 0}
+      list[#list + 1], names[#list + 1], by_name[name] = node, name, node
     end
-    numbers[place] = numbers[place] + amount
+    node[place] = node[place] + amount
   end
   for mode, units, key in string.gmatch(text, '(%l)(%d+):([^,]+)') do
-    local place = mode == 'x' and 1 or 2
+    local place = mode == 'x' and 2 or 3
     add(key, place, tonumber(units))
     local above = string.match(key, '^(.+)/')
     while above do
@@ -48,15 +48,15 @@ demands.nodes_of = remembered(KNOWN_MAX, function(text)
       above = string.match(above, '^(.+)/')
     end
   end
-  list.at = by_node
+  list.names, list.at = names, by_name
   return list
 end)
 
 -- Reads how many items demand each of some nodes.
-local function read_counts(run, nodes)
+local function read_counts(run, names)
   local missing, counts = {}, run.demand_counts
-  for _, one in ipairs(nodes) do
-    if not counts[one[1]] then missing[#missing + 1] = one[1] end
+  for _, name in ipairs(names) do
+    if not counts[name] then missing[#missing + 1] = name end
   end
   if not missing[1] then return counts end
   for n, count in ipairs(redis.call('HMGET', run.keys.demands, unpack(missing))) do
@@ -68,15 +68,15 @@ end
 -- Counts an open item with these demands (`by` = 1), or one that is not open any more (-1).
 function demands.count(run, text, by)
   local nodes = demands.nodes_of(text)
-  local counts, set, gone = read_counts(run, nodes), {}, {}
-  for _, one in ipairs(nodes) do
-    local node, numbers = one[1], one[2]
-    local count = counts[node] + by * (numbers[1] + numbers[2] > 0 and HERE + 1 or 1)
-    counts[node] = count
+  local counts, set, gone = read_counts(run, nodes.names), {}, {}
+  for _, node in ipairs(nodes) do
+    local name = node[1]
+    local count = counts[name] + by * (node[2] + node[3] > 0 and HERE + 1 or 1)
+    counts[name] = count
     if count > 0 then
-      set[#set + 1], set[#set + 2] = node, struct.pack(COUNT, count)
+      set[#set + 1], set[#set + 2] = name, struct.pack(COUNT, count)
     else
-      gone[#gone + 1] = node
+      gone[#gone + 1] = name
     end
   end
   if set[1] then redis.call('HSET', run.keys.demands, unpack(set)) end
@@ -84,8 +84,8 @@ function demands.count(run, text, by)
 end
 
 -- How many open items demand a node of `text` or something below it, and how many of these the node itself.
-local function counted(run, text, node)
-  local count = read_counts(run, demands.nodes_of(text))[node]
+local function counted(run, text, name)
+  local count = read_counts(run, demands.nodes_of(text).names)[name]
   return count % HERE, math.floor(count / HERE)
 end
 
@@ -103,32 +103,31 @@ end
 
 -- How many open items demand each of at most 1000 keys or something below it, by key.
 function demands.counts(run, keys)
-  local nodes, found = {}, {}
-  for n, key in ipairs(keys) do nodes[n] = {key} end
-  local counts = read_counts(run, nodes)
+  local counts, found = read_counts(run, keys), {}
   for _, key in ipairs(keys) do found[key] = counts[key] % HERE end
   return found
 end
 
--- The condition of a set (modules/apart.lua) for a node, and node and numbers from it.
-local function condition_of(one)
+-- The condition of a set (modules/apart.lua) for a node.
+local function condition_of(node)
   local text = ''
-  for place, number in ipairs(one[2]) do
-    if number > 0 then text = text .. string.sub(PLACES, place, place) .. number end
+  for place = 2, 5 do
+    if node[place] > 0 then text = text .. string.sub(PLACES, place, place) .. node[place] end
   end
-  return text .. ':' .. one[1]
+  return text .. ':' .. node[1]
 end
 
--- The nodes of the conditions of a set.
+-- The nodes of the conditions of a set, and `names`.
 demands.nodes_of_conditions = remembered(KNOWN_MAX, function(conditions)
-  local list = {}
-  for text, node in string.gmatch(conditions, '([xsyt%d]+):([^,]+)') do
-    local numbers = {0, 0, 0, 0}
-    for place, number in string.gmatch(text, '(%l)(%d+)') do
-      numbers[string.find(PLACES, place, 1, true)] = tonumber(number)
+  local list, names = {}, {}
+  for text, name in string.gmatch(conditions, '([xsyt%d]+):([^,]+)') do
+    local node = {name, 0, 0, 0, 0}
+    for letter, number in string.gmatch(text, '(%l)(%d+)') do
+      node[string.find(PLACES, letter, 1, true)] = tonumber(number)
     end
-    list[#list + 1] = {node, numbers}
+    list[#list + 1], names[#list + 1] = node, name
   end
+  list.names = names
   return list
 end)
 
@@ -136,12 +135,12 @@ end)
 -- own keys that most items demand, or the node above them.
 function demands.conditions(run, text)
   local nodes = demands.nodes_of(text)
-  local counts, all, key, any = read_counts(run, nodes), {}, nil, nil
-  for _, one in ipairs(nodes) do
-    local count = counts[one[1]] % HERE
+  local counts, all, key, any = read_counts(run, nodes.names), {}, nil, nil
+  for _, node in ipairs(nodes) do
+    local count = counts[node[1]] % HERE
     if count > FEW then
-      all[#all + 1] = condition_of(one)
-      local own = one[2][1] + one[2][2] > 0
+      all[#all + 1] = condition_of(node)
+      local own = node[2] + node[3] > 0
       if own and not (key and key.count >= count) then key = {count = count, text = all[#all]} end
       if not (any and any.count >= count) then any = {count = count, text = all[#all]} end
     end
@@ -179,12 +178,12 @@ end
 
 -- Whether anybody may want what this call has given back (modules/resources.lua).
 function demands.are_wanted(run)
-  local limits = demands.limits(run)
+  local capacities = demands.limits(run)
   for _, text in ipairs(run.given_back) do
-    for _, one in ipairs(demands.nodes_of(text)) do
-      local all, here = counted(run, text, one[1])
-      local own = one[2][1] + one[2][2] > 0
-      if here > 0 or all > 0 and (own or limits[one[1]]) then return true end
+    for _, node in ipairs(demands.nodes_of(text)) do
+      local all, here = counted(run, text, node[1])
+      local own = node[2] + node[3] > 0
+      if here > 0 or all > 0 and (own or capacities[node[1]]) then return true end
     end
   end
   return false

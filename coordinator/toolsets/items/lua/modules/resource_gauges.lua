@@ -12,11 +12,12 @@ local BLOCKED, CLASS_SIZE, STATES = classes.BLOCKED, classes.CLASS_SIZE, classes
 
 local PASSED_MAX = 200 -- the longest passed over of these
 
--- Adds items that wait for any of the keys, at nodes {name, numbers}; `since` = when callers first passed them over.
+-- Adds items that wait for any of the keys, at some nodes (modules/demands.lua); `since` = when callers first passed
+-- them over.
 local function add(run, by_key, nodes, count, since)
   for _, node in ipairs(nodes) do
     local row = by_key[node[1]]
-    if row and resources.busy_node(run, {node}, {}) then
+    if row and resources.busy_node(run, {node, names = {node[1]}}, {}) then
       row[5] = row[5] + count
       row[6] = math.max(row[6], since and run.now - since or 0)
     end
@@ -68,7 +69,8 @@ return function(run, keys)
   end
   for _, known in pairs(fairness.reserved(run)) do
     for _, node in ipairs(demands.nodes_of(known[2])) do
-      local row, here, shared, below, shared_below = by_key[node[1]], unpack(node[2])
+      local name, here, shared, below, shared_below = unpack(node)
+      local row = by_key[name]
       if row then
         row[1], row[2], row[4] = row[1] - here - below, row[2] - shared - shared_below, row[4] + 1
       end

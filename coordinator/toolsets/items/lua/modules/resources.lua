@@ -14,40 +14,47 @@ local items = require 'items'
 
 local resources = {}
 
-local NONE = {0, 0, 0, 0}
+local NONE = {'', 0, 0, 0, 0}
 local NOTHING = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- held, as it is stored
 local MINUTE = 60000
 local RATE = '~' -- before the name of a node
 local HELD = '>I6I6I6I6'
 
--- Reads what is held at some nodes, and left of their units per minute. Returns whether that was not known yet.
-local function read(run, nodes, limits)
-  local held, missing, rated, last = run.held_at, {}, {}, 0
-  for n = 1, #nodes do
-    local node = nodes[n][1]
-    if not held[node] then
+-- The names of nodes that are not read yet, and then, for those of them with units per minute, what is stored of these.
+local function unread(held, names, rates)
+  local missing, rated, last = {}, {}, 0
+  for n = 1, #names do
+    local name = names[n]
+    if not held[name] then
       last = last + 1
-      missing[last] = node
-      if limits[node] and limits[node][2] > 0 then rated[#rated + 1] = node end
+      missing[last] = name
+      if rates[name] then rated[#rated + 1] = name end
     end
   end
+  for n, name in ipairs(rated) do missing[last + n] = RATE .. name end
+  return missing, last, rated
+end
+
+-- Reads what is held at some nodes, and left of their units per minute. Returns whether that was not known yet.
+local function read(run, names, capacities, rates)
+  local held, missing, last, rated = run.held_at, names, #names, nil
+  if next(held) or next(rates) then missing, last, rated = unread(held, names, rates) end
   if last == 0 then return false end
-  for n, node in ipairs(rated) do missing[last + n] = RATE .. node end
-  run.some_rated = run.some_rated or rated[1] ~= nil
   local texts = redis.call('HMGET', run.keys.resources, unpack(missing))
   for n = 1, last do held[missing[n]] = texts[n] or NOTHING end
-  for n, node in ipairs(rated) do
-    local units, per_minute = unpack(limits[node])
+  for n, name in ipairs(rated or {}) do
     local left, since = string.match(texts[last + n] or '', '^(%S+) (%d+)$')
-    held[RATE .. node] = left and math.min(units, left + (run.now - since) * per_minute / MINUTE) or units
+    local units, per_minute = capacities[name], rates[name]
+    held[RATE .. name] = left and math.min(units, left + (run.now - since) * per_minute / MINUTE) or units
+    run.some_rated = true
   end
   return true
 end
 
--- Whether demands at a node can be met beside those of others (numbers); `units` = the node's capacity, nil: it has no
--- limit.
-local function fits(wanted, units, exclusive, shared, exclusive_below, shared_below)
-  local x, s, below, s_below = wanted[1], wanted[2], wanted[3], wanted[4]
+-- Whether the demands at a node can be met beside those of others (numbers); `units` = the node's capacity, nil: it has
+-- no limit.
+local function fits(node, units, exclusive, shared, exclusive_below, shared_below)
+  local x, s, below, s_below = node[2], node[3], node[4], node[5]
   if x > 0 and shared + shared_below > 0 or below > 0 and shared > 0 then return false end
   if s > 0 and exclusive + exclusive_below > 0 or s_below > 0 and exclusive > 0 then return false end
   if x + below == 0 then return true end
@@ -56,43 +63,43 @@ local function fits(wanted, units, exclusive, shared, exclusive_below, shared_be
 end
 
 -- What is held at a node (numbers), without that of some demands (texts).
-local function held_without(held, node, less)
-  local left = {struct.unpack(HELD, held)}
+local function held_without(held, name, less)
+  local x, s, below, s_below = struct.unpack(HELD, held)
   for _, text in ipairs(less) do
-    for n, number in ipairs(demands.nodes_of(text).at[node] or NONE) do left[n] = left[n] - number end
+    local node = demands.nodes_of(text).at[name] or NONE
+    x, s, below, s_below = x - node[2], s - node[3], below - node[4], s_below - node[5]
   end
-  return unpack(left)
+  return x, s, below, s_below
 end
 
 -- The first of the nodes read so far at which others hold too much; nil: none.
-local function taken_node(run, nodes, less, limits)
+local function taken_node(run, nodes, less, capacities)
   local held, all = run.held_at, not less[1]
   for n = 1, #nodes do
-    local node, wanted = nodes[n][1], nodes[n][2]
-    local there, limit = held[node], limits[node]
-    local units = limit and limit[1]
+    local node = nodes[n]
+    local name = node[1]
+    local there, units = held[name], capacities[name]
     if there == NOTHING then
-      if units and wanted[1] + wanted[3] > units then return node end
+      if units and node[2] + node[4] > units then return name end
     elseif there and all then
-      if not fits(wanted, units, struct.unpack(HELD, there)) then return node end
-    elseif there and not fits(wanted, units, held_without(there, node, less)) then
-      return node
+      if not fits(node, units, struct.unpack(HELD, there)) then return name end
+    elseif there and not fits(node, units, held_without(there, name, less)) then
+      return name
     end
   end
 end
 
 -- The first node at which there is less left of its units per minute than demanded, and after how many ms that will be
 -- otherwise; nil: none.
-local function exhausted_node(run, nodes, limits)
-  for _, one in ipairs(nodes) do
-    local node, wanted = one[1], one[2]
-    local limit = limits[node]
-    local left = limit and limit[2] > 0 and run.held_at[RATE .. node]
-    local needed = left and wanted[1] + wanted[2] + wanted[3] + wanted[4] or 0
+local function exhausted_node(run, nodes, rates)
+  for _, node in ipairs(nodes) do
+    local name = node[1]
+    local left = rates[name] and run.held_at[RATE .. name]
+    local needed = left and node[2] + node[3] + node[4] + node[5] or 0
     if left and left < needed then
-      local wait = math.ceil((needed - left) * MINUTE / limit[2])
+      local wait = math.ceil((needed - left) * MINUTE / rates[name])
       run.refill_ms = math.min(run.refill_ms or wait, wait)
-      return node, wait
+      return name, wait
     end
   end
 end
@@ -100,31 +107,32 @@ end
 -- The first of some nodes at which demands cannot be met now; nil: they can. And after how many ms that will be
 -- otherwise, if that is known. `less` = demands that are held and no obstacle.
 function resources.busy_node(run, nodes, less)
-  local limits = demands.limits(run)
+  local capacities, rates = demands.limits(run)
   -- Mostly the same node keeps many items: it is read once.
-  local taken = next(run.held_at) and taken_node(run, nodes, less, limits)
-  if not taken and read(run, nodes, limits) then taken = taken_node(run, nodes, less, limits) end
+  local taken = next(run.held_at) and taken_node(run, nodes, less, capacities)
+  if not taken and read(run, nodes.names, capacities, rates) then taken = taken_node(run, nodes, less, capacities) end
   if taken then return taken end
-  if run.some_rated then return exhausted_node(run, nodes, limits) end
+  if run.some_rated then return exhausted_node(run, nodes, rates) end
 end
 
 -- The first node at which further demands of a claim are too much together with what it holds; nil: none.
 function resources.exceeded_node(run, held, further)
   local nodes = demands.nodes_of(held .. ',' .. further)
-  local limits = demands.limits(run)
-  read(run, nodes, limits)
-  return taken_node(run, nodes, {held}, limits)
+  local capacities, rates = demands.limits(run)
+  read(run, nodes.names, capacities, rates)
+  return taken_node(run, nodes, {held}, capacities)
 end
 
 -- Whether demands can be met beside these others alone, as far as capacities go.
 function resources.suit(run, text, others)
-  local limits = demands.limits(run)
-  for _, one in ipairs(demands.nodes_of(text)) do
-    local limit, sum = limits[one[1]], {0, 0, 0, 0}
+  local capacities = demands.limits(run)
+  for _, node in ipairs(demands.nodes_of(text)) do
+    local sum = {0, 0, 0, 0}
     for _, other in ipairs(others) do
-      for n, number in ipairs(demands.nodes_of(other).at[one[1]] or NONE) do sum[n] = sum[n] + number end
+      local its = demands.nodes_of(other).at[node[1]] or NONE
+      for n = 1, 4 do sum[n] = sum[n] + its[n + 1] end
     end
-    if not fits(one[2], limit and limit[1], unpack(sum)) then return false end
+    if not fits(node, capacities[node[1]], unpack(sum)) then return false end
   end
   return true
 end
@@ -132,10 +140,8 @@ end
 -- Of some nodes {exclusive units held at it or below it, shared ones, what is left of its units per minute or -1: they
 -- are not bounded}.
 function resources.at(run, names)
-  local nodes, list = {}, {}
-  for n, name in ipairs(names) do nodes[n] = {name} end
-  read(run, nodes, demands.limits(run))
-  local held = run.held_at
+  local list, held = {}, run.held_at
+  read(run, names, demands.limits(run))
   for n, name in ipairs(names) do
     local here, shared, below, shared_below = struct.unpack(HELD, held[name])
     list[n] = {here + below, shared + shared_below, held[RATE .. name] or -1}
@@ -152,23 +158,25 @@ end
 
 -- Adds demands to what is held, or removes them (`sign` = -1).
 function resources.change(run, text, sign)
-  local nodes, held, set, gone, last = demands.nodes_of(text), run.held_at, {}, {}, 0
+  local nodes, held, set, gone, last = demands.nodes_of(text), run.held_at, {}, nil, 0
   for n = 1, #nodes do
-    local node, wanted = nodes[n][1], nodes[n][2]
-    if not held[node] then read(run, nodes, demands.limits(run)) end
-    local x, s, below, s_below = struct.unpack(HELD, held[node])
-    local now = struct.pack(HELD, x + sign * wanted[1], s + sign * wanted[2], below + sign * wanted[3],
-      s_below + sign * wanted[4])
-    held[node] = now
+    local node = nodes[n]
+    local name = node[1]
+    if not held[name] then read(run, nodes.names, demands.limits(run)) end
+    local x, s, below, s_below = struct.unpack(HELD, held[name])
+    local now = struct.pack(HELD, x + sign * node[2], s + sign * node[3], below + sign * node[4],
+      s_below + sign * node[5])
+    held[name] = now
     if now ~= NOTHING then
-      set[last + 1], set[last + 2] = node, now
+      set[last + 1], set[last + 2] = name, now
       last = last + 2
     else
-      gone[#gone + 1] = node
+      gone = gone or {}
+      gone[#gone + 1] = name
     end
   end
   if set[1] then redis.call('HSET', run.keys.resources, unpack(set)) end
-  if gone[1] then redis.call('HDEL', run.keys.resources, unpack(gone)) end
+  if gone then redis.call('HDEL', run.keys.resources, unpack(gone)) end
   if sign < 0 and not run.nobody_waits then run.given_back[#run.given_back + 1] = text end
 end
 
@@ -177,12 +185,11 @@ function resources.take(run, item, text)
   resources.change(run, text, 1)
   item.rh = item.rh and item.rh .. ',' .. text or text
   if not run.some_rated then return end
-  local used, limits = {}, demands.limits(run)
-  for _, one in ipairs(demands.nodes_of(text)) do
-    local limit = limits[one[1]]
-    if limit and limit[2] > 0 then
-      local name, wanted = RATE .. one[1], one[2]
-      local left = run.held_at[name] - wanted[1] - wanted[2] - wanted[3] - wanted[4]
+  local used, _, rates = {}, demands.limits(run)
+  for _, node in ipairs(demands.nodes_of(text)) do
+    if rates[node[1]] then
+      local name = RATE .. node[1]
+      local left = run.held_at[name] - node[2] - node[3] - node[4] - node[5]
       run.held_at[name] = left
       used[#used + 1], used[#used + 2] = name, string.format('%.6f %.0f', left, run.now)
     end

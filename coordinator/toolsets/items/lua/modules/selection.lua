@@ -67,6 +67,10 @@ local function stream_of(run, selector, class, after, wanted, set)
   return streams.read(ranked .. (set and apart.scope(set, scope) or scope), low, high, wanted)
 end
 
+local function take_next(part)
+  part.position, part.id = part.next()
+end
+
 -- The candidates of one class, with those apart that the agent may have: those that require no more than what it can do
 -- (`run.served`), and those of open sets with further conditions.
 local function class_stream(run, selector, class, agent, after, wanted)
@@ -76,13 +80,12 @@ local function class_stream(run, selector, class, agent, after, wanted)
   local function of_set(set) return stream_of(run, selector, class, after, wanted, set) end
   local parts = {{next = stream}}
   for n, set in ipairs(run.served or {}) do parts[n + 1] = {next = of_set(set)} end
-  if has_sets then
-    local by_rank = selectors.orders_by_rank(selector)
-    local filtered = after or selector.priority or selector.complexity or selectors.age_range(selector)
-    local whole = by_rank and not filtered and few_scopes(selector, true) == '*'
-    parts[#parts + 1] = {next = apart_sets.stream(run, selector, class, agent, by_rank, whole, of_set)}
-  end
-  return streams.merge(parts, function(part) part.position, part.id = part.next() end)
+  if not has_sets then return streams.merge(parts, take_next) end
+  local by_rank = selectors.orders_by_rank(selector)
+  local filtered = after or selector.priority or selector.complexity or selectors.age_range(selector)
+  local whole = by_rank and not filtered and few_scopes(selector, true) == '*'
+  for n = 1, #parts do take_next(parts[n]) end
+  return apart_sets.stream(run, parts, selector, class, agent, by_rank, whole, of_set)
 end
 
 -- The classes from which a selector takes unclaimed items; `some_abandoned` = whether there may be abandoned ones.
