@@ -191,9 +191,12 @@ async def test_invalid_trace_tokens_do_not_affect_valid_ones(sessions: Sessions)
     assert all(error.startswith("Invalid trace token") for error in answer["token_errors"])
 
 
-async def test_an_empty_list_of_tokens_resolves_none(sessions: Sessions) -> None:
-    answer = await sessions("get_trace", session_token=await sessions.start("lab"), trace_tokens=[])
-    assert (answer["source"], answer["event_count"], answer["events"]) == ("tokens", 0, [])
+async def test_an_empty_list_of_tokens_is_as_none(sessions: Sessions) -> None:
+    token = await sessions.start("lab")
+    whole = await sessions("get_trace", session_token=token)
+    answer = await sessions("get_trace", session_token=token, trace_tokens=[])
+    assert (answer["source"], answer["tracing_enabled"], answer["events"]) == ("memory", True, whole["events"])
+    assert whole["events"]
 
 
 async def test_too_many_tokens_are_rejected(sessions: Sessions) -> None:

@@ -1,7 +1,7 @@
 """An empty list means none: it is never confused with a missing argument and its default.
 
 Every list among the arguments of every tool is of one of three kinds: it must not be empty; left out, it is empty; or
-what is empty and what is left out differ, which a test of its own shows.
+a test of its own shows what empty means.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ SHOWN: dict[str, Callable[..., Any]] = {
     "manage_notes ids": test_an_empty_list_deletes_no_note,
     "next_activity step_manifest": test_validation.test_step_manifests_by_example,
     "next_activity activity_manifest": test_moves.test_another_report_from_the_same_token_corrects_the_transition,
-    "get_trace trace_tokens": test_trace.test_an_empty_list_of_tokens_resolves_none,
+    "get_trace trace_tokens": test_trace.test_an_empty_list_of_tokens_is_as_none,
     "nav_action loop_items": test_visits.test_reentering_an_activity_begins_a_new_visit,
 }
-"""Lists for which empty differs from missing, and the tests that show it."""
+"""Lists of which empty is not the default, and the tests that show what it means."""
 
 
 class ListArgument(NamedTuple):

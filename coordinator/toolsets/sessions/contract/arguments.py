@@ -223,5 +223,5 @@ class GetTrace(Arguments, kw_only=True):
     session_token: SessionToken
     trace_tokens: Annotated[
         list[str] | None,
-        Meta(description="Trace tokens from next_activity, to be resolved; left out: the whole trace."),
+        Meta(description="Trace tokens from next_activity, to be resolved; none: the whole trace."),
     ] = None

@@ -142,25 +142,25 @@ class Moves:
 
     async def get_trace(self, call: Call, args: GetTrace) -> Reply:
         """The calls of the session, or those in trace tokens."""
-        given = args.trace_tokens
-        if given is not None and len(given) > trace.MAX_TRACE_TOKENS:
+        given = args.trace_tokens or []
+        if len(given) > trace.MAX_TRACE_TOKENS:
             raise invalid("trace_tokens", f"must hold at most {trace.MAX_TRACE_TOKENS} tokens")
         shown = await self._backend.opened(args.session_token)
-        state = await self._backend.store.trace(call.project, shown, given is None)
+        state = await self._backend.store.trace(call.project, shown, not given)
         if state.outcome == "blocked":
             raise refusals.blocked(state.pending, state.act)
         refuse(state, shown)
         token = await self._backend.token(shown, state)
         errors: list[str] = []
-        if given is not None:
+        if given:
             events, errors = await self._carried(call.project, given)
         else:
             first, kept = state.details(tuple[int, list[str]])
             events = trace.events(shown.sid, shown.wf, shown.psid or "", first, kept)
         result = Trace(
             trace_id=shown.sid,
-            source="memory" if given is None else "tokens",
-            tracing_enabled=True if given is None else UNSET,
+            source="tokens" if given else "memory",
+            tracing_enabled=UNSET if given else True,
             event_count=len(events),
             events=events,
             session_token=token,
