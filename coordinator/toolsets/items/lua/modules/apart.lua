@@ -71,9 +71,8 @@ function apart.entries_of(item)
   local entries, set = {}, apart.set_of(item)
   if not set then return entries end
   for _, scope in ipairs(scopes_of(item, 'R' .. set .. ' ')) do entries[scope] = apart.score_of(item) end
-  if is_by_due(item) then
-    for _, scope in ipairs(scopes_of(item, 'A' .. set .. ' ')) do entries[scope] = item.score end
-  end
+  local by_age = is_by_due(item) and scopes_of(item, 'A' .. set .. ' ') or {}
+  for _, scope in ipairs(by_age) do entries[scope] = item.score end
   return entries
 end
 

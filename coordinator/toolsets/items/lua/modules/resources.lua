@@ -65,8 +65,8 @@ end
 -- What is held at a node (numbers), without that of some demands (texts).
 local function held_without(held, name, less)
   local x, s, below, s_below = struct.unpack(HELD, held)
-  for _, text in ipairs(less) do
-    local node = demands.nodes_of(text).at[name] or NONE
+  for n = 1, #less do
+    local node = demands.nodes_of(less[n]).at[name] or NONE
     x, s, below, s_below = x - node[2], s - node[3], below - node[4], s_below - node[5]
   end
   return x, s, below, s_below
@@ -74,18 +74,12 @@ end
 
 -- The first of the nodes read so far at which others hold too much; nil: none.
 local function taken_node(run, nodes, less, capacities)
-  local held, all = run.held_at, not less[1]
+  local held = run.held_at
   for n = 1, #nodes do
     local node = nodes[n]
     local name = node[1]
-    local there, units = held[name], capacities[name]
-    if there == NOTHING then
-      if units and node[2] + node[4] > units then return name end
-    elseif there and all then
-      if not fits(node, units, struct.unpack(HELD, there)) then return name end
-    elseif there and not fits(node, units, held_without(there, name, less)) then
-      return name
-    end
+    local there = held[name]
+    if there and not fits(node, capacities[name], held_without(there, name, less)) then return name end
   end
 end
 
@@ -117,9 +111,8 @@ end
 
 -- The first node at which further demands of a claim are too much together with what it holds; nil: none.
 function resources.exceeded_node(run, held, further)
-  local nodes = demands.nodes_of(held .. ',' .. further)
-  local capacities, rates = demands.limits(run)
-  read(run, nodes.names, capacities, rates)
+  local nodes, capacities = demands.nodes_of(held .. ',' .. further), demands.limits(run)
+  read(run, nodes.names, demands.limits(run))
   return taken_node(run, nodes, {held}, capacities)
 end
 
