@@ -136,4 +136,4 @@ def main(items: str = "20000", rounds: str = "5", calls: str = "500") -> None:
             rows.append((f"{call}, {title}", *cells))
     columns = ("us per call, and ratio by round", *SHAPES)
     table(f"{int(items):,} items, medians of {rounds} rounds", columns, rows)
-    console.print(f"bound: claim the next, script <= {BOUND}x at 1,000,000\n")
+    console.print(f"at 1,000,000 items, bound: claim the next, tool <= {BOUND}x; goal: script, too\n")
