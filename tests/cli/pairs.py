@@ -22,11 +22,11 @@ from tests.items.client import Client
 S = TypeVar("S", bound=Store)
 
 
-def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
+def _hasten(patch: pytest.MonkeyPatch) -> None:
     """Shortens what copies wait for: no function is loaded by others here, and nobody is stopped."""
-    monkeypatch.setattr(fencing, "GRACE_SECONDS", 0.01)
-    monkeypatch.setattr(fences, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(copying, "HEARD_SECONDS", 0.2)
+    patch.setattr(fencing, "GRACE_SECONDS", 0.01)
+    patch.setattr(fences, "LOOK_SECONDS", 0.05)
+    patch.setattr(copying, "HEARD_SECONDS", 0.2)
 
 
 class Pair:
@@ -102,8 +102,10 @@ async def pairs(urls: Mapping[str, str]) -> AsyncIterator[Make]:
         made.append(Pair(one, two, here, there, f"p{len(made)}"))
         return made[-1]
 
-    yield make
-    for each in made:
-        await each.clean()
+    with pytest.MonkeyPatch.context() as patch:
+        _hasten(patch)
+        yield make
+        for each in made:
+            await each.clean()
     for store in stores:
         await store.close()

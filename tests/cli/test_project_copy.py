@@ -27,23 +27,13 @@ from coordinator.store.fencing import FenceLost, Fencing
 from coordinator.store.project_list import ProjectList
 from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.items.audit import audit
-from tests.cli.pairs import Make, Pair, hasten, pairs
+from tests.cli.pairs import Make, Pair, pairs
 from tests.items.client import Client, actor, fresh_id
 from tests.steps.rig import Player, Rig
 from tests.support.fleets import fleet_command
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    hasten(monkeypatch)
 
 
 @pytest.fixture(scope="module")

@@ -13,20 +13,10 @@ from coordinator.settings import Settings
 from coordinator.steps import left_jobs, queue_place
 from coordinator.steps.handoff import RQ_PREFIX, queue_name
 from coordinator.store.embedded import EmbeddedServer
-from tests.cli.pairs import Make, hasten, pairs
+from tests.cli.pairs import Make, pairs
 from tests.steps.rig import Rig
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    hasten(monkeypatch)
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,13 @@ MOST_SECONDS = 0.25
 _DRAFT = jsonschema.Draft202012Validator
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _TOKEN = re.compile(r"\\.|[\[\]$]", re.DOTALL)
-_ASCII = {r"\d": "0-9", r"\w": "A-Za-z0-9_"}
+_ASCII = {
+    r"\d": r"0-9",
+    r"\D": r"\x00-\x2f\x3a-\U0010ffff",
+    r"\w": r"A-Za-z0-9_",
+    r"\W": r"\x00-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\U0010ffff",
+}
+"""What these stand for in a class."""
 _local = threading.local()
 _classes: dict[type, Any] = {}
 
@@ -83,8 +89,6 @@ def _translated(pattern: str) -> str:
             return r"\Z"
         elif part in _ASCII:
             return _ASCII[part] if in_class else f"[{_ASCII[part]}]"
-        elif part.lower() in _ASCII and not in_class:
-            return f"[^{_ASCII[part.lower()]}]"
         return part
 
     return _TOKEN.sub(translate, pattern)
