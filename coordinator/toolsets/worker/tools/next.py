@@ -112,6 +112,8 @@ class Next:
             self._count(claim)
         if begun is not None:
             return claim, begun
+        if record.replayed and claim.outcome != "success":
+            await self._end_wait(call, asked)
         return await self._placed(call, asked, claim)
 
     async def _placed(self, call: Call, asked: _Asked, claim: Claimed) -> tuple[Claimed, Taken | None]:
@@ -122,11 +124,14 @@ class Next:
         now = _claim_of(taken)
         if now.outcome == "held" and now.item == claim.item:
             return claim, taken
-        # Another session of the agent has ended that work already: what woke this one may be older than its wait.
+        await self._end_wait(call, asked)  # another session of the agent has ended that work already
+        return now, taken
+
+    async def _end_wait(self, call: Call, asked: _Asked) -> None:
+        """Ends what this call has parked: what woke it may be the answer of an earlier wait of the agent."""
         await self._store.end_wait(
             call.project, waiting_key(asked.agent.id), self._claiming.parking.process, keep=False
         )
-        return now, taken
 
     async def _begin(self, call: Call, asked: _Asked, renew_ms: int, process: str = "") -> Taken:
         return await self._store.begin(
