@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal
 
 import pytest
 
@@ -201,16 +202,31 @@ async def test_implausible_tokens_are_recovered(sessions: Sessions, changes: dic
     assert (await resume(sessions, foreign, workflow_id="bare"))["recovered"] is True
 
 
-async def test_authenticated_fleets_adopt_no_unknown_sessions(make: Make) -> None:
-    front = make(auth=Auth(mode="optional"))
+@pytest.mark.parametrize("mode", ["optional", "required"])
+async def test_where_callers_are_authenticated_no_session_is_adopted(
+    make: Make, mode: Literal["optional", "required"]
+) -> None:
+    """Whoever knows the id of another caller's session, which is in the feed, gets no token for it."""
+    front = make(auth=Auth(mode=mode))
     token = await front.at("lab", "prepare")
-    assert (await resume(front, unsigned(token)))["adopted"] is True
-    answer = await resume(front, elsewhere_made(token), "worker-1", workflow_id="bare")
-    assert "inherited" not in answer
-    assert "adopted" not in answer
-    assert RECOVERED in answer["warning"]
-    assert answer["workflow"]["id"] == "bare"
-    assert (payload(answer.token)["seq"], payload(answer.token)["act"]) == (0, "")
+    handle = (await front("yield_checkpoint", session_token=token, checkpoint_id="go")).token
+    known = payload(handle)["sid"]
+    gone = await front.at("lab", "prepare")
+    await front.store.command("DEL", keys.session.key(front.project, payload(gone)["sid"]))
+    guessed = forged(handle, act="", skill="", cond="", v="", seq=0, ts=0, aid="x", bcp=None)
+    attempts = (unsigned(handle), unsigned(token), guessed, elsewhere_made(handle), gone)
+    for shown in attempts:
+        answer = await resume(front, shown, "worker-1", workflow_id="bare")
+        assert answer["recovered"] is True
+        assert not {"inherited", "adopted"} & answer.result.keys()
+        assert RECOVERED in answer["warning"]
+        assert answer["workflow"]["id"] == "bare"
+        begun = payload(answer.token)
+        assert begun["sid"] not in (known, payload(gone)["sid"])
+        assert (begun["seq"], begun["act"], begun.get("bcp")) == (0, "", None)
+        refused = await front.refusal("respond_checkpoint", session_token=answer.token, option_id="proceed")
+        assert refused.error == "checkpoint_closed"
+    assert (await front("respond_checkpoint", checkpoint_handle=handle, option_id="proceed"))["resolved"]
 
 
 async def test_a_valid_token_of_a_deleted_session_is_adopted(sessions: Sessions) -> None:

@@ -48,7 +48,7 @@ def orphaned(reason: str) -> str:
 def recovered(workflow: str, reason: str) -> str:
     """The warning for an unusable token."""
     return (
-        "The provided session_token could not be verified and its session could not be found. A fresh session was "
+        "The provided session_token could not be verified, or its session could not be found. A fresh session was "
         f"started instead (workflow: '{workflow}'). The previous session state was NOT inherited: reconstruct it from "
         "the state that you saved, by calling next_activity for the activity that you were in. "
         f"Original error: {reason}"

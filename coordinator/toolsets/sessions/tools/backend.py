@@ -61,7 +61,7 @@ class Backend:
 
     @property
     def authenticates(self) -> bool:
-        """Whether callers may be authenticated: then no session is adopted from a token's state."""
+        """Whether callers may be authenticated: then no session is adopted, known or not."""
         return auth_mode(self.settings) != "none"
 
     @property

@@ -21,12 +21,11 @@ from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 _DESCRIPTION = (
     "Start or resume a session. Returns the token that every other call needs. agent_id alone: new session of the "
     "workflow meta. workflow_id: new session of that workflow; with parent_session_token a child of that session. "
-    "session_token: goes on with an existing session, to resume it or to dispatch a worker into it. If the token's "
-    "signature does not verify, the session is adopted: as it is kept here, or else as the token states it (not where "
-    "callers are authenticated). From a token that is damaged, a new session is returned, with recovered true. "
-    "item_id: binds the session to a work item whose claim you hold. The session advances only under that claim. "
-    "If the claim expires, whoever claims the item next resumes the session with the same item_id, with all "
-    "checkpoints that were answered."
+    "session_token: goes on with an existing session, to resume it or to dispatch a worker into it. A token that does "
+    "not verify leads to a new session, with recovered true; where callers are not authenticated and only its "
+    "signature is wrong, its session is adopted, as kept here or else as stated. item_id: binds the session to a work "
+    "item whose claim you hold. The session advances only under that claim. If the claim expires, whoever claims the "
+    "item next resumes the session with the same item_id, with all checkpoints that were answered."
 )
 NO_TOKEN = Payload(wf="", act="", skill="", cond="", v="", seq=0, ts=0, sid="", aid="")
 """Replaces a missing token."""
@@ -79,7 +78,7 @@ class Starts:
             return await self._go_on(asked, await self._backend.decode(token), "")
         except Unreadable as error:
             reason = f"Invalid session token: {error.reason}"
-            if error.reason != tokens.UNSIGNED:
+            if error.reason != tokens.UNSIGNED or self._backend.authenticates:
                 return await self._fresh(asked, reason)
         try:
             stated = tokens.decode_unsigned(token)
