@@ -337,6 +337,7 @@ class WorkerProcess:
 
     async def _pause(self, seconds: float) -> None:
         try:
-            await asyncio.wait_for(self._stop.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._stop.wait()
         except TimeoutError:
             pass

@@ -115,7 +115,8 @@ class Layouts:
                 self._made.popitem(last=False)
         self._made.move_to_end(graph)
         try:
-            return await asyncio.wait_for(asyncio.shield(making), patience)
+            async with asyncio.timeout(patience):
+                return await asyncio.shield(making)
         except TimeoutError:
             raise NotDrawn(LATER) from None
 

@@ -268,7 +268,8 @@ class Authenticator:
         """Reads the token file again whenever it has changed."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), LOOK_SECONDS)
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._look.wait()
             asked = self._look.is_set()
             self._look.clear()
             stated = self._settings.auth.tokens

@@ -179,7 +179,8 @@ class Runner:
 
     async def _change(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), None if seconds == _NEVER else seconds)
+            async with asyncio.timeout(None if seconds == _NEVER else seconds):
+                await self._changed.wait()
 
     async def _next(self, jobs: Any) -> Job | None:
         """The next job; None: there is to be none for now."""

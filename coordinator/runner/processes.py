@@ -108,7 +108,8 @@ class Supervised:
         """Returns when nothing of the command is left and its output is read; a cancelled wait stops nothing."""
         await self._gone.wait()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._closed.wait(), _CLOSE_SECONDS)
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._closed.wait()
         for descriptor in list(self._open):
             self._close(descriptor)
         return self._ended
@@ -129,7 +130,8 @@ class Supervised:
             self._cpu = asyncio.get_running_loop().create_future()
             self._write(b"cpu\n")
         with contextlib.suppress(TimeoutError):
-            return await asyncio.wait_for(asyncio.shield(self._cpu), 5.0)
+            async with asyncio.timeout(5.0):
+                return await asyncio.shield(self._cpu)
         return 0.0
 
     def _say(self, word: bytes, patience: float) -> None:

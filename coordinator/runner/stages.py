@@ -309,8 +309,9 @@ class AttemptRun:
         finally:
             self._run = None
             watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watching
+            await asyncio.wait((watching,))  # ends with a cancellation of this task, which suppressing would lose
+        if not watching.cancelled():
+            watching.result()
         if cancelled:
             raise asyncio.CancelledError
         return ended

@@ -69,7 +69,8 @@ async def watch(
 async def _sleep(run: Supervised, seconds: float) -> None:
     """Waits so long; for ever if the command ends meanwhile."""
     try:
-        await asyncio.wait_for(run.leader_ended.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await run.leader_ended.wait()
     except TimeoutError:
         return
     await asyncio.Event().wait()

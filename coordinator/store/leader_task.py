@@ -48,7 +48,8 @@ class LeaderTask(ABC):
             except (ToolFailure, StoreError) as failure:
                 _log.debug("a round is not finished, trying again", round=self._what, reason=str(failure))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), ROUND_SECONDS)
+                async with asyncio.timeout(ROUND_SECONDS):
+                    await self._stopping.wait()
         await self._leave()
         await self._leases.release(self._what, self._process)
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from operator import eq, ne
 from pathlib import Path
@@ -27,7 +25,8 @@ from coordinator.toolsets.gateway.rules.task import Event
 from coordinator.toolsets.gateway.store.audit import PAGE, AuditStore
 from tests.items.client import Client, fresh_id
 from tests.steps.rig import Rig
-from tests.support.fleets import NewCommand, RunningCommand, scrape
+from tests.support.fleets import RunningCommand, scrape
+from tests.support.stopped import stopped
 from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.chaos]
@@ -46,8 +45,7 @@ def start(own_server: EmbeddedServer, tmp_path: Path) -> Iterator[Start]:
     def begin(*arguments: str) -> RunningCommand:
         output, data = tmp_path / f"output-{len(running)}", tmp_path / "data"
         env = {"FLEET_REDIS_URL": own_server.url}
-        # A child of this process, so that it can be told when it is stopped.
-        running.append(NewCommand(output, *arguments, "--data-dir", str(data), **env))
+        running.append(RunningCommand(output, *arguments, "--data-dir", str(data), **env))
         return running[-1]
 
     yield begin
@@ -110,18 +108,6 @@ async def led_by(store: Store, task: str, who: Callable[[str], bool]) -> str:
     return await wait_until(found, what=f"another leader of {task!r}")
 
 
-@contextmanager
-def standing_still(command: RunningCommand) -> Iterator[None]:
-    """Stops the process (SIGSTOP) while the block runs."""
-    pid = command.process.pid
-    os.kill(pid, signal.SIGSTOP)
-    os.waitpid(pid, os.WUNTRACED)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
 async def test_claims_are_counted_once_and_stale_figures_withdrawn(alone: Store, start: Start) -> None:
     tasks = ("measure items", "count steps")
     projects, client, rig = ProjectList(alone, "items"), Client(alone, "real"), Rig(alone, Settings())
@@ -132,7 +118,7 @@ async def test_claims_are_counted_once_and_stale_figures_withdrawn(alone: Store,
             await asyncio.gather(alone.command("HSET", key, "r1", ONE_CLAIM), projects.note(f"p{number}"))
         old = start("serve", "--port", "0", "--frontends", "1")
     await in_its_round(alone, planted)
-    with standing_still(old):
+    with stopped(old.process.pid):
         assert await left(alone, planted)
         names = {task: await leader(alone, task) for task in tasks}
         await client("manage_items", operation="delete", requestId=fresh_id(), ids=items[:1])
@@ -164,7 +150,7 @@ async def test_lost_steps_get_one_more_attempt(alone: Store, start: Start) -> No
         assert await left(alone, planted) == len(projects)
         old = start("worker")
     await in_its_round(alone, planted)
-    with standing_still(old):
+    with stopped(old.process.pid):
         assert await left(alone, planted)
         new = start("worker")
         await all_done(alone, planted)
@@ -189,7 +175,7 @@ async def test_the_copied_audit_has_every_entry_and_whole_lines(alone: Store, st
         return await audit.copied("default") >= last.position
 
     await wait_until(file.exists, what="the copy to begin")
-    with standing_still(old):
+    with stopped(old.process.pid):
         assert not await through()
         name = await leader(alone, "audit")
         new = start("worker", "--config", str(config))

@@ -249,7 +249,8 @@ class Agent:
         return await wait_until(self.attempt, what=f"{self.name} to get an item") or {}
 
     async def item(self) -> str:
-        claim = await asyncio.wait_for(self.task, 80)
+        async with asyncio.timeout(80):
+            claim = await self.task
         assert claim["outcome"] == "success"
         return str(claim["itemId"])
 

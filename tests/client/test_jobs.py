@@ -222,7 +222,8 @@ async def test_cancellation_from_outside_gives_the_item_back_and_passes_through(
             await asyncio.Event().wait()
 
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(endless(), 0.1)
+        async with asyncio.timeout(0.1):
+            await endless()
     assert job.outcome == "handed_back"
     assert "attempts" not in await context(fleet, item)
     assert await held(fleet) == 0
@@ -274,7 +275,8 @@ async def test_a_slot_that_is_freed_before_it_is_waited_for_is_not_missed() -> N
     assert slot is not None
     taking = asyncio.create_task(slots.take(set()))
     slots.give(slot)
-    assert await asyncio.wait_for(taking, 5) is slot
+    async with asyncio.timeout(5):
+        assert await taking is slot
 
 
 async def test_what_is_claimed_while_the_fleet_is_stopped_is_given_back(
@@ -404,7 +406,8 @@ async def test_nothing_outlives_the_block(running: RunningFleet, named: str, fle
 
         task = asyncio.create_task(endless())
         await wait_until(lambda: worker.busy, what="the start of the work")
-    await asyncio.wait_for(task, 5)
+    async with asyncio.timeout(5):
+        await task
     assert await held(fleet) == 0
     assert asyncio.all_tasks() <= before
 
@@ -421,7 +424,8 @@ async def test_a_wait_ends_at_once_when_the_fleet_is_stopped(fleet: Fleet) -> No
 
     await wait_until(waiting, what="the wait")
     fleet.stop()
-    assert await asyncio.wait_for(task, 5) == 0
+    async with asyncio.timeout(5):
+        assert await task == 0
     logging.getLogger(__name__).debug("ended")
 
 

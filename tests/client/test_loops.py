@@ -51,7 +51,8 @@ def test_a_worker_stops_on_a_signal_and_slots_are_those_of_the_token(
                 await job.note("by", job.agent)
                 await job.done()
 
-            await asyncio.wait_for(fleet.work(handler=handle, ttl=2), 60)
+            async with asyncio.timeout(60):
+                await fleet.work(handler=handle, ttl=2)
         async with Fleet(url, token, agent="crew") as fleet:
             assert await held(fleet) == 0
             async with await anext(fleet.jobs(wait=False)) as job:

@@ -205,7 +205,8 @@ async def test_a_planned_tree_is_worked_off_in_order(fleet: Fleet) -> None:
     finished = asyncio.create_task(tree.finished())
     assert await notes(fleet, tree.ids["notes"]) == {"style": "short"}
     assert await work_off(fleet) == ["Build", "Write notes", "Publish"], "the root is offered to nobody"
-    assert (await asyncio.wait_for(finished, 10))["terminal"] == 3
+    async with asyncio.timeout(10):
+        assert (await finished)["terminal"] == 3
     assert await tree.results() == {"build": {"of": "Build"}, "notes": {"of": "Write notes"}, "3": {"of": "Publish"}}
     assert (await seen(fleet, tree.id))["role"] == "terminal"
     again = fleet.tree(tree.id)
@@ -217,7 +218,8 @@ async def test_events_of_a_tree_end_with_it(fleet: Fleet) -> None:
     events = tree.events(["item.transition"], after="oldest")
     first = asyncio.ensure_future(anext(events))
     await work_off(fleet)
-    begun = await asyncio.wait_for(first, 20)
+    async with asyncio.timeout(20):
+        begun = await first
     assert begun["data"]["trigger"] == "start"
     assert [event["data"]["to"] async for event in events] == ["work", "terminal", "terminal"]
     later = [event["data"]["to"] async for event in tree.events("item.transition", after=begun["cursor"])]
@@ -315,7 +317,8 @@ async def test_jobs_end_with_the_tree_that_they_are_for(fleet: Fleet) -> None:
                 done += 1
         return done
 
-    assert await asyncio.wait_for(worker(), 20) == 3
+    async with asyncio.timeout(20):
+        assert await worker() == 3
 
 
 FLOW = {

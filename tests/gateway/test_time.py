@@ -360,7 +360,8 @@ async def test_a_submit_is_answered_before_hosts_time_out(working: Working) -> N
     lab = await working(
         {"longest_wait_ms": 200}, workflows={"child": CHILD, "w": calling("child")}, limits={"submitWaitMs": 600_000}
     )
-    under_way = await asyncio.wait_for(lab.follow(await lab.start("w"), "call", n=3), 30)
+    async with asyncio.timeout(30):
+        under_way = await lab.follow(await lab.start("w"), "call", n=3)
     assert under_way["inFlight"]["transition"] == "call"
 
 

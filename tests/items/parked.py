@@ -35,7 +35,8 @@ class Parked:
 
     async def answer(self) -> Json:
         """The whole result. Raises ToolFailure."""
-        return await asyncio.wait_for(asyncio.shield(self.task), SOON)
+        async with asyncio.timeout(SOON):
+            return await asyncio.shield(self.task)
 
     async def claim(self) -> Json:
         """The entry's result."""

@@ -66,7 +66,8 @@ async def claim_by_selector(tools: Client, waiting: list[str]) -> set[str]:
 
 
 async def claim_that_would_wait(tools: Client, waiting: list[str]) -> set[str]:
-    claim = await asyncio.wait_for(take(tools, "agent", TAGGED, wait_ms=60_000), 60)
+    async with asyncio.timeout(60):
+        claim = await take(tools, "agent", TAGGED, wait_ms=60_000)
     assert claim["outcome"] == "success", claim
     assert tools.drain is not None
     await tools.drain()
@@ -186,7 +187,8 @@ async def test_a_call_cancelled_while_settling_has_taken_effect(tools: Client, d
     store = Pauses(redis_url, stop)
     await store.open()
     task = asyncio.create_task(Client(store, tools.project)("advance_item", **call))
-    await asyncio.wait_for(reached.wait(), 60)
+    async with asyncio.timeout(60):
+        await reached.wait()
     task.cancel()
     await asyncio.wait([task])
     await store.close()

@@ -145,9 +145,11 @@ async def test_fences_distinguish_agents_that_continue_over_a_restore(restored: 
     agents = [asyncio.create_task(agent(str(number))) for number in range(AGENTS)]
     await wait_until(lambda: len(granted) > 50, what="some claims")
     restored.copy()
-    await asyncio.wait_for(began.wait(), 60)
+    async with asyncio.timeout(60):
+        await began.wait()
     await restored.restore()
     back.set()
-    await asyncio.wait_for(asyncio.gather(*agents), 60)
+    async with asyncio.timeout(60):
+        await asyncio.gather(*agents)
     assert [names for names in holders.values() if len(names) > 1] == [], "a fence was granted twice"
     assert stale == []

@@ -61,7 +61,8 @@ async def test_a_wait_is_answered_before_hosts_time_out(fronts: Fronts) -> None:
     """For any waitMs."""
     tools = await fronts.make(settings=Settings(request_deadline_ms=LONG_MS, longest_wait_ms=200))
     began = time.monotonic()
-    answer = await asyncio.wait_for(tools.begin("agent", wait_ms=60_000).answer(), 30)
+    async with asyncio.timeout(30):
+        answer = await tools.begin("agent", wait_ms=60_000).answer()
     assert time.monotonic() - began >= 0.2
     assert answer["claimResults"] == [NO_MATCH]
     for wait_ms in (60_001, -1):
@@ -149,7 +150,8 @@ async def test_the_retry_can_hang_up(fronts: Fronts) -> None:
     assert await tools.is_parked(call)
     assert await tools.store.command("HGET", keys.waiter.key(tools.project, call.name), "u") == ends
     item = await tools.add()
-    assert await asyncio.wait_for(call.item(), LONG_MS / 4000) == item
+    async with asyncio.timeout(LONG_MS / 4000):
+        assert await call.item() == item
 
 
 @pytest.mark.parametrize("wait_ms", [LONG_MS, 300])
@@ -162,7 +164,8 @@ async def test_an_answer_ends_the_call_on_every_front_end(fronts: Fronts, wait_m
     if wait_ms == LONG_MS:
         await tools.add()
         outcome = "success"
-    answers = await asyncio.wait_for(asyncio.gather(call.answer(), again.answer()), LONG_MS / 4000)
+    async with asyncio.timeout(LONG_MS / 4000):
+        answers = await asyncio.gather(call.answer(), again.answer())
     assert answers[0] == answers[1]
     assert answers[0]["claimResults"][0]["outcome"] == outcome
 
@@ -174,7 +177,8 @@ async def test_a_retry_on_a_front_end_that_dies_keeps_the_calls_place(fronts: Fr
     repeated = await tools.store.command("HGET", keys.waiter.key(tools.project, call.name), "p")
     await tools.store.command("DEL", keys.alive.key(tools.project, repeated[32:].decode()))
     item = await tools.add()
-    assert await asyncio.wait_for(call.item(), LONG_MS / 4000) == item
+    async with asyncio.timeout(LONG_MS / 4000):
+        assert await call.item() == item
 
 
 async def test_the_first_call_can_hang_up_on_one_front_end(fronts: Fronts) -> None:

@@ -44,7 +44,8 @@ class Hall:
             runner = self.runner = Runner(fleet, options, Directories(str(self.work), min_free=0), self.said.append)
             if begun is not None:
                 asyncio.get_running_loop().call_soon(begun, runner)
-            await asyncio.wait_for(runner.run(), 60)
+            async with asyncio.timeout(60):
+                await runner.run()
         return runner
 
     def told(self, words: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.runner import records, watch
+from coordinator.runner import records, stages, watch
 from coordinator.runner.options import Options
 from coordinator.runner.presets import PRESETS, Preset
 from coordinator.runner.protocols import Attempt, WorkspaceFailed
@@ -271,6 +271,22 @@ async def test_a_lost_claim_ends_the_command_and_keeps_the_workspace(bench: Benc
         await task
     assert not os.path.exists(f"/proc/{pid}")  # noqa: ASYNC240
     assert bench.space.commits == 0
+    assert json.loads(bench.file("run.json"))["outcome"] == "lost"
+    record.close()
+
+
+async def test_a_claim_that_is_lost_as_the_command_ends_is_lost(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def watched(*_: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            task.cancel()
+
+    monkeypatch.setattr(stages, "watch", watched)
+    run, record = bench.attempt("true")
+    task = asyncio.create_task(run.run())
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert json.loads(bench.file("run.json"))["outcome"] == "lost"
     record.close()
 

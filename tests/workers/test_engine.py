@@ -186,7 +186,8 @@ async def test_a_plain_job_occupies_a_slot_until_it_ends(store: Store) -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     bench.engine.freed()
-    await asyncio.wait_for(waiting, PATIENCE)
+    async with asyncio.timeout(PATIENCE):
+        await waiting
     assert bench.engine.want() == 1
     await bench.stop()
 

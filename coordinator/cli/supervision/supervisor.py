@@ -218,7 +218,8 @@ class Supervisor:
             self._ended.clear()
             # Usually woken when a process exits; the timeout is a safety net.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), min(deadline - loop.time(), _LOOK_SECONDS))
+                async with asyncio.timeout_at(min(deadline, loop.time() + _LOOK_SECONDS)):
+                    await self._ended.wait()
             self.reap()
         return True
 

@@ -150,7 +150,8 @@ class Expiring:
         """Waits for a time, or until something is to be noted; and so that rounds do not follow too closely."""
         if not self._changed.is_set():
             try:
-                await asyncio.wait_for(self._changed.wait(), max(pause, 0))
+                async with asyncio.timeout(max(pause, 0)):
+                    await self._changed.wait()
             except TimeoutError:
                 pass
         await asyncio.sleep(max(0.0, _SOONEST_SECONDS - (monotonic() - began)))

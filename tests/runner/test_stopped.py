@@ -1,0 +1,60 @@
+"""Runners that stand still for longer than their claims last."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from coordinator.client import Fleet
+from tests.support.fleets import RunningCommand, RunningFleet
+from tests.support.stopped import END_SECONDS, LONG, lose_claims, program
+
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
+
+AGENT = f'echo "$FLEET_ITEM_ID" >> "$FLEET_WORKSPACE/begun"; ! grep -q "{LONG}" || exec sleep 600'
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.chaos)])
+async def test_a_runner_that_was_stopped_goes_on(
+    running: RunningFleet, fleet: Fleet, tmp_path: Path, rounds: int
+) -> None:
+    words = (running.state.base_url, fleet.project, str(tmp_path), "sh", "-c", AGENT)
+    with program("tests.runner.short_lived", *words) as runner:
+        await lose_claims(fleet, runner.pid, tmp_path / "begun", rounds)
+        runner.terminate()
+        assert runner.wait(END_SECONDS) == 0
+
+
+@pytest.mark.chaos
+async def test_commands_that_were_stopped_go_on(running: RunningFleet, named: str, tmp_path: Path) -> None:
+    """``fleet run``, which takes no claims as short as those above; five runners, four times each."""
+
+    async def one(number: int) -> None:
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        async with Fleet(running.state.base_url, project=f"{named}-{number}") as fleet:
+            words = [
+                "run",
+                "--ttl",
+                "10",
+                "--timeout",
+                "60s",
+                "--url",
+                fleet.url,
+                "--project",
+                fleet.project,
+                "--min-free",
+                "0",
+            ]
+            words += ["--state-dir", str(directory / "state"), "--workspace", str(directory), "--", "sh", "-c", AGENT]
+            with RunningCommand(directory / "output", *words) as runner:
+                await lose_claims(fleet, runner.process.pid, directory / "begun", 4)
+                runner.process.terminate()
+                assert await asyncio.to_thread(runner.process.wait, END_SECONDS) == 0
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(5):
+            group.create_task(one(number))
