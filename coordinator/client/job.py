@@ -254,7 +254,7 @@ class Job:
 
     async def ask(self, question: str, usage: Usage | None = None) -> None:
         """The same with a question, as the note ``question-1``, or the next number. Who resumes it answers in the note
-        ``answer-1``; whoever works on it next finds both in ``notes``."""
+        ``answer-1``; whoever works on it next finds both in ``notes``, with who wrote them (``actor``)."""
         self._check_open()
         self._moving = True
         try:

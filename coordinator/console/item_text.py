@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 import msgspec
@@ -17,6 +18,8 @@ from coordinator.toolsets.items.contract.context import FullContextResult, Schem
 from coordinator.toolsets.items.contract.included import IncludedItem, IncludedNote
 from coordinator.toolsets.items.rules.results import JSON
 from coordinator.toolsets.items.rules.times import instant
+
+_ANSWER = re.compile(r"answer-\d{1,3}")
 
 
 async def texts(asked: Asked) -> Rows:
@@ -80,6 +83,8 @@ def _act(asked: Asked, item: IncludedItem, note: IncludedNote, keys: Collection[
     asks = QUESTION.fullmatch(note.key)
     if asks and item.role == "blocked" and f"answer-{asks[1]}" not in keys:
         return answer_opener(asked, item.id, int(asks[1]), note.role)
+    if asks or _ANSWER.fullmatch(note.key):
+        return None  # what was asked and answered stays
     return note_opener(asked, item.id, note.key, note.role, note)
 
 

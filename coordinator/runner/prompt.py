@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 
 MOST_BYTES = 1_000_000
+_ASKED = re.compile(r"(question|answer)-\d+")
 
 _RULES = """\
 You work on one item of a shared list of work, in the current directory. You work alone: nobody reads along, answers
@@ -91,11 +93,17 @@ def _sections(
     found += [f"# {name.capitalize()}\n{item[name]}" for name in ("summary", "description") if item.get(name)]
     for note in notes:
         if str(note.get("body") or "").strip() and not str(note.get("key", "")).startswith("run-"):
-            found.append(f"# Note {note.get('key', '')}{_shortened(note)}\n{_text(note['body'])}")
+            found.append(f"# Note {note.get('key', '')}{_by(note)}{_shortened(note)}\n{_text(note['body'])}")
     for result in results:
         title = result.get("title", result.get("itemId", ""))
         found.append(f"# Result of an earlier item: {title}{_shortened(result)}\n{_text(result.get('result'))}")
     return [_clean(one) for one in found]
+
+
+def _by(note: Mapping[str, Any]) -> str:
+    """Who has written a note, of those of questions and answers: nobody else can answer in a person's name."""
+    author = (note.get("actor") or {}).get("id") if _ASKED.fullmatch(str(note.get("key", ""))) else None
+    return f" by {author}" if author else ""
 
 
 def _shortened(text: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ Outcome = Literal["done", "later", "failed", "hopeless"]
 MOST_RESULT_BYTES = 262_144
 _MOST_BYTES = 4 << 20
 _NOTE_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_OF_RUNS = re.compile(r"run-\d", re.IGNORECASE)
 _FIELDS = ("outcome", "result", "summary", "notes", "usage", "retryAfterSeconds")
 
 
@@ -94,6 +95,8 @@ def _checked(raw: dict[str, Any]) -> Result:
         raise BadResult(f"the result file is wrong: {error}; {within} are {', '.join(known)}") from None
     if wrong := next((key for key in result.notes if not _NOTE_KEY.fullmatch(key)), None):
         raise BadResult(f"notes: {wrong[:100]!r} is no key: letters, digits and . _ - are allowed, at most 100")
+    if wrong := next((key for key in result.notes if _OF_RUNS.match(key)), None):
+        raise BadResult(f"notes: {wrong!r} is kept for what the runner says of its attempts: choose another key")
     if len(result.notes) > 50:
         raise BadResult(f"notes: {len(result.notes)} are too many: at most 50 are allowed")
     size = len(msgspec.json.encode(result.result))

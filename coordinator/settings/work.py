@@ -30,7 +30,11 @@ TraitNames = tuple[Name, ...]
 Key = Annotated[
     str,
     Meta(
-        pattern=r"^(?s:\S(.{0,198}\S)?)\Z", extra={"allowed": "1 to 200 characters of text without blanks around them"}
+        pattern=r"^(?!(?i:question|answer)-\d+\Z)(?s:\S(.{0,198}\S)?)\Z",
+        extra={
+            "allowed": "1 to 200 characters of text without blanks around them, other than question-<number> and "
+            "answer-<number>"
+        },
     ),
 ]
 Label = Annotated[str, Meta(pattern=r"^(?s:\S(.{0,198}\S)?)\Z", extra={"allowed": "1 to 200 characters of text"})]

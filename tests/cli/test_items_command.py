@@ -183,7 +183,7 @@ def test_dependencies(items: Run) -> None:
     assert items("search late")[1] == "", "an item was added without its dependency"
 
 
-def test_questions_quarantine_and_back_off(items: Run) -> None:
+def test_questions_quarantine_and_back_off(items: Run, fleet: RunningFleet, project: str) -> None:
     item = added(items)
     assert items(f"answer {item} yes")[0] == Exit.FAILED, "it asks nothing"
     items(f"start {item}")
@@ -191,11 +191,15 @@ def test_questions_quarantine_and_back_off(items: Run) -> None:
     assert items(f"answer {item}", " ")[0] == Exit.USAGE
     assert items(f"answer {item}", "the second")[1] == f"{item[:8]}  answered: blocked -> work\n"
     assert items(f"note {item} answer")[1] == "the second\n"
-    items(f"note {item} question-1 'first?'")
-    items(f"note {item} question-2 'second?'")
-    items(f"block {item}")
-    assert items(f"answer {item} yes")[0] == Exit.OK
-    assert items(f"note {item} answer-2")[1] == "yes\n"
+    assert items(f"note {item} question-1 'first?'")[0] == Exit.FAILED, "nobody has asked it"
+    asking = added(items)
+    with SyncFleet(fleet.state.base_url, project=project, agent="asker") as asker:
+        for number, said in enumerate(("yes", "no"), 1):
+            assert asker.call("work_next", {"waitMs": 0}, toolset="worker")["item"]["id"] == asking
+            asker.call("work_ask", {"question": "which?"}, toolset="worker")
+            assert items(f"answer {asking} {said}")[0] == Exit.OK
+            assert items(f"note {asking} answer-{number}")[1] == f"{said}\n"
+            assert ", tester)" in items(f"show {asking}")[1].partition(f"note answer-{number}")[2].partition("\n")[0]
     code, _, err = items(f"retry {item}")
     assert code == Exit.FAILED
     assert "in no back-off" in err

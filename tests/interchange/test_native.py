@@ -103,7 +103,10 @@ async def a_project(tools: Client) -> None:
     await tools.release("gone", parts[8])  # abandoned
     await tools.claim("holder", deep)
     await tools.advance(deep, "start", "holder")
-    await tools.move(await tools.add("created as blocked", role="blocked"), "resume")
+    asked = await tools.add("created as blocked", role="blocked")
+    answer = {"itemId": asked, "key": "answer-1", "role": "work", "body": "yes", "actor": actor("ann")}
+    await tools("manage_notes", operation="upsert", notes=[answer])
+    await tools.move(asked, "resume")
     await tools.add("later", notBefore="+1h", dueAt="+2h")
     await tools.add("late", dueAt="2026-01-01T00:00:00Z")
     await tools.move(await tools.add("paused", recurs={"cron": "@weekly", "missed": "all"}), "hold")
@@ -124,7 +127,7 @@ async def test_a_project_is_restored_as_it_was(store: Store, project: str) -> No
     data = await written(store, project)
     done = await restored(store, other.project, data)
     found = await audit(store, project)
-    assert (done.items, done.dependencies, done.notes) == (found.items, found.edges, 4)
+    assert (done.items, done.dependencies, done.notes) == (found.items, found.edges, 5)
     assert done.transitions > 15
     assert not (await audit(store, other.project)).differences
     same(await written(store, other.project), data)

@@ -172,6 +172,13 @@ def test_configured_labels_replace_all_built_in_ones_except_cancel(tmp_path: Pat
             ],
         ),
         (
+            "traits:\n  t:\n    notes:\n      - {key: answer-1, role: work}\n",
+            [
+                "4: traits.t.notes.0.key must be 1 to 200 characters of text without blanks around them, other than "
+                "question-<number> and answer-<number>, not 'answer-1'"
+            ],
+        ),
+        (
             "traits:\n  t: {notes: []}\nwork_item_schemas:\n  a:\n    default_traits:\n      - t\n      - tt\n",
             ["7: work_item_schemas.a.default_traits.1: unknown trait 'tt'; did you mean 't'?"],
         ),

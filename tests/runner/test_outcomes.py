@@ -176,6 +176,7 @@ def test_usage_may_be_named_as_the_tools_name_it(tmp_path: Path) -> None:
         ('{"outcome": "great"}', "outcome"),
         ('{"outcome": "done", "sumary": "x"}', "sumary"),
         ('{"result": 1, "notes": {"../x": "y"}}', "notes"),
+        ('{"result": 1, "notes": {"run-1": "y"}}', "notes: 'run-1' is kept for what the runner says"),
         ('{"retryAfterSeconds": -1}', "retryAfterSeconds"),
         ('{"usage": {"costUsd": 1e300}}', "costUsd"),
         ('{"usage": {"tokens": 5}}', "tokens.*those of usage are inputTokens, "),

@@ -158,12 +158,17 @@ def _prompt(**more: Any) -> str:
 
 
 def test_texts_of_the_item_are_between_the_marks() -> None:
-    notes = [{"key": "plan", "body": "note text"}, {"key": "run-1", "body": "hidden"}, {"key": "empty", "body": " "}]
+    notes: list[dict[str, Any]] = [{"key": "plan", "body": "note text"}, {"key": "run-1", "body": "hidden"}]
+    notes += [
+        {"key": "empty", "body": " "},
+        {"key": "answer-1", "body": "Blue.", "actor": {"id": "ada", "kind": "user"}},
+    ]
     results = [{"title": "Before", "result": {"n": 1}}]
     text = _prompt(notes=notes, results=results, mark="@@")
     inside = text.split("@@ begins\n")[1].split("@@ ends")[0]
     for part in ("Do it", "Because.", "note text", "Before", '{"n":1}'):
         assert part in inside
+    assert "# Note answer-1 by ada\nBlue." in inside
     assert "hidden" not in text
     assert "Note empty" not in text
     assert "attempt" not in inside

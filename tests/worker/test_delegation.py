@@ -90,6 +90,9 @@ async def test_a_command_works_on_the_item_of_the_runner_and_on_no_other(guarded
         assert (await guarded.ask(token, "work_next", parentId=parent, capabilities=["gpu"]))["item"]["id"] == item
     assert "capabilities" not in (await guarded.tools("get_context", agents=True))["agents"][0]
     assert (await guarded.ask(token, "work_note", itemId=item, key="k", body="b"))["itemId"] == item
+    for key in ("answer-1", "question-1", "run-1"):
+        forged = await guarded.ask(token, "work_note", key=key, body="b")
+        assert forged["error"]["message"].startswith(f"key: '{key}' is kept for")
     refused: list[tuple[str, Json]] = [
         *(
             ("work_note", {"itemId": id_, "key": "k", "body": "b"})

@@ -6,7 +6,8 @@ args:      after limit text_most
            out (bytes)
 reply:     {entry after which the next page begins or '', rows {item, number of the question, trigger by which the item
            has gone on, who has answered as an actor, verification, entry, when, title of the item or false if there is
-           none any more, text of the answer or '', who asked as an actor or ''}}
+           none any more, text of the answer or '', who asked as an actor or ''}}; who has answered is the author of the
+           answer, else who has let the item go on
 errors:    none
 writes:    none
 --]]
@@ -26,7 +27,9 @@ return function(run, after, limit, text_most)
     for _, row in ipairs(rows) do
       local id, number = row[1], row[2]
       local item = items.load(run, id)
-      local text, asker = note_of(run, id, 'answer-' .. number, 'b'), note_of(run, id, 'question-' .. number, 'a')
+      local text, by, verification = note_of(run, id, 'answer-' .. number, 'b', 'a', 'v')
+      local asker = note_of(run, id, 'question-' .. number, 'a')
+      if by and by ~= '' then row[4], row[5] = by, verification end
       row[8] = item and items.title_of(run, item) or false
       row[9], row[10] = text and #text <= tonumber(text_most) and text or '', asker or ''
     end

@@ -1,7 +1,8 @@
 --[[
 purpose:   Writes notes by (item, key), each atomically.
 guarantee: A note and its entry at the item are stored in one step, so gates see it at once. One that somebody else
-           has changed is not replaced, if the caller says which it has seen. The caller sends bounded slices.
+           has changed is not replaced, if the caller says which it has seen. An answer to a question is taken while its
+           item is blocked by that. The caller sends bounded slices.
 args:      request run.events_max run.terms run.config run.labels new_notes
            new_notes = packed list of notes (modules/notes.lua), with trusted actor id or '' and what was used, for
            `usage.add`, if anything
@@ -14,13 +15,16 @@ writes:    item text ranked beneath owed leases agents agent_attempts apart dema
 local change = require 'change'
 local items = require 'items'
 local notes = require 'notes'
+local questions = require 'questions'
 local schemas = require 'schemas'
 local usage = require 'usage'
 
 -- Writes a note; returns its entry of the reply, without schema inputs.
 local function write(run, note)
   local item_id, verification = note[1], note[7]
-  local id, reason = notes.write(run, note)
+  local answers, id, reason = string.match(note[2], '^answer%-(%d+)$'), nil, nil
+  if answers then reason = notes.problem(run, note) or questions.not_asked(run, item_id, tonumber(answers)) end
+  if not reason then id, reason = notes.write(run, note) end
   if reason then return {reason, '', item_id, 0, false, ''} end
   if note[10] then usage.add(run, item_id, note[10], note[11]) end
   return {'', id, item_id, items.load(run, item_id).role, false, verification}

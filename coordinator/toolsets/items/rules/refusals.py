@@ -30,6 +30,7 @@ _ITEM = {
     "cycle": "the dependency would close a cycle of items that wait for each other",
     "too_many_edges": "an item can have at most 600 dependencies",
     "too_many_notes": "an item can have at most 500 notes; write under an existing key, or delete some first",
+    "not_asked": "key: it is kept for the answer to the item's last question, and the item is not blocked by that one",
     "note_changed": "the note was changed meanwhile: read it, merge the two, and give its new modifiedAt",
     "duplicate": "a dependency of this type between these items exists already",
 }

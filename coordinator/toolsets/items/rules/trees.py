@@ -23,6 +23,7 @@ from coordinator.toolsets.items.rules.items import (
     short_text,
     size,
 )
+from coordinator.toolsets.items.rules.notes import check_key
 from coordinator.toolsets.items.rules.resources import demands
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.schema import Resolved, SchemaConfig
@@ -164,7 +165,7 @@ def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[
     for number, note in enumerate(args.notes):
         place = f"notes[{number}]"
         _known(note.item_ref, f"{place}.itemRef", schemas)
-        short_text(note.key, f"{place}.key", MAX_NOTE_KEY)
+        check_key(short_text(note.key, f"{place}.key", MAX_NOTE_KEY), f"{place}.key")
         role = one_of(note.role, NOTE_ROLES, f"{place}.role")
         schema = schemas[note.item_ref]
         declared = next((spec.role for spec in schema.notes if spec.key == note.key), role) if schema else role

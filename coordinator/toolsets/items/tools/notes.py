@@ -32,6 +32,7 @@ from coordinator.toolsets.items.contract.notes import (
 from coordinator.toolsets.items.rules import items as item_rules
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uuid
 from coordinator.toolsets.items.rules.items import MAX_NOTE_KEY, long_text, not_blank, short_text
+from coordinator.toolsets.items.rules.notes import check_key
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of, phase_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, phase
@@ -161,6 +162,7 @@ class Notes:
         """
         item = parse(_given(note.item_id, "itemId"), "itemId")
         key = short_text(_given(note.key, "key"), "key", MAX_NOTE_KEY)
+        check_key(key, "key", answers=True)
         role = one_of(_given(note.role, "role"), NOTE_ROLES, "role")
         body = long_text(note.body, "body")
         who = await attributed(self._services.resolve_actor, checked(note.actor)) if note.actor else None

@@ -198,6 +198,7 @@ class AskedQuestion(Result, kw_only=True):
 
     question: Annotated[str, Meta(description="As asked.")]
     answer: Annotated[str, Meta(description="Absent: nobody has answered.")] | UnsetType = UNSET
+    answered_by: Annotated[str, Meta(description="Who has; absent: that is not known.")] | UnsetType = UNSET
 
 
 class EarlierFailure(Result, kw_only=True):

@@ -10,6 +10,7 @@ from coordinator.errors import invalid
 from coordinator.toolsets.actor import Trusted, attribution
 from coordinator.toolsets.items.rules.ids import dashed, new_id
 from coordinator.toolsets.items.rules.items import MAX_NOTE_KEY, MAX_SUMMARY, long_text, not_blank, short_text
+from coordinator.toolsets.items.rules.notes import check_key
 from coordinator.toolsets.items.rules.results import result_of
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage import Used, packed
@@ -41,6 +42,7 @@ class Reports:
     async def work_note(self, call: Call, args: WorkNote) -> WorkNoteResult:
         """Writes a note of the item."""
         key = short_text(args.key, "key", MAX_NOTE_KEY)
+        check_key(key, "key", runs=False)
         said = new_id(), long_text(args.body, "body"), key
         reply = await self._report(call, args, "note", said)
         needed = (

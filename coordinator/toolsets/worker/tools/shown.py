@@ -23,7 +23,7 @@ from coordinator.toolsets.worker.contract.work import (
 )
 
 _FAILURES = 3
-_ASKED = re.compile(r"(question|answer)-(\d{1,3})")
+_ASKED = re.compile(r"(question|answer)-([1-9][0-9]{0,2})")
 
 
 def needed_notes(filled: Filled, role: str, schemas: SchemaConfig) -> list[NeededNote] | UnsetType:
@@ -103,6 +103,7 @@ def _split(notes: Sequence[IncludedNote]) -> tuple[list[AskedQuestion], list[Inc
     for number, note in answers.items():
         if number in asked:
             asked[number].answer = str(note.body)
+            asked[number].answered_by = note.actor.id if note.actor is not UNSET else UNSET
         else:
             others.append(note)
     return [asked[number] for number in sorted(asked)], others

@@ -37,7 +37,8 @@ local function modified_at(run, entry)
 end
 
 -- Why a note cannot be written, or nil.
-local function problem(run, item_id, key, expected)
+function notes.problem(run, note)
+  local item_id, key, expected = note[1], note[2], note[9]
   if not items.load(run, item_id) then return items.absence_reason(item_id) end
   local notes_key = run.keys.notes .. item_id
   local full = redis.call('HLEN', notes_key) >= NOTES_MAX
@@ -50,7 +51,7 @@ end
 -- Stores a note, with its event. Returns its id; or nil, and why it cannot be written.
 function notes.write(run, note)
   local item_id, key = note[1], note[2]
-  local reason = problem(run, item_id, key, note[9])
+  local reason = notes.problem(run, note)
   if reason then return nil, reason end
   local id = store(run, note)
   item_events.emit_of(run, 'note', item_id, 'n', key)

@@ -17,11 +17,25 @@ function questions.open_item(run, id, at)
   return item and item.role == classes.BLOCKED and item.role_changed_at == at and item or nil
 end
 
--- How many questions were asked about an item.
+-- How many questions were asked about an item. A number under which there is an answer is taken, too, if its question
+-- was deleted: that answer would come to be that of the next question.
 function questions.count(run, id)
-  local number = 0
-  while redis.call('HEXISTS', run.keys.notes .. id, 'question-' .. number + 1) == 1 do number = number + 1 end
-  return number
+  local key, number = run.keys.notes .. id, 0
+  while true do
+    local asked = redis.call('HEXISTS', key, 'question-' .. number + 1) == 1
+    if not asked and redis.call('HEXISTS', key, 'answer-' .. number + 1) == 0 then return number end
+    number = number + 1
+  end
+end
+
+-- Why no answer to the question of this number can be given: only the last one of an item that is blocked has one to
+-- come, the first also if its note was deleted. nil: it can, or there is no such item.
+function questions.not_asked(run, id, number)
+  local item = items.load(run, id)
+  if not item then return nil end
+  local asked = number == 1 or redis.call('HEXISTS', run.keys.notes .. id, 'question-' .. number) == 1
+  local last = redis.call('HEXISTS', run.keys.notes .. id, 'question-' .. number + 1) == 0
+  if item.role ~= classes.BLOCKED or not asked or not last then return 'not_asked' end
 end
 
 -- Notes who is about to end the wait of a blocked item by a trigger, if it waits for the answer to a question.
