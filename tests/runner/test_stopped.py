@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.client import Fleet
 from tests.support.fleets import RunningCommand, RunningFleet
 from tests.support.stopped import END_SECONDS, LONG, lose_claims, program
 
@@ -17,13 +16,14 @@ pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", rea
 AGENT = f'echo "$FLEET_ITEM_ID" >> "$FLEET_WORKSPACE/begun"; ! grep -q "{LONG}" || exec sleep 600'
 
 
+@pytest.mark.parametrize("waits", [False, True], ids=["works", "waits"])
 @pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.chaos)])
 async def test_a_runner_that_was_stopped_goes_on(
-    running: RunningFleet, fleet: Fleet, tmp_path: Path, rounds: int
+    running: RunningFleet, named: str, tmp_path: Path, rounds: int, waits: bool
 ) -> None:
-    words = (running.state.base_url, fleet.project, str(tmp_path), "sh", "-c", AGENT)
+    words = (running.state.base_url, named, str(tmp_path), "sh", "-c", AGENT)
     with program("tests.runner.short_lived", *words) as runner:
-        await lose_claims(fleet, runner.pid, tmp_path / "begun", rounds)
+        await lose_claims(running, named, runner.pid, tmp_path / "begun", rounds=rounds, waits=waits)
         runner.terminate()
         assert runner.wait(END_SECONDS) == 0
 
@@ -33,27 +33,15 @@ async def test_commands_that_were_stopped_go_on(running: RunningFleet, named: st
     """``fleet run``, which takes no claims as short as those above; five runners, four times each."""
 
     async def one(number: int) -> None:
-        directory = tmp_path / str(number)
+        directory, project = tmp_path / str(number), f"{named}-{number}"
         directory.mkdir()
-        async with Fleet(running.state.base_url, project=f"{named}-{number}") as fleet:
-            words = [
-                "run",
-                "--ttl",
-                "10",
-                "--timeout",
-                "60s",
-                "--url",
-                fleet.url,
-                "--project",
-                fleet.project,
-                "--min-free",
-                "0",
-            ]
-            words += ["--state-dir", str(directory / "state"), "--workspace", str(directory), "--", "sh", "-c", AGENT]
-            with RunningCommand(directory / "output", *words) as runner:
-                await lose_claims(fleet, runner.process.pid, directory / "begun", 4)
-                runner.process.terminate()
-                assert await asyncio.to_thread(runner.process.wait, END_SECONDS) == 0
+        words = ["run", "--ttl", "10", "--timeout", "60s", "--url", running.state.base_url, "--project", project]
+        words += ["--state-dir", str(directory / "state"), "--workspace", str(directory), "--min-free", "0"]
+        with RunningCommand(directory / "output", *words, "--", "sh", "-c", AGENT) as runner:
+            begun = directory / "begun"
+            await lose_claims(running, project, runner.process.pid, begun, rounds=4, waits=False)
+            runner.process.terminate()
+            assert await asyncio.to_thread(runner.process.wait, END_SECONDS) == 0
 
     async with asyncio.TaskGroup() as group:
         for number in range(5):

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from coordinator.client import Fleet
-from tests.client.backlog import add, notes, seen
-from tests.support.fleets import environment
+from tests.client.backlog import add, held, notes, seen
+from tests.support.fleets import RunningFleet, environment, scrape
 from tests.support.wait import wait_until, wait_until_sync
 
 LONG = "stands still"
@@ -47,35 +47,49 @@ def program(module: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-async def lose_claims(fleet: Fleet, pid: int, begun: Path, rounds: int = 1) -> None:
-    """Stops a process until another agent has got, and done, the item that it is at; then it does the next one.
+async def lose_claims(running: RunningFleet, project: str, pid: int, begun: Path, *, rounds: int, waits: bool) -> None:
+    """Stops a process until another agent has got, and done, the item that it has; then it does the next one.
 
     Args:
         pid: does one item at a time.
         begun: where it writes a line when it begins an item, with the id.
+        waits: whether it gets the item while it stands still, as the answer to a call that waits.
     """
     expected: list[str] = []
-    for _ in range(rounds):
-        (lost,) = await add(fleet, LONG)
-        expected.append(lost)
-        await wait_until(lambda: _lines(begun) == expected, what="the item to be begun")
-        with stopped(pid):
-            async with Fleet(fleet.url, project=fleet.project, agent="another") as another:
-                # Waits until the claim has ended by the store's clock.
-                job = await anext(another.jobs())
-                async with job:
-                    assert job.id == lost
-                    await job.done("by another")
-        (following,) = await add(fleet, "goes on")
-        expected.append(following)
 
-        async def done(item: str = following) -> bool:
-            return (await seen(fleet, item))["role"] == "terminal"
+    def all_begun() -> bool:
+        return _lines(begun) == expected
 
-        await wait_until(done, what="the slot to be free for the next item")
-        assert _lines(begun) == expected
-        assert [await _ends(fleet, one) for one in (lost, following)] == [1, 1]
-        assert (await notes(fleet, lost))["result"] == "by another"
+    async with Fleet(running.state.base_url, project=project) as fleet:
+        for _ in range(rounds):
+            if waits:
+                await wait_until(lambda: _waiting(running), what="its call to wait")
+            else:
+                expected += await add(fleet, LONG)
+                await wait_until(all_begun, what="the item to be begun")
+            with stopped(pid):
+                lost = expected[-1] if not waits else (await add(fleet, LONG))[0]
+                assert await held(fleet) == 1
+                async with Fleet(fleet.url, project=project, agent="another") as another:
+                    # Waits until the claim has ended by the store's clock.
+                    job = await anext(another.jobs())
+                    async with job:
+                        assert job.id == lost
+                        await job.done("by another")
+            (following,) = await add(fleet, "goes on")
+            expected.append(following)
+
+            async def done(item: str = following) -> bool:
+                return (await seen(fleet, item))["role"] == "terminal"
+
+            await wait_until(done, what="the slot to be free for the next item")
+            assert all_begun(), "nothing is begun twice"
+            assert [await _ends(fleet, one) for one in (lost, following)] == [1, 1]
+            assert (await notes(fleet, lost))["result"] == "by another"
+
+
+def _waiting(running: RunningFleet) -> bool:
+    return any(value for name, value in scrape(running.port).items() if name.startswith("coordinator_agents_waiting"))
 
 
 def _lines(path: Path) -> list[str]:

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.support.wait import wait_until
+
 _calls = 0
 
 
@@ -18,6 +20,11 @@ def add(a: int, b: int) -> int:
 
 async def waits(value: str) -> str:
     return value
+
+
+async def until(path: str) -> None:
+    """Waits for a file."""
+    await wait_until(Path(path).exists)
 
 
 def who() -> list[int]:

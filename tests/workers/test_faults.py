@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
 import statistics
 from collections.abc import AsyncIterator, Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +20,7 @@ from coordinator.steps.times import IDLE_POLL_SECONDS, LEASE_MS
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from tests.support.fleets import scrape
+from tests.support.stopped import stopped
 from tests.support.wait import process_alive, wait_until
 from tests.workers.fleet import Fleet, Flows, assert_recorded_once, chain, echo, fan, sleep
 
@@ -28,11 +32,14 @@ CHAOS_FLOWS = int(os.environ.get("CHAOS_FLOWS", "60"))
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    folder = tmp_path_factory.mktemp("fleet")
+    config = folder / "fleet.yaml"
+    tools = {"until": "tests.workers.callables:until"}
+    config.write_text(json.dumps({"flows": {"demo_tools": True, "tools": tools}}))
     with Fleet(
-        tmp_path_factory.mktemp("fleet") / "data",
+        folder / "data",
         *("--port", "0", "--frontends", "1", "--workers", "4", "--embedded-fsync", "everysec"),
-        *("--drain-seconds", "10"),
-        FLEET_FLOWS_DEMO_TOOLS="true",
+        *("--drain-seconds", "10", "--config", str(config)),
     ) as fleet:
         fleet.wait_ready()
         yield fleet
@@ -147,26 +154,47 @@ async def test_a_cancelled_step_is_stopped(fleet: Fleet, flows: Flows) -> None:
     assert (await flows.step(flow)).status == "cancelled"
 
 
-async def test_the_report_of_a_stalled_worker_is_rejected(fleet: Fleet, flows: Flows) -> None:
-    flow = await flows.create(chain(sleep(4000), echo("after")))
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.chaos)])
+async def test_a_worker_that_was_stopped_goes_on(fleet: Fleet, flows: Flows, tmp_path: Path, rounds: int) -> None:
+    """For longer than its lease. What it then reports of the step that it has lost is refused."""
 
-    async def running() -> bool:
-        return (await flows.step(flow)).status == "running"
+    def until(name: str) -> dict[str, Any]:
+        return {"tool": "until", "args": {"path": str(tmp_path / name)}}
 
-    await wait_until(running)
-    stalled = fleet.holder(flow + 1, flows.project)
-    fleet.kill(stalled, signal.SIGSTOP)
-    before = too_late(fleet)
-    try:
-        (record,) = await flows.ended([flow])
-    finally:
-        os.kill(stalled, signal.SIGCONT)
-    assert_recorded_once(record, ["start", "s1"])
-    assert record.steps[0].attempt == 2
-    # It resumes, and learns that it has lost the step, from the answer or before.
-    await wait_until(lambda: too_late(fleet) > before, what="the refusal")
-    assert (await flows.get(flow)).steps == record.steps
-    assert process_alive(stalled)
+    async def running(flow: int, attempt: int = 1) -> bool:
+        step = await flows.step(flow)
+        return (step.status, step.attempt) == ("running", attempt)
+
+    slot, worker = next(iter(fleet.workers.items()))
+
+    async def at_work(gate: str, made: list[int]) -> bool:
+        """Whether it takes the step of one more flow."""
+        made.append(await flows.create(chain(until(gate), echo("after"))))
+        await wait_until(partial(running, made[-1]), what="the step to run")
+        return fleet.holder(made[-1] + 1, flows.project) == worker
+
+    def refused(before: float) -> bool:
+        return too_late(fleet) > before
+
+    for number in range(2 * rounds):
+        gate, made = str(number), list[int]()
+        await wait_until(partial(at_work, gate, made), what="a step for this worker")
+        before, stops = too_late(fleet), number % 2 == 0
+        with stopped(worker) if stops else nullcontext():
+            if stops:
+                await wait_until(partial(running, made[-1], 2), what="an attempt of another worker")
+            (tmp_path / gate).touch()
+            records = await flows.ended(made)
+        for record in records:
+            assert_recorded_once(record, ["start", "s1"])
+        if stops:
+            # It learns that it has lost the step from the answer to its report, or before.
+            await wait_until(partial(refused, before), what="the refusal")
+            assert (await flows.get(made[-1])).steps == records[-1].steps
+    fleet.kill(worker, signal.SIGTERM)
+    await wait_until(
+        lambda: fleet.logged("process ended", process=f"worker {slot}", reason="it ended with exit code 0")
+    )
 
 
 def _gone(pid: int) -> bool:
