@@ -51,6 +51,9 @@ def times(found: Recurrence, after: str, count: int) -> list[str]:
         ("0 0 30 2 *", "bad day-of-month; allowed: 1 to 31, L or LW, and a day that one of the months has,"),
         ("0 0 * * MO", "bad day-of-week; allowed: 0 to 7, or SUN to SAT,"),
         ("0 0 * * 1 *", "must have five fields (minute hour day month weekday), not 6"),
+        ("*/90 * * * *", "a step of minute must be at most 60"),
+        ("0 0,8/25 * * *", "a step of hour must be at most 24"),
+        ("0 0 * 1-3/13 *", "a step of month must be at most 12"),
     ],
 )
 def test_a_bad_expression_is_refused_with_what_is_allowed(cron: str, told: str) -> None:
@@ -68,6 +71,13 @@ def test_times_follow_the_clocks_of_their_zone() -> None:
         "2026-03-30T02:30:00+02:00",
     ]
     assert times(night, "2026-10-25T00:00:00+02:00", 2) == ["2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"]
+    thirds = Recurrence("*/20 2 * * *", "America/New_York")  # one time for all that do not exist
+    assert times(thirds, "2026-03-08T00:00:00-05:00", 2) == ["2026-03-08T03:00:00-04:00", "2026-03-09T02:00:00-04:00"]
+    assert times(Recurrence("*/30 1 * * *", "America/New_York"), "2026-11-01T00:00:00-04:00", 3) == [
+        "2026-11-01T01:00:00-04:00",
+        "2026-11-01T01:30:00-04:00",
+        "2026-11-02T01:00:00-05:00",
+    ]
     halves = Recurrence("*/30 * * * *", "Europe/Berlin")
     assert times(halves, "2026-10-25T02:00:00+02:00", 3) == [
         "2026-10-25T02:30:00+02:00",
@@ -89,6 +99,11 @@ def test_times_follow_the_clocks_of_their_zone() -> None:
         ("cron", {"cron": "* " * 200}),
         ("timeZone", {"cron": "0 9 * * *", "timeZone": "Mars/Olympus"}),
         ("timeZone", {"cron": "0 9 * * *", "timeZone": "../etc/passwd"}),
+        ("timeZone", {"cron": "0 9 * * *", "timeZone": "localtime"}),
+        ("timeZone", {"cron": "0 9 * * *", "timeZone": "posixrules"}),
+        ("timeZone", {"cron": "0 9 * * *", "timeZone": "Factory"}),
+        ("timeZone", {"cron": "0 9 * * *", "timeZone": "right/Europe/Berlin"}),
+        ("timeZone", {"cron": "0 9 * * *", "timeZone": "posix/Europe/Berlin"}),
         ("missed", {"cron": "0 9 * * *", "missed": "some"}),
         ("overlap", {"cron": "0 9 * * *", "overlap": "maybe"}),
     ],

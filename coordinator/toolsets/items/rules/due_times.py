@@ -77,9 +77,9 @@ def given(not_before: Any, due_at: Any, recurs: Any) -> Fields:
 
 def first_time(fields: Fields, now: int) -> int | None:
     """When somebody has to look after an item with these fields (ms), None: never."""
-    if fields.get("rc"):
-        return now
     start = fields.get("nv")
+    if fields.get("rc") or start is False:  # a template may begin now
+        return now
     if isinstance(start, str):
         return now + int(start[1:])
-    return None if start is None or start is False else int(start)
+    return None if start is None else int(start)

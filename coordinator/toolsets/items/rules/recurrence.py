@@ -1,15 +1,21 @@
 """When templates recur: cron expressions in a time zone, and which of the times that have passed items are made for.
 
 Times are in ms since 1970. An expression has the five fields of cron: minute, hour, day of the month, month, day of the
-week. Where clocks are put forward, a time that does not exist is moved behind the gap; where they are put back, a time
-that comes twice counts once, unless the hour is ``*``.
+week.
+
+Changes of clocks: each local time counts once, one that comes twice when it first comes, one that does not exist at the
+end of the gap. Only an expression for every hour (``*``) goes by the time that passes: what comes twice counts twice,
+what does not exist is left out.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
+from heapq import heappop, heappush
 from itertools import islice, takewhile
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -26,7 +32,7 @@ LATE_MS = 60_000
 """A time for which no item has been made for so long is missed."""
 PORTION = 10
 """For how many times items are made in one step."""
-_DAY = 86_400_000
+_DAY = timedelta(days=1)
 _NAMED = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -36,13 +42,16 @@ _NAMED = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-_ALLOWED = {
-    "minute": "0 to 59",
-    "hour": "0 to 23",
-    "day-of-month": "1 to 31, L or LW, and a day that one of the months has",
-    "month": "1 to 12, or JAN to DEC",
-    "day-of-week": "0 to 7, or SUN to SAT",
+_FIELDS = {
+    "minute": ("0 to 59", 60),
+    "hour": ("0 to 23", 24),
+    "day-of-month": ("1 to 31, L or LW, and a day that one of the months has", 31),
+    "month": ("1 to 12, or JAN to DEC", 12),
+    "day-of-week": ("0 to 7, or SUN to SAT", 7),
 }
+"""What is allowed in each field, and the longest step."""
+_OF_THE_HOST = frozenset({"localtime", "posixrules", "factory", "posix", "right"})
+"""What names in the system's folder of time zones begin with that are no zones, or not the same ones on every host."""
 
 
 class Recurrence(NamedTuple):
@@ -81,7 +90,8 @@ def recurrence(given: Recurs, field: str = "recurs") -> Recurrence:
         )
     zone = given.time_zone.strip() or "UTC"
     if _zone(zone) is None:
-        raise invalid(f"{field}.timeZone", f"'{zone[:64]}' must be a name of the IANA time zones, as in Europe/Berlin")
+        must = "must be a name of the IANA time zones, the same on every host, as in Europe/Berlin"
+        raise invalid(f"{field}.timeZone", f"'{zone[:64]}' {must}")
     found = Recurrence(
         cron,
         zone,
@@ -92,31 +102,67 @@ def recurrence(given: Recurs, field: str = "recurs") -> Recurrence:
         never = following(found, 0) is None
     except CronSimError as problem:
         bad = str(problem).lower()
-        allowed = f"; allowed: {one}, also with * , - and /" if (one := _ALLOWED.get(bad.removeprefix("bad "))) else ""
+        one = _FIELDS.get(bad.removeprefix("bad "))
+        allowed = f"; allowed: {one[0]}, also with * , - and /" if one else ""
         raise invalid(f"{field}.cron", f"'{cron}': {bad}{allowed}") from None
     if never:
         raise invalid(f"{field}.cron", f"'{cron}' never comes")
+    for part, (name, (_, most)) in zip(cron.split(), _FIELDS.items(), strict=False):
+        if any(int(one.partition("/")[2] or 0) > most for one in part.split(",")):
+            raise invalid(f"{field}.cron", f"'{cron}': a step of {name} must be at most {most}")
     return found
 
 
 @lru_cache(256)
 def _zone(name: str) -> ZoneInfo | None:
+    if name.partition("/")[0].lower() in _OF_THE_HOST:
+        return None
     try:
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError):  # unknown, a folder, or no name of a file
         return None
 
 
-def _times(found: Recurrence, after: int, *, reverse: bool = False) -> Iterator[int]:
-    """The times after (or before) one, in their order."""
+def _zone_of(found: Recurrence) -> ZoneInfo:
     zone = _zone(found.zone)
     if zone is None:  # the template was written where the zone was known
         raise CronSimError(f"the time zone {found.zone} is not known here")
-    start = datetime.fromtimestamp(after // 1000, UTC)
-    expression = _NAMED.get(found.cron.lower(), found.cron)
-    local = start if zone.key == "UTC" else start.astimezone(zone)
-    for moment in CronSim(expression, local, reverse=reverse):
-        yield int(moment.timestamp()) * 1000
+    return zone
+
+
+def _local(second: int, zone: ZoneInfo) -> datetime:
+    return datetime.fromtimestamp(second, zone).replace(tzinfo=None)
+
+
+def _seconds(local: datetime, zone: ZoneInfo, *, every_hour: bool) -> tuple[int, ...]:
+    """When a local time counts, in seconds since 1970."""
+    first, again = (int(local.replace(tzinfo=zone, fold=fold).timestamp()) for fold in (0, 1))
+    if again < first:  # it does not exist: the clocks are put forward between these
+        gap = range(again, first)
+        return () if every_hour else (again + bisect_left(gap, True, key=lambda second: _local(second, zone) > local),)
+    return (first, again) if every_hour and first < again else (first,)
+
+
+def _counted(found: Recurrence, start: datetime, *, reverse: bool = False) -> Iterator[tuple[int, ...]]:
+    """For each local time of the recurrence after (or before) one: when it counts, in seconds since 1970."""
+    zone, cron = _zone_of(found), CronSim(_NAMED.get(found.cron.lower(), found.cron), start, reverse=reverse)
+    every_hour = len(cron.hours) == 24
+    return (seconds for local in cron if (seconds := _seconds(local, zone, every_hour=every_hour)))
+
+
+def _times(found: Recurrence, after: int) -> Iterator[int]:
+    """The times after one, in their order."""
+    zone, last = _zone_of(found), after // 1000
+    # Before clocks are put back, local times that are past come again.
+    start = min(_local(last, zone), _local(last + 86_400, zone) - _DAY)
+    coming: list[int] = []
+    for seconds in _counted(found, start):
+        for second in seconds:
+            heappush(coming, second)
+        while coming and coming[0] <= seconds[0]:
+            if (second := heappop(coming)) > last:
+                last = second
+                yield second * 1000
 
 
 def following(found: Recurrence, after: int) -> int | None:
@@ -151,18 +197,14 @@ def plan(found: Recurrence, dealt: int, now: int, not_before: int = 0) -> Plan:
         times = _latest(found, since, now)
         if found.missed == "skip":
             times = [time for time in times if time >= now - LATE_MS]
-    return Plan(times, now, following(found, max(now, not_before - 1)) or 0)
+    dealt = max(dealt, now)  # the store's clock may have been put back
+    return Plan(times, dealt, following(found, max(dealt, not_before - 1)) or 0)
 
 
 def _latest(found: Recurrence, since: int, now: int) -> list[int]:
     """The last time after ``since`` and not after ``now``, if there is one."""
-    last = next(_times(found, now + 1000, reverse=True), 0)
-    if last <= since - _DAY:
-        return []
-    # Counted forward, as all other times are: around changes of clocks the library's way back has others.
-    best = 0
-    for time in _times(found, max(since, min(last, now) - _DAY)):
-        if time > now:
-            break
-        best = time
-    return [best] if best else []
+    local = _local(now // 1000, _zone_of(found)) + timedelta(seconds=1)
+    for seconds in islice(_counted(found, local, reverse=True), 1):
+        passed = takewhile(lambda time: time <= now, _times(found, max(since, seconds[0] * 1000 - 1)))
+        return list(deque(passed, maxlen=1))
+    return []

@@ -16,7 +16,8 @@ class DueTimes(NamedTuple):
     """Whether it is open, and that has passed."""
     recurs: str
     """Of a template: how it recurs, as stored; '' for others."""
-    dealt: int
-    """Of a template: up to when its times have been dealt with; 0 for others."""
+    after: int
+    """Of a template: its next time is after this, the later of now and up to when its times have been dealt with; 0 for
+    others."""
     recurrence_of: str
     """The id of the template that it is an occurrence of; '': of none."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Literal
 
+from cronsim import CronSimError
 from msgspec import UNSET
 
 from coordinator.toolsets.items.contract.due_times import Recurring
@@ -35,7 +37,8 @@ def _recurring(found: DueTimes, role: str) -> Recurring:
     how = stored(found.recurs)
     after = None
     if role not in ("blocked", "terminal"):
-        after = following(how, max(found.dealt, found.not_before - 1))
+        with suppress(CronSimError):  # its time zone is not known here
+            after = following(how, max(found.after, found.not_before - 1))
     return Recurring(
         cron=how.cron,
         time_zone=how.zone,

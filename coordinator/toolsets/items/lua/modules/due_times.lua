@@ -46,9 +46,9 @@ function due_times.makes_items(item, role)
   return item.rc and role ~= BLOCKED and role ~= TERMINAL
 end
 
--- Begins with the times of a template from `from` (ms) on, nil: from now on.
+-- Begins with the times of a template from `from` (ms) on, nil: from those on that are not dealt with.
 function due_times.schedule(run, item, from)
-  if from then items.set(item, 'rn', clock.whole(from)) end
+  if from then items.set(item, 'rn', clock.whole(math.max(from, tonumber(item.rn) or 0))) end
   if due_times.makes_items(item) then
     redis.call('ZADD', run.keys.recurring, run.now, item.id)
   else
@@ -111,7 +111,10 @@ function due_times.change(run, item, fields)
     due_times.schedule(run, item, item.rc and run.now)
     held_back.finish(run, item)
   end
-  if fields.nv ~= nil then held_back.set_not_before(run, item, fields.nv and time_of(run, fields.nv)) end
+  if fields.nv ~= nil then
+    held_back.set_not_before(run, item, fields.nv and time_of(run, fields.nv))
+    if item.rc then due_times.schedule(run, item, nil) end
+  end
   held_back.place(run, item)
 end
 
@@ -151,10 +154,10 @@ function due_times.occurrence(template, texts, id, time)
   }
 end
 
--- Looks at a template again at a time (ms); 0: never.
+-- Looks at a template again at a time (ms), or now if that has passed; 0: never.
 function due_times.look_at(run, template, time)
   if time > 0 then
-    redis.call('ZADD', run.keys.recurring, time, template.id)
+    redis.call('ZADD', run.keys.recurring, math.max(time, run.now), template.id)
   else
     redis.call('ZREM', run.keys.recurring, template.id)
   end

@@ -49,7 +49,8 @@ function views.due_times(run, item)
   if not (item.nv or item.du or item.rc or item.oc) then return false end
   local due = item.role ~= TERMINAL and tonumber(string.match(item.du or '', '^%d+$'))
   local overdue = due and due <= run.now or false
-  return {tonumber(item.nv) or 0, item.du or '', overdue, item.rc or '', tonumber(item.rn) or 0, item.oc or ''}
+  local after = item.rc and math.max(tonumber(item.rn), run.now) or 0
+  return {tonumber(item.nv) or 0, item.du or '', overdue, item.rc or '', after, item.oc or ''}
 end
 
 -- What an item says of usage, in the order of the reply struct (Spending in rules/usage.py).
