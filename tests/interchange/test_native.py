@@ -270,6 +270,27 @@ async def test_wrong_files_are_refused_before_anything_is_written(store: Store, 
     assert (await restored(store, other, data)).items == 2
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            lambda line: line.update(notBefore="9999-01-01T00:00:00.000Z"),
+            "notBefore: must be in the years 2000 to 2099",
+        ),
+        (lambda line: line.update(dueAt="9999-01-01T00:00:00.000Z"), "dueAt: must be in the years 2000 to 2099"),
+        (lambda line: line["recurs"].update(madeUntil="9999-01-01T00:00:00.000Z"), "recurs.madeUntil: must be in"),
+        (lambda line: line["recurs"].update(timeZone="localtime"), "recurs.timeZone: 'localtime' must be a name of"),
+        (lambda line: line["recurs"].update(cron="*/90 * * * *"), "recurs.cron: .* must be at most 60"),
+    ],
+)
+async def test_wrong_times_are_refused_with_what_is_allowed(
+    store: Store, project: str, change: Callable[[dict[str, Any]], Any], told: str
+) -> None:
+    await Client(store, project).add("daily", recurs={"cron": "@daily"})
+    with pytest.raises(ImportProblem, match=f"line 2: {told}"):
+        await restored(store, f"{project}-2", changed(await written(store, project), 1, change))
+
+
 async def test_a_cycle_in_a_file_is_refused(store: Store, project: str) -> None:
     tools = Client(store, project)
     one, two = await tools.add("one"), await tools.add("two")

@@ -208,15 +208,16 @@ def _item(line: native.Item) -> RestoredItem:
 def _times(line: native.Item) -> due_times.Fields:
     found: due_times.Fields = {}
     if line.not_before is not UNSET:
-        found["nv"] = _ms(line.not_before)
+        found["nv"] = due_times.moment(line.not_before, "notBefore")
     if line.due_at is not UNSET:
-        found["du"] = _ms(line.due_at)
+        found["du"] = due_times.moment(line.due_at, "dueAt")
     if line.due_after_ms is not UNSET:
         found["du"] = f"+{line.due_after_ms}"
     if line.recurs is not UNSET:
         how = line.recurs
         stated = Recurs(cron=how.cron, time_zone=how.time_zone, missed=how.missed, overlap=how.overlap)
-        found |= {"rc": recurrence(stated).stored(), "rn": _ms(how.made_until)}
+        made_until = due_times.moment(how.made_until, "recurs.madeUntil")
+        found |= {"rc": recurrence(stated).stored(), "rn": made_until}
     if line.recurrence_of is not UNSET:
         found["oc"] = _inner(line.recurrence_of)
     return found
