@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from math import inf
 
 from coordinator.runner.outcomes import STOPPING, Outcome
 
@@ -28,6 +29,8 @@ class Breaker:
         self._row = 0
         self._pauses = 0
         self._until = 0.0
+        self._opened = self._lost = -inf
+        """When the last pause began, and when a lost claim was counted last."""
         self._trying = False
         self.reason = ""
         """Why it is open; empty: it is not."""
@@ -42,7 +45,7 @@ class Breaker:
         if not self.open:
             return 0.0
         if self._trying:
-            return float("inf")
+            return inf
         return max(self._until - self._now(), 0.0)
 
     def claiming(self) -> None:
@@ -53,8 +56,14 @@ class Breaker:
         """The claim has found nothing, so nothing was tried."""
         self._trying = False
 
-    def record(self, outcome: Outcome) -> bool:
-        """Takes the outcome of an attempt; True: this has opened the breaker, or kept it open."""
+    def record(self, outcome: Outcome, began: float = inf) -> bool:
+        """Takes the outcome of an attempt; True: this has opened the breaker, or kept it open.
+
+        Args:
+            began: when the attempt began; default: after the end of all others. Of several that ran side by side, all
+                claims are lost at once, as when this process stands still: that counts as one. And a pause is doubled
+                only by what began after it.
+        """
         tried, self._trying = self._trying, False
         if outcome.kind == "later" and outcome.reason == STOPPING:
             return False
@@ -62,13 +71,21 @@ class Breaker:
             self._row = self._pauses = 0
             self._until, self.reason = 0.0, ""
             return False
+        now = self._now()
+        if outcome.kind == "lost":
+            if began < self._lost:
+                return self.open
+            self._lost = now
         self._row += 1
         if not (outcome.pauses or self._row >= FAILURES or tried):
             return False
         stated = min(outcome.retry_after_seconds or 0.0, _MOST_STATED) if outcome.pauses else 0.0
+        if self.open and began < self._opened:
+            self._until = max(self._until, now + stated * (1 + self._jitter() / 10))
+            return True
         pause = max(min(FIRST_SECONDS * 2.0 ** min(self._pauses, 10), MOST_SECONDS), stated)
         self._pauses += 1
-        self._until = self._now() + pause * (1 + self._jitter() / 10)
+        self._opened, self._until = now, now + pause * (1 + self._jitter() / 10)
         in_row = f"{self._row} attempts in a row did not succeed, the last one: " if self._row >= FAILURES else ""
         self.reason = f"{in_row}{outcome.reason}"
         return True

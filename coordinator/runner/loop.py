@@ -289,9 +289,10 @@ class Runner:
                 fate = await run.close(outcome.kind == "done")
             if record is not None:
                 record.close(told=told)
-            self._ended(name, outcome, None if run is None else run.cost, fate, time.monotonic() - began)
+            self._ended(name, outcome, None if run is None else run.cost, fate, began)
 
-    def _ended(self, name: str, outcome: Outcome, cost: float | None, fate: str, seconds: float) -> None:
+    def _ended(self, name: str, outcome: Outcome, cost: float | None, fate: str, began: float) -> None:
+        seconds = time.monotonic() - began
         self.cost += cost or 0.0
         if outcome.kind in ("done", "failed", "hopeless"):
             self._items += 1
@@ -300,7 +301,7 @@ class Runner:
         words += [part for part in (outcome.reason, fate and f"workspace {fate}") if part]
         self._say(": ".join((words[0], "; ".join(words[1:]))) if words[1:] else words[0])
         self._recorder.run_attempt(outcome.kind, seconds, cost)
-        self._breaker.record(outcome)
+        self._breaker.record(outcome, began)
         if outcome.kind == "broken":
             self.broken = self.broken or outcome.reason
             self._end(f"the runner is broken: {outcome.reason}")

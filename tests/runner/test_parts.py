@@ -314,6 +314,26 @@ def test_after_the_pause_one_item_is_tried(breaker: Breaker, clock: Clock) -> No
     assert not breaker.record(FAILED)
 
 
+def test_claims_that_are_lost_side_by_side_count_once(breaker: Breaker, clock: Clock) -> None:
+    for _ in range(FAILURES):
+        assert not breaker.open
+        began, clock.now = clock.now, clock.now + 10
+        for _ in range(2 * FAILURES):
+            breaker.record(Outcome("lost", "the claim was lost"), began)
+        clock.now += 1
+    assert breaker.reason.startswith(f"{FAILURES} attempts in a row")
+
+
+def test_attempts_that_began_before_a_pause_do_not_double_it(breaker: Breaker, clock: Clock) -> None:
+    began, clock.now = clock.now, clock.now + 10
+    for _ in range(2 * FAILURES):
+        breaker.record(FAILED, began)
+        clock.now += 1
+    assert breaker.wait() == FIRST_SECONDS - FAILURES - 1
+    assert breaker.record(Outcome("later", "limit", 120.0, pauses=True), began)
+    assert breaker.wait() == 120.0
+
+
 def test_pauses_have_a_limit(breaker: Breaker, clock: Clock) -> None:
     _fail(breaker, FAILURES + 50)
     assert breaker.wait() == 900.0
