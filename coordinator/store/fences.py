@@ -77,7 +77,8 @@ class KnownFences:
         self._sharded = sharded
         self._send = send
         self._ask = ask
-        self._changes = ""
+        self.changes = ""
+        """How often projects were fenced or released, as far as this process has heard."""
 
     async def look(self) -> None:
         """Learns of projects that were fenced or released. Raises ToolFailure, ServerError as ``Store.command``."""
@@ -96,7 +97,7 @@ class KnownFences:
 
         Raises ToolFailure, ServerError.
         """
-        if changes == self._changes:
+        if changes == self.changes:
             return
         # The number first: what changes in between is seen the next time.
         replies = await ask([("HGET", _KEY, CHANGES), ("HKEYS", keys.fenced_projects.key(keys.FLEET))])
@@ -104,7 +105,7 @@ class KnownFences:
             if isinstance(reply, Exception):
                 raise reply
         found, projects = replies
-        self._changes = (found or b"").decode()
+        self.changes = (found or b"").decode()
         self._now_fenced({project.decode() for project in projects})
 
     async def generation(self) -> str:

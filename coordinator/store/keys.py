@@ -255,6 +255,9 @@ gate_answered = Family("gr", "zset", single=True, reason="an entry goes with its
                        doc="approvals that were answered or withdrawn, by when")  # fmt: skip
 gate_index = Family("gz", "zset", single=True, reason="an entry goes with its instance",
                     doc="gateway instances by when they last changed")  # fmt: skip
+project_keys = Family("pk", "hash", single=True, reason="as long as the project",
+                      doc="of a project that was moved or accepted here: the salt of its signing keys, and those of "
+                      "the stores that it comes from")  # fmt: skip
 marker = Family("mk", "string", single=True, reason="as long as the project",
                 doc="in a cluster: the identity of the store that the project belongs to")  # fmt: skip
 fence = Family("cy", "string", single=True, reason="until the copy is complete; where the project has left, for good",

@@ -5,6 +5,12 @@ They are made once and kept in Redis, or given by the setting ``signing.keys``. 
 has keys of its own, derived from these, so that a token of one kind is never taken for one of another. A process keeps
 the keys in memory. If a signature matches none of them, it reads the keys again, at most once a second.
 
+What belongs to a project is signed with keys of the project, derived from those of the fleet. They are all that another
+store gets of them when a project is moved there (``moved_keys``): they verify there what was signed before, for as long
+as they would have here, and nothing is signed with them. A project that arrives somewhere, or is accepted, has a new
+salt, which goes into the derivation: its new keys are known to none of the stores where it was before, and those that
+left with a project are no keys of another one of its name.
+
 Keys never appear in logs, answers or metrics.
 """
 
@@ -15,11 +21,12 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
+from coordinator.store.fences import Fenced
 from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
 
@@ -32,10 +39,15 @@ RETRY_SECONDS = 1.0
 SHORTEST = 16
 """The shortest signature, in bytes, that is checked at all."""
 MOST_PURPOSES = 1_000
-"""For how many purposes a process holds derived keys. There are some for each project."""
+"""For how many purposes a process holds derived keys."""
+MOST_PROJECTS = 1_000
+"""For how many projects it does."""
+SALT = "salt"
+"""The field of a project's salt; all others are keys that verify, ``ends in ms:hex digits``."""
 _DAY_MS = 86_400_000
 
 _KEYS = Script(STORE, "signing_keys", list[tuple[str, str]], scope="fleet")
+_PROJECT_KEYS = Script(STORE, "project_keys", tuple[str, list[tuple[str, str]]])
 
 
 class Key(NamedTuple):
@@ -103,6 +115,28 @@ class KeyRing:
             self._derived[purpose] = found
         return found
 
+    def of(self, project: str, salt: str, others: Sequence[Key] = ()) -> KeyRing:
+        """The keys of a project.
+
+        Args:
+            salt: that of the project, or ''.
+            others: keys that verify, besides.
+        """
+        text = f"fleet-coordinator:project:{salt}:{project}".encode()
+        return KeyRing([*(Key(key.id, hmac.digest(key.secret, text, hashlib.sha256)) for key in self._held), *others])
+
+
+class _OfProject(NamedTuple):
+    """The keys of a project, and what they were made from."""
+
+    ring: KeyRing
+    fleet: KeyRing
+    salt: str
+    others: tuple[Key, ...]
+    fences: str
+    """``KnownFences.changes`` when they were read: a project that was away since may have other keys."""
+    read_at: float
+
 
 class SigningKeys:
     """The fleet's keys, as one process has them.
@@ -120,13 +154,19 @@ class SigningKeys:
         self.read_at = 0.0
         """When the fleet's keys were read last, by the monotonic clock."""
         self._reading: asyncio.Task[KeyRing] | None = None
+        self._projects: dict[str, _OfProject] = {}
 
-    async def ring(self) -> KeyRing:
-        """The keys; read again once an hour.
+    async def ring(self, project: str = "") -> KeyRing:
+        """The keys of a project, or of the fleet for ''; read again once an hour.
 
         Raises:
-            ToolFailure: ``store_unavailable``, if this process has not read any keys yet.
+            ToolFailure: ``store_unavailable``, if this process has not read these keys yet; the project is refused, or
+                none can have this name.
         """
+        fleet = await self._fleet()
+        return (await self._of(project, fleet)).ring if project else fleet
+
+    async def _fleet(self) -> KeyRing:
         ring = self._ring
         if ring is not None and (self._given is not None or time.monotonic() - self.read_at < REREAD_SECONDS):
             return ring
@@ -137,28 +177,57 @@ class SigningKeys:
                 raise
             return ring
 
-    async def sign(self, purpose: str, data: bytes) -> Signature:
-        """Signs with the newest key. Raises as ``ring``."""
-        return (await self.ring()).sign(purpose, data)
+    async def _of(self, project: str, fleet: KeyRing) -> _OfProject:
+        known, fences, now = self._projects.get(project), self._store.fences.changes, time.monotonic()
+        if known is not None and known.fences == fences and now - known.read_at < REREAD_SECONDS:
+            if known.fleet is fleet:
+                return known
+            salt, others, now = known.salt, known.others, known.read_at
+        else:
+            try:
+                salt, rows = await self._store.run(_PROJECT_KEYS, project)
+                others = tuple(Key(identity, bytes.fromhex(secret)) for identity, secret in rows)
+            except ToolFailure as failure:
+                if known is None or isinstance(failure, Fenced):
+                    raise
+                salt, others, now = known.salt, known.others, known.read_at
+        if len(self._projects) >= MOST_PROJECTS:
+            self._projects.clear()
+        made = _OfProject(fleet.of(project, salt, others), fleet, salt, others, fences, now)
+        self._projects[project] = made
+        return made
 
-    async def verify(self, purpose: str, data: bytes, mac: bytes) -> str | None:
+    async def sign(self, purpose: str, data: bytes, project: str = "") -> Signature:
+        """Signs with the newest key. Raises as ``ring``."""
+        return (await self.ring(project)).sign(purpose, data)
+
+    async def verify(self, purpose: str, data: bytes, mac: bytes, project: str = "") -> str | None:
         """The id of the key that made the signature, or None; reads the keys again before it returns None.
 
         Raises:
-            ToolFailure: ``store_unavailable``, if no known key matches and newer ones cannot be read.
+            ToolFailure: as ``ring``; ``store_unavailable``, if no known key matches and newer ones cannot be read.
         """
-        ring = await self.ring()
+        ring = await self.ring(project)
         found = ring.verify(purpose, data, mac)
-        if found is not None or not await self.renewed():
+        if found is not None or not await self.renewed(project):
             return found
-        return (await self.ring()).verify(purpose, data, mac)
+        return (await self.ring(project)).verify(purpose, data, mac)
 
-    async def renewed(self) -> bool:
+    async def renewed(self, project: str = "") -> bool:
         """Reads the keys again, unless that was done a moment ago; returns whether they have changed.
 
         Raises:
             ToolFailure: ``store_unavailable``.
         """
+        changed = await self._fleet_renewed()
+        known = self._projects.get(project)
+        if known is None or time.monotonic() - known.read_at < RETRY_SECONDS:
+            return changed
+        del self._projects[project]
+        now = await self._of(project, await self._fleet())
+        return changed or (now.salt, now.others) != (known.salt, known.others)
+
+    async def _fleet_renewed(self) -> bool:
         before = self._ring
         if self._given is not None or time.monotonic() - self.read_at < RETRY_SECONDS:
             return False
@@ -187,6 +256,22 @@ class SigningKeys:
         self._reading = None
         if not task.cancelled():
             task.exception()  # marks it as retrieved: the callers get it
+
+
+def moved_keys(ring: KeyRing, held: Mapping[bytes, bytes], project: str, ends: int, salt: str) -> dict[str, str]:
+    """What a project has at the store that it is moved to, as a hash.
+
+    Args:
+        ring: the keys of the fleet that it leaves.
+        held: the project's hash there.
+        ends: until when keys of that fleet verify at the other store, in ms.
+        salt: the new one.
+    """
+    found = {name.decode(): value.decode() for name, value in held.items()}
+    keys = ring.of(project, found.pop(SALT, "")).keys("")
+    # By content, because keys of two fleets may have the same id.
+    mine = {hashlib.sha256(key.secret).hexdigest()[:16]: f"{ends}:{key.secret.hex()}" for key in keys}
+    return {**found, **mine, SALT: salt}
 
 
 def _given(text: str) -> Key:

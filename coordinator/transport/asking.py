@@ -108,7 +108,7 @@ class Asking:
         return await self._result(asked) if answer is None else answer
 
     async def _opened(self, tool: Tool, call: Call, arguments: Any, state: str) -> _Asked:
-        packed = await self._seals.open(_PURPOSE, state)
+        packed = await self._seals.open(_PURPOSE, state, call.project)
         problem = "seal"
         try:
             asked = _decode(packed) if packed is not None else None
@@ -138,7 +138,7 @@ class Asking:
         return {
             "resultType": "input_required",
             "inputRequests": {asked.key: elicitation(asked.message, asked.form)},
-            "requestState": await self._seals.seal(_PURPOSE, _encode(asked)),
+            "requestState": await self._seals.seal(_PURPOSE, _encode(asked), asked.project),
         }
 
 

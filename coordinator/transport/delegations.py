@@ -13,8 +13,8 @@ It ends with the claim: by then ``work_next`` says ``stop``, a report that was m
 else is refused. A claim has one token: each that is made replaces the one before. So a holder revokes one by asking for
 another. It also ends when the credential of the caller who asked for it is revoked, if that is one of the token file.
 
-The token is sealed with the fleet's signing keys. The store keeps only a random number, by which the newest one is told
-from others; nothing that could be used as a token is stored or logged.
+The token names its project, and is sealed with the project's signing keys. The store keeps only a random number, by
+which the newest one is told from others; nothing that could be used as a token is stored or logged.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from hashlib import sha256
 import msgspec
 
 from coordinator.identity.grants import Denied, Grant
+from coordinator.store.keys import PROJECT
 from coordinator.toolsets.caller import Caller, Delegation
 from coordinator.toolsets.items.store.tokens import TokenStore
 from coordinator.transport.sealing import Seals
@@ -73,9 +74,9 @@ class Delegations:
         number = secrets.token_hex(8)
         owner = caller.id if caller.listed else ""
         said = _Token(number, claim.project, claim.item, claim.fence, agent, caller.kind, owner)
-        text = await self._seals.seal(self._purpose, msgspec.msgpack.encode(said))
+        text = await self._seals.seal(self._purpose, msgspec.msgpack.encode(said), claim.project)
         await self._tokens.replace(claim.project, claim.item, number)
-        return (PREFIX + text.encode()).decode()
+        return f"{PREFIX.decode()}{claim.project}.{text}"
 
     async def grant(self, token: bytes) -> Grant:
         """What a token grants.
@@ -84,7 +85,9 @@ class Delegations:
             Denied: it is none, or it was replaced or revoked.
             ToolFailure: the store does not answer.
         """
-        sealed = await self._seals.open(self._purpose, token[len(PREFIX) :].decode("latin-1"))
+        project, _, text = token[len(PREFIX) :].decode("latin-1").partition(".")
+        known = PROJECT.fullmatch(project) is not None
+        sealed = await self._seals.open(self._purpose, text, project) if known else None
         said = msgspec.msgpack.decode(sealed, type=_Token) if sealed is not None else None
         newest = live = False
         if said is not None:

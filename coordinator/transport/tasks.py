@@ -74,7 +74,7 @@ class Tasks:
         caller = call.caller.id if call.caller is not None else ""
         now = await self.now()
         task = Task(self._seals.audience, call.project, caller, tool.name, now, pending.ttl_ms, msgspec.Raw(state))
-        sealed = await self._seals.seal(_PURPOSE, _encode(task))
+        sealed = await self._seals.seal(_PURPOSE, _encode(task), call.project)
         recorder().task(tool.name, "created")
         return {"resultType": "task", **task.shown(sealed, now, "working", pending.message)}
 
@@ -84,7 +84,7 @@ class Tasks:
         Raises:
             ToolFailure: the store does not answer.
         """
-        packed = await self._seals.open(_PURPOSE, id)
+        packed = await self._seals.open(_PURPOSE, id, project)
         try:
             task = _decode(packed) if packed is not None else None
         except msgspec.MsgspecError:

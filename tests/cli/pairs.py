@@ -12,6 +12,7 @@ from coordinator.cli.projects import copying, transfer
 from coordinator.cli.projects.copying import Copy, End, turn
 from coordinator.cli.projects.passing import PassingStore
 from coordinator.errors import ToolFailure
+from coordinator.settings.workflows import Signing
 from coordinator.steps import queue_place
 from coordinator.store import Store, fences, fencing, key_space, keys
 from coordinator.store.fencing import Fencing
@@ -41,10 +42,14 @@ class Pair:
     def ends(self) -> tuple[End, End]:
         return End(Fencing(self.source), "redis://source"), End(Fencing(self.target), "redis://target")
 
-    async def copy(self, deletes: bool = False) -> str:
+    async def copy(self, deletes: bool = False, signing: Signing | None = None) -> str:
         """A command on its own."""
         async with turn(*self.ends):
-            return await Copy(*self.ends, self.target, self.project, deletes, self.said.append).run()
+            return await Copy(*self.ends, self.target, self.project, deletes, self.said.append, signing).run()
+
+    def turned(self) -> Pair:
+        """The way back."""
+        return Pair(self.target, self.source, self.there.store, self.here.store, self.project)
 
     async def names(self, store: Store) -> set[bytes]:
         return await transfer.Keys(Fencing(store), self.project, "").names()
@@ -73,7 +78,8 @@ class Pair:
         for store in (self.source, self.target):
             project = self.project
             await transfer.withdraw(store, project)
-            gone = [*await self.names(store), keys.fence.key(project), keys.marker.key(project)]
+            others = (one.key(project) for one in (keys.fence, keys.marker, keys.project_keys))
+            gone = [*await self.names(store), *others]
             await store.command_of(project, "DEL", *gone)
             await Fencing(store).note(project, None)
             await Fencing(store).end()

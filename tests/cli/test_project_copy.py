@@ -91,8 +91,8 @@ async def test_what_was_begun_goes_on(pair: Make) -> None:
     here, there = both.here.store, both.there.store
     rig, other = Rig(here, Settings()), Player(there, Settings(), "w2", queue=there)
     flow = await rig.create(project=both.project)
-    signed = await SigningKeys(here).sign("p", b"token")
-    await SigningKeys(there).ring()
+    signed = await SigningKeys(here).sign("p", b"token", both.project)
+    assert await SigningKeys(there).verify("p", b"token", signed.mac, both.project) is None
     hook = keys.webhook.key(keys.FLEET, "hook")
     await here.command("HSET", hook, "p", both.project, "c", "1-1")
     await both.source.command_of(both.project, "SET", keys.request.key(both.project, "r"), "x", "PX", 600_000)
@@ -107,7 +107,7 @@ async def test_what_was_begun_goes_on(pair: Make) -> None:
     assert begun.run == str(flow)
     await other.steps.acknowledge(popped)
     assert await rig.worker.take(5) == []  # the job that stayed behind
-    assert await SigningKeys(there).verify("p", b"token", signed.mac) == signed.key
+    assert await SigningKeys(there).verify("p", b"token", signed.mac, both.project)
     assert await there.command("HGET", hook, "c") == b"1-1"
     left = await both.target.command_of(both.project, "PTTL", keys.request.key(both.project, "r"))
     assert 590_000 < left <= 600_000

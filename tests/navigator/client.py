@@ -100,7 +100,7 @@ class Client:
 
     async def signed(self, member: bytes, project: str = "") -> str:
         """A token over any bytes, with a valid signature."""
-        signature = await self.secrets.sign(token.purpose(project or self.project), member)
+        signature = await self.secrets.sign(token.PURPOSE, member, project or self.project)
         return token.token(member, signature.mac)
 
 

@@ -63,7 +63,12 @@ def copy(
     async def act(here: End, there: End | None, passing: PassingStore | None) -> str:
         if abort or there is None or passing is None:
             return await copying.abort(here, there, project)
-        return await Copy(here, there, passing, project, delete_source, lambda said: print(said, file=sys.stderr)).run()
+        signing = loaded.settings.signing
+
+        def say(said: str) -> None:
+            print(said, file=sys.stderr)
+
+        return await Copy(here, there, passing, project, delete_source, say, signing).run()
 
     return _run(loaded.settings, project, to, act)
 

@@ -29,6 +29,7 @@ from coordinator.cli.projects import transfer
 from coordinator.cli.projects.passing import PassingStore
 from coordinator.cli.projects.transfer import Keys
 from coordinator.errors import ToolFailure
+from coordinator.settings.workflows import Signing
 from coordinator.steps.left_jobs import remove_jobs
 from coordinator.steps.queue_place import queues_of
 from coordinator.store import ServerError, Store
@@ -37,6 +38,7 @@ from coordinator.store.fencing import Fence, FenceLost, Fencing
 from coordinator.store.leader_lease import LeaderLeases
 from coordinator.store.places import listed as listed_in
 from coordinator.store.processes import GONE_SECONDS, read_processes
+from coordinator.store.signing_keys import SALT
 from coordinator.toolsets.items.audit import audit
 
 CLOCKS_MS = 500
@@ -108,11 +110,21 @@ class Copy:
         passing: the target's store again.
         deletes: whether the project is moved, and deleted at the source.
         say: gets progress in words.
+        signing: the settings of the source's signing keys.
     """
 
-    def __init__(self, source: End, target: End, passing: PassingStore, project: str, deletes: bool, say: Say) -> None:
+    def __init__(
+        self,
+        source: End,
+        target: End,
+        passing: PassingStore,
+        project: str,
+        deletes: bool,
+        say: Say,
+        signing: Signing | None = None,
+    ) -> None:
         self._source, self._target, self._passing, self._project = source, target, passing, project
-        self._deletes, self._say = deletes, say
+        self._deletes, self._say, self._signing = deletes, say, signing or Signing()
         self._id = secrets.token_hex(8)
         self._ours = False
         """Whether all that the target has of the project is of this copy."""
@@ -315,7 +327,9 @@ class Copy:
         source, target, project = self._source, self._target, self._project
         await source.fencing.note(project, self._fence("moved", target))
         await transfer.bring_along(source.store, target.store, project)
-        await transfer.hand_over_anew(Keys(target.fencing, project, self._id))
+        there = Keys(target.fencing, project, self._id)
+        await transfer.hand_over_keys(source.store, there, self._signing)
+        await transfer.hand_over_anew(there)
         await transfer.publish(target.store, project)
         await target.fencing.turn(project, self._id, self._id, None)
         self._say(f"the project is served by {target.place}; deleting it here")
@@ -451,8 +465,10 @@ async def accept(end: End, project: str) -> str:
     if not state:
         raise CommandFailed(f"the project {project} is not refused here", Exit.USAGE)
     listed, said = (await end.fencing.all()).get(project), f"the project {project} is served here"
-    if await Keys(end.fencing, project, identity).names():
-        await transfer.hand_over_anew(Keys(end.fencing, project, identity))
+    here = Keys(end.fencing, project, identity)
+    await here.set_signing_keys({SALT: secrets.token_hex(8)})
+    if await here.names():
+        await transfer.hand_over_anew(here)
         await transfer.publish(end.store, project)
     else:
         said += ", and empty: nothing of it was left"

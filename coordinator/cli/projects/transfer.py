@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, get_args
 
 from redis.asyncio.client import Pipeline
 
 from coordinator.cli.exits import CommandFailed
+from coordinator.settings.workflows import Signing
 from coordinator.store import Store, keys
 from coordinator.store.fencing import Fencing
 from coordinator.store.places import unlist
 from coordinator.store.project_list import List, ProjectList
 from coordinator.store.replies import mapping
+from coordinator.store.signing_keys import KEPT, SigningKeys, moved_keys
 
 _PAGE = 500
 _BYTES = 2**20
 """About what one batch has, as long as no single key has more. A server is busy with it for a few milliseconds."""
 _TOLD = 50_000
-_SIGNING = keys.signing_keys.key(keys.FLEET)
+_DAY_MS = 86_400_000
 _DUE = keys.due_projects.key(keys.FLEET)
 _LISTED = {"steps": keys.step_projects, "items": keys.item_projects, "known": keys.known_projects}
 
@@ -32,10 +34,10 @@ class Keys:
         self.store = fencing.store
         self.project = project
         self.identity = identity
-        self._own = {keys.fence.key(project), keys.marker.key(project)}
+        self._own = {family.key(project) for family in (keys.fence, keys.marker, keys.project_keys)}
 
     async def pages(self) -> AsyncIterator[list[bytes]]:
-        """Their names, without those of fence and marker, in pages; a name may come twice.
+        """Their names, without those of fence, marker and signing keys, in pages; a name may come twice.
 
         Raises:
             ToolFailure: the store does not answer.
@@ -60,6 +62,7 @@ class Keys:
         """Deletes them. Raises as ``pages``, and FenceLost."""
         async for page in self.pages():
             await self._write(lambda pipe, page=page: [pipe.unlink(name) for name in page])  # type: ignore[misc]
+        await self.set_signing_keys({})
 
     async def dump(self, names: list[bytes]) -> list[tuple[bytes, int, bytes]]:
         """Name, expiry (Unix ms, 0: none) and content of these keys, as far as they are there. Raises FenceLost,
@@ -80,6 +83,17 @@ class Keys:
         def write(pipe: Pipeline) -> None:
             for name, expires, content in rows:
                 pipe.execute_command("RESTORE", name, expires, content, "REPLACE", "ABSTTL")
+
+        await self._write(write)
+
+    async def set_signing_keys(self, fields: Mapping[str, str]) -> None:
+        """Replaces what the project has for its signing keys. Raises FenceLost, ToolFailure."""
+        name = keys.project_keys.key(self.project)
+
+        def write(pipe: Pipeline) -> None:
+            pipe.delete(name)
+            if fields:
+                pipe.hset(name, items=[part for pair in fields.items() for part in pair])
 
         await self._write(write)
 
@@ -170,20 +184,14 @@ async def withdraw(store: Store, project: str) -> None:
 
 
 async def bring_along(source: Store, target: Store, project: str) -> None:
-    """Copies what the keys of the fleet have for a project: when something in it ends, the positions of its webhooks,
-    and the keys that its tokens and states were signed with, which verify there from now on.
+    """Copies what the keys of the fleet have for a project: when something in it ends, and the positions of its
+    webhooks.
 
     Raises ToolFailure, StoreError.
     """
     due = await source.command_of(keys.FLEET, "ZSCORE", _DUE, project)
     if due is not None:
         await target.command_of(keys.FLEET, "ZADD", _DUE, str(float(due)), project)
-    held: dict[bytes, bytes] = await _hash(source, _SIGNING)
-    newest = max((_made(value) for value in (await _hash(target, _SIGNING)).values()), default=None)
-    for name, value in held.items():
-        made, _, secret = value.partition(b":")
-        kept = int(made) if newest is None else min(int(made), newest - 1)
-        await target.command_of(keys.FLEET, "HSETNX", _SIGNING, name, b"%d:%s" % (kept, secret))
     async for name in _webhooks(source):
         record = await _hash(source, name)
         if record.get(b"p") == project.encode() and (await _hash(target, name)).get(b"p") != record[b"p"]:
@@ -191,6 +199,18 @@ async def bring_along(source: Store, target: Store, project: str) -> None:
             expires = await source.command_of(keys.FLEET, "PEXPIRETIME", name)
             if content is not None:
                 await target.command_of(keys.FLEET, "RESTORE", name, max(expires, 0), content, "REPLACE", "ABSTTL")
+
+
+async def hand_over_keys(source: Store, target: Keys, signing: Signing) -> None:
+    """Has the target verify what the project's tokens and states were signed with at the source, and no more than that.
+
+    Raises FenceLost, ToolFailure.
+    """
+    project = target.project
+    ring = await SigningKeys(source, signing.keys, signing.key_days).ring()
+    held = mapping(await source.command_of(project, "HGETALL", keys.project_keys.key(project)))
+    ends = await source.time() + KEPT * signing.key_days * _DAY_MS
+    await target.set_signing_keys(moved_keys(ring, held, project, ends, target.identity))
 
 
 async def _webhooks(store: Store) -> AsyncIterator[bytes]:
@@ -206,10 +226,6 @@ async def _webhooks(store: Store) -> AsyncIterator[bytes]:
 
 async def _hash(store: Store, name: bytes) -> dict[bytes, bytes]:
     return mapping(await store.command_of(keys.FLEET, "HGETALL", name))
-
-
-def _made(value: bytes) -> int:
-    return int(value.partition(b":")[0])
 
 
 async def check_clocks(source: Store, target: Store, most_ms: int) -> None:

@@ -27,9 +27,9 @@ session, with all its answers, by showing the new claim. Scripts read claims thr
 
 Everything that grows is bounded: a trace keeps its last 5,000 events, shows 2 MB of them, and puts at most 1,000
 of them into one trace token; a call has at most 50 warnings; answers are one per checkpoint; a session
-ages out ``workflows.session_days`` after its last call. Session tokens are signed with the fleet's keys
+ages out ``workflows.session_days`` after its last call. Session tokens are signed with the project's keys
 themselves (``store/signing_keys.py``), because their form is fixed bit by bit, trace tokens with keys derived
-from these for each project; any key still kept verifies.
+from these; any key still kept verifies.
 
 ``lua/modules/sessions.lua`` has the layout, ``bindings.lua`` binding and take-over, ``asked.lua`` which
 yield a handle refers to. Tokens and trace tokens are in ``rules/tokens.py`` and ``rules/trace.py``.

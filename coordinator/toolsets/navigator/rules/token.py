@@ -1,8 +1,8 @@
 """Encodes states as tokens, and decodes them (README.md, 'State').
 
 A token is ``v1.gzB64.`` and the standard base64 of a gzip member with the state's JSON, followed by
-16 bytes of HMAC-SHA256 over the member. Keys are derived for one project and one form of the state, so a state of one
-project is not valid in another, and forms cannot be confused. The signature is verified before anything is
+16 bytes of HMAC-SHA256 over the member. Keys are those of the project, derived for one form of the state, so a state of
+one project is not valid in another, and forms cannot be confused. The signature is verified before anything is
 unpacked, and the unpacked size is limited.
 """
 
@@ -27,6 +27,8 @@ MAX_UNPACKED_BYTES = 2 * MAX_STATE_BYTES
 MAX_TOKEN = 1_048_576
 """The most characters of a token."""
 MAC_BYTES = 16
+PURPOSE = "navigator-walk"
+"""The purpose for which the keys of states are derived."""
 _LEVEL = 9
 _GZIP = b"\x1f\x8b"
 
@@ -42,13 +44,8 @@ class Sealed(NamedTuple):
     mac: bytes
 
 
-def purpose(project: str) -> str:
-    """The purpose for which the keys of a project's states are derived."""
-    return f"navigator-walk:{project}"
-
-
 def earlier_purpose(project: str) -> str:
-    """The purpose with which earlier versions signed states of the earlier form."""
+    """The purpose for which earlier versions derived keys from those of the fleet, for states of the earlier form."""
     return f"navigator-state:{project}"
 
 

@@ -123,7 +123,7 @@ class Navigator:
         """
         sealed = token.opened(state)
         earlier = False
-        if await self._secrets.verify(token.purpose(call.project), sealed.packed, sealed.mac) is None:
+        if await self._secrets.verify(token.PURPOSE, sealed.packed, sealed.mac, call.project) is None:
             earlier = True
             if await self._secrets.verify(token.earlier_purpose(call.project), sealed.packed, sealed.mac) is None:
                 raise token.forged()
@@ -134,7 +134,7 @@ class Navigator:
     async def _answer(self, call: Call, performed: Performed) -> Navigation:
         """The answer with a token for the new state."""
         member = token.packed(performed.walk.stored())
-        signature = await self._secrets.sign(token.purpose(call.project), member)
+        signature = await self._secrets.sign(token.PURPOSE, member, call.project)
         answer = _shown(performed.walk, performed.message, token.token(member, signature.mac))
         if performed.returned is not None:
             answer.returned = performed.returned

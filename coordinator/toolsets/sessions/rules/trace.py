@@ -71,14 +71,12 @@ class Segment(msgspec.Struct, array_like=True):
         return events(self.sid, self.workflow, self.parent, self.first, self.calls)
 
 
+PURPOSE = "session-trace"
+"""The purpose for which the keys of trace tokens are derived."""
+
 _encode = msgspec.json.Encoder().encode
 _segment = msgspec.json.Decoder(Segment).decode
 _stored = msgspec.json.Decoder(Stored).decode
-
-
-def purpose(project: str) -> str:
-    """The purpose for which the keys of a project's trace tokens are derived."""
-    return f"session-trace:{project}"
 
 
 def entry(name: str, seconds: float, act: str, aid: str, warnings: Sequence[str] = ()) -> bytes:

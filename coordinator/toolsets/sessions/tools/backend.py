@@ -69,26 +69,29 @@ class Backend:
         """The newest definitions. A call reads this once and keeps the result."""
         return self.definitions.current
 
-    async def signer(self, purpose: str = "") -> Signer:
-        """The current signer of session tokens, or of other tokens with this purpose.
+    async def signer(self, project: str, purpose: str = "") -> Signer:
+        """The current signer of a project's session tokens, or of other tokens with this purpose.
+
+        Session tokens are signed with keys of the settings themselves, so that other programs can make and read them.
 
         Raises:
-            ToolFailure: ``store_unavailable``, if this process has never read the keys.
+            ToolFailure: as ``SigningKeys.ring``.
         """
-        return Signer(await self._secrets.ring(), purpose)
+        given = self.settings.signing.keys and not purpose
+        return Signer(await self._secrets.ring("" if given else project), purpose)
 
-    async def token(self, shown: Payload, state: State, **changes: Any) -> str:
+    async def token(self, project: str, shown: Payload, state: State, **changes: Any) -> str:
         """The session's next token: ``advanced``, signed. Raises as ``signer``."""
-        return tokens.encode(advanced(shown, state, **changes), await self.signer())
+        return tokens.encode(advanced(shown, state, **changes), await self.signer(project))
 
-    async def decode(self, token: str) -> Payload:
-        """The payload of a caller's token. Refreshes the keys before it rejects a signature.
+    async def decode(self, project: str, token: str) -> Payload:
+        """The payload of a caller's token for this project. Refreshes the keys before it rejects a signature.
 
         Raises:
-            Unreadable: it is not one of our session tokens.
+            Unreadable: it is not a session token of this project.
         """
         try:
-            return await self._read(token, tokens.decode)
+            return await self._read(project, token, tokens.decode)
         except Unreadable as error:
             # Logged, because no session's trace can record it. The token itself is never logged.
             recorder().session_token(error.kind)
@@ -101,25 +104,25 @@ class Backend:
         Raises:
             Unreadable: it is not such a token. The reason is a sentence for the caller.
         """
-        return await self._read(token, trace.read, trace.purpose(project))
+        return await self._read(project, token, trace.read, trace.PURPOSE)
 
-    async def _read(self, token: str, read: Callable[[str, Signer], T], purpose: str = "") -> T:
+    async def _read(self, project: str, token: str, read: Callable[[str, Signer], T], purpose: str = "") -> T:
         """Decodes a token; retries with newer keys, if there are any, after a wrong signature."""
         try:
-            return read(token, await self.signer(purpose))
+            return read(token, await self.signer(project, purpose))
         except Unreadable as error:
-            if error.kind != "unsigned" or not await self._secrets.renewed():
+            if error.kind != "unsigned" or not await self._secrets.renewed(project):
                 raise
-        return read(token, await self.signer(purpose))
+        return read(token, await self.signer(project, purpose))
 
-    async def opened(self, token: str) -> Payload:
+    async def opened(self, project: str, token: str) -> Payload:
         """``decode`` for tools that need a valid token.
 
         Raises:
             ToolFailure: ``invalid_session_token``.
         """
         try:
-            return await self.decode(token)
+            return await self.decode(project, token)
         except Unreadable as error:
             raise tokens.invalid_token(error.reason) from None
 
@@ -131,7 +134,7 @@ class Backend:
                 applies is raised.
         """
         began = perf_counter()
-        shown = await self.opened(token)
+        shown = await self.opened(call.project, token)
         library = self.current
         problem: ToolFailure | None = None
         warnings: list[str] = []

@@ -98,7 +98,7 @@ class Checkpoints:
         began = perf_counter()
         if len(args.checkpoint_id) > MAX_NAME:
             raise invalid("checkpoint_id", f"must be at most {MAX_NAME} characters")
-        shown = await self._backend.opened(args.session_token)
+        shown = await self._backend.opened(call.project, args.session_token)
         library = self._backend.current
         problem: ToolFailure | None = None
         try:
@@ -120,20 +120,20 @@ class Checkpoints:
             raise refusals.moved_on(args.checkpoint_id, shown.act, state.act)
         refuse(state, shown, problem)
         if state.outcome == "answered":
-            return _known(args.checkpoint_id, state, await self._backend.token(shown, state), warnings)
+            return _known(args.checkpoint_id, state, await self._backend.token(call.project, shown, state), warnings)
         at, seq, new = state.details(tuple[int, int, int])
         if new:
             recorder().checkpoint("yielded")
         # The handle depends only on the yield, so a retry after a lost reply gets the same one.
         payload = structs.replace(advanced(shown, state, seq=seq), bcp=args.checkpoint_id, ts=at // 1000)
-        token = tokens.encode(payload, await self._backend.signer())
+        token = tokens.encode(payload, await self._backend.signer(call.project))
         result = Yielded(status="yielded", checkpoint_id=args.checkpoint_id, checkpoint_handle=token, message=_YIELDED)
         return in_json(result, meta(token, warnings))
 
     async def resume_checkpoint(self, call: Call, args: SessionOnly) -> Reply:
         """Resumes the session after the answer."""
         began = perf_counter()
-        shown = await self._backend.opened(args.session_token)
+        shown = await self._backend.opened(call.project, args.session_token)
         warnings = drifted(self._backend.current, shown)
         noted = trace.entry("resume_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings)
         state = await self._backend.store.resume(call.project, shown, noted)
@@ -142,7 +142,7 @@ class Checkpoints:
         if state.outcome == "nothing":
             raise refusals.nothing_to_resume()
         refuse(state, shown)
-        token = await self._backend.token(shown, state)
+        token = await self._backend.token(call.project, shown, state)
         kept = state.details(str)
         option, effect, dismissed = _answer(kept)
         result = Resumed(
@@ -163,7 +163,7 @@ class Checkpoints:
             chosen = RespondCheckpoint(checkpoint_handle=given.state, option_id=given.content[_OPTION])
             return await self._respond(call, chosen, VIA_CLIENT)
         began = perf_counter()
-        meant = await self._meant_by(args.checkpoint_handle, args.session_token)
+        meant = await self._meant_by(call.project, args.checkpoint_handle, args.session_token)
         shown = meant.token
         while True:
             problem: ToolFailure | None = None
@@ -184,7 +184,7 @@ class Checkpoints:
         refuse(state, shown, problem)
         handle = args.checkpoint_handle or args.session_token or ""
         if meant.instance:
-            handle = await self._backend.token(shown, state, act=state.act, cond=state.cond)
+            handle = await self._backend.token(call.project, shown, state, act=state.act, cond=state.cond)
         # If it could not be found, the problem was raised above.
         found = cast("Checkpoint", definition)
         shown_as_text = in_text(texts.checkpoint(found, handle), meta(handle, meant.warnings))
@@ -195,9 +195,9 @@ class Checkpoints:
         return await self._respond(call, args)
 
     async def _respond(self, call: Call, args: RespondCheckpoint, via: str = "") -> Reply:
-        meant = await self._meant_by(args.checkpoint_handle, args.session_token)
+        meant = await self._meant_by(call.project, args.checkpoint_handle, args.session_token)
         meant, found, state = await self._settle(call.project, meant, args, via)
-        token = await self._backend.token(meant.token, state, act=state.act, cond=state.cond)
+        token = await self._backend.token(call.project, meant.token, state, act=state.act, cond=state.cond)
         result = Responded(checkpoint_id=meant.checkpoint, resolved=True, checkpoint_handle=token)
         return in_json(settled(result, found), meta(token, meant.warnings))
 
@@ -243,7 +243,7 @@ class Checkpoints:
         recorder().checkpoint(found.how)
         return meant, found, state
 
-    async def _meant_by(self, handle: str | None, token: str | None) -> _Meant:
+    async def _meant_by(self, project: str, handle: str | None, token: str | None) -> _Meant:
         """The checkpoint of a handle, or of the token of a blocked session.
 
         Raises:
@@ -252,7 +252,7 @@ class Checkpoints:
         text = handle or token
         if not text:
             raise answers.nothing_named()
-        shown = await self._backend.opened(text)
+        shown = await self._backend.opened(project, text)
         library = self._backend.current
         return _Meant(shown, library, drifted(library, shown), shown.checkpoint, shown.act)
 

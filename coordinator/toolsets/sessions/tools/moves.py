@@ -63,7 +63,7 @@ class Moves:
         """Moves the session to another activity, with warnings."""
         began = perf_counter()
         _check(args)
-        shown = await self._backend.opened(args.session_token)
+        shown = await self._backend.opened(call.project, args.session_token)
         problem: ToolFailure | None = None
         warnings: list[str] = []
         name, ends = "", False
@@ -89,17 +89,17 @@ class Moves:
             raise refusals.replaced(args.activity_id)
         refuse(state, shown, problem)
         cut = state.details(Cut)
-        token = await self._backend.token(shown, state, act=state.act, cond=state.cond)
+        token = await self._backend.token(call.project, shown, state, act=state.act, cond=state.cond)
         said = meta(token, warnings + behind(shown, cut.stood))
         if cut.events:
-            signer = await self._backend.signer(trace.purpose(call.project))
+            signer = await self._backend.signer(call.project, trace.PURPOSE)
             said["trace_token"] = trace.trace_token(_segment(shown, args.activity_id, state, cut), signer)
         return in_json(Moved(activity_id=args.activity_id, name=name, session_token=token), said)
 
     async def get_workflow_status(self, call: Call, args: GetStatus) -> Reply:
         """Shows the state of the session; with waitMs, when it has come to one."""
         condition = check(args.wait_ms, args.wait_for, args.after, WAITS_FOR)
-        shown = await self._backend.opened(args.session_token)
+        shown = await self._backend.opened(call.project, args.session_token)
         state = await self._backend.store.status(call.project, shown, args.answered_checkpoints)
         refuse(state, shown)
         outcome = None
@@ -116,7 +116,7 @@ class Moves:
             state = await self._backend.store.status(call.project, shown, args.answered_checkpoints)
             refuse(state, shown)
         found = state.details(StatusDetail)
-        token = await self._backend.token(shown, state, act=state.act, cond=state.cond)
+        token = await self._backend.token(call.project, shown, state, act=state.act, cond=state.cond)
         workflow = self._backend.current.workflows.get(shown.wf)
         result = _status(state, found, workflow, token)
         if outcome is not None:
@@ -145,12 +145,12 @@ class Moves:
         given = args.trace_tokens or []
         if len(given) > trace.MAX_TRACE_TOKENS:
             raise invalid("trace_tokens", f"must hold at most {trace.MAX_TRACE_TOKENS} tokens")
-        shown = await self._backend.opened(args.session_token)
+        shown = await self._backend.opened(call.project, args.session_token)
         state = await self._backend.store.trace(call.project, shown, not given)
         if state.outcome == "blocked":
             raise refusals.blocked(state.pending, state.act)
         refuse(state, shown)
-        token = await self._backend.token(shown, state)
+        token = await self._backend.token(call.project, shown, state)
         errors: list[str] = []
         if given:
             events, errors = await self._carried(call.project, given)

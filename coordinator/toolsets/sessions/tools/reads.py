@@ -46,7 +46,7 @@ class Reads:
     async def get_workflow(self, call: Call, args: GetWorkflow) -> Reply:
         """The session's workflow, in short or in full."""
         read = await self._backend.reading(call, "get_workflow", args.session_token, _workflow)
-        token = await self._backend.token(read.shown, read.state)
+        token = await self._backend.token(call.project, read.shown, read.state)
         skill, workflow = read.made
         if args.summary:
             text = texts.summary(workflow, token)
@@ -58,13 +58,13 @@ class Reads:
     async def get_activity(self, call: Call, args: SessionOnly) -> Reply:
         """The activity of the token."""
         read = await self._backend.reading(call, "get_activity", args.session_token, _activity)
-        token = await self._backend.token(read.shown, read.state)
+        token = await self._backend.token(call.project, read.shown, read.state)
         return in_text(texts.headed(token, read.made), meta(token, read.warnings))
 
     async def get_skills(self, call: Call, args: SessionOnly) -> Reply:
         """The workflow's primary skill."""
         read = await self._backend.reading(call, "get_skills", args.session_token, _primary_skill)
-        token = await self._backend.token(read.shown, read.state)
+        token = await self._backend.token(call.project, read.shown, read.state)
         skill, failed = read.made
         head = f"scope: workflow\nsession_token: {token}"
         if failed is not None:
@@ -75,7 +75,7 @@ class Reads:
         """The skill of a step, of the activity, or of the workflow."""
         read = await self._backend.reading(call, "get_skill", args.session_token, partial(_skill_of, args.step_id))
         reference, skill = read.made
-        token = await self._backend.token(read.shown, read.state, skill=reference)
+        token = await self._backend.token(call.project, read.shown, read.state, skill=reference)
         return in_text(texts.headed(token, skill.text), meta(token, read.warnings))
 
     async def get_resource(self, call: Call, args: GetResource) -> Reply:
@@ -83,7 +83,7 @@ class Reads:
         read = await self._backend.reading(
             call, "get_resource", args.session_token, partial(_resource, args.resource_id)
         )
-        token = await self._backend.token(read.shown, read.state)
+        token = await self._backend.token(call.project, read.shown, read.state)
         return in_text(texts.resource(args.resource_id, *read.made, token), meta(token, read.warnings))
 
 

@@ -69,13 +69,13 @@ class Starts:
         else:
             obtained = await self._fresh(asked)
         workflow = loaded(asked.definitions, obtained.payload.wf)
-        token = tokens.encode(obtained.payload, await self._backend.signer())
+        token = tokens.encode(obtained.payload, await self._backend.signer(call.project))
         return _answer(obtained, workflow, token)
 
     async def _by_token(self, asked: _Asked, token: str) -> _Obtained:
         """The session of a token, or a new one if the token cannot be used."""
         try:
-            return await self._go_on(asked, await self._backend.decode(token), "")
+            return await self._go_on(asked, await self._backend.decode(asked.call.project, token), "")
         except Unreadable as error:
             reason = f"Invalid session token: {error.reason}"
             if error.reason != tokens.UNSIGNED or self._backend.authenticates:
@@ -165,7 +165,7 @@ class Starts:
         parent, warnings = None, []
         if args.parent_session_token and not args.session_token:
             try:
-                above = await self._backend.decode(args.parent_session_token)
+                above = await self._backend.decode(call.project, args.parent_session_token)
             except Unreadable as error:
                 # A session without a parent is better than none.
                 warnings.append(joining.orphaned(error.reason))
