@@ -155,7 +155,7 @@ class Console:
         if view is None or view.of_project != bool(project) or bool((match["id"] or "").strip()) != view.takes_id:
             raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such page")
         if not view.open_to(viewer):
-            raise ToolFailure("permission_denied", f"this page needs the permission '{view.needs[0]}.read'")
+            raise ToolFailure("permission_denied", view.refusal)
         known = {key: query[key] for key in (*view.query, "offset") if key in query}
         places, listed = self._places(head), self._endpoints.projects
         asked = Asked(viewer, view, project, match["id"] or "", known, self._reads, self._layouts, places, listed)
@@ -190,7 +190,8 @@ class Console:
     async def _rendered(self, asked: Asked, name: str) -> Rendered:
         """A region, read after a position of the feed; tabs that are at the same position share it."""
         region = asked.view.regions[name]
-        who: Any = asked.viewer.caller if region.personal else asked.viewer.readable()
+        viewer = asked.viewer
+        who: Any = viewer.caller if region.personal else (viewer.readable(), viewer.sees_holders)
         key = asked.view.name, name, asked.project, asked.id, tuple(sorted(asked.query.items())), who, asked.at
 
         async def make() -> Rendered:

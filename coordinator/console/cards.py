@@ -74,20 +74,20 @@ async def cards(asked: Asked, items: Sequence[rows.Row], with_role: bool = False
     Raises:
         ToolFailure: as ``read_obstacles``.
     """
-    reads, project = asked.reads, asked.project
+    reads, project, sees = asked.reads, asked.project, asked.viewer.sees_holders
     ready = [one.id for one in items if one.demanded and not one.holds and rows.STATES[one.state] in _READY]
     found: dict[str, Obstacle] = {}
     if ready:
         terms = reads.config.terms(project)
         found = await reads.admitted(project, lambda: read_obstacles(reads.store, project, terms, ready))
     return [
-        Row(f"item:{dashed(item.id)}", _content(project, item, with_role, found.get(item.id, FREE).busy), "entry")
+        Row(f"item:{dashed(item.id)}", _content(project, item, with_role, found.get(item.id, FREE).busy, sees), "entry")
         for item in items
     ]
 
 
 @lru_cache(maxsize=2048)
-def _content(project: str, item: rows.Row, with_role: bool, busy: str) -> Markup:
+def _content(project: str, item: rows.Row, with_role: bool, busy: str, sees: bool) -> Markup:
     """Rendered once for as long as the item stays as it is: tabs read the same cards again and again."""
     content = [
         choice(item.title),
@@ -96,7 +96,7 @@ def _content(project: str, item: rows.Row, with_role: bool, busy: str) -> Markup
         div(".entry-line")[
             role(ROLE_NAMES[item.role]) if with_role else None,
             priority(item.priority),
-            *(standing(project, item) or [label(item)]),
+            *(standing(project, item, sees) or [label(item)]),
             None if is_held(item) else span(".dim.push", title="in this role")[ago(item.role_changed)],
         ],
         div(".entry-line")[
@@ -123,12 +123,16 @@ def is_held(item: rows.Row) -> bool:
     return rows.STATES[item.state] == "held" and ROLE_NAMES[item.role] != "terminal"
 
 
-def standing(project: str, item: rows.Row) -> list[Node]:
-    """Who has it, and for how long."""
+def standing(project: str, item: rows.Row, sees: bool) -> list[Node]:
+    """Who has it, and for how long.
+
+    Args:
+        sees: whether the viewer may see who that is.
+    """
     if is_held(item):
-        return [span(".entry-holder")[agent_link(project, item.holder)], left(item.expires)]
+        return [span(".entry-holder")[agent_link(project, item.holder) if sees else "an agent"], left(item.expires)]
     if rows.STATES[item.state] == "abandoned":
-        return [chip("abandoned", "warning", f"{item.holder} has left it in the middle")]
+        return [chip("abandoned", "warning", f"{item.holder if sees else 'an agent'} has left it in the middle")]
     return []
 
 

@@ -1,7 +1,8 @@
 """The cookies of the console.
 
-Cookies know no ports, so their names have the fleet's id: fleets of one host do not overwrite each other's. Over HTTPS
-the prefix ``__Host-`` keeps pages of neighbouring hosts from setting them.
+Browsers send cookies to all ports of a host name. So the name of each has a digest of the fleet's id and of host and
+port, by which those of several fleets and listeners do not overwrite each other; and what it holds is sealed for these
+alone (``Cookie.audience``). Over HTTPS the prefix ``__Host-`` keeps pages of neighbouring hosts from setting them.
 """
 
 from __future__ import annotations
@@ -56,6 +57,11 @@ class Cookie:
         text = f"{self._name(head, fleet)}={value}; {where}; HttpOnly; SameSite=Lax; Max-Age={seconds}"
         return (b"set-cookie", text.encode())
 
+    def audience(self, head: Mapping[bytes, bytes], fleet: str) -> str:
+        """What its value is good for: this fleet, where the visitor has reached it."""
+        return f"{fleet}:{head.get(b'host', b'').decode('latin-1').lower()}"
+
     def _name(self, head: Mapping[bytes, bytes], fleet: str) -> str:
-        name = f"fleet-{self._purpose}-{blake2s(fleet.encode(), digest_size=4).hexdigest()}"
+        digest = blake2s(self.audience(head, fleet).encode(), digest_size=8).hexdigest()
+        name = f"fleet-{self._purpose}-{digest}"
         return f"__Host-{name}" if self.over_https(head) else name

@@ -27,15 +27,19 @@ class ItemState(NamedTuple):
     word: str
 
 
-def state_of(item: tree_graph.Node, now: int) -> ItemState:
-    """What an item does or waits for."""
+def state_of(item: tree_graph.Node, now: int, sees: bool) -> ItemState:
+    """What an item does or waits for.
+
+    Args:
+        sees: whether the viewer may see who holds it.
+    """
     role, state = ROLE_NAMES[item.role], STATES[item.state]
     if role == "terminal":
         return ItemState("done", "done", "done")
     if role == "blocked":
         return ItemState("blocked", "blocked", "blocked")
     if state == "held" and item.expires > now:
-        return ItemState(role, role, f"{role}: {plain(item.holder)}")
+        return ItemState(role, role, f"{role}: {plain(item.holder) if sees else 'held'}")
     if item.blockers:
         return ItemState("queue", "pending", f"waits for {number(item.blockers)}")
     if state == "abandoned":
@@ -45,17 +49,17 @@ def state_of(item: tree_graph.Node, now: int) -> ItemState:
     return ItemState(role, role, role)
 
 
-def drawn(project: str, item: tree_graph.Node, now: int, classes: str = "", more: str = "") -> GraphNode:
+def drawn(asked: Asked, item: tree_graph.Node, now: int, classes: str = "", more: str = "") -> GraphNode:
     """An item as a node.
 
     Args:
         more: said after its state.
     """
-    told = state_of(item, now)
+    told = state_of(item, now, asked.viewer.sees_holders)
     key, word = dashed(item.id), f"{told.word}, {more}" if more else told.word
     ready = " ready" * (told.word == "ready")
     return GraphNode(
-        f"item:{key}", item.title, told.icon, told.tone, word, path_of("item", project, key), classes + ready
+        f"item:{key}", item.title, told.icon, told.tone, word, path_of("item", asked.project, key), classes + ready
     )
 
 
@@ -85,8 +89,7 @@ async def _rows(asked: Asked) -> Rows:
     if shown.drawn.layout is None:
         return Rows([], again=shown.drawn.again)
     nodes = [
-        drawn(asked.project, node, shown.found.now, "here first" * (place == 0))
-        for place, node in enumerate(shown.found.nodes)
+        drawn(asked, node, shown.found.now, "here first" * (place == 0)) for place, node in enumerate(shown.found.nodes)
     ]
     return Rows(await to_thread(graph_rows, shown.drawn.layout, nodes, shown.edges, ()))
 

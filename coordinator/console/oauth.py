@@ -156,7 +156,7 @@ class OAuthClient:
             asked["resource"] = self._audience
         endpoint = metadata.authorization_endpoint
         url = f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
-        text = await self._seals.seal(self._purpose, msgspec.msgpack.encode(attempt))
+        text = await self._seals.seal(self._purpose(head), msgspec.msgpack.encode(attempt))
         return Begun(url, self._cookie.set(head, self._fleet, text, ATTEMPT_SECONDS))
 
     async def finish(self, head: Mapping[bytes, bytes], query: Mapping[str, str]) -> Finished:
@@ -187,7 +187,7 @@ class OAuthClient:
     async def _attempt(self, head: Mapping[bytes, bytes], state: str) -> _Attempt:
         again = "This sign-in has ended, or was begun in another browser. Sign in again."
         text = self._cookie.read(head, self._fleet)
-        sealed = await self._seals.open(self._purpose, text) if text else None
+        sealed = await self._seals.open(self._purpose(head), text) if text else None
         if sealed is None:
             raise Failed("no attempt was begun", again)
         attempt = msgspec.msgpack.decode(sealed, type=_Attempt)
@@ -262,9 +262,8 @@ class OAuthClient:
     def _fleet(self) -> str:
         return self._store.identity.known
 
-    @property
-    def _purpose(self) -> str:
-        return f"{_PURPOSE}:{self._fleet}"
+    def _purpose(self, head: Mapping[bytes, bytes]) -> str:
+        return f"{_PURPOSE}:{self._cookie.audience(head, self._fleet)}"
 
 
 def open_client(

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import htpy
 from htpy import Node, a, code, span, time
 
-from coordinator.console.view import path_of
+from coordinator.console.view import Asked, path_of
 
 _PATHS = {
     # Each on a grid of 16, drawn with lines of 1.5.
@@ -91,6 +91,11 @@ def item_link(project: str, id: str, title: str) -> Node:
 def agent_link(project: str, agent: str) -> Node:
     """A link to an agent among the others."""
     return a(".agent", href=path_of("agents", project) + f"?agent={quote(agent, safe='')}")[plain(agent)]
+
+
+def holder_link(asked: Asked, agent: str) -> Node:
+    """A link to the agent that holds an item, if the viewer may see which one that is."""
+    return agent_link(asked.project, agent) if asked.viewer.sees_holders else span(".dim")["an agent"]
 
 
 def item_id(id: str) -> Node:

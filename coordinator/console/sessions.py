@@ -138,7 +138,7 @@ class Sessions:
         return min(self._authenticator.now() + self._seconds, latest)
 
     async def _begun(self, head: Mapping[bytes, bytes], session: _Session) -> Header:
-        text = await self._seals.seal(self._purpose, msgspec.msgpack.encode(session))
+        text = await self._seals.seal(self._purpose(head), msgspec.msgpack.encode(session))
         if len(text) > _LONGEST:
             raise ToolFailure("VALIDATION_ERROR", "the token names more roles, permissions or projects than fit")
         who = self._viewer(session)
@@ -150,7 +150,7 @@ class Sessions:
         text = self._cookie.read(head, self._store.identity.known)
         if not text:
             return None
-        sealed = await self._seals.open(self._purpose, text)
+        sealed = await self._seals.open(self._purpose(head), text)
         session = None if sealed is None else msgspec.msgpack.decode(sealed, type=_Session)
         return session if session is not None and session.ends > self._authenticator.now() else None
 
@@ -164,6 +164,5 @@ class Sessions:
         grant = self._authenticator.granted(session.digest)
         return None if grant is None else Viewer(grant.caller, grant.projects, min(session.ends, grant.ends))
 
-    @property
-    def _purpose(self) -> str:
-        return f"{_PURPOSE}:{self._seals.audience}:{self._store.identity.known}"
+    def _purpose(self, head: Mapping[bytes, bytes]) -> str:
+        return f"{_PURPOSE}:{self._seals.audience}:{self._cookie.audience(head, self._store.identity.known)}"

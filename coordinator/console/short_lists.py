@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import htpy
 from htpy import Node, a, div, li, span, ul
 
-from coordinator.console.parts import agent_link, ago, item_id, item_link, left, number, plain
+from coordinator.console.parts import ago, holder_link, item_id, item_link, left, number, plain
 from coordinator.console.readings import FleetState, fleet_state
 from coordinator.console.view import Asked, Row, Rows, path_of
 from coordinator.toolsets.items.rules.ids import dashed
@@ -53,7 +53,7 @@ def _claims(asked: Asked, which: str, found: Claims) -> Row:
     def entry(row: ItemRow, time: Node) -> Node:
         return li[
             item_link(project, dashed(row.id), plain(row.title)),
-            span(".dim")[agent_link(project, row.holder), " ", time],
+            span(".dim")[holder_link(asked, row.holder), " ", time],
         ]
 
     entries = [entry(one.row, ago(one.sign) if which == "stalled" else left(one.row.expires)) for one in found.claims]

@@ -163,6 +163,7 @@ class View:
         body: what the page shows, given its rendered regions as elements (``region_element``).
         of_project: whether it is about one project.
         needs: toolsets of which the viewer must be able to read one; none: everybody may see it.
+        of_fleet: whether it is about the fleet as a whole: the viewer must be able to read all toolsets, or operate.
         takes_id: whether its path ends in an id.
         query: the parameters of the query that it knows.
         modules: further ES modules that it needs.
@@ -175,6 +176,7 @@ class View:
     regions: Mapping[str, Region] = field(default_factory=dict)
     of_project: bool = True
     needs: tuple[str, ...] = ()
+    of_fleet: bool = False
     takes_id: bool = False
     query: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
@@ -182,7 +184,13 @@ class View:
 
     def open_to(self, viewer: Viewer) -> bool:
         """Whether a viewer may see it."""
-        return not self.needs or any(map(viewer.reads, self.needs))
+        return viewer.sees_fleet if self.of_fleet else not self.needs or any(map(viewer.reads, self.needs))
+
+    @property
+    def refusal(self) -> str:
+        """What a viewer is told who may not see it."""
+        needed = "'*.read' or 'operate'" if self.of_fleet else f"'{self.needs[0]}.read'"
+        return f"this page needs the permission {needed}"
 
 
 def region_element(

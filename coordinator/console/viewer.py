@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 import msgspec
 
-from coordinator.identity.permissions import OPERATE, sufficient
+from coordinator.identity.permissions import EVERYTHING, OPERATE, READ, sufficient
 from coordinator.settings.model import TOOLSETS
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.caller import HOLDERS, Caller
 
 PERSON = "user"
 """The kind of actor that may change something here: agents have other kinds."""
@@ -55,6 +55,16 @@ class Viewer(msgspec.Struct, frozen=True):
         if self.caller is None or not self.is_person:
             return False
         return not sufficient(toolset, False).isdisjoint(self.caller.permissions)
+
+    @property
+    def sees_holders(self) -> bool:
+        """Whether lists may tell them which agent holds which item, as ``get_context`` of agents does."""
+        return self.caller is None or not self.caller.permissions.isdisjoint((HOLDERS, OPERATE))
+
+    @property
+    def sees_fleet(self) -> bool:
+        """Whether they may see what is of no project: processes, the store, what operators did."""
+        return self.caller is None or not self.caller.permissions.isdisjoint((EVERYTHING, EVERYTHING + READ, OPERATE))
 
     def sees(self, project: str) -> bool:
         """Whether they may open a project."""

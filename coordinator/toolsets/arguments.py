@@ -34,7 +34,7 @@ def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) ->
         ToolFailure: VALIDATION_ERROR, naming the field and what is allowed there.
     """
     try:
-        if not _writable(arguments) and (found := _unwritable(arguments)):
+        if not writable(arguments) and (found := _unwritable(arguments)):
             place, wanted = found
             raise invalid(place.removeprefix(".") or "arguments", wanted)
         return msgspec.convert(arguments, tool.arguments)
@@ -48,8 +48,11 @@ def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) ->
         raise explained(str(error), schema) from None
 
 
-def _writable(value: object) -> bool:
-    """A quick check whether ``_unwritable`` finds nothing; a call may have a million values."""
+def writable(value: object) -> bool:
+    """Whether a decoded JSON value can be stored and shown: no lone surrogates, only finite numbers.
+
+    A quick check whether ``_unwritable`` finds nothing; a call may have a million values.
+    """
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
@@ -90,7 +93,7 @@ def may_wait(tool: Tool, arguments: object) -> bool:
         return False
     try:
         return tool.may_wait(_forgiving(tool, arguments))
-    except (msgspec.ValidationError, RecursionError):
+    except (msgspec.ValidationError, RecursionError, UnicodeEncodeError):  # the last for lone surrogates
         return False
 
 

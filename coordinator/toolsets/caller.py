@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+HOLDERS = "items.admin"
+"""The permission to see which agent holds which item, where many are listed."""
 BUDGETS = frozenset(("items.budget", "items.admin", "*"))
 """Permissions of which each allows a caller to raise budgets of items."""
 DELEGATES = frozenset(("items.delegate", "items.admin", "*"))

@@ -19,6 +19,7 @@ import structlog
 
 from coordinator.identity.attribution import attribute_call
 from coordinator.metrics import recorder
+from coordinator.toolsets.arguments import writable
 from coordinator.toolsets.questions import Action, Answer, Question
 from coordinator.toolsets.tool import Call, Tool
 from coordinator.transport.sealing import Seals
@@ -159,6 +160,8 @@ def filled_in(form: Mapping[str, Any], given: Any, state: Any, once: str) -> Ans
     Args:
         state, once: of the answer.
     """
+    if not writable(given):
+        return None
     try:
         answer = msgspec.convert(given, _Given)
     except msgspec.ValidationError:

@@ -20,6 +20,7 @@ from coordinator.console.operations import OPERATIONS
 from coordinator.console.view import View, path_of
 from coordinator.console.views import VIEWS
 from tests.console.authority import Authority
+from tests.console.items import claim, create
 from tests.console.visitors import CHANGE, NAVIGATION, PEOPLE, SCRIPT, Got, Visitor, operator, signed_in, token_of
 from tests.support.fleets import MCP_HEADERS, RunningFleet, call_body
 from tests.support.wait import wait_until_sync
@@ -68,11 +69,43 @@ def test_who_may_read(visitors: dict[str, Visitor], view: View, region: str) -> 
         assert visitors[name].ask("GET", here, SCRIPT).status == 401, name
     for name in ("operator", "person", "reader", "agent", "without a role"):
         assert visitors[name].open(here).status in (200, 404), name
-    if view.needs:
+    if view.needs or view.of_fleet:
         assert visitors["nobody"].open(here).status == 403
+    if view.of_fleet:
+        refused = visitors["reader of items"].ask("GET", here, SCRIPT)
+        assert (refused.status, b"'*.read' or 'operate'" in refused.body) == (403, True)
     if view.of_project:
         assert visitors["stranger"].open(here).status == 403
         assert visitors["stranger"].open(path(view, region, "elsewhere")).status in (200, 404)
+
+
+def test_system_is_for_who_may_see_the_fleet(visitors: dict[str, Visitor]) -> None:
+    """It names hosts, processes and the store."""
+    for name, status in {"operator": 200, "reader": 200, "reader of items": 403, "nobody": 403}.items():
+        assert visitors[name].open("/console/system").status == status, name
+        assert visitors[name].ask("GET", "/console/system/~fronts", SCRIPT).status == status, name
+
+
+def test_lists_say_who_holds_what_to_those_who_may_see_it(
+    visitors: dict[str, Visitor], guarded: RunningFleet, named: str
+) -> None:
+    """As ``get_context`` of agents does; that of an item tells everybody who reads items."""
+    with SyncFleet(guarded.state.base_url, project=named, token=token_of("without a role")) as fleet:
+        (item, other) = create(fleet, "held", "waits")
+        fleet.call(
+            "manage_dependencies", {"operation": "create", "dependencies": [{"fromItemId": item, "toItemId": other}]}
+        )
+        claim(fleet, item, seconds=59)
+    holder, sees, reads = "without a role/", visitors["operator"], visitors["reader of items"]
+    for page in ("overview", "claims", "board", f"item/{other}"):
+        here = f"/console/p/{named}/{page}"
+        assert holder in sees.open(here).text, here
+        assert holder not in reads.open(here).text, here
+    agents = f"/console/p/{named}/agents"
+    assert item in sees.open(agents).text
+    assert item not in reads.open(agents).text
+    assert "holds an item" in reads.open(agents).text
+    assert holder in reads.open(f"/console/p/{named}/item/{item}").text
 
 
 @pytest.mark.parametrize("name", SIGNED_OUT)

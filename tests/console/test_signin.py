@@ -84,6 +84,21 @@ def test_a_cookie_is_of_one_fleet_and_one_purpose(running: RunningFleet) -> None
     assert 43_000 < int(rest.rpartition("Max-Age=")[2]) <= 43_200
 
 
+def test_a_cookie_is_good_where_it_was_made_only(running: RunningFleet) -> None:
+    """Browsers send it to all ports of the host name: no other listener of this name takes its value."""
+    visitor = operator(running)
+    ((_, value),) = visitor.cookies.items()
+    other = Visitor(running.port)
+    other.host = f"127.0.0.1:{running.port + 1}"
+    other.open(link(running))
+    ((name, own),) = other.cookies.items()
+    other.cookies = {name: value}
+    assert "You are signed in as" not in other.open("/console/signin").text
+    other.cookies = {name: own}
+    assert "You are signed in as" in other.open("/console/signin").text
+    assert name not in visitor.cookies
+
+
 def test_in_a_browser(running: RunningFleet, console: Callable[..., Page]) -> None:
     page = console("agents")
     expect(page.locator(".who")).to_contain_text("anonymous")

@@ -36,6 +36,7 @@ PEOPLE: Mapping[str, Mapping[str, Any]] = {
     "operator": {"kind": "user", "roles": ["human"], "permissions": ["*", "operate"]},
     "person": {"kind": "user", "roles": ["human"], "permissions": ["*"]},
     "reader": {"kind": "user", "roles": ["human"], "permissions": ["*.read"]},
+    "reader of items": {"kind": "user", "permissions": ["items.read"]},
     "nobody": {"kind": "user", "permissions": []},
     "without a role": {"kind": "user", "permissions": ["*", "operate"]},
     "person without budgets": {"kind": "user", "roles": ["human"], "permissions": ["items"]},

@@ -15,6 +15,7 @@ from coordinator.toolsets.arguments import decoded, explained
 from coordinator.toolsets.items.contract.claims import ClaimItem
 from coordinator.toolsets.lenient import meant
 from coordinator.toolsets.schema import input_schema
+from coordinator.transport.asking import filled_in
 from tests.transport.rig import Add, Echo, Part, Rig, Tree
 
 
@@ -60,6 +61,7 @@ def decode(tool: str, arguments: dict[str, Any]) -> Any:
          "children[0].children[0].name: expected `str`, got `int`; allowed: a string"),
         ("add", {"left": math.nan}, "left: must be a finite number"),
         ("echo", {"text": "half \ud83d"}, "text: must be valid Unicode text"),
+        ("add", {"left": "\ud800"}, "left: must be valid Unicode text"),
         ("echo", {"text": "", "\ud800": 1}, "arguments: names in it must be valid Unicode text"),
         ("echo", {"text": "", "parts": [{"name": "a"}, {"name": "a", "weight": math.inf}]},
          "parts[1].weight: must be a finite number"),
@@ -175,3 +177,11 @@ def test_the_fields_of_an_optional_object_are_named() -> None:
     failure = explained("Object contains unknown field `bogus` - at `$.claims[0].selector`", input_schema(ClaimItem))
     assert failure.message.startswith("claims[0].selector.bogus: no such field; allowed here: role, ")
     assert "tags" in failure.message
+
+
+def test_no_answer_is_made_of_half_a_surrogate_pair() -> None:
+    form = {"type": "object", "properties": {"why": {"type": "string"}}, "required": ["why"]}
+    given: Any
+    for given in ({"action": "\ud800"}, {"action": "accept", "content": {"why": "\ud800"}}, "\ud800", {"\ud800": 1}):
+        assert filled_in(form, given, None, "") is None
+    assert filled_in(form, {"action": "accept", "content": {"why": "x"}}, None, "") is not None

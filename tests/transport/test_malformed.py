@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from coordinator.toolsets.schema import input_schema
 from coordinator.transport import FrontEnd
-from tests.transport.rig import legacy, modern, send
+from tests.transport.rig import Rig, call, legacy, make_app, modern, send
 
 SECRET = "s3cret"
 ONE_MESSAGE = "the body must be one JSON-RPC message"
@@ -79,3 +80,19 @@ async def test_what_is_no_message_is_refused(app: FrontEnd, version: str | None,
     assert (answer.status, error["code"], error["message"][: len(told)]) == (400, -32600, told)
     assert SECRET not in error["message"]
     assert refused["id"] == (1 if isinstance(message, dict) and message.get("id") == 1 else None)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("revision", [legacy, modern])
+@pytest.mark.parametrize("fast", [True, False])
+async def test_half_of_a_surrogate_pair_is_refused_wherever_it_is(revision: Any, fast: bool) -> None:
+    """Also in the place of another type, and for tools that wait, whose arguments are looked at before."""
+    app = make_app(fast=fast)
+    for tool in Rig().toolset().tools:
+        names = [*input_schema(tool.arguments)["properties"], "HALF"]
+        for given in ("HALF", "1HALF", ["HALF"], {"HALF": 1}, {"name": "HALF"}):
+            for name in names:
+                headers, body = revision("tools/call", call(tool.name, {name: given}))
+                answer = await send(app, "POST", "/mcp", headers, body.replace(b"HALF", b"\\ud800"))
+                refused = b"must be valid Unicode text" in answer.plain or b'"code":-32700' in answer.plain
+                assert (refused, answer.status < 500) == (True, True), (tool.name, name, given, answer.plain)

@@ -70,6 +70,8 @@ def _used(asked: Asked, agent: Agent, entry: str, now: int) -> Node:
 
 def _cells(asked: Asked, agent: Agent, item: rows.Row | Literal[False], used_now: Node) -> Iterator[Node]:
     project = asked.project
+    if not asked.viewer.sees_holders:
+        item = False
     yield cell("agent")[
         agent_link(project, agent.id),
         " ",
@@ -87,9 +89,7 @@ def _cells(asked: Asked, agent: Agent, item: rows.Row | Literal[False], used_now
     renewed = item and agent.item and item.renewed > item.claimed
     yield cell("renewed")[ago(item.renewed) if item and renewed else None]
     held = item if item and agent.holds_until else None
-    yield cell("claim")[
-        left(agent.holds_until) if agent.holds_until else None, " ", end_claim_button(asked, held) if held else None
-    ]
+    yield cell("claim")[left(agent.holds_until) if held else None, " ", end_claim_button(asked, held) if held else None]
     yield cell("failed attempts", ".number")[number(agent.attempts)]
     yield cell("seen")[ago(agent.seen) if agent.seen else "long ago"]
 
@@ -102,7 +102,7 @@ def _doing(project: str, agent: Agent, item: rows.Row | Literal[False]) -> Itera
     if agent.wanted is not None:
         yield div["waits for ", plain(", ".join(_words(agent.wanted)) or "any item")]
     elif not item:
-        yield span(".dim")["idle"]
+        yield span(".dim")["holds an item" if agent.holds_since else "idle"]
 
 
 def _words(wanted: Mapping[str, Any]) -> Iterator[str]:

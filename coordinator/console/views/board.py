@@ -46,6 +46,8 @@ async def _wanted(asked: Asked) -> Wanted | str:
 
 async def _read(asked: Asked) -> Wanted:
     given = {name: asked.query.get(name, "").strip() for name in _FILTERS}
+    if not asked.viewer.sees_holders:
+        given["holder"] = ""
     below = given["below"]
     if below:
         found = partial(asked.reads.tool, asked.viewer, asked.project, "items", "get_context", {"itemId": below})
@@ -152,7 +154,7 @@ def _filters(asked: Asked, filtered: bool) -> Node:
             _choice(asked, "state", "state", STATES),
             _field(asked, "tags", "tags", placeholder="any of these, with commas"),
             _field(asked, "type", "type"),
-            _field(asked, "holder", "held by", placeholder="agent"),
+            _field(asked, "holder", "held by", placeholder="agent") if asked.viewer.sees_holders else None,
             _field(asked, "below", "below", placeholder="id of an item"),
             button(type="submit")["Filter"],
             a(".button", href=asked.path)["Show all"] if filtered or given("role") else None,

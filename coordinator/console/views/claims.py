@@ -8,7 +8,7 @@ from typing import cast, get_args
 from htpy import Node, div, tr
 
 from coordinator.console.buttons import MODULE, menu_opener
-from coordinator.console.parts import agent_link, ago, chip, item_id, item_link, left, number, plain, role
+from coordinator.console.parts import ago, chip, holder_link, item_id, item_link, left, number, plain, role
 from coordinator.console.tables import cell, choices, pager, region_table
 from coordinator.console.uses import of_card
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
@@ -78,7 +78,7 @@ async def _rows(asked: Asked) -> Rows:
         found = await asked.reads.admitted(
             project, lambda: read_claims(store, project, cast(ClaimList, which), asked.offset)
         )
-        shown = [Row(f"item:{dashed(one.row.id)}", list(_claim(project, one))) for one in found.claims]
+        shown = [Row(f"item:{dashed(one.row.id)}", list(_claim(asked, one))) for one in found.claims]
         total, more = found.total, found.looked < found.live
     else:
         held = await asked.reads.admitted(
@@ -105,11 +105,11 @@ def _item(project: str, item: rows.Row) -> Iterator[Node]:
     ]
 
 
-def _claim(project: str, claim: Claim) -> Iterator[Node]:
+def _claim(asked: Asked, claim: Claim) -> Iterator[Node]:
     item = claim.row
-    yield from _item(project, item)
+    yield from _item(asked.project, item)
     yield cell("agent")[
-        agent_link(project, item.holder),
+        holder_link(asked, item.holder),
         [" ", chip("verified", title="its identity was proved")] if claim.known_as.endswith("v") else None,
     ]
     yield cell("since")[ago(item.claimed)]

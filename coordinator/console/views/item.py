@@ -92,10 +92,10 @@ async def _head(asked: Asked) -> Rows:
 
 def _claim(project: str, item: rows.Row, verified: bool) -> Node:
     if rows.STATES[item.state] != "held":
-        return div(".facts.claim")[standing(project, item) or span(".dim")["nobody has a claim on it"]]
+        return div(".facts.claim")[standing(project, item, True) or span(".dim")["nobody has a claim on it"]]
     return div(".facts.claim")[
         "claim of ",
-        standing(project, item) or [plain(item.holder), left(item.expires)],
+        standing(project, item, True) or [plain(item.holder), left(item.expires)],
         chip("verified", title="its identity was verified") if verified else None,
         span(".dim")["since ", ago(item.claimed)],
         span(".dim")["renewed ", ago(item.renewed)] if item.renewed > item.claimed else None,

@@ -8,7 +8,7 @@ import msgspec
 from htpy import Node, a, code, div, h2, li, ol, p, section, span, ul
 
 from coordinator.console import asks, buttons
-from coordinator.console.parts import agent_link, ago, chip, item_link, number, plain
+from coordinator.console.parts import agent_link, ago, chip, holder_link, item_link, number, plain
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.sessions.contract.results import TraceEvent
@@ -36,7 +36,7 @@ async def _head(asked: Asked) -> Rows:
             ("stands at", [plain(row.activity) or "not begun ", " ", chip("ended") if row.completed else None]),
             ("item", item_link(asked.project, dashed(row.item), "") if row.item else None),
             ("agent of the last call", agent_link(asked.project, row.agent) if row.agent else None),
-            ("claim of", agent_link(asked.project, row.holder) if row.holder else None),
+            ("claim of", holder_link(asked, row.holder) if row.holder else None),
             ("started by", a(href=path_of("session", asked.project, row.parent))[row.parent] if row.parent else None),
             ("changed", ago(row.changed_at) if row.changed_at else None),
         )

@@ -242,6 +242,7 @@ VIEW = View(
         "store": Region(_store, (), div, seconds=SECONDS),
     },
     of_project=False,
+    of_fleet=True,
     query=("project",),
     modules=(MODULE,),
 )

@@ -85,7 +85,7 @@ async def _graph(asked: Asked) -> Rows:
     nodes: list[GraphNode] = []
     for end in shown.ends:
         classes = "strong" * (end in steps) + " first" * (end == first)
-        nodes.append(drawn(asked.project, shown.tree.nodes[end], shown.tree.now, classes, steps.get(end, "")))
+        nodes.append(drawn(asked, shown.tree.nodes[end], shown.tree.now, classes, steps.get(end, "")))
     place = {end: n for n, end in enumerate(shown.ends)}
     strong = {(place[one], place[other]) for one, other in zip(shown.path, shown.path[1:], strict=False)}
     return Rows(await to_thread(graph_rows, shown.drawn.layout, nodes, shown.edges, strong))
@@ -95,15 +95,15 @@ async def _list(asked: Asked) -> Rows:
     shown = await _shown(asked)
     if shown.children is not None:
         return _children(asked, shown.children, shown.offset)
-    return Rows(await to_thread(_entries, asked.project, shown))  # 300 at once are much
+    return Rows(await to_thread(_entries, asked.project, shown, asked.viewer.sees_holders))  # 300 at once are much
 
 
-def _entries(project: str, shown: _Shown) -> list[Row]:
+def _entries(project: str, shown: _Shown, sees: bool) -> list[Row]:
     tree, rows = shown.tree, list[Row]()
     steps = {end: n for n, end in enumerate(shown.path, 1)}
     for place, level, position, of in _walk(tree):
         node, below = tree.nodes[place], tree.below[place]
-        told = state_of(node, tree.now)
+        told = state_of(node, tree.now, sees)
         content = _entry(project, node, below, told, (level, position, of), steps.get(place, 0), len(shown.path))
         rows.append(Row(f"item:{dashed(node.id)}", content, "", {"role": "none"}))
     return rows
@@ -200,7 +200,7 @@ async def _facts(asked: Asked) -> Rows:
             a(href=asked.url(offset=str(first + count)))["next"] if first + count < total else None,
         ]
         return Rows([Row("facts:tree", content)])
-    words = [state_of(node, tree.now).word for node in tree.nodes]
+    words = [state_of(node, tree.now, True).word for node in tree.nodes]
     below = tree.below[0]
     weighed = asked.query.get("by") == "complexity"
     content = [

@@ -11,7 +11,7 @@ from msgspec import UnsetType
 
 from coordinator.client.short_forms import money
 from coordinator.console.charts import bars
-from coordinator.console.parts import agent_link, chip, item_id, item_link, number, plain, role
+from coordinator.console.parts import agent_link, chip, holder_link, item_id, item_link, number, plain, role
 from coordinator.console.tables import cell, choices, pager, region_table
 from coordinator.console.uses import amount, bar, hours, short_number
 from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, region_element, region_head
@@ -202,7 +202,7 @@ async def _resources(asked: Asked) -> Rows:
     terms = reads.config.terms(project)
     found = await reads.admitted(project, lambda: read_resources(reads.store, project, terms))
     cut = found.looked < found.live
-    rows = [Row(f"resource:{one.key}", list(_resource(project, one, cut))) for one in found.rows]
+    rows = [Row(f"resource:{one.key}", list(_resource(asked, one, cut))) for one in found.rows]
     remarks = [
         f"the first {number(len(rows))} of {number(found.total, found.more)}" if len(rows) < found.total else "",
         f"of {number(found.live)} claims, {number(found.looked)} were looked at" if cut and rows else "",
@@ -210,7 +210,7 @@ async def _resources(asked: Asked) -> Rows:
     return Rows(rows, head=span(".dim")[", ".join(filter(None, remarks))])
 
 
-def _resource(project: str, one: ResourceRow, cut: bool) -> Iterator[Node]:
+def _resource(asked: Asked, one: ResourceRow, cut: bool) -> Iterator[Node]:
     yield cell("resource")[code[plain(one.key)], [" ", chip("busy", "warning")] if one.waiting else None]
     yield cell("held", ".number")[f"{number(one.exclusive)} of {number(one.capacity)}"]
     yield cell("shared", ".number")[number(one.shared) if one.shared else None]
@@ -221,22 +221,22 @@ def _resource(project: str, one: ResourceRow, cut: bool) -> Iterator[Node]:
     yield cell("waiting", ".number")[span(".bad" if one.waiting else "")[number(one.waiting)]]
     yield cell("held by")[
         ul(".users")[
-            (_use(project, use) for use in one.holders),
+            (_use(asked, use) for use in one.holders),
             htpy.li(".dim")[f"and {number(one.holding - len(one.holders), cut)} more"]
             if one.holding > len(one.holders)
             else None,
-            (_use(project, use) for use in one.reserved),
+            (_use(asked, use) for use in one.reserved),
         ]
         if one.holders or one.reserved
         else None
     ]
 
 
-def _use(project: str, use: Use) -> Node:
-    item = item_link(project, dashed(use.id), plain(use.title))
+def _use(asked: Asked, use: Use) -> Node:
+    item = item_link(asked.project, dashed(use.id), plain(use.title))
     if not use.agent:
         return htpy.li[chip("reserved", title="callers passed it over for long: it is next"), " ", item]
-    return htpy.li[item, " ", agent_link(project, use.agent)]
+    return htpy.li[item, " ", holder_link(asked, use.agent)]
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets import pages
+from coordinator.toolsets.caller import HOLDERS
 from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.items.contract.agents import AgentsResult
 from coordinator.toolsets.items.contract.context import (
@@ -52,7 +53,6 @@ from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
 from coordinator.toolsets.waiting_reads import WaitingReads, check, waited
 
-_ADMIN = "items.admin"
 """The permission to see who holds which item."""
 _ACTIVE = ("work", "review")
 _WAITS_FOR = ("terminal", "tree_terminal", "unblocked", "changed", "note:")
@@ -100,7 +100,7 @@ class Contexts:
             if not_blank(other):
                 raise invalid("agents", f"goes without {name}")
         limit = args.limit or pages.DEFAULT_LIMIT
-        admin = call.caller is not None and _ADMIN in call.caller.permissions
+        admin = call.caller is not None and HOLDERS in call.caller.permissions
         found = await self._store.agents(call.project, args.offset, limit)
         return agents_result(found, args.offset, admin)
 
