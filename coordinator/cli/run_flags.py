@@ -15,10 +15,12 @@ from cyclopts import Group, Parameter
 
 from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.client.short_forms import budget
 from coordinator.runner.environment import NAME, environment_of
 from coordinator.runner.options import PLACES, Options, Selection, unknown_place
 from coordinator.runner.presets import PRESETS, preset_of
 from coordinator.runner.protocols import Workspaces
+from coordinator.runner.usage import COUNTED, Most
 from coordinator.runner.workspaces import MIN_FREE, Directories, Hooks, Worktrees
 from coordinator.settings.runners import DURATION
 
@@ -84,6 +86,10 @@ class Limits:
     max_items: Annotated[int | None, Parameter(help="End after so many items.")] = None
     max_cost: Annotated[float | None, Parameter(help="End when the commands have cost so many dollars.")] = None
     max_time: Annotated[Text, _more("Claim nothing after this time.")] = None
+    usage_per_attempt: Annotated[
+        Text,
+        _more("What is counted of what a command says that it has used. [default: cost=25,tokens=50000000]"),
+    ] = None
     drain: Annotated[Text, _more("How long commands may go on when the runner is told to stop. [default: 30s]")] = None
 
 
@@ -197,6 +203,7 @@ def options_of(command: tuple[str, ...], flags: Mapping[str, Any]) -> Options:
         instructions=_text("--instructions", get("instructions")),
         max_items=chosen["max_items"],
         max_cost=chosen["max_cost"],
+        usage_per_attempt=_most(get("usage_per_attempt") or ""),
         **{**times, "ttl": int(times["ttl"])},  # type: ignore[arg-type]
     )
 
@@ -248,6 +255,16 @@ def seconds_of(flag: str, text: str) -> float:
 def state_of(text: Text) -> Path:
     """The directory for logs and worktrees."""
     return (Path(text) if text else platformdirs.user_state_path("fleet-run")).absolute()
+
+
+def _most(text: str) -> Most:
+    try:
+        given = budget(text) if text else {}
+    except ValueError as error:
+        raise CommandFailed(f"--usage-per-attempt: {error}", Exit.USAGE) from None
+    if "wallMs" in given:
+        raise CommandFailed("--usage-per-attempt: has cost and tokens; time is that of the attempt", Exit.USAGE)
+    return Most(given.get("costMicroUsd", COUNTED.cost_micro_usd), given.get("tokens", COUNTED.tokens))
 
 
 def _words(flag: str, text: Text) -> tuple[str, ...]:

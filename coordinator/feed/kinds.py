@@ -129,6 +129,16 @@ KINDS: dict[str, Kind] = {
     ),
     "budget_spent": Kind("item.budget", "items", _BUDGET, said={"to": "spent"}),
     "budget_left": Kind("item.budget", "items", _BUDGET, said={"to": "left"}),
+    "usage_refused": Kind(
+        "item.usage_refused",
+        "items",
+        "A runner has not counted what a command says that it has used above the most of an attempt.",
+        {
+            "n": Field("key", "of the attempt's note"),
+            "c": Field("costMicroUsd", "millionths of a US dollar", int),
+            "t": Field("tokens", "input and output", int),
+        },
+    ),
     "flow_created": Kind("flow.created", "flows", "A workflow was created."),
     "flow_completed": Kind("flow.ended", "flows", "A workflow ended.", said={"to": "completed"}),
     "flow_failed": Kind("flow.ended", "flows", "A workflow ended.", said={"to": "failed"}),

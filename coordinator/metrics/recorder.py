@@ -92,6 +92,7 @@ class Recorder:
         self._run_attempts = Family(runs.ATTEMPTS, cells.number)
         self._run_durations = Family(runs.DURATION, cells.histogram)
         self._run_cost = Family(runs.COST, cells.number)
+        self._run_refused = Family(runs.USAGE_REFUSED, cells.number)
         self._run_running = Family(runs.RUNNING, cells.number)
         self._runs_paused = Family(runs.PAUSED, cells.number)
         self._questions = Family(protocol.QUESTIONS, cells.number)
@@ -199,7 +200,7 @@ class Recorder:
 
     def start_runner(self) -> None:
         """Starts the counters of a runner at zero."""
-        for family in (self._run_attempts, self._run_cost, self._run_running, self._runs_paused):
+        for family in (self._run_attempts, self._run_cost, self._run_refused, self._run_running, self._runs_paused):
             family.start_at_zero()
         self._run_durations.start_at_zero()
 
@@ -368,6 +369,10 @@ class Recorder:
         self._run_attempts(outcome).inc()
         self._run_durations().observe(seconds)
         self._run_cost().inc(cost or 0.0)
+
+    def run_usage_refused(self, measure: str) -> None:
+        """The command of an attempt says that it has used more than is counted; ``measure``: cost or tokens."""
+        self._run_refused(measure).inc()
 
     def webhook_gap(self, reason: str) -> None:
         """Events were missing at the position of a webhook."""

@@ -24,7 +24,15 @@ COST = Metric(
     "coordinator_run_cost_dollars_total",
     "counter",
     "dollars",
-    "What the commands of `fleet run` say that they have cost.",
+    "What the commands of `fleet run` say that they have cost, as far as it is counted.",
+)
+USAGE_REFUSED = Metric(
+    "coordinator_run_usage_refused_total",
+    "counter",
+    "attempts",
+    "Attempts of `fleet run` whose command says that it has used more than `--usage-per-attempt`. What is above is not "
+    "counted; the note of the attempt and the event `item.usage_refused` have it.",
+    (Label("measure", ("cost", "tokens")),),
 )
 RUNNING = Metric("coordinator_run_attempts_running", "gauge", "attempts", "Attempts of `fleet run` that run now.")
 PAUSED = Metric(
@@ -34,4 +42,4 @@ PAUSED = Metric(
     "Runners that claim nothing for now: attempts failed in a row, the provider refuses, or there is no room for logs.",
 )
 
-ALL = (ATTEMPTS, DURATION, COST, RUNNING, PAUSED)
+ALL = (ATTEMPTS, DURATION, COST, USAGE_REFUSED, RUNNING, PAUSED)

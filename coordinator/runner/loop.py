@@ -22,7 +22,7 @@ from coordinator.runner.stages import AttemptRun
 from coordinator.runner.telling import AGAIN_SECONDS, access_of, keep_telling, own_report, tell
 from coordinator.runner.untold import keep_telling as keep_telling_untold
 from coordinator.runner.untold import tell_untold
-from coordinator.runner.usage import RunNote
+from coordinator.runner.usage import RunNote, words_of
 
 _ROOM_SECONDS = 30.0
 """How long claiming pauses when there is no room for logs."""
@@ -103,7 +103,8 @@ class Runner:
 
     async def _work(self) -> None:
         chosen, jobs = self._options.selection, None
-        untold = asyncio.create_task(keep_telling_untold(self._fleet, self._options.state, self._say))
+        state, most = self._options.state, self._options.usage_per_attempt
+        untold = asyncio.create_task(keep_telling_untold(self._fleet, state, most, self._say))
         try:
             jobs = self._fleet.jobs(
                 tags=chosen.tags,
@@ -127,7 +128,7 @@ class Runner:
             untold.cancel()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_SECONDS):
-                    await tell_untold(self._fleet, self._options.state, self._say)
+                    await tell_untold(self._fleet, state, most, self._say)
 
     async def _tree_finished(self) -> None:
         wanted = {"itemId": self._options.selection.until_tree, "waitFor": "tree_terminal", "waitMs": _WAIT_MS}
@@ -262,7 +263,8 @@ class Runner:
                 self._runs.add(run)
                 told, job.stopping = False, run.spent
                 attempt = record.attempt
-                note = RunNote(self._fleet, job.id, f"run-{attempt.label}", attempt.run_id, job.agent, job.role)
+                most, key = self._options.usage_per_attempt, f"run-{attempt.label}"
+                note = RunNote(self._fleet, job.id, key, attempt.run_id, job.agent, most, job.role)
                 self._say(
                     f"{name} begins: {job.title} (attempt {record.attempt.label}, logs in {record.attempt.directory})"
                 )
@@ -274,6 +276,8 @@ class Runner:
                     job.stopping = _nothing_to_end
                 outcome = await tell(job, note, report, self._options, self._say)
                 told = True
+                if note.refused:
+                    self._say(f"{name} {words_of(note.refused)} above --usage-per-attempt are not counted")
         except ClaimLost as error:
             outcome = await own_report(job) or outcome
             if outcome.kind == "lost":

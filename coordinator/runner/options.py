@@ -9,6 +9,7 @@ from pathlib import Path
 
 from coordinator.runner.presets import SCRIPT, Preset
 from coordinator.runner.processes import Grace
+from coordinator.runner.usage import COUNTED, Most
 
 _PLACE = re.compile(r"\{(prompt_file|workspace|result_file|mcp_config|item\.[a-zA-Z_]+)\}")
 PLACES = ("prompt_file", "workspace", "result_file", "mcp_config", "item.id")
@@ -58,6 +59,8 @@ class Options:
     max_cost: float = 0.0
     max_time: float = 0.0
     """Seconds; 0: no limit, as with the other two."""
+    usage_per_attempt: Most = COUNTED
+    """What is counted of what the command says that it has used."""
     drain: float = 30.0
     """How long a stop waits for commands before it ends them."""
 

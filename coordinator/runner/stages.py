@@ -179,8 +179,9 @@ class AttemptRun:
 
     @property
     def cost(self) -> float | None:
-        """Dollars, as far as the command has said so."""
-        return self._usage(self._result).cost_usd
+        """Dollars, as far as the command has said so, and as they are counted."""
+        said = self._usage(self._result).cost_usd
+        return None if said is None else min(said, self._options.usage_per_attempt.cost_micro_usd / 1e6)
 
     def used(self) -> Sum:
         """What it has used so far."""

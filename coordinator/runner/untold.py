@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -16,19 +17,19 @@ from coordinator.client import Denied, Fleet, FleetError, NotFound, Unavailable
 from coordinator.runner.presets import PRESETS, SCRIPT
 from coordinator.runner.protocols import Usage
 from coordinator.runner.records import DIED, UNTOLD, read_marker
-from coordinator.runner.usage import RunNote, Sum, total_of
+from coordinator.runner.usage import Most, RunNote, Sum, total_of
 
 _LOOK_SECONDS = 60.0
 
 
-async def keep_telling(fleet: Fleet, state: Path, say: Callable[[str], None]) -> None:
+async def keep_telling(fleet: Fleet, state: Path, most: Most, say: Callable[[str], None]) -> None:
     """Tells of such attempts until it is cancelled: of those that are there, and of those to come."""
     while True:
-        await tell_untold(fleet, state, say)
+        await tell_untold(fleet, state, most, say)
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def tell_untold(fleet: Fleet, state: Path, say: Callable[[str], None]) -> None:
+async def tell_untold(fleet: Fleet, state: Path, most: Most, say: Callable[[str], None]) -> None:
     """Tells of all such attempts on this fleet and project; those that cannot be told of now stay."""
     try:
         marks = sorted((state / UNTOLD).iterdir())
@@ -39,13 +40,13 @@ async def tell_untold(fleet: Fleet, state: Path, say: Callable[[str], None]) -> 
             lock = os.open(mark, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # else another runner on this host is about to
-                if await _told(fleet, mark, say):
+                if await _told(fleet, mark, most, say):
                     mark.unlink(missing_ok=True)
             finally:
                 os.close(lock)
 
 
-async def _told(fleet: Fleet, mark: Path, say: Callable[[str], None]) -> bool:
+async def _told(fleet: Fleet, mark: Path, most: Most, say: Callable[[str], None]) -> bool:
     """Whether there is nothing left to tell of an attempt."""
     directory = Path(str(read_marker(mark).get("directory", "")))
     try:
@@ -62,7 +63,7 @@ async def _told(fleet: Fleet, mark: Path, say: Callable[[str], None]) -> bool:
     facts["log"] = str(directory)
     for name in (agent, fleet.agent):
         try:
-            await RunNote(fleet, item, f"run-{label}", mark.name, name, new=False).tell(facts, total)
+            await RunNote(fleet, item, f"run-{label}", mark.name, name, most, new=False).tell(facts, total)
             return True
         except Unavailable:
             return False
@@ -82,7 +83,7 @@ def _read_again(directory: Path, record: dict[str, Any]) -> Sum:
     ended = 0.0
     for stream in ("stdout", "stderr"):
         with contextlib.suppress(OSError), open(directory / f"{stream}.log", "rb") as log:
-            ended = max(ended, os.fstat(log.fileno()).st_mtime)
+            ended = min(max(ended, os.fstat(log.fileno()).st_mtime), time.time())  # a command can change it
             for line in log:
                 reader.line("stdout" if stream == "stdout" else "stderr", line.rstrip(b"\n"))
     usage = reader.reading().usage

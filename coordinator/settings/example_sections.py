@@ -124,6 +124,7 @@ runners:
     worktree: /srv/app
     verify: make test
     max_cost: 20
+    usage_per_attempt: cost=5,tokens=20000000
 """
 GATEWAY = """\
 gateway:

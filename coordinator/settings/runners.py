@@ -44,6 +44,16 @@ class Runner(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
     max_items: Annotated[int, Meta(ge=0)] | None = None
     max_cost: Annotated[float, Meta(ge=0)] | None = None
     max_time: _Time | None = None
+    usage_per_attempt: (
+        Annotated[
+            str,
+            Meta(
+                pattern=r"^((cost=\d+(\.\d+)?|tokens=\d+)(, *|\Z))+(?<![, ])\Z",
+                extra={"allowed": "cost=DOLLARS or tokens=NUMBER, after commas, as in cost=25,tokens=50000000"},
+            ),
+        ]
+        | None
+    ) = None
     drain: _Time | None = None
     preset: str | None = None
     worktree: str | None = None

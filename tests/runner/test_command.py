@@ -21,12 +21,17 @@ from tests.support.wait import wait_until
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
 
 
+USED = json.dumps({"result": "fine", "usage": {"outputTokens": 12, "costUsd": 26}})
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ((), "needs a command"),
         (("--ttl", "5", "--", "true"), "--ttl must be from 10"),
         (("--stall", "soon", "--", "true"), "--stall: must be a time such as 90s"),
+        (("--usage-per-attempt", "cost=lots", "--", "true"), "--usage-per-attempt: 'cost=lots' must be cost=DOLLARS"),
+        (("--usage-per-attempt", "time=1h", "--", "true"), "--usage-per-attempt: has cost and tokens"),
         (("--slots", "0", "--", "true"), "--slots must be from 1"),
         (("--preset", "gpt", "--", "true"), "--preset: must be one of claude"),
         (("--yolo", "--", "true"), "--yolo needs a preset"),
@@ -59,7 +64,7 @@ def test_wrong_flags_are_named(
 
 async def test_an_entry_of_the_settings(running: RunningFleet, fleet: Fleet, tmp_path: Path) -> None:
     config, agent = tmp_path / "fleet.yaml", tmp_path / "agent.sh"
-    agent.write_text("#!/bin/sh\ngrep -q 'Be kind.' && echo fine > $FLEET_RESULT_FILE\n")
+    agent.write_text(f"#!/bin/sh\ngrep -q 'Be kind.' && echo '{USED}' > $FLEET_RESULT_FILE\n")
     agent.chmod(0o755)
     (tmp_path / "text").write_text("Be kind.")
     entry = {
@@ -68,6 +73,7 @@ async def test_an_entry_of_the_settings(running: RunningFleet, fleet: Fleet, tmp
         "project": fleet.project,
         "tags": "docs",
         "max_items": 5,
+        "usage_per_attempt": "tokens=10",
         "instructions": str(tmp_path / "text"),
         "state_dir": str(tmp_path / "state"),
     }
@@ -77,6 +83,8 @@ async def test_an_entry_of_the_settings(running: RunningFleet, fleet: Fleet, tmp
     with RunningCommand(tmp_path / "run", *command) as runner:
         assert runner.process.wait(60) == Exit.OK, runner.stderr
     assert (await notes(fleet, wanted))["result"] == "fine"
+    own = (await seen(fleet, wanted))["usage"]["own"]
+    assert (own["tokens"], own["costMicroUsd"]) == (10, 25_000_000)
     assert (await seen(fleet, other))["role"] == "queue"
 
 

@@ -15,12 +15,15 @@ from pathlib import Path
 from shlex import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coordinator.client import Fleet
+from coordinator.client.metering import PARTS
 from coordinator.runner import telling
 from coordinator.runner.presets import PRESETS
 from coordinator.runner.protocols import Usage
-from coordinator.runner.usage import RunNote, further, total_of
+from coordinator.runner.usage import Most, RunNote, further, total_of
 from tests.client.backlog import Json, add, held, notes, seen
 from tests.runner.test_loop import Hall, attempts, hall
 from tests.support.fleets import RunningCommand, RunningFleet
@@ -114,12 +117,12 @@ async def test_an_item_with_too_many_notes_gets_its_usage_with_the_last_word(hal
 
 async def test_a_note_of_another_attempt_is_not_written_over(fleet: Fleet) -> None:
     (item,) = await add(fleet, "one")
-    first, second = (RunNote(fleet, item, "run-1", run * 32, "a") for run in "12")
+    first, second = (RunNote(fleet, item, "run-1", run * 32, "a", Most()) for run in "12")
     total = total_of(Usage(1, 0, 2, 0.0, None, None), 1)
     await first.tell({"outcome": "running"}, total)
     await second.tell({"outcome": "done"}, total)
     await first.tell({"outcome": "done"}, {**total, "outputTokens": 5})
-    again = RunNote(fleet, item, "run-1", "2" * 32, "a", new=False)
+    again = RunNote(fleet, item, "run-1", "2" * 32, "a", Most(), new=False)
     await again.tell({"outcome": "runner died"}, {**total, "inputTokens": 4})
     found = {key: json.loads(body) for key, body in (await notes(fleet, item)).items()}
     assert {key: one["outcome"] for key, one in found.items()} == {"run-1": "done", "run-1-22222222": "runner died"}
@@ -137,6 +140,62 @@ def test_what_is_known_is_told_no_more() -> None:
     assert further(total, {"outputTokens": 9, "inputTokens": 8, "cachedTokens": "x"}) == {
         "inputTokens": 2, "cachedTokens": 2, "costMicroUsd": 100_000, "wallMs": 1500, "model": "m"
     }  # fmt: skip
+
+
+async def test_what_a_command_says_above_the_most_of_an_attempt_is_refused_and_told(hall: Hall, fleet: Fleet) -> None:
+    (root,) = await add(fleet, "root", budget={"costMicroUsd": 2_000_000})
+    (item,) = await add(fleet, "one", parentId=root)
+    kinds = "kinds=item.usage_refused&waitMs=0"
+    since = (await fleet.feed(kinds))["cursor"]
+    said = {"inputTokens": 700, "outputTokens": 9_000, "costUsd": 900_000}
+    command = f"echo '{json.dumps({'usage': said})}' > $FLEET_RESULT_FILE"
+    runner = await hall.run(command, max_items=1, usage_per_attempt=Most(1_000_000, 1_000), selection={"parent": root})
+    counted = await used(fleet, item)
+    assert [counted[name] for name in ("inputTokens", "outputTokens", "costMicroUsd")] == [700, 300, 1_000_000]
+    assert "budgetSpent" not in await seen(fleet, root)
+    assert runner.cost == 1.0
+    refused = json.loads((await notes(fleet, item))["run-1"])["refused"]
+    assert refused == {"outputTokens": 8_700, "costMicroUsd": 899_999_000_000}
+    assert hall.told("$899,999.00 and 8,700 tokens above --usage-per-attempt are not counted")
+    (event,) = (await fleet.feed(f"{kinds}&after={since}"))["events"]
+    data = event["data"]
+    assert (data["id"], data["key"], data["costMicroUsd"], data["tokens"]) == (item, "run-1", 899_999_000_000, 8_700)
+
+
+async def test_what_was_refused_is_told_once(hall: Hall, fleet: Fleet) -> None:
+    (item,) = await add(fleet, "one")
+    kinds = "kinds=item.usage_refused&waitMs=0"
+    since = (await fleet.feed(kinds))["cursor"]
+    total = total_of(Usage(9, 0, 9, 0.0, None, None), 1)
+    for new in (True, False, False):  # by the runner, and by those after it
+        note = RunNote(fleet, item, "run-1", "1" * 32, "a", Most(0, 10), new=new)
+        await note.tell({"outcome": "done"}, total)
+        await note.tell({"outcome": "done"}, total)
+        assert note.refused == {"outputTokens": 8}
+    events = (await fleet.feed(f"{kinds}&after={since}"))["events"]
+    assert [event["data"]["tokens"] for event in events] == [8]
+    assert (await seen(fleet, item))["usage"]["own"]["tokens"] == 10
+
+
+@given(
+    most=st.builds(Most, st.integers(0, 20), st.integers(0, 20)),
+    said=st.lists(st.tuples(*[st.integers(0, 15)] * 4), min_size=1, max_size=6),
+)
+def test_an_attempt_never_adds_more_than_its_most_whatever_is_said_when(
+    most: Most, said: list[tuple[int, int, int, int]]
+) -> None:
+    known = dict.fromkeys(PARTS, 0)
+    for number, (inputs, outputs, cached, cost) in enumerate(said):
+        total = total_of(Usage(inputs, min(cached, inputs), outputs, cost / 1e6, 1, "m"), number)
+        more = most.within(further(total, known), known)
+        for name in PARTS:
+            known[name] += more.get(name, 0)
+        assert known["inputTokens"] + known["outputTokens"] <= most.tokens
+        assert known["costMicroUsd"] == min(most.cost_micro_usd, max(one[3] for one in said[: number + 1]))
+        assert known["cachedTokens"] <= known["inputTokens"]
+        assert known["wallMs"] == number * 1000
+        if number == 0:
+            assert known["inputTokens"] + known["outputTokens"] == min(most.tokens, inputs + outputs)
 
 
 @pytest.mark.chaos

@@ -255,3 +255,26 @@ async def test_the_bearer_acts_as_nobody_else(guarded: Guarded) -> None:
         )
         content = answer.json()["result"]["structuredContent"]
         assert (content.get("error", {}).get("code") == "actor_mismatch") == refused, name
+
+
+async def test_usage_that_comes_with_a_token_is_not_counted_and_the_answer_says_so(guarded: Guarded) -> None:
+    item = await guarded.tools.add(budget={"costMicroUsd": 5})
+    claim = await guarded.claim(itemId=item)
+    used: Json = {"costMicroUsd": 10**12, "inputTokens": 10**12, "cachedTokens": 0, "wallMs": 10**12}
+    noted = await guarded.ask(claim["token"], "work_note", key="k", body="b", usage=used)
+    assert (noted["key"], noted["usage"]) == ("k", "not counted: the runner reports it")
+    assert "stop" not in noted
+    # What no report could bring is not looked at.
+    odd = {"cachedTokens": 1, "inputTokens": 0, "costMicroUsd": 10**15}
+    assert (await guarded.ask(claim["token"], "work_note", key="k", body="b", usage=odd))["usage"] == noted["usage"]
+    assert "usage" not in await guarded.ask(claim["token"], "work_note", key="k", body="b")
+    asked = await guarded.ask(claim["token"], "work_ask", question="q?", usage=used)
+    assert (asked["role"], asked["usage"]) == ("blocked", noted["usage"])
+    again = await guarded.ask(claim["token"], "work_ask", question="q?", usage=used)
+    assert (again["repeated"], again["usage"]) == (True, noted["usage"])
+    found = await guarded.tools.get(item)
+    assert "usage" not in found
+    assert "budgetSpent" not in found
+    note = {"itemId": item, "key": "run-1", "role": "work", "body": "b", "usage": {"costMicroUsd": 4}}
+    assert (await guarded.ask(guarded.runner, "manage_notes", operation="upsert", notes=[note]))["upserted"] == 1
+    assert (await guarded.tools.get(item))["usage"]["own"]["costMicroUsd"] == 4, "the runner's own report counts"

@@ -54,6 +54,10 @@ class NoteInput(Arguments, kw_only=True):
         Annotated[str, Meta(description="Refused unless modifiedAt is this ('': no note yet).")] | UnsetType
     ) = UNSET
     usage: GivenUsage = None
+    usage_refused: (
+        Annotated[dict[str, int], Meta(description="costMicroUsd, tokens that a runner does not count: an event.")]
+        | UnsetType
+    ) = UNSET
 
 
 class ManageNotes(Arguments, kw_only=True):

@@ -22,15 +22,15 @@ _Limit = Annotated[Annotated[int, Meta(ge=1, le=MOST)] | None, Meta(description=
 class Usage(Arguments, kw_only=True):
     """What was used since the last report."""
 
-    input_tokens: Annotated[_Part, Meta(description="Those from a cache included.")] = 0
+    input_tokens: Annotated[_Part, Meta(description="With those from a cache.")] = 0
     output_tokens: Annotated[_Part, Meta(description="Produced.")] = 0
-    cached_tokens: Annotated[_Part, Meta(description="Those of inputTokens that came from a cache.")] = 0
+    cached_tokens: Annotated[_Part, Meta(description="inputTokens from a cache.")] = 0
     cost_micro_usd: Annotated[_Part, Meta(description="Millionths of a US dollar.")] = 0
     wall_ms: Annotated[_Part, Meta(description="Time worked.")] = 0
     model: Annotated[str | None, Meta(description="Up to 200 characters.", extra_json_schema={"maxLength": 200})] = None
 
 
-GivenUsage = Annotated[Usage | None, Meta(description="What was used since the last report; added if this succeeds.")]
+GivenUsage = Annotated[Usage | None, Meta(description="Used since the last report; added if this succeeds.")]
 
 
 class Budget(Arguments, kw_only=True):

@@ -4,8 +4,8 @@ guarantee: A note and its entry at the item are stored in one step, so gates see
            has changed is not replaced, if the caller says which it has seen. An answer to a question is taken while its
            item is blocked by that. The caller sends bounded slices.
 args:      request run.events_max run.terms run.config run.labels new_notes
-           new_notes = packed list of notes (modules/notes.lua), with trusted actor id or '' and what was used, for
-           `usage.add`, if anything
+           new_notes = packed list of notes (modules/notes.lua); if anything was used or refused, with trusted actor id
+           or '', what was used (`usage.add`) and what was refused (`usage.refuse`)
 reply:     list of {reason or '', note id, item, role of the item, schema inputs, stored verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
@@ -26,7 +26,8 @@ local function write(run, note)
   if answers then reason = notes.problem(run, note) or questions.not_asked(run, item_id, tonumber(answers)) end
   if not reason then id, reason = notes.write(run, note) end
   if reason then return {reason, '', item_id, 0, false, ''} end
-  if note[10] then usage.add(run, item_id, note[10], note[11]) end
+  if note[11] then usage.add(run, item_id, note[10], note[11]) end
+  if note[12] then usage.refuse(run, item_id, note[2], note[12]) end
   return {'', id, item_id, items.load(run, item_id).role, false, verification}
 end
 

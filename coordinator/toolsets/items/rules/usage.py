@@ -25,6 +25,7 @@ from coordinator.toolsets.items.rules.ids import dashed
 MAX_MODEL = 200
 Used = tuple[int, int, int, int, int, str]
 """Usage for scripts: input, output and cached tokens, micro-USD, ms, model or ''."""
+_REFUSED = ("costMicroUsd", "tokens")
 _UNITS = {"costMicroUsd": "micro-USD", "tokens": "tokens", "wallMs": "ms of work"}
 
 
@@ -56,6 +57,20 @@ def packed(given: Usage | None, field: str) -> Used | bool:
     if max(parts) > MOST_AT_ONCE:
         raise invalid(field, f"its numbers must be at most {MOST_AT_ONCE}")
     return (*parts, model) if any(parts) else False
+
+
+def not_counted(given: Mapping[str, int] | UnsetType, field: str) -> tuple[int, int] | bool:
+    """Micro-USD and tokens that are only told of, for scripts; False: nothing.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field.
+    """
+    if given is UNSET:
+        return False
+    if given.keys() - set(_REFUSED) or not all(0 <= number <= MOST_AT_ONCE for number in given.values()):
+        raise invalid(field, f"has costMicroUsd and tokens, each from 0 to {MOST_AT_ONCE}")
+    cost, tokens = (given.get(name, 0) for name in _REFUSED)
+    return (cost, tokens) if cost or tokens else False
 
 
 def asked(used: Sequence[Used | bool]) -> tuple[object, ...]:

@@ -37,7 +37,7 @@ from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of, phase_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, phase
 from coordinator.toolsets.items.rules.times import instant
-from coordinator.toolsets.items.rules.usage import Used, packed
+from coordinator.toolsets.items.rules.usage import Used, not_counted, packed
 from coordinator.toolsets.items.store.notes import NoteRow, NoteStore, StoredNote, Written
 from coordinator.toolsets.items.tools.shared import batch, check_signed, keyed, names
 from coordinator.toolsets.timestamp import iso
@@ -64,6 +64,8 @@ class Prepared(NamedTuple):
     expected: int | bool
     """As ``StoredNote.expected``."""
     used: Used | bool
+    refused: tuple[int, int] | bool
+    """Micro-USD and tokens that are only told of."""
 
 
 class Notes:
@@ -106,7 +108,7 @@ class Notes:
         ready: list[tuple[int, Prepared]] = []
         for number, element in enumerate(inputs):
             try:
-                ready.append((number, await self._prepared(element, f"notes[{number}].usage")))
+                ready.append((number, await self._prepared(element, f"notes[{number}]")))
             except ToolFailure as failure:
                 failures[number] = failure.message
         ids = await self._notes.resolve(call.project, [note.item for _, note in ready])
@@ -154,7 +156,7 @@ class Notes:
         failures = [Failure(id=given[position], error="no such note") for position in unknown]
         return DeleteNotesResult(deleted=deleted, failed=len(failures), failures=failures or UNSET)
 
-    async def _prepared(self, note: NoteInput, usage: str) -> Prepared:
+    async def _prepared(self, note: NoteInput, place: str) -> Prepared:
         """The note, checked.
 
         Raises:
@@ -168,7 +170,8 @@ class Notes:
         who = await attributed(self._services.resolve_actor, checked(note.actor)) if note.actor else None
         seen = note.expected_modified_at
         expected = False if seen is UNSET else instant(seen, "expectedModifiedAt") if seen.strip() else 0
-        return Prepared(item, key, role, body, bool(body), who, expected, packed(note.usage, usage))
+        used, refused = packed(note.usage, f"{place}.usage"), not_counted(note.usage_refused, f"{place}.usageRefused")
+        return Prepared(item, key, role, body, bool(body), who, expected, used, refused)
 
 
 def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
@@ -207,7 +210,7 @@ def _stored(item: str, note: Prepared, caller: str) -> tuple[Any, ...]:
     by = attribution(note.who)
     written = item, note.key, note.role[0], note.body, note.filled, by.actor, by.verification
     stored = StoredNote(*written, new_id(), note.expected)
-    return (*stored, by.id or caller, note.used) if note.used else stored
+    return (*stored, by.id or caller, note.used, note.refused) if note.used or note.refused else stored
 
 
 def _asked(note: NoteInput) -> tuple[Any, ...]:
@@ -215,6 +218,8 @@ def _asked(note: NoteInput) -> tuple[Any, ...]:
     said = (*map(item_rules.given, (note.item_id, note.key, note.role)), note.body, signature(note.actor))
     if note.expected_modified_at is not UNSET:
         said = (*said, note.expected_modified_at)
+    if note.usage_refused is not UNSET:
+        said = (*said, note.usage_refused)
     return said if note.usage is None else (*said, note.usage)
 
 

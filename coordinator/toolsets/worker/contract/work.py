@@ -35,9 +35,7 @@ MAX_REASON = 500
 OUTCOMES = ("item", "none", "stop")
 _VALUES = [{"type": kind} for kind in ("string", "number", "boolean", "object")]
 
-OwnItem = Annotated[
-    str | None, Meta(description="Only if your agent holds several under names with a suffix: which one.")
-]
+OwnItem = Annotated[str | None, Meta(description="Only if your agent holds several by slots: which one.")]
 
 _Count = Annotated[int, Meta(ge=0)]
 
@@ -55,7 +53,7 @@ class WorkUsage(Usage, kw_only=True):
 
 Used = Annotated[
     WorkUsage | None,
-    Meta(description="What you used since your last report; cachedTokens are a part of inputTokens."),
+    Meta(description="Used since your last report; cachedTokens are part of inputTokens."),
 ]
 
 
@@ -253,6 +251,10 @@ class WorkNextResult(Result, kw_only=True):
     retry_after_ms: Annotated[Count, Meta(description="Without an item: when to call again.")] | UnsetType = UNSET
 
 
+NOT_COUNTED = "not counted: the runner reports it"
+_UsageTold = Annotated[str, Meta(description="What became of the usage; absent: it is added.")]
+
+
 class WorkNoteResult(Result, kw_only=True):
     """The note is written, and the item still yours."""
 
@@ -261,6 +263,7 @@ class WorkNoteResult(Result, kw_only=True):
     notes_needed: NeededNotes | UnsetType = UNSET
     stop: Stop | UnsetType = UNSET
     stop_reason: StopReason | UnsetType = UNSET
+    usage: _UsageTold | UnsetType = UNSET
 
 
 class WorkEnded(Result, kw_only=True):
@@ -277,3 +280,4 @@ class WorkEnded(Result, kw_only=True):
     repeated: (
         Annotated[bool, Meta(description="True: it was reported before; this call has changed nothing.")] | UnsetType
     ) = UNSET
+    usage: _UsageTold | UnsetType = UNSET

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from coordinator.errors import invalid
 from coordinator.toolsets.actor import Trusted, attribution
@@ -18,6 +18,7 @@ from coordinator.toolsets.items.store.take import Reported, TakeStore
 from coordinator.toolsets.tool import Call, Services
 from coordinator.toolsets.worker.contract.work import (
     MAX_REASON,
+    NOT_COUNTED,
     WorkAsk,
     WorkDone,
     WorkEnded,
@@ -49,7 +50,14 @@ class Reports:
             needed_notes(reply.filled, ROLE_NAMES[reply.role], self._store.schemas.current) if reply.filled else UNSET
         )
         stop, why = why_to_stop(reply.drained, reply.told)
-        return WorkNoteResult(item_id=dashed(reply.id), key=key, notes_needed=needed, stop=stop, stop_reason=why)
+        return WorkNoteResult(
+            item_id=dashed(reply.id),
+            key=key,
+            notes_needed=needed,
+            stop=stop,
+            stop_reason=why,
+            usage=_told(call, args),
+        )
 
     async def work_done(self, call: Call, args: WorkDone) -> WorkEnded:
         """Passes the item on: to review where its type has that, else to its end."""
@@ -58,24 +66,25 @@ class Reports:
         if len(summary) > MAX_SUMMARY:
             raise invalid("summary", f"must be at most {MAX_SUMMARY} characters")
         said = (result.id, result.text, result.format, summary) if result else ("", "", False, summary)
-        return _ended(await self._report(call, args, "done", said))
+        return _ended(await self._report(call, args, "done", said), _told(call, args))
 
     async def work_failed(self, call: Call, args: WorkFailed) -> WorkEnded:
         """Gives the item back, as failed or not."""
         reason = short_text(args.reason, "reason", MAX_REASON)
         kind = "handed_back" if args.hand_back else "failed"
-        return _ended(await self._report(call, args, kind, (new_id(), reason)))
+        return _ended(await self._report(call, args, kind, (new_id(), reason)), _told(call, args))
 
     async def work_ask(self, call: Call, args: WorkAsk) -> WorkEnded:
         """Blocks the item until its question is answered."""
         question = long_text(args.question, "question")
         if not question:
             raise invalid("question", "must not be blank")
-        return _ended(await self._report(call, args, "ask", (new_id(), question, question[:MAX_SUMMARY])))
+        said = new_id(), question, question[:MAX_SUMMARY]
+        return _ended(await self._report(call, args, "ask", said), _told(call, args))
 
     async def _report(self, call: Call, args: _Report, kind: str, said: Sequence[object]) -> Reported:
         """What came of a report. Raises ToolFailure if it was not taken."""
-        used = packed(args.usage, "usage")
+        used = False if _told(call, args) else packed(args.usage, "usage")
         who = await agent_of(call, self._services.resolve_actor)
         given, only = not_blank(args.item_id), claim_of(call)
         item = await self._store.resolve_one(call.project, given, "itemId") if given else only.item if only else ""
@@ -95,10 +104,16 @@ class Reports:
         return await self._store.report(call.project, agent, item, *words)
 
 
-def _ended(reply: Reported) -> WorkEnded:
+def _told(call: Call, args: _Report) -> str | UnsetType:
+    """What is said of usage that is not added: the bearer of a token for a claim could spend the budgets of others."""
+    return NOT_COUNTED if args.usage is not None and claim_of(call) is not None else UNSET
+
+
+def _ended(reply: Reported, usage: str | UnsetType) -> WorkEnded:
     return WorkEnded(
         item_id=dashed(reply.id),
         role=ROLE_NAMES[reply.role],
         note=reply.key or UNSET,
         repeated=True if reply.outcome == "repeated" else UNSET,
+        usage=usage,
     )

@@ -7,6 +7,7 @@
 --   usage_ranked  the RANKED_MAX items with the greatest sums, with what is below them: by cost, by tokens where
 --                 there is none
 local budgets = require 'budgets'
+local item_events = require 'item_events'
 local items = require 'items'
 local sums = require 'sums'
 
@@ -70,6 +71,12 @@ function usage.add(run, id, agent, more)
   rank(run, ranked)
   add_to_project(run, agent, more, sums.today(run))
   run.known_budgets = nil
+end
+
+-- Tells of usage {micro-USD, tokens} that a runner was told of and has not added, by its note under this key.
+function usage.refuse(run, id, key, refused)
+  local cost, tokens = string.format('%.0f', refused[1]), string.format('%.0f', refused[2])
+  item_events.emit_of(run, 'usage_refused', id, 'n', key, 'c', cost, 't', tokens)
 end
 
 -- Takes the sums of an item along that has another parent now; `from` = its former one, nil for none.
