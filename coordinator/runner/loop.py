@@ -97,7 +97,8 @@ class Runner:
         """
         fleet, state = self._fleet, self._options.state
         await asyncio.to_thread(records.prepare, state)
-        await self._workspaces.start()
+        for notice in await self._workspaces.start():
+            self._say(notice)
         with records.alone(state, f"{fleet.url} {fleet.project}", fleet.agent):
             await self._work()
 

@@ -83,8 +83,18 @@ class Workspace(Protocol):
     def path(self) -> Path:
         """The directory in which the command starts."""
 
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What the operator should know of the command's work; known after ``commit``."""
+
     def changed_since(self, moment: float) -> bool:
         """Whether a file in it was changed after ``moment`` (Unix time). Called in a thread, seldom."""
+
+    def changed(self, moment: float) -> bool:
+        """Whether the command has changed a file, since ``moment`` (Unix time): what --require-changes asks.
+
+        Called in a thread, after ``commit``. What differed before the command began is no change.
+        """
 
     async def commit(self) -> str | None:
         """Keeps what the command has left: commits it where there is a repository.
@@ -114,8 +124,11 @@ class Workspace(Protocol):
 class Workspaces(Protocol):
     """Makes the workspaces of one runner."""
 
-    async def start(self) -> None:
+    async def start(self) -> Sequence[str]:
         """Checks what can be checked before the first item is claimed.
+
+        Returns:
+            What the operator should know, a sentence each.
 
         Raises:
             WorkspaceFailed: with ``broken``.

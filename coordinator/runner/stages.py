@@ -227,6 +227,8 @@ class AttemptRun:
             try:
                 self._committing = asyncio.create_task(workspace.commit())
                 self._commit = await self._committing
+                for remark in workspace.remarks:
+                    self._say(remark)
             except asyncio.CancelledError:
                 if _is_cancelled():
                     raise
@@ -235,7 +237,7 @@ class AttemptRun:
                 if outcome.kind == "done":
                     outcome = _of_workspace(error, "the work could not be committed")
         if outcome.kind == "done" and (options.require_changes or options.preset.requires_changes):
-            changed = self._commit is not None or await asyncio.to_thread(workspace.changed_since, ready)
+            changed = await asyncio.to_thread(workspace.changed, ready)
             outcome = outcome if changed else Outcome("failed", "it changed nothing")
         if outcome.kind == "done" and options.verify:
             outcome = await self._verify(workspace)
@@ -372,6 +374,7 @@ class AttemptRun:
             "cpuSeconds": round(ended.cpu_seconds, 1),
             "memoryBytes": ended.memory_bytes,
             "commit": self._commit,
+            "remarks": "; ".join(self._workspace.remarks) if self._workspace else "",
             "session": reading.session,
             "model": usage.model,
             "turns": usage.turns,

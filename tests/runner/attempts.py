@@ -11,7 +11,7 @@ from typing import Any
 
 from coordinator.runner import records, strays
 from coordinator.runner.options import Options
-from coordinator.runner.presets import PRESETS
+from coordinator.runner.presets import PRESETS, SCRIPT
 from coordinator.runner.stages import Access, AttemptRun, Report
 from coordinator.runner.workspaces.hooks import NONE
 from tests.runner.repositories import Place
@@ -44,10 +44,11 @@ class Bench:
         job = Job({"id": str(uuid.uuid4()), "title": "Write it", "description": text})
         self.item_id = str(job.item["id"])
         options: dict[str, Any] = {"environment": {**os.environ, **self.place.environment}, "ttl": 2} | more
-        spaces = self.place.worktrees(hooks=options.pop("hooks", NONE))
+        where = {"repository": options.pop("repository")} if "repository" in options else {}
+        spaces = self.place.worktrees(hooks=options.pop("hooks", NONE), **where)
         record = records.begin(self.place.state, self.item_id, "Write it", job.attempt, set())
         self.run_ids.append(record.attempt.run_id)
-        made = Options(command=tuple(command), state=self.place.state, preset=PRESETS[preset], **options)
+        made = Options(command=tuple(command), state=self.place.state, preset=PRESETS.get(preset, SCRIPT), **options)
         access = Access("http://fleet:1", "p", "team/a", (), None)
         return AttemptRun(job, record, made, access, spaces, self.said.append), record
 

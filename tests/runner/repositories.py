@@ -83,7 +83,7 @@ class Place:
         """What is in a file of a worktree that is there, or of any commit that a ref reaches: lines."""
         found: set[str] = set()
         for root, folders, files in os.walk(self.state / "worktrees"):
-            folders[:] = [one for one in folders if one != ".git"]
+            folders[:] = [one for one in folders if one not in (".git", ".config", ".owners")]
             for name in set(files) - {".git"}:
                 found.update((Path(root) / name).read_text(errors="replace").splitlines())
         patches = self.git("log", "--all", "--glob=refs/fleet", "--patch", "--format=").splitlines()

@@ -16,8 +16,10 @@ from coordinator.client import Fleet, Invalid
 from coordinator.runner import breaker, records
 from coordinator.runner.loop import Runner
 from coordinator.runner.options import Options, Selection
+from coordinator.runner.protocols import Workspaces
 from coordinator.runner.workspaces import Directories
 from tests.client.backlog import add, chain, context, held, notes, seen
+from tests.runner.repositories import Place
 from tests.support.fleets import RunningFleet
 from tests.support.wait import wait_until
 
@@ -38,10 +40,11 @@ class Hall:
     async def run(self, command: str, begun: Callable[[Runner], Any] | None = None, **more: Any) -> Runner:
         """Runs until the runner ends, by default because nothing is left of ``max_items``."""
         chosen = Selection(**more.pop("selection", {}))
+        spaces: Workspaces = more.pop("workspaces", None) or Directories(str(self.work), min_free=0)
         given: dict[str, Any] = {"environment": dict(os.environ), "ttl": 10, "timeout": 60.0, "drain": 30.0} | more
         options = Options(command=("sh", "-c", command), state=self.state, selection=chosen, **given)
         async with Fleet(self._url, project=self._project, slots=options.slots, kind="external") as fleet:
-            runner = self.runner = Runner(fleet, options, Directories(str(self.work), min_free=0), self.said.append)
+            runner = self.runner = Runner(fleet, options, spaces, self.said.append)
             if begun is not None:
                 asyncio.get_running_loop().call_soon(begun, runner)
             async with asyncio.timeout(60):
@@ -63,6 +66,15 @@ def hall(running: RunningFleet, named: str, tmp_path: Path) -> Hall:
 
 async def attempts(fleet: Fleet, item: str) -> int:
     return int((await context(fleet, item)).get("attempts", {"count": 0})["count"])
+
+
+async def test_hooks_that_do_not_run_are_said_at_the_start(hall: Hall, fleet: Fleet, tmp_path: Path) -> None:
+    await add(fleet, "write")
+    place = Place(tmp_path / "place")
+    place.git("config", "core.hooksPath", ".husky/_")
+    await hall.run("true", max_items=1, workspaces=place.worktrees())
+    lack = f"core.hooksPath is .husky/_, and there is no such directory in {place.path}"
+    assert hall.said[0] == f"commits of the runner run no hooks: {lack}"
 
 
 async def test_a_success_completes_the_item_with_its_result(hall: Hall, fleet: Fleet) -> None:

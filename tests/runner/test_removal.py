@@ -237,7 +237,7 @@ async def test_set_up_can_bring_submodules_which_are_checked_by_themselves(place
         return await made.close(done=True)
 
     assert await spoilt() == "removed"
-    assert "not committed: lib" in await spoilt(write("new.txt"))
+    assert "the submodule lib has files that are in no commit" in await spoilt(write("new.txt"))
     assert "1 file is not committed: lib" in await spoilt(COMMITTED)  # the commit that is recorded is another
     assert "the submodule lib has commits that its remote does not have" in await spoilt(
         git("checkout --quiet -b mine"), COMMITTED, git("checkout --quiet --detach HEAD~1")
@@ -296,7 +296,7 @@ async def test_what_git_no_longer_knows_is_left(place: Place) -> None:
     assert (made.path / "new.txt").exists()
 
 
-async def test_git_looks_again_when_it_removes(place: Place) -> None:
+async def test_there_is_a_last_look_when_it_is_removed(place: Place) -> None:
     """What is written between our look and the removal keeps it, and it is locked again."""
     made = await place.open()
     wrapper = place.top / "bin" / "git"
@@ -310,6 +310,6 @@ async def test_git_looks_again_when_it_removes(place: Place) -> None:
     made.owned.end(gone=False)
     found = place.collect()
     assert not found[made.branch].removed
-    assert "contains modified or untracked files" in found[made.branch].reason
+    assert found[made.branch].reason == "1 file is not committed: late.txt"
     assert (made.path / "late.txt").exists()
     assert "locked fleet run: kept" in place.git("worktree", "list", "--porcelain")

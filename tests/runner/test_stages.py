@@ -50,9 +50,10 @@ class Directory:
     refuses: WorkspaceFailed | None = None
     closed: list[bool] = field(default_factory=list)
     commits: int = 0
+    remarks: Sequence[str] = ()
 
-    async def start(self) -> None:
-        """Nothing to check."""
+    async def start(self) -> tuple[()]:
+        return ()
 
     async def open(self, attempt: Attempt) -> Directory:
         if self.fails is not None:
@@ -61,6 +62,8 @@ class Directory:
 
     def changed_since(self, moment: float) -> bool:
         return any(file.stat().st_mtime >= moment for file in self.path.rglob("*"))
+
+    changed = changed_since
 
     async def commit(self) -> str | None:
         self.commits += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -52,6 +53,43 @@ async def test_what_is_left_is_committed_by_the_agent_with_its_item(place: Place
     assert await made.close(done=True) == f"removed; branch {made.branch} has 1 commit that main does not have"
     assert place.branches() == [made.branch]
     assert place.git("show", f"{made.branch}:new.txt") == "work"
+
+
+async def test_every_kind_of_change_is_committed(place: Place) -> None:
+    for name in ("a/b", "c", "d/e", "f", "g"):
+        (place.path / name).parent.mkdir(exist_ok=True)
+        (place.path / name).write_text("x\n")
+    (place.path / "l").symlink_to("g")
+    place.git("add", "--all")
+    place.git("commit", "--quiet", "--message=more")
+    made = await place.open()
+    for name in ("a", "d"):
+        shutil.rmtree(made.path / name)
+    for name in ("c", "f", "l"):
+        (made.path / name).unlink()
+    (made.path / "a").symlink_to(place.path / "a")  # where there is a file b
+    (made.path / "c").mkdir()
+    for name in ("c/n", "d", "l", "HEAD", "-x", 'o"d\nd', "ü"):
+        (made.path / name).write_text("y\n")
+    (made.path / "g").chmod(0o755)
+    commit = str(await made.commit())
+    said = place.git("diff", "--no-renames", "--name-status", "-z", "main", commit).split("\0")
+    assert dict(zip(said[1::2], said[::2], strict=False)) == {
+        "a/b": "D",
+        "a": "A",
+        "c": "D",
+        "c/n": "A",
+        "d/e": "D",
+        "d": "A",
+        "f": "D",
+        "g": "M",
+        "l": "T",
+        "HEAD": "A",
+        "-x": "A",
+        'o"d\nd': "A",
+        "ü": "A",
+    }
+    assert (await made.close(done=True)).startswith("removed")
 
 
 async def test_commits_of_the_command_count_as_work(place: Place) -> None:
@@ -282,6 +320,20 @@ async def test_a_worktree_whose_git_was_replaced_is_left_alone(place: Place, how
     assert "was deleted or replaced" in str(await failure(made.commit()))
     assert await made.close(done=True) == f"kept at {made.path}: its .git is not the one that was made"
     assert (made.path / "new.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["index", "COMMIT_EDITMSG", "logs/HEAD", "logs"])
+async def test_git_writes_nowhere_else_by_a_link(place: Place, name: str) -> None:
+    made = await place.open()
+    target, link = place.top / "target", place.repository().admin(made.branch) / name
+    shutil.copytree(link, target) if link.is_dir() else target.write_text("mine\n")
+    before = sorted(target.rglob("*")) or target.read_text()
+    shutil.rmtree(link) if link.is_dir() else link.unlink(missing_ok=True)
+    link.symlink_to(target)
+    (made.path / "new.txt").write_text("work\n")
+    assert "was deleted or replaced" in str(await failure(made.commit()))
+    assert await made.close(done=True) == f"kept at {made.path}: its .git is not the one that was made"
+    assert (sorted(target.rglob("*")) or target.read_text()) == before
 
 
 async def test_settings_that_an_agent_made_run_no_program_of_it(place: Place) -> None:

@@ -63,7 +63,7 @@ def _end(tree: Tree, base: str, salvage: bool, dry_run: bool) -> Finding:
     if dry_run:
         return Finding(tree.name, tree.path, True, "")
     tree.keep_loose_commits()
-    tree.remove(checked_submodules=bool(tree.path.is_dir() and tree.submodules()))
+    tree.remove()
     left = tree.drop_branch(base)
     rest = (f"what was in no commit is at {saved}" if saved else "", f"branch {tree.name} {left}" if left else "")
     return Finding(tree.name, tree.path, True, "; ".join(filter(None, rest)))
@@ -87,6 +87,8 @@ def collect(
         yield finding
     yield from _leftovers(repository)
     yield from _branches(repository, base, dry_run)
+    if not dry_run:
+        repository.prune()
 
 
 def _leftovers(repository: Repository) -> Iterator[Finding]:

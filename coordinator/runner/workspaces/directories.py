@@ -29,7 +29,7 @@ class Directories:
     hooks: Hooks = NONE
     min_free: int = 0
 
-    async def start(self) -> None:
+    async def start(self) -> tuple[()]:
         """Checks the directory."""
         what = f"--workspace {self.where}"
         if self.hooks.teardown or (self.hooks.setup and ITEM not in self.where):
@@ -42,6 +42,7 @@ class Directories:
             raise WorkspaceFailed(f"{what}: {above} is not a directory", broken=True)
         if not os.access(above, os.W_OK | os.X_OK):
             raise WorkspaceFailed(f"{what}: {above} cannot be written to", broken=True)
+        return ()
 
     async def open(self, attempt: Attempt) -> Directory:
         """Makes the directory of an item, if it has one."""
@@ -75,10 +76,13 @@ class Directory:
     def __init__(self, path: Path, attempt: Attempt, hooks: Hooks) -> None:
         self.path = path
         self._attempt, self._hooks = attempt, hooks
+        self.remarks = ()
 
     def changed_since(self, moment: float) -> bool:
         """Whether a file was changed after a moment."""
         return changed_since(self.path, moment)
+
+    changed = changed_since
 
     async def commit(self) -> str | None:
         """Runs the ``after`` hook. It commits nothing: the directory is not the runner's."""

@@ -17,11 +17,15 @@ _KEPT = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMI
 SETTINGS = (
     *("-c", "gc.auto=0"),
     *("-c", "maintenance.auto=false"),  # neither leaves a process behind
-    *("-c", "core.fsmonitor=false"),  # it may name a program, and an agent may have set it
+    *("-c", "core.fsmonitor=false"),  # it may name a program, which would stay
     *("-c", "core.quotePath=false"),
     *("-c", "advice.detachedHead=false"),
     *("-c", "submodule.recurse=false"),
+    *("-c", "worktree.useRelativePaths=false"),
 )
+
+NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
+"""Only commits run hooks."""
 
 _RACE = re.compile(rb"worktrees/[^ ]+/(?:commondir|HEAD|gitdir|locked)")
 """Errors about a worktree that another process is just making, unlocking or removing: git reads those of all."""
@@ -38,16 +42,20 @@ class Git:
     Args:
         directory: of the repository or of a worktree.
         environment: what it gets; the runner's credentials are not in it.
+        pins: variables of git that say where repository and configuration are. Without them it uses what it finds, as
+            in a directory that no command has written to.
     """
 
-    def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, environment: Mapping[str, str], pins: Mapping[str, str] = {}) -> None:
+        self.directory, self.pins = directory, dict(pins)
         kept = {name: value for name, value in environment.items() if not name.startswith("GIT_") or name in _KEPT}
-        self.environment = kept | {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+        fixed = {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+        self.environment = kept | fixed | self.pins
 
-    def at(self, directory: Path) -> Git:
-        """The same in another directory."""
-        return Git(directory, self.environment)
+    @property
+    def git_dir(self) -> Path:
+        """Where git keeps what belongs to the worktree; only with pins."""
+        return Path(self.pins["GIT_DIR"])
 
     def __call__(self, *words: str, more: Mapping[str, str] = {}, given: str = "", fails: Sequence[int] = ()) -> str:
         """Runs a command and returns what it printed, without the last line's end.
@@ -73,7 +81,7 @@ class Git:
     def _run(self, words: Sequence[str], more: Mapping[str, str], given: str) -> subprocess.CompletedProcess[bytes]:
         try:
             return subprocess.run(
-                ["git", *SETTINGS, *words],
+                ["git", *SETTINGS, *NO_HOOKS, *words],
                 cwd=self.directory,
                 env={**self.environment, **more},
                 input=given.encode(errors="surrogateescape"),
@@ -86,9 +94,9 @@ class Git:
         except OSError as error:
             raise GitFailed(f"git cannot be run in {self.directory}: {error.strerror}") from None
 
-    def listed(self, *words: str) -> list[str]:
+    def listed(self, *words: str, more: Mapping[str, str] = {}) -> list[str]:
         """What a command prints between zero bytes."""
-        return [one for one in self(*words).split("\0") if one]
+        return [one for one in self(*words, more=more).split("\0") if one]
 
     def says(self, *words: str) -> str:
         """What a command prints; an empty text if it fails."""

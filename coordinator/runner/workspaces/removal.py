@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+import stat
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from coordinator.runner.workspaces.git import GitFailed
+from coordinator.runner.workspaces.git import Git, GitFailed
 from coordinator.runner.workspaces.ignored import ignored_files
 from coordinator.runner.workspaces.repository import HOST, LOCK_REASON, NOBODY, SALVAGE, Entry, Repository
+from coordinator.runner.workspaces.staging import submodules, unsaved
 
 IN_PROGRESS = {
     "MERGE_HEAD": "a merge",
@@ -18,6 +22,10 @@ IN_PROGRESS = {
     "REVERT_HEAD": "a revert",
     "BISECT_LOG": "a bisection",
 }
+_MADE = re.compile(
+    r"commit|cherry-pick|revert|am:|rebase \((?:pick|reword|edit|squash|fixup|continue)\)|.*Merge made by"
+)
+"""How lines about new commits begin in a log of HEAD."""
 _NAMED = 3
 """How many files a reason names."""
 
@@ -29,7 +37,9 @@ class Tree:
         self.repository, self.name, self.disposable = repository, name, disposable
         self.path = repository.root / name
         self.admin = repository.admin(name)
-        self.git = repository.git.at(self.path)
+        self.configuration = repository.configuration_of(name)
+        """What git uses in it."""
+        self.git = repository.git_of(name)
 
     def entry(self) -> Entry | None:
         """As git lists it."""
@@ -54,24 +64,25 @@ class Tree:
 
     def is_intact(self) -> bool:
         """Whether git in its directory still is in this worktree, and not in a repository around or made in it."""
-        try:
-            words = (self.path / ".git").read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError:
-            return False
-        return words.strip() == f"gitdir: {self.admin}" and self.git.says("rev-parse", "--absolute-git-dir") == str(
-            self.admin
-        )
+        logs = self.admin / "logs"
+        if any(one.is_symlink() for place in (self.admin, logs) for one in (place, *place.glob("*"))):
+            return False  # git makes none, and would write through them
+        there = self.git.says("rev-parse", "--absolute-git-dir")
+        return there == str(self.admin) and _text(self.path / ".git") == f"gitdir: {there}"
 
     def why_unsaved(self) -> str:
         """Whether it has what is in no commit."""
-        if listed := self.git("status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=none"):
-            files = [one[3:] for one in listed.split("\0") if one[2:3] == " "]
-            return f"{_count(len(files), 'file is', 'files are')} not committed: {_some(files)}"
+        if reason := self._uncommitted():
+            return reason
         if hidden := self._hidden():
             return f"{_count(len(hidden), 'file is', 'files are')} hidden from git status: {_some(hidden)}"
         if left := self.ignored():
             return f"{_count(len(left), 'ignored file is', 'ignored files are')} in no commit: {_some(left)}"
-        return self._in_submodules()
+        return self._in_submodules(self.git)
+
+    def _uncommitted(self) -> str:
+        files = unsaved(self.git, self.dirty())
+        return f"{_count(len(files), 'file is', 'files are')} not committed: {_some(files)}" if files else ""
 
     def why_unsettled(self) -> str:
         """Whether git is in the middle of something, or keeps more there than files and a commit."""
@@ -96,26 +107,45 @@ class Tree:
         made = origin.ignored if origin else {}
         return [path for path, stamp in ignored_files(self.git, self.disposable) if made.get(path) != stamp]
 
+    def dirty(self) -> Mapping[str, str]:
+        """What was different before the command began; see ``Origin``."""
+        origin = self.repository.origin(self.name)
+        return origin.dirty if origin else {}
+
     def _hidden(self) -> list[str]:
         """Files that git was told not to look at. (Those outside of a sparse checkout are not there.)"""
         marked = [one for one in self.git.listed("ls-files", "-v", "-z") if one[0].islower() or one[0] == "S"]
         return [one[2:] for one in marked if one[0] != "S" or os.path.lexists(self.path / one[2:])]
 
-    def submodules(self) -> list[str]:
-        """Those that were brought."""
-        if not (self.path / ".gitmodules").exists() and not (self.admin / "modules").exists():
-            return []
-        lines = self.git("submodule", "status", "--recursive").splitlines()
-        return [line[1:].split(" ")[1] for line in lines if line[0] != "-"]
-
-    def _in_submodules(self) -> str:
-        for name in self.submodules():
-            git = self.git.at(self.path / name)
-            if git("status", "--porcelain", "--untracked-files=all", "--ignored"):
-                return f"the submodule {name} has files that are in no commit"
-            if git("rev-list", "--max-count=1", "HEAD", "--all", "--not", "--remotes", "--tags"):
-                return f"the submodule {name} has commits that its remote does not have"
+    def _in_submodules(self, git: Git) -> str:
+        for name in submodules(git):
+            place, what = git.directory / name, f"the submodule {name}"
+            if not os.path.lexists(place / ".git"):  # it was not brought
+                if place.is_dir() and any(place.iterdir()):
+                    return f"{what} has files that are in no commit"
+                continue
+            with tempfile.TemporaryDirectory() as common:
+                within = self.configuration.git_in_submodule(git.environment, _git_dir(place), place, Path(common))
+                if within("status", "--porcelain", "--untracked-files=all", "--ignored", "--ignore-submodules=dirty"):
+                    return f"{what} has files that are in no commit"
+                if within("rev-list", "--max-count=1", "HEAD", "--all", "--not", "--remotes", "--tags"):
+                    return f"{what} has commits that its remote does not have"
+                if reason := self._in_submodules(within):
+                    return reason
         return ""
+
+    # --- what was done in it
+
+    def made_commits(self) -> set[str]:
+        """Commits that were made in it, as far as its log of HEAD says so."""
+        lines = [line.split("\t", 1) for line in _text(self.admin / "logs/HEAD").splitlines() if "\t" in line]
+        return {words.split(" ")[1] for words, action in lines if _MADE.match(action)}
+
+    def stashed(self) -> int:
+        """How many stashes of its branch there are."""
+        marks = (f"\tWIP on {self.name}: ", f"\tOn {self.name}: ")
+        log = _text(self.repository.common / "logs/refs/stash")
+        return sum(any(mark in line for mark in marks) for line in log.splitlines())
 
     # --- what is done
 
@@ -132,13 +162,12 @@ class Tree:
     def keep_loose_commits(self) -> None:
         """Puts a ref on commits that only its own log of HEAD has: amended ones, and those of a detached HEAD."""
         git = self.repository.git
-        log = (
-            (self.admin / "logs" / "HEAD").read_text(errors="replace")
-            if (self.admin / "logs" / "HEAD").exists()
-            else ""
-        )
         # The newest first: older ones are often below them.
-        ids = [word for line in reversed(log.splitlines()) for word in reversed(line.split(" ")[:2])]
+        ids = [
+            word
+            for line in reversed(_text(self.admin / "logs" / "HEAD").splitlines())
+            for word in reversed(line.split(" ")[:2])
+        ]
         ids += [one for special in ("HEAD", "ORIG_HEAD") if not (one := _head(self.admin, special)).startswith("ref:")]
         asked = "\n".join(one for one in dict.fromkeys(ids) if len(one) >= 40)
         found = git("cat-file", "--batch-check=%(objectname) %(objecttype)", given=asked) if asked else ""
@@ -161,19 +190,21 @@ class Tree:
             git("commit-tree", tree, "-p", head, "-m", f"Staged in {self.name}", more=NOBODY),
         )
 
-    def remove(self, *, checked_submodules: bool = False) -> None:
-        """Removes it; git looks once more whether it is clean.
+    def remove(self) -> None:
+        """Removes it, after a last look whether anything would be lost.
 
         Raises:
-            GitFailed: git refused, so it is still there, and locked.
+            GitFailed: it would, or git refused, so it is still there, and locked.
         """
-        git, words = self.repository.git, ["--force"] if checked_submodules else []
+        git = self.repository.git
         with self.repository.lock():
             entry = self.entry()
             if entry is not None and entry.locked is not None:
                 git("worktree", "unlock", str(self.path))
             try:
-                git("worktree", "remove", *words, str(self.path))
+                if self.path.is_dir() and (reason := self._uncommitted()):
+                    raise GitFailed(reason)
+                git("worktree", "remove", "--force", str(self.path))  # its own look runs git in submodules
             except GitFailed:
                 git.says("worktree", "lock", "--reason", f"{LOCK_REASON}: kept", str(self.path))
                 raise
@@ -222,11 +253,23 @@ def processes_in(path: Path) -> list[tuple[int, str]]:
     return found
 
 
-def _head(admin: Path, name: str = "HEAD") -> str:
+def _text(place: Path) -> str:
+    """A file that commands can write; empty: there is none, or it is something else, which might never end."""
     try:
-        return (admin / name).read_text(encoding="utf-8", errors="surrogateescape").strip()
+        return place.read_text("utf-8", "surrogateescape").strip() if stat.S_ISREG(place.lstat().st_mode) else ""
     except OSError:
         return ""
+
+
+def _git_dir(place: Path) -> Path:
+    """Where a submodule has its repository."""
+    if (place / ".git").is_dir():
+        return (place / ".git").resolve()
+    return (place / _text(place / ".git").removeprefix("gitdir:").strip()).resolve()
+
+
+def _head(admin: Path, name: str = "HEAD") -> str:
+    return _text(admin / name)
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -16,6 +16,7 @@ from typing import Self
 
 import msgspec
 
+from coordinator.runner.workspaces.configuration import Configuration, find, newest, prune, take
 from coordinator.runner.workspaces.git import OLDEST, Git, GitFailed
 
 BRANCH = re.compile(r"fleet-(?P<item>[0-9a-f]{8})-(?P<label>\d+(?:-\d+)*)")
@@ -36,6 +37,8 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
     host: str = ""
     ignored: dict[str, tuple[int, int]] = {}
     """Ignored files that set-up made: size, and when changed (ns)."""
+    dirty: dict[str, str] = {}
+    """What else differed from ``start`` before the command began: mode and object by path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +59,38 @@ class Repository:
 
     Args:
         environment: what git gets.
+        renew: git uses the configuration and hooks that are there now; else those that a runner has copied last.
 
     Raises:
         GitFailed: there is no repository, or git is missing or too old.
     """
 
-    def __init__(self, path: Path, state: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, path: Path, state: Path, environment: Mapping[str, str], *, renew: bool = False) -> None:
         git = Git(path, environment)
-        version = git.at(Path("/"))("version")
+        version = Git(Path("/"), environment)("version")
         found = re.search(r"(\d+)\.(\d+)", version)
         if found is None or (int(found[1]), int(found[2])) < OLDEST:
             raise GitFailed(f"git {OLDEST[0]}.{OLDEST[1]} or newer is needed; this is {version}")
         if not path.is_dir():
             raise GitFailed(f"{path} is not a directory")
         self.common = Path(git("rev-parse", "--path-format=absolute", "--git-common-dir")).resolve()
-        top = git("rev-parse", "--path-format=absolute", *_top(git))
+        bare = git("rev-parse", "--is-inside-work-tree") == "false"
+        top = self.common if bare else git("rev-parse", "--path-format=absolute", "--show-toplevel")
         self.path = Path(top)
         """Its main worktree, or itself if it is bare."""
-        self.git = git.at(self.path)
         digest = hashlib.sha256(os.fsencode(self.common)).hexdigest()[:8]
         home = self.common.parent if self.common.name == ".git" else self.common
         name = re.sub(r"[^A-Za-z0-9._-]", "-", home.name.removesuffix(".git")) or "repository"
         self.root = state.resolve() / "worktrees" / f"{name}-{digest}"
         self._owners = self.root / ".owners"
+        self._environment = environment
+        try:
+            kept = None if renew else newest(self.root)
+            self.configuration = kept or take(git, self.common, None if bare else self.path, self.root)
+        except OSError as error:
+            raise GitFailed(f"{error.filename or self.root}: {error.strerror}") from None
+        git_dir = Path(git("rev-parse", "--absolute-git-dir"))
+        self.git = self.configuration.git(environment, git_dir, self.path, bare=bare)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -125,6 +137,22 @@ class Repository:
     def admin(self, name: str) -> Path:
         """Where git keeps what belongs to a worktree alone."""
         return self.common / "worktrees" / name
+
+    def configuration_of(self, name: str) -> Configuration:
+        """What a worktree was made with, before its command began."""
+        try:
+            digest = (self._owners / name).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            digest = ""
+        return find(self.root, digest) or self.configuration
+
+    def git_of(self, name: str) -> Git:
+        """Git in a worktree."""
+        return self.configuration_of(name).git(self._environment, self.admin(name), self.root / name)
+
+    def prune(self) -> None:
+        """Deletes copies of configurations that nothing needs."""
+        prune(self.root, {self.configuration_of(name).path.name for name in self.owners()})
 
     def origin(self, name: str) -> Origin | None:
         """Where a worktree comes from; None: it never was finished."""
@@ -177,9 +205,13 @@ class Repository:
                     raise GitFailed(f"another process has {self.root / name}")
                 reason = f"{LOCK_REASON}: {note}"
                 how = ("--no-checkout", "--lock", "--reason", reason, "--no-track", "-b", name)
+                (self.common / "worktrees").mkdir(exist_ok=True)  # git removes it with the last one in it
                 try:
                     self.git("worktree", "add", *how, str(self.root / name), start)
-                except GitFailed:
+                    (self.root / name / ".git").write_text(f"gitdir: {self.admin(name)}\n")  # not by way of links
+                    self.configuration.give(self.admin(name))
+                    owned.note(self.configuration.path.name)
+                except (GitFailed, OSError):
                     self._undo(name, start)  # a failed one leaves its branch
                     owned.end(gone=True)
                     if attempt == _TRIES:
@@ -255,6 +287,11 @@ class Owned:
                 return cls(place, descriptor)
             os.close(descriptor)
 
+    def note(self, text: str) -> None:
+        """Writes a text into its file, instead of what is there."""
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, text.encode(), 0)
+
     def end(self, *, gone: bool) -> None:
         """Gives it up; ``gone``: there is no such worktree any more."""
         if self._descriptor < 0:
@@ -281,11 +318,6 @@ def _same(descriptor: int, place: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), os.stat(place))
     except FileNotFoundError:
         return False
-
-
-def _top(git: Git) -> tuple[str, ...]:
-    bare = git("rev-parse", "--is-inside-work-tree") == "false"
-    return ("--git-common-dir",) if bare else ("--show-toplevel",)
 
 
 def _order(match: re.Match[str]) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from coordinator.runner.workspaces.git import GitFailed
 from coordinator.runner.workspaces.removal import Tree, keep
 from coordinator.runner.workspaces.repository import NOBODY, SALVAGE
+from coordinator.runner.workspaces.staging import add, others, stage
 
 MOST_BYTES = 1 << 30
 """Of files that one salvage takes."""
@@ -48,7 +49,7 @@ def was_taken(tree: Tree) -> bool:
 def _written(tree: Tree, *, ignored: bool) -> str:
     """The files as they are, as a tree."""
     git = tree.git
-    files = git.listed("ls-files", "--others", "--exclude-standard", "-z")
+    files = others(git)
     if within := next((one for one in files if one.endswith("/")), None):
         raise GitFailed(f"{within} is a git repository of its own")
     extra = tree.ignored() if ignored else []
@@ -59,9 +60,8 @@ def _written(tree: Tree, *, ignored: bool) -> str:
     with tempfile.TemporaryDirectory(dir=tree.admin, prefix="salvage-") as place:
         index = {"GIT_INDEX_FILE": f"{place}/index"}
         git("read-tree", "HEAD", more=index)
-        git("add", "--all", more=index)
-        if extra:
-            git("add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul", more=index, given="\0".join(extra))
+        stage(git, tree.dirty(), index)
+        add(git, extra, index)
         return git("write-tree", more=index)
 
 

@@ -21,6 +21,7 @@ from coordinator.runner.workspaces.ignored import CACHES, ignored_files
 from coordinator.runner.workspaces.removal import Tree
 from coordinator.runner.workspaces.repository import HOST, Origin, Owned, Repository
 from coordinator.runner.workspaces.salvage import snapshot
+from coordinator.runner.workspaces.staging import between, differences, stage, unmerged
 
 GIB = 1 << 30
 MIN_FREE = 5 * GIB
@@ -55,24 +56,25 @@ class Worktrees:
     disposable: Sequence[str] = ()
     _repository: Repository | None = field(default=None, init=False)
 
-    async def start(self) -> None:
+    async def start(self) -> Sequence[str]:
         """Checks repository, base and room."""
         try:
-            await asyncio.to_thread(self._check)
+            return await asyncio.to_thread(self._check)
         except (GitFailed, OSError) as error:
             raise WorkspaceFailed(f"--worktree {self.repository}: {error}", broken=True) from None
 
-    def _check(self) -> None:
+    def _check(self) -> Sequence[str]:
         repository = self._open()
         repository.commit_of(self.base)
         repository.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not os.access(repository.common, os.W_OK):
             raise GitFailed(f"{repository.common} cannot be written to")
         self._check_room(repository)
+        return repository.configuration.notices
 
     def _open(self) -> Repository:
         if self._repository is None:
-            repository = Repository(self.repository, self.state, self.environment)
+            repository = Repository(self.repository, self.state, self.environment, renew=True)
             # Of the first moment: somebody may check out another branch while the runner works.
             self.base = self.base or repository.default_base()
             self._repository = repository
@@ -144,6 +146,9 @@ class Worktree:
         self._how, self._attempt, self._tree, self._origin = how, attempt, tree, origin
         self.owned = owned
         """The hold on it, which ends with the process."""
+        self._base_was = ""
+        self.remarks: Sequence[str] = ()
+        """What is not as one expects of the command's work; known after ``commit``."""
         self._more = {"FLEET_REPOSITORY": str(tree.repository.path), "FLEET_BRANCH": tree.name}
 
     @property
@@ -162,7 +167,8 @@ class Worktree:
         Raises:
             WorkspaceFailed: one failed. If it was set-up on nothing but the base, other items would fare alike.
         """
-        hooks, first = self._how.hooks, self._origin.start == await asyncio.to_thread(self._base)
+        self._base_was = await asyncio.to_thread(self._base)
+        hooks, first = self._how.hooks, self._origin.start == self._base_was
         if problem := await hooks.run("setup", self._attempt, self.path, self._more):
             raise WorkspaceFailed(problem, broken=first)
         if hooks.setup:
@@ -170,6 +176,14 @@ class Worktree:
             self._origin = msgspec.structs.replace(self._origin, ignored=made)
             await asyncio.to_thread(self._tree.repository.set_origin, self._tree.name, self._origin)
         await hooks.must("before", self._attempt, self.path, self._more)
+        await asyncio.to_thread(self._look)
+
+    def _look(self) -> None:
+        """Notes what is not the command's work."""
+        with contextlib.suppress(GitFailed):  # a commit will say the same
+            if dirty := differences(self._tree.git):
+                self._origin = msgspec.structs.replace(self._origin, dirty=dirty)
+                self._tree.repository.set_origin(self._tree.name, self._origin)
 
     def _base(self) -> str:
         return self._tree.repository.git.says("rev-parse", "--verify", "--quiet", f"{self._origin.base}^{{commit}}")
@@ -179,7 +193,7 @@ class Worktree:
         return changed_since(self.path, moment)
 
     async def commit(self) -> str | None:
-        """Commits what is left, with the hooks of the repository; the runner's ``after`` runs before."""
+        """Commits what the command has left, with the hooks of the repository; the runner's ``after`` runs before."""
         if not self._tree.is_intact():
             raise WorkspaceFailed(f"the worktree {self.path} was deleted or replaced; branch {self.branch} is kept")
         await self._how.hooks.run("after", self._attempt, self.path, self._more)
@@ -187,6 +201,7 @@ class Worktree:
             if await asyncio.to_thread(self._stage):
                 await self._commit()
             head = await asyncio.to_thread(self._tree.return_to_branch)
+            self.remarks = await asyncio.to_thread(self._elsewhere)
         except (GitFailed, OSError) as error:
             full = disk_is_full(str(error))
             broken = isinstance(error, OSError) and not full
@@ -197,13 +212,27 @@ class Worktree:
         git = self._tree.git
         with contextlib.suppress(FileNotFoundError):
             (self._tree.admin / "index.lock").unlink()  # of a git that was killed: nothing runs here now
-        if unmerged := git.listed("diff", "--name-only", "--diff-filter=U", "-z"):
-            raise GitFailed(f"a merge is not resolved: {', '.join(unmerged[:3])}")
-        files = git.listed("ls-files", "--others", "--exclude-standard", "-z")
-        if within := next((one for one in files if one.endswith("/")), None):
-            raise GitFailed(f"{within} is a git repository of its own")
-        git("add", "--all")
-        return git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty") != ""
+        if conflicts := unmerged(git):
+            raise GitFailed(f"a merge is not resolved: {', '.join(conflicts[:3])}")
+        return bool(stage(git, self._origin.dirty))
+
+    def changed(self, moment: float) -> bool:
+        """Whether the command has changed a file that is in the work, or an ignored one; called after ``commit``."""
+        dirty = self._origin.dirty
+        try:
+            work = between(self._tree.git, self._origin.start, "HEAD")
+            return any(dirty.get(one.path) != one.after for one in work) or bool(self._tree.ignored())
+        except (GitFailed, OSError):
+            return False
+
+    def _elsewhere(self) -> list[str]:
+        """Where work of the command is besides its branch."""
+        found, base = [], self._base()
+        if base != self._base_was and base in self._tree.made_commits():
+            found.append(f"the command has committed on {self._origin.base} itself")
+        if stashed := self._tree.stashed():
+            found.append(f"{stashed} of the command's stashes are left, which are on no branch: see git stash list")
+        return found
 
     async def _commit(self) -> None:
         attempt = self._attempt
@@ -212,8 +241,10 @@ class Worktree:
         trailers = f"Fleet-Item: {attempt.item_id}\nFleet-Attempt: {attempt.label}\n"
         message.write_text(f"{title}\n\n{trailers}", encoding="utf-8", errors="replace")
         git = self._tree.git
-        words = ("git", *SETTINGS, "commit", "--quiet", "--no-gpg-sign", "--cleanup=whitespace", "--file", str(message))
-        environment = git.environment | {k: v for k, v in attempt.environment.items() if k.startswith("GIT_")}
+        settings = (*SETTINGS, "-c", f"core.hooksPath={self._tree.configuration.hooks}")
+        words = ("git", *settings, "commit", "--quiet", "--no-gpg-sign", "--cleanup=whitespace", "--file", str(message))
+        given = {k: v for k, v in attempt.environment.items() if k.startswith("GIT_")}
+        environment = git.environment | given | git.pins
         problem = await commands.run(words, "git commit", attempt, self.path, environment, self._how.hooks.seconds)
         if problem:
             raise GitFailed(problem)
