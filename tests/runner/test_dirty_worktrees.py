@@ -127,6 +127,16 @@ async def test_it_is_not_taken_over_from_an_attempt_that_died(bench: Bench) -> N
     assert place.git("diff", "--name-only", "main", salvaged) == "new"
 
 
+async def test_a_filter_that_fails_later_does_not_stand_in_the_way(bench: Bench) -> None:
+    place = bench.place
+    commit(place, t_txt="x\n", _gitattributes="*.txt filter=far\n")
+    place.git("config", "filter.far.smudge", f"test ! -e {place.top}/away && cat")
+    place.git("config", "filter.far.required", "true")
+    place.git("config", "filter.far.clean", "cat")
+    report = await bench.run(("sh", "-c", f"echo more >> t.txt; touch {place.top}/away"), "")
+    assert place.git("show", f"{report.note['commit']}:t.txt") == "x\nmore"
+
+
 async def test_what_a_command_normalizes_is_its_work(bench: Bench) -> None:
     commit(bench.place, t_txt="x\r\n")
     words = "echo '*.txt text' > .gitattributes; git add --renormalize ."
