@@ -13,6 +13,7 @@ from typing import IO
 import msgspec
 
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.settings.paths import is_of_another_user, make_own, own_file
 
 _PAUSE_SECONDS = 0.001
 
@@ -93,8 +94,10 @@ def read_fleet(data_dir: Path) -> Fleet | None:
 
 def in_use(data_dir: Path) -> bool:
     """Whether a fleet runs on a data directory."""
+    if is_of_another_user(data_dir):
+        return False
     try:
-        with open(data_dir / "fleet.lock", encoding="ascii") as lock:
+        with open(data_dir / "fleet.lock", encoding="ascii", opener=own_file) as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -105,8 +108,8 @@ def in_use(data_dir: Path) -> bool:
 
 def _open_lock(data_dir: Path) -> IO[str]:
     try:
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return open(data_dir / "fleet.lock", "a", encoding="ascii")
+        make_own(data_dir)
+        return open(data_dir / "fleet.lock", "a", encoding="ascii", opener=own_file)
     except OSError as error:
         at = f" ({error.filename})" if error.filename and str(error.filename) != str(data_dir) else ""
         raise CommandFailed(

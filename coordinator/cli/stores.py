@@ -18,6 +18,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, in_use, read_fleet
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings, Settings
+from coordinator.settings.paths import is_of_another_user
 from coordinator.store import (
     AccessRefused,
     AddressError,
@@ -66,6 +67,9 @@ def given_url(settings: Settings) -> str:
     return settings.redis_url if address.password else replace(address, password=password).url()
 
 
+_ADVICE = "run this as that user, or give --redis-url"
+
+
 def running_url(settings: Settings) -> str:
     """The given URL, or that of the store of a fleet that runs on the data directory.
 
@@ -76,6 +80,8 @@ def running_url(settings: Settings) -> str:
     directory = Path(settings.data_dir)
     if url is None and in_use(directory):
         url = _url_of(read_fleet(directory), settings)
+    if url is None and is_of_another_user(directory):
+        raise CommandFailed(f"the data directory {directory} belongs to another user: {_ADVICE}", Exit.DATA_DIR)
     if url is None:
         raise CommandFailed(
             f"no Redis to work with: give --redis-url (or FLEET_REDIS_URL), or start `fleet up` on the data "

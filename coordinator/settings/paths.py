@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,3 +43,36 @@ def located(written: str, base: Path, where: str) -> Path:
 def unblocked(path: str, flags: int) -> int:
     """An ``opener`` for ``open`` that never blocks: otherwise, opening a pipe could wait forever for a writer."""
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+def is_of_another_user(directory: Path) -> bool:
+    """Whether another user than this one and root owns a directory, and so what is in it."""
+    try:
+        return directory.stat().st_uid not in (0, os.geteuid())
+    except OSError:  # whoever uses it learns why
+        return False
+
+
+def make_own(directory: Path) -> None:
+    """Creates a directory for this user alone, unless it is there.
+
+    Raises:
+        OSError: it cannot be, or is of another user.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if is_of_another_user(directory):
+        raise PermissionError(errno.EPERM, "it belongs to another user", str(directory))
+
+
+def own_file(path: str, flags: int) -> int:
+    """An ``opener`` for ``open`` of files in a directory that others may be able to write to.
+
+    Raises:
+        OSError: it is a link, no regular file, or of another user.
+    """
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) and found.st_uid in (0, os.geteuid()) and found.st_nlink == 1:
+        return descriptor
+    os.close(descriptor)
+    raise PermissionError(errno.EPERM, "it is no file of this user alone", path)

@@ -33,6 +33,7 @@ import structlog
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from coordinator.settings.paths import is_of_another_user, make_own, own_file
 from coordinator.store import clients, server_binary
 from coordinator.store.address import parse
 from coordinator.store.errors import StoreError
@@ -216,7 +217,8 @@ class EmbeddedServer:
             raise DataDirUnusable(
                 f"the data directory {self.data_dir} was made with shards {shards}: the setting cannot be changed"
             )
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_own(self.data_dir)
+        data.mkdir(mode=0o700, exist_ok=True)
         self._owner_lock = self._owner_lock or owner_lock(self.data_dir)
 
     def _launch(self, binary: server_binary.Binary) -> None:
@@ -234,7 +236,7 @@ class EmbeddedServer:
 
     def _server_lock(self) -> IO[str]:
         """The lock that the server will hold; waits until an earlier server has gone."""
-        lock = open(self.data_dir / "server.lock", "a+", encoding="ascii")  # noqa: SIM115 (kept open)
+        lock = open(self.data_dir / "server.lock", "a+", encoding="ascii", opener=own_file)  # noqa: SIM115 (kept open)
         deadline = time.monotonic() + LEAVE_SECONDS
         asked = False
         while not _try_lock(lock):
@@ -353,7 +355,7 @@ def owner_lock(directory: Path) -> IO[str]:
     Raises:
         DataDirBusy: another fleet uses the directory.
     """
-    lock = open(directory / "owner.lock", "a+", encoding="ascii")  # noqa: SIM115 (kept open)
+    lock = open(directory / "owner.lock", "a+", encoding="ascii", opener=own_file)  # noqa: SIM115 (kept open)
     if not _try_lock(lock):
         lock.seek(0)
         owner = lock.read().strip()
@@ -384,6 +386,8 @@ def known_url(data_dir: Path | str) -> str | None:
     Of a cluster (``embedded_cluster.py``), with all of its nodes.
     """
     directory = Path(data_dir).absolute()
+    if is_of_another_user(directory):  # who could name any server here
+        return None
     nodes = sorted((directory / SHARDS).glob("*/redis.port"), key=lambda file: int(file.parent.name))
     try:
         if nodes:

@@ -20,6 +20,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from coordinator.settings.paths import make_own
 from coordinator.store import server_binary
 from coordinator.store.embedded import (
     SHARDS,
@@ -159,7 +160,7 @@ class EmbeddedCluster:
 
     def _own(self) -> None:
         """Creates the directory and locks it."""
-        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_own(self.data_dir)
         self._owner_lock = self._owner_lock or owner_lock(self.data_dir)
         alone, folder = self.data_dir / "redis", self.data_dir / SHARDS
         made = sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0

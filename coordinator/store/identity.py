@@ -28,6 +28,7 @@ import redis.exceptions
 import structlog
 
 from coordinator.metrics import recorder
+from coordinator.settings.paths import is_of_another_user, make_own
 from coordinator.store import keys
 from coordinator.store.address import parse
 from coordinator.store.clients import Ask
@@ -238,13 +239,15 @@ class IdentityFile:
         found[self._address] = noted
         fresh = self._path.with_name(f".{_FILE}.{secrets.token_hex(4)}")
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_own(self._path.parent)
             fresh.write_bytes(msgspec.json.encode({address: one for address, one in found.items() if one}))
             fresh.replace(self._path)
         except OSError as error:
             _log.warning("the identity of the store cannot be remembered", file=str(self._path), reason=str(error))
 
     def _all(self) -> dict[str, str]:
+        if is_of_another_user(self._path.parent):
+            return {}
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=dict[str, str])
         except (OSError, msgspec.DecodeError):

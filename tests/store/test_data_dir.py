@@ -1,0 +1,69 @@
+"""Data directories that another user has made ready: they are not used, and links in them are not followed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli.exits import CommandFailed
+from coordinator.cli.fleetfile import FleetFile, in_use, read_fleet
+from coordinator.cli.stores import running_url
+from coordinator.settings import Settings
+from coordinator.store.embedded import DataDirUnusable, EmbeddedServer, known_url
+from coordinator.store.embedded_cluster import EmbeddedCluster
+from coordinator.store.identity import IdentityFile
+
+STRANGER = 54_321
+
+USES: dict[str, Callable[[Path], object]] = {
+    "a server": lambda place: EmbeddedServer(place).start(),
+    "a cluster": lambda place: EmbeddedCluster(place, 3).start(),
+    "a fleet": FleetFile,
+}
+
+
+@pytest.fixture
+def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of another user, with all that says where a fleet is."""
+    place = tmp_path / "data"
+    place.mkdir()
+    (place / "redis.password").write_text("secret")
+    (place / "redis.port").write_text("1")
+    (place / "store.json").write_text('{"embedded": "theirs"}')
+    if os.geteuid() == 0:
+        os.chown(place, STRANGER, STRANGER)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+    return place
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_nothing_is_started_in_a_directory_of_another_user(strange: Path, use: Callable[[Path], object]) -> None:
+    before = sorted(strange.iterdir())
+    with pytest.raises((DataDirUnusable, CommandFailed), match="it belongs to another user"):
+        use(strange)
+    assert sorted(strange.iterdir()) == before
+
+
+def test_nothing_that_it_says_is_believed(strange: Path) -> None:
+    assert (known_url(strange), in_use(strange), read_fleet(strange)) == (None, False, None)
+    assert IdentityFile(strange, "embedded").read() == ""
+    with pytest.raises(CommandFailed, match="belongs to another user: run this as that user"):
+        running_url(Settings(data_dir=str(strange)))
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+@pytest.mark.parametrize("name", ["owner.lock", "server.lock", "fleet.lock"])
+def test_a_lock_is_no_link(tmp_path: Path, name: str, link: Callable[[Path, Path], None]) -> None:
+    """Else the file that it leads to would be emptied, or written to."""
+    target, place = tmp_path / "target", tmp_path / "data"
+    target.write_text("precious")
+    place.mkdir()
+    link(target, place / name)
+    with pytest.raises((DataDirUnusable, CommandFailed), match="cannot be used"):
+        FleetFile(place) if name == "fleet.lock" else EmbeddedServer(place).start()
+    assert target.read_text() == "precious"
+    assert not in_use(place)
