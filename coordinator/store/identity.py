@@ -100,6 +100,7 @@ class StoreIdentity:
         Raises:
             StoreChanged: it does not.
         """
+        seen = self.latest  # other connections may hear of a later time while this one reads
         (identity, replaced, accepted, moment, self.fences) = await _read(ask)
         # Another store may have been accepted in place of this one, and this one in place of that one later.
         if self.known and identity != self.known and (self.known not in replaced or accepted < self._accepted):
@@ -113,8 +114,8 @@ class StoreIdentity:
             _log.info("the store is served again", identity=identity)
         if identity:
             self._adopt(identity, accepted)
-        if moment < self.latest:
-            await self._went_back(ask, moment)
+        if moment < min(seen, self.latest):  # the latter is 0 if this is another store, of which nothing was seen
+            await self._went_back(ask, moment, seen - moment)
 
     async def establish(self, ask: Ask) -> None:
         """Gives an identity to a store that has none, and that this process may serve from.
@@ -193,8 +194,7 @@ class StoreIdentity:
             _log.error("the store is not the one that the fleet had: every call is rejected", reason=why)
         raise StoreChanged(why)
 
-    async def _went_back(self, ask: Ask, moment: int) -> None:
-        lost = self.latest - moment
+    async def _went_back(self, ask: Ask, moment: int, lost: int) -> None:
         self.latest = moment
         recorder().store_went_back()
         _log.error(

@@ -268,7 +268,8 @@ class Feed:
         listener, loop = one.listener, asyncio.get_running_loop()
         seconds = min(asked.wait_ms, self._longest_wait_ms) / 1000 * random.uniform(_SOONER, 1.0)
         until, items = loop.time() + seconds, list[Item]()
-        while gap is None and not items and listener.ended is None and not self._draining:
+        # A gap is told at once, and alone; but the answer has to say whether something comes after it.
+        while (gap is None or listener.behind) and not items and listener.ended is None and not self._draining:
             left = until - loop.time()
             if left <= 0 and not listener.behind:
                 break
@@ -286,7 +287,7 @@ class Feed:
             await self._reader.position(asked.project, None)
         if listener.ended == "gone":
             return
-        answer = self._answer(listener, items, asked.limit, gap)
+        answer = self._answer(listener, items, asked.limit if gap is None else 0, gap)
         if hint and not items:
             answer["hint"] = hint
         one.sending = True

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import redis
+from structlog.testing import capture_logs
 
 from coordinator.cli.doctor import items as doctor
 from coordinator.cli.exits import CommandFailed
@@ -27,6 +28,9 @@ from coordinator.store.fencing import FenceLost, Fencing
 from coordinator.store.project_list import ProjectList
 from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.expiring import Expiring
+from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.store.claims import ClaimStore
 from tests.cli.pairs import Make, Pair, pairs
 from tests.items.client import Client, actor, fresh_id
 from tests.steps.rig import Player, Rig
@@ -113,6 +117,32 @@ async def test_what_was_begun_goes_on(pair: Make) -> None:
     assert 590_000 < left <= 600_000
     for store in (here, there):
         await store.command("DEL", hook)
+
+
+async def test_nobody_looks_after_a_moved_project_where_it_was(pair: Make) -> None:
+    """With a live claim, of which processes there know when it ends."""
+    both = await pair("one", "two")
+    await both.here.claim("a", (await both.here.add_many(1))[0])
+    store, due = both.here.store, keys.due_projects.key(keys.FLEET)
+    swept: list[str] = []
+
+    async def sweep(project: str) -> tuple[int, int]:
+        swept.append(project)
+        return await ClaimStore(store, Settings(), SchemaSource()).expire(project)
+
+    expiring = Expiring(store, sweep)
+    expiring.expect(both.project, await store.time() + 1)
+    await both.copy(deletes=True)
+    with capture_logs() as logs:
+        expiring.start()
+        await wait_until(lambda: both.project in swept, what="a look at what has ended")
+
+        async def forgotten() -> bool:
+            return await store.command("ZSCORE", due, both.project) is None
+
+        await wait_until(forgotten, what="the end of it")
+        expiring.stop()
+    assert [one for one in logs if one["log_level"] == "warning"] == []
 
 
 async def test_a_copy_is_not_aborted_when_it_is_served(pair: Make) -> None:

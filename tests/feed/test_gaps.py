@@ -38,7 +38,7 @@ async def test_a_cursor_that_was_trimmed_away_gets_a_gap_and_then_all_that_is_ke
         await stream.events(1)
         assert [frame.event for frame in stream.frames].count("gap") == 1
     answer = await front.poll(tools.project, after=cursor)
-    assert answer["gap"] == {"reason": "trimmed"}
+    assert (answer["gap"], answer["events"], answer["hasMore"]) == ({"reason": "trimmed"}, [], True)
     answer = await front.poll(tools.project, after=answer["cursor"])
     assert [event["data"]["id"] for event in answer["events"]] == ids[10:]
     assert "gap" not in answer
@@ -57,7 +57,7 @@ async def test_a_cursor_ahead_of_the_stream_gets_a_gap(front: Front, tools: Clie
     cursor = (await front.poll(tools.project))["cursor"]
     await tools.store.command("DEL", keys.events.key(tools.project))
     answer = await front.poll(tools.project, after=cursor, waitMs=50_000)
-    assert (answer["events"], answer["gap"]) == ([], {"reason": "lost"})
+    assert (answer["events"], answer["gap"], answer["hasMore"]) == ([], {"reason": "lost"}, False)
     item = await tools.add()
     answer = await front.poll(tools.project, after=answer["cursor"])
     assert [event["data"]["id"] for event in answer["events"]] == [item]

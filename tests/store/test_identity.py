@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -321,6 +321,28 @@ async def test_data_without_an_identity_is_not_served(serve: Serve) -> None:
     await store.command("DEL", keys.identity.key(keys.FLEET))
     with pytest.raises(StoreChanged, match="in use but has no identity"):
         await serve()
+
+
+async def test_a_time_that_was_heard_of_during_a_check_is_no_loss(server: EmbeddedServer, serve: Serve) -> None:
+    """As when connections are replaced in a rolling upgrade, while the process notes the time on another one."""
+    store: Store = await serve()
+    identity = store.identity
+    await store.command("SET", keys.moment.key(keys.FLEET), 1_000)
+    identity.saw(1_000)
+
+    async def ask(commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
+        replies: list[Any] = await store.ask(commands)
+        identity.saw(2_000)  # another task has noted this time since, and the store has acknowledged it
+        return replies
+
+    with capture_logs() as logs:
+        await identity.check(ask)
+    assert [one for one in logs if "gone back" in one["event"]] == []
+    assert await store.command("XLEN", keys.fleet_events.key(keys.FLEET)) == 0
+    assert identity.latest == 2_000
+    with capture_logs() as logs:
+        await identity.check(store.ask)
+    assert [one["seconds"] for one in logs if "gone back" in one["event"]] == [1.0]
 
 
 async def test_a_store_that_went_back_in_time_is_served_and_reported(

@@ -20,6 +20,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Store, StoreError
 from coordinator.store.due_projects import DueProjects, Finished, Note
+from coordinator.store.fences import Fenced
 from coordinator.toolsets.items.rules import due_times
 
 PAUSE_MS = 700
@@ -129,7 +130,7 @@ class Expiring:
                 await self._without_list()
             else:
                 for project, ends, _ in notes:
-                    if self._ends[project] == ends:
+                    if self._ends.get(project) == ends:
                         self._new.discard(project)
                         if ends <= due.now:
                             del self._ends[project]
@@ -159,6 +160,13 @@ class Expiring:
     async def _look_after(self, project: str, taken_until: int) -> Finished | None:
         try:
             next_end, _ = await self._sweep(project)
+        except Fenced as fence:
+            if not fence.for_good:
+                return None  # it is being copied: it is taken again later
+            # What ends in it is dealt with where it is now.
+            self._ends.pop(project, None)
+            self._new.discard(project)
+            return project, taken_until, 0
         except (ToolFailure, StoreError) as failure:
             self._warn("sweep", "expired claims cannot be put back", project=project, reason=str(failure))
             return None  # it is taken again later
