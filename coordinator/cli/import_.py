@@ -17,6 +17,7 @@ from coordinator.cli.items.arguments import AsJson, item
 from coordinator.cli.items.completing import ids
 from coordinator.cli.terminal import counted, print_json, printable
 from coordinator.client import Fleet
+from coordinator.interchange.files import read_regular
 from coordinator.interchange.formats import backlog, beads, github, jira, linear, markdown, taskmaster
 from coordinator.interchange.importing import Import, Report, counts
 from coordinator.interchange.mapping import Mapping_, apply_mapping, read_mapping
@@ -134,7 +135,7 @@ def _read(format: str, file: str, write_ids: bool) -> Source:
             raise CommandFailed("--format backlog: give the folder, not stdin", Exit.USAGE)
         return backlog.read_folder(Path(file))
     try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        data = sys.stdin.buffer.read() if file == "-" else read_regular(Path(file))
         if write_ids:
             if format != "markdown" or file == "-":
                 raise CommandFailed("--write-ids: goes with --format markdown and a file", Exit.USAGE)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from coordinator.interchange.files import read_regular
 from coordinator.interchange.model import STATES, ImportProblem, Source, State
 from coordinator.interchange.yamltext import safe_yaml
 
@@ -39,7 +40,7 @@ def read_mapping(path: Path) -> Mapping_:
         ImportProblem: it cannot be read, or says something that is not allowed.
     """
     try:
-        found = msgspec.convert(safe_yaml(path.read_text(encoding="utf-8")), Mapping_)
+        found = msgspec.convert(safe_yaml(read_regular(path).decode()), Mapping_)
     except (OSError, UnicodeDecodeError) as error:
         raise ImportProblem(f"the mapping {path} cannot be read: {error}") from None
     except (msgspec.ValidationError, ValueError) as error:

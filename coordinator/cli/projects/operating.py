@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from coordinator.cli.connection import Connection
@@ -17,6 +18,7 @@ from coordinator.cli.sound import sound
 from coordinator.cli.stores import open_for_serving, patient, running_url, unwritten
 from coordinator.errors import ToolFailure
 from coordinator.interchange import native
+from coordinator.interchange.files import open_regular
 from coordinator.interchange.model import ImportProblem
 from coordinator.settings import LoadedSettings, load_settings
 from coordinator.store import Store
@@ -79,7 +81,7 @@ def _seekable(file: str) -> BinaryIO:
     """The file, or what stdin has, which is read several times."""
     try:
         if file != "-":
-            return open(file, "rb")
+            return open_regular(Path(file))
         spool = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
         shutil.copyfileobj(sys.stdin.buffer, spool)
     except OSError as error:

@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+from coordinator.interchange.files import read_regular
 from coordinator.interchange.model import ImportProblem, Record, Source, State, sections, text_of, texts_of
 from coordinator.interchange.yamltext import safe_yaml
 
 STATES: dict[str, State] = {"": "queue", "to do": "queue", "in progress": "in-progress", "done": "done"}
 _FRONT = re.compile(r"---\r?\n(.*?)\r?\n---\s*?(?:\r?\n|\Z)(.*)", re.DOTALL)
-_MARKS = re.compile(r"[ \t]*<!-- (?:AC|SECTION|DOD)(?::[A-Z_]+)*:(?:BEGIN|END) -->[ \t]*\n?")
-_HEADING = re.compile(r"^## +(.+?)[ \t]*$", re.MULTILINE)
+_MARKS = re.compile(r"(?<![ \t])[ \t]*<!-- (?:AC|SECTION|DOD)(?::[A-Z_]+)*:(?:BEGIN|END) -->[ \t]*\n?")
+_HEADING = re.compile(r"^## ++(\S.*)$", re.MULTILINE)
 _NUMBER = re.compile(r"(?:[A-Za-z]+-)?(\d+(?:\.\d+)*)")
 _MOST_BYTES = 4 * 1024 * 1024
 _NOTES = {"implementation plan": "plan", "implementation notes": "notes"}
@@ -50,7 +51,7 @@ def _last_status(folder: Path) -> str:
         file = folder / name
         if file.is_file():
             try:
-                statuses = texts_of(_mapping(safe_yaml(file.read_text(encoding="utf-8"))).get("statuses"))
+                statuses = texts_of(_mapping(safe_yaml(read_regular(file).decode())).get("statuses"))
             except (OSError, ValueError) as error:
                 raise ImportProblem(f"{file}: {error}") from None
             return statuses[-1].lower() if statuses else "done"
@@ -59,8 +60,7 @@ def _last_status(folder: Path) -> str:
 
 def _record(file: Path, ended: bool, last: str, source: Source) -> Record:
     try:
-        with file.open("rb") as opened:
-            data = opened.read(_MOST_BYTES + 1)
+        data = read_regular(file, _MOST_BYTES + 1)
         text = data.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ImportProblem(f"{file} cannot be read: {error}") from None
@@ -98,7 +98,7 @@ def _record(file: Path, ended: bool, last: str, source: Source) -> Record:
 def _body(text: str) -> tuple[str, dict[str, str]]:
     """Description and notes: the sections below second headings."""
     parts = _HEADING.split(text)
-    found = [("", parts[0].strip()), *zip(parts[1::2], (part.strip() for part in parts[2::2]), strict=True)]
+    found = [("", parts[0].strip()), *zip(map(str.strip, parts[1::2]), map(str.strip, parts[2::2]), strict=True)]
     notes = {_NOTES[name.lower()]: body for name, body in found if name.lower() in _NOTES and body}
     kept = [("" if name == "Description" else name, body) for name, body in found if name.lower() not in _NOTES]
     return sections(*kept), notes

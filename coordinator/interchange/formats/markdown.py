@@ -25,9 +25,9 @@ STATES: dict[str, State] = {
     "-": "cancelled",
 }
 _TASK = re.compile(r"([ \t]*)[-*+] \[(.)\] +(.*)")
-_HEADING = re.compile(r"(#{1,6}) +(.*?)[ #]*")
+_HEADING = re.compile(r"(#{1,6}) +(.*)")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
-_IDENTITY = re.compile(r"\s*(?<!\\)<!-- fleet:([0-9a-zA-Z_.-]{1,64}) -->\s*")
+_IDENTITY = re.compile(r"(?<!\s)\s*(?<!\\)<!-- fleet:([0-9a-zA-Z_.-]{1,64}) -->\s*")
 _TAG = re.compile(r"(?:^|\s)#([A-Za-z][\w:./-]*)(?=\s|$)")
 _PRIORITY = re.compile(r"(?:^|\s)!(high|medium|low)(?=\s|$)", re.IGNORECASE)
 _AFTER = re.compile(r"(?:^|\s)\(after ([0-9a-zA-Z_.,\s-]+)\)(?=\s|$)")
@@ -68,23 +68,26 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
     headings: list[tuple[int, Record]] = []
     tasks: list[tuple[int, Record]] = []
     used: Counter[str] = Counter()
-    fence, current = "", None
+    texts: list[tuple[Record, list[str]]] = []
+    """Of all tasks: the lines of their descriptions."""
+    fence = ""
+    lines: list[str] | None = None
     listed: set[str] = set()
     for at, line in enumerate(text.split("\n")):
         line = line.rstrip("\r")
         if match := _FENCE.match(line):
             fence = _fence(fence, match[1])
-            _describe(current, line, tasks)
+            _describe(lines, line, tasks)
             continue
         task, heading = (None, None) if fence else (_TASK.fullmatch(line), _HEADING.fullmatch(line))
         if heading is not None:
             level = len(heading[1])
             headings = [one for one in headings if one[0] < level]
             above = headings[-1][1] if headings else None
-            record = _record(heading[2], above, used)
+            record = _record(heading[2].rstrip(" #"), above, used)
             record.type = "heading"
             headings.append((level, record))
-            tasks, current = [], None
+            tasks, lines = [], None
         elif task is not None:
             indent = len(task[1].expandtabs(4))
             tasks = [one for one in tasks if one[0] < indent]
@@ -98,10 +101,12 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
                     listed.add(each.id)
                     source.records.append(each)
             source.records.append(current)
+            lines = []
+            texts.append((current, lines))
         else:
-            _describe(current, line, tasks)
-    for one in source.records:
-        one.description = one.description.strip("\n")
+            _describe(lines, line, tasks)
+    for one, described in texts:
+        one.description = "\n".join(described).strip("\n")
     _end_headings(source)
     return source, places
 
@@ -111,12 +116,12 @@ def _fence(open_: str, mark: str) -> str:
     return "" if open_ and mark.startswith(open_) else open_ or mark
 
 
-def _describe(current: Record | None, line: str, tasks: list[tuple[int, Record]]) -> None:
+def _describe(lines: list[str] | None, line: str, tasks: list[tuple[int, Record]]) -> None:
     """Adds a line to the description of a task, less the indentation that it has as a part of it."""
-    if current is not None:
+    if lines is not None:
         room = tasks[-1][0] + 2
         lead = len(line) - len(line.lstrip())
-        current.description += line[min(room, lead) :] + "\n"
+        lines.append(line[min(room, lead) :])
 
 
 def _record(text: str, above: Record | None, used: Counter[str]) -> Record:
