@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
 import msgspec
 import structlog
 
 from coordinator.identity.attribution import attribute_call
 from coordinator.metrics import recorder
 from coordinator.toolsets.arguments import writable
+from coordinator.toolsets.gateway.rules import validator
 from coordinator.toolsets.questions import Action, Answer, Question
 from coordinator.toolsets.tool import Call, Tool
 from coordinator.transport.sealing import Seals
@@ -169,7 +169,15 @@ def filled_in(form: Mapping[str, Any], given: Any, state: Any, once: str) -> Ans
     content = answer.content or {}
     if answer.action != "accept":
         content = {}
-    elif not jsonschema.Draft202012Validator(form).is_valid(content):
+    elif not _fits(form, content):
         return None
     known = {name: value for name, value in content.items() if name in form["properties"]}
     return Answer(action=answer.action, content=known, state=state, once=once)
+
+
+def _fits(form: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
+    validator.begin()
+    try:
+        return bool(validator.validator(form).is_valid(content))
+    except validator.TooLong:
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.toolsets.gateway.rules import validator
+from coordinator.toolsets.gateway.rules import checks, validator
 from coordinator.toolsets.gateway.rules.schemas import violations
-from tests.gateway.lab import Json
+from tests.gateway.conftest import MakeLab
+from tests.gateway.lab import Json, states
 
 SLOW: list[tuple[Json, Any]] = [
     ({"pattern": r"\s+$"}, " " * 60_000 + "x"),
@@ -92,3 +94,41 @@ def test_violations_match_the_library(schema: Json, value: Json) -> None:
 
     validator.begin()
     assert found(validator.validator(schema)) == found(jsonschema.Draft202012Validator(schema))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("tool", ["start", "call", "submit"])
+async def test_a_slow_pattern_holds_up_no_other_call(
+    make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    schema: Json = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a|aa)+$"}}}
+    steps = states(ready={"transitions": {"go": {"target": "done", "inputSchema": schema}}}, done={"terminal": True})
+    lab = make_lab(
+        workflows={"slow": {"title": "Slow", "inputSchema": schema, **steps}},
+        capabilities={
+            "slow_one": {"title": "Slow", "inputSchema": schema, "executor": {"kind": "cli", "command": "true"}}
+        },
+    )
+    given = {"a": "a" * 5_000 + "b"}
+    calls: dict[str, Json] = {
+        "start": {"definitionId": "slow", "input": given},
+        "call": {"definitionId": "proxy_default", "input": {"capability": "slow_one", **given}},
+    }
+    name = "workflow.start"
+    if tool == "submit":
+        begun = await lab.start("slow")
+        name = "workflow.submit"
+        at = {"workflowId": begun["workflowId"], "expectedVersion": begun["version"]}
+        calls["submit"] = {**at, "transition": "go", "arguments": given}
+    threads: list[int] = []
+
+    def noting(*of: Any) -> Any:
+        threads.append(threading.get_ident())
+        return violations(*of)
+
+    monkeypatch.setattr(checks, "violations", noting)
+    refused = await lab.refused(name, **calls[tool])
+    assert "takes too long to be checked" in str(refused)
+    # The matching itself lets other threads run.
+    assert threads
+    assert threading.get_ident() not in threads

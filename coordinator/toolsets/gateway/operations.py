@@ -19,6 +19,7 @@ from coordinator.settings.gateway.model import Workflow
 from coordinator.store import Store
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, recorded_reply
 from coordinator.toolsets.deferral import GRACE_SECONDS
+from coordinator.toolsets.gateway.apart import apart
 from coordinator.toolsets.gateway.durations import QUICK_SECONDS, Durations, Key
 from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.rules import checks, machine, planner
@@ -326,7 +327,9 @@ class Operations:
             raise Rejected(checks.INVALID, f"The workflow has ended in state {instance.state!r}.")
         if instance.operation:
             raise checks.busy(asked.expected, instance.version, instance.transition, retry_ms(instance))
-        fired = checks.fired(
+        fired = await apart(
+            asked.arguments,
+            checks.fired,
             snapshot.workflow,
             instance.state,
             asked.transition,

@@ -10,6 +10,7 @@ from coordinator.settings.gateway.model import PROXY
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.deferral import Deferral, Pending, Stopped
 from coordinator.toolsets.deferred_reads import waiting_read
+from coordinator.toolsets.gateway.apart import apart
 from coordinator.toolsets.gateway.contract.base import Link
 from coordinator.toolsets.gateway.contract.workflow import WAITS_FOR, Get, Start, Submit, WorkflowAnswer
 from coordinator.toolsets.gateway.durations import Key
@@ -243,7 +244,7 @@ class Workflows:
         if packed is None:
             raise checks.unknown_definition(args.definition_id, self._backend.catalogue.workflows)
         workflow = packed.bundle.definitions[args.definition_id]
-        given = checks.checked(workflow.input_schema, args.input, "input")
+        given = await apart(args.input, checks.checked, workflow.input_schema, args.input, "input")
         return await self._operations.start(
             StartRequest(
                 call.project,
@@ -267,7 +268,7 @@ class Workflows:
         ):
             known = (one.id for one in visible(catalogue, principal) if one.id in catalogue.capabilities)
             raise checks.unknown_capability(name, known)
-        called = checks.called(self._backend.catalogue, given)
+        called = await apart(given, checks.called, self._backend.catalogue, given)
         capability = called.capability
         packed = self._backend.catalogue.session(capability.id)
         if packed is None:
