@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -55,7 +55,7 @@ class Connection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     kind: Literal["mcp", "cli", "rest"]
     command: str = ""
     """mcp: starts a server that speaks MCP on stdin and stdout; cli: the program."""
-    args: tuple[str, ...] = ()
+    args: tuple[Annotated[str, Meta(extra={"secret": True, "argument": True})], ...] = ()
     env: dict[str, _Secret] = {}
     working_directory: str = ""
     url: _Url = ""
@@ -118,7 +118,8 @@ def interpolated(text: str, environment: Mapping[str, str]) -> str:
 
 
 class Interpolator:
-    """Replaces ``${NAME}`` and remembers the values, because each of them may be a secret.
+    """Replaces ``${NAME}`` and remembers the values, because each of them may be a secret, unless it is where a program
+    is to be found.
 
     Args:
         environment: the values by name.
@@ -131,7 +132,29 @@ class Interpolator:
     def __call__(self, text: str) -> str:
         """The text with ``${NAME}`` replaced; raises as ``interpolated``."""
         self.secrets.update(self._environment.get(match[1], "") for match in VARIABLE.finditer(text))
+        return self.place(text)
+
+    def place(self, text: str) -> str:
+        """The same for a program or a directory, which are no secrets: answers may have to name them."""
         return interpolated(text, self._environment)
+
+
+def hidden_in(value: Any, secrets: Iterable[str]) -> Any:
+    """The same for all texts in plain JSON data, names included."""
+    if not any(len(line) >= _SHORTEST_SECRET for secret in secrets for line in secret.splitlines()):
+        return value
+    try:
+        return _hidden_in(value, secrets)
+    except RecursionError:
+        return "***"
+
+
+def _hidden_in(value: Any, secrets: Iterable[str]) -> Any:
+    if isinstance(value, str):
+        return hidden(value, secrets)
+    if isinstance(value, dict):
+        return {hidden(name, secrets): _hidden_in(one, secrets) for name, one in value.items()}
+    return [_hidden_in(one, secrets) for one in value] if isinstance(value, list) else value
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:

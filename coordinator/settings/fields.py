@@ -107,6 +107,11 @@ def has_secret_path(annotation: Any) -> bool:
     return bool(_meta(annotation).get("extra", {}).get("secret_path"))
 
 
+def is_argument(annotation: Any) -> bool:
+    """Whether values of this type are arguments of a command line, whose options are shown without their values."""
+    return bool(_meta(annotation).get("extra", {}).get("argument"))
+
+
 def holds_secret(annotation: Any, above: frozenset[Any] = frozenset()) -> bool:
     """Whether a value of this type is never shown, or has parts that are not."""
     kind = bare(annotation)

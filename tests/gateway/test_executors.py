@@ -107,7 +107,7 @@ async def test_the_environment_is_the_configured_one(
     )  # fmt: skip
     lines = (await lab.call("env", x="two"))["context"]["lastResult"]["stdout"].splitlines()
     assert str(tmp_path / "here") in lines
-    assert {"FROM_CONNECTION=1", "TOKEN=t0ken", "FROM_CALL=two"} <= set(lines)
+    assert {"FROM_CONNECTION=1", "TOKEN=***", "FROM_CALL=two"} <= set(lines)
     assert not [line for line in lines if line.startswith(("TOP_SECRET", "FLEET", "PYTEST"))]
     assert [line for line in lines if line.startswith("IDEMPOTENCY_KEY=wf_")]
     refused = await lab.refused("workflow.start", definitionId="proxy_default",
@@ -134,6 +134,29 @@ async def test_errors_of_commands_are_redacted(working: Working, monkeypatch: py
     assert refused["error"]["message"].endswith("ended with code 3: *** said ***")
 
 
+async def test_answers_that_succeed_tell_no_secrets(
+    working: Working, web: Web, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What a program prints, and what a server sends back; where a program is, is no secret."""
+    monkeypatch.setenv("API_TOKEN", "s3cret")
+    monkeypatch.setenv("PLACE", str(tmp_path))
+    script = 'printf \'{"a": ["%s"], "%s": 1, "at": "%s"}\' "$KEY" "$KEY" "$(pwd)"'
+    tool = {"kind": "cli", "command": "sh", "env": {"KEY": "${API_TOKEN}"}, "workingDirectory": "${PLACE}"}
+    lab = await working(
+        connections={"tool": tool, **api(web, headers={"Authorization": "Bearer ${API_TOKEN}"})},
+        capabilities={
+            "print": capability({"kind": "cli", "connection": "tool", "args": ["-c", script]}),
+            "get": capability({"kind": "rest", "connection": "api", "path": "/x"}),
+        },
+    )
+    printed = (await lab.call("print", x=1))["context"]["lastResult"]
+    assert printed["json"] == {"a": ["***"], "***": 1, "at": str(tmp_path)}
+    assert printed["stdout"] == printed["text"] == f'{{"a": ["***"], "***": 1, "at": "{tmp_path}"}}'
+    for data, body in ((b'{"you": ["Bearer s3cret"], "n": 1}', {"you": ["Bearer ***"], "n": 1}), (b"s3cret", "***")):
+        web.answers.append((200, {}, data))
+        assert (await lab.call("get", x=1))["context"]["lastResult"]["body"] == body
+
+
 async def test_variables_in_callers_values_are_not_expanded(
     working: Working, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +180,7 @@ async def test_variables_in_callers_values_are_not_expanded(
     assert (headers["x-key"], headers["x-said"]) == ("s3cret", "${API_TOKEN}")
     assert json.loads(body) == {"k": "s3cret", "x": "${API_TOKEN}"}
     printed = await lab.call("print", x="${API_TOKEN}")
-    assert printed["context"]["lastResult"]["stdout"] == "s3cret|${API_TOKEN}|"
+    assert printed["context"]["lastResult"]["stdout"] == "***|${API_TOKEN}|"
 
 
 async def test_output_is_bounded_and_json_is_parsed(working: Working) -> None:

@@ -3,12 +3,55 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coordinator.cli import run
 from coordinator.settings import SettingsError, load_settings
-from coordinator.settings.connections import Interpolator, hidden, interpolated
+from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in, interpolated
+from coordinator.settings.redact import redacted, shown_value
+
+
+def test_no_secret_of_a_connection_is_shown() -> None:
+    given = Connection(
+        kind="mcp",
+        command="npx",
+        args=(
+            "-y",
+            "@a/server",
+            "--api-key=s3cret",
+            "--token",
+            "s3cret",
+            "--port=${PORT}",
+            "-ps3cret",
+            "${REF} s3cret",
+        ),
+        url="https://ada:s3cret@mcp.example/x?api_key=s3cret&b=${REF}&s3cret",
+        env={"A": "s3cret"},
+        headers={"Authorization": "Bearer ${REF}"},
+    )
+    shown = shown_value(given, Connection)
+    assert "s3cret" not in str(shown)
+    assert shown["args"] == ["-y", "***", "--api-key=***", "--token", "***", "--port=${PORT}", "***", "${REF}"]
+    assert shown["url"] == "https://ada:***@mcp.example/x?api_key=***&b=${REF}&***"
+    rest = Connection(kind="rest", base_url="https://api.example/v1?subscription-key=s3cret")
+    assert shown_value(rest, Connection)["baseUrl"] == "https://api.example/v1?subscription-key=***"
+
+
+@pytest.mark.parametrize("name", ["api_key", "apikey", "access_token", "X-Amz-Signature", "auth", "sentinel_password"])
+def test_queries_of_other_urls_show_no_secrets(name: str) -> None:
+    assert redacted(f"see https://a.example/b?page=2&{name}=s3cret#c") == f"see https://a.example/b?page=2&{name}=***#c"
+    assert redacted("https://a.example/?monkey=1&author=2") == "https://a.example/?monkey=1&author=2"
+
+
+def test_secrets_are_hidden_in_data_of_any_depth() -> None:
+    deep: Any = "s3cret"
+    for _ in range(100_000):
+        deep = [deep]
+    assert hidden_in(deep, {"s3cret"}) == "***"
+    assert hidden_in({"a": [1, None, "x s3cret"]}, {"s3cret", ""}) == {"a": [1, None, "x ***"]}
+    assert hidden_in(deep, {"abc", ""}) is deep
 
 
 def problems(folder: Path, text: str) -> str:

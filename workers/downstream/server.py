@@ -15,7 +15,7 @@ import structlog
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
-from coordinator.settings.connections import Connection, Interpolator, hidden
+from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
 from workers.downstream.failures import CallRefused, ConnectionFailed
 from workers.downstream.session import Session
 
@@ -92,7 +92,12 @@ class DownstreamServer:
             CallRefused: it answers with a protocol error.
         """
         meta: Any = {_IDEMPOTENCY_KEY: idempotency_key}
-        return await self._asked(lambda client: client.call_tool(tool, dict(arguments), meta=meta))
+        result = await self._asked(lambda client: client.call_tool(tool, dict(arguments), meta=meta))
+        content = [
+            type(block).model_validate(hidden_in(_plain(block), self._filled.secrets)) for block in result.content
+        ]
+        structured = hidden_in(result.structured_content, self._filled.secrets)
+        return result.model_copy(update={"content": content, "structured_content": structured})
 
     async def tools(self) -> tuple[ListedTool, ...]:
         """The server's tools, as it lists them now.
@@ -103,7 +108,7 @@ class DownstreamServer:
         return await self._asked(_all_tools, listing=True)
 
     def without_secrets(self, text: str) -> str:
-        """The server's text about a failure, without the values from the environment that it was given."""
+        """A text of the server, without the values from the environment that it was given."""
         return hidden(text, self._filled.secrets)
 
     async def finish(self) -> None:
@@ -233,7 +238,11 @@ class _Forgotten(ConnectionFailed):
 
 def content_of(result: types.CallToolResult) -> list[dict[str, Any]]:
     """The content blocks of a result as the protocol writes them in JSON."""
-    return [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in result.content]
+    return [_plain(block) for block in result.content]
+
+
+def _plain(block: types.ContentBlock) -> dict[str, Any]:
+    return block.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 async def _all_tools(client: Client) -> tuple[ListedTool, ...]:

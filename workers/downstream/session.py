@@ -171,9 +171,9 @@ class Session:
     async def _transport(self, stack: contextlib.AsyncExitStack) -> Any:
         given = self._connection
 
-        def filled(text: str) -> str:
+        def filled(text: str, fill: Callable[[str], str] = self._filled) -> str:
             try:
-                return self._filled(text)
+                return fill(text)
             except KeyError as missing:
                 raise ConnectionFailed(f"the environment variable {missing.args[0]} is not set") from None
 
@@ -190,9 +190,9 @@ class Session:
             )
             return streamable_http_client(filled(given.url), http_client=http, max_sse_event_size=MAX_ANSWER)
         return stdio_transport(
-            [filled(given.command), *(filled(text) for text in given.args)],
+            [filled(given.command, self._filled.place), *(filled(text) for text in given.args)],
             {name: filled(value) for name, value in given.env.items()},
-            filled(given.working_directory) or None,
+            filled(given.working_directory, self._filled.place) or None,
             await self._stderr.open(stack),
             self._stderr.add,
             self._lose,

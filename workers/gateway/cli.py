@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coordinator.settings.connections import Connection, Interpolator, hidden
+from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import CliCall
 from workers.gateway.failures import permanent, unreachable
@@ -81,8 +81,8 @@ def _prepared(
     """
     command, directory, stated = call.command, call.working_directory, call.env
     if connection is not None:
-        command = filled(connection.command)
-        directory = directory or filled(connection.working_directory)
+        command = filled.place(connection.command)
+        directory = directory or filled.place(connection.working_directory)
         stated = {**{name: filled(value) for name, value in connection.env.items()}, **stated}
     env = {name: environment[name] for name in _INHERITED if name in environment}
     env |= {name: value for name, value in environment.items() if name.startswith("LC_")}
@@ -101,7 +101,7 @@ class _Running:
         self._ended: asyncio.Future[int] = self._loop.create_future()
 
     async def result(self, strict: bool, secrets: AbstractSet[str]) -> Outcome:
-        """Waits for the end of the command and returns its outcome. ``secrets`` are hidden in its stderr."""
+        """Waits for the end of the command and returns its outcome. ``secrets`` are hidden in what it prints."""
         threading.Thread(target=self._wait, name=f"command {self._process.pid}", daemon=True).start()
         stdout, stderr = _Kept(MAX_STDOUT), _Kept(MAX_STDERR)
         readers = [
@@ -188,18 +188,18 @@ async def _read(pipe: Any, kept: _Kept) -> None:
 
 def _outcome(code: int, stdout: _Output, stderr: _Output, strict: bool, secrets: AbstractSet[str]) -> Outcome:
     """The outcome of a command that ended with ``code``; negative: by that signal."""
-    errors = hidden(stderr.text, secrets)
+    output, errors = hidden(stdout.text, secrets), hidden(stderr.text, secrets)
     if code != 0 and strict:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        last = _last_line(errors) or _last_line(hidden(stdout.text, secrets))
+        last = _last_line(errors) or _last_line(output)
         return permanent(f"the command {how}" + (f": {last}" if last else ""))
     found: dict[str, Any] = {
         "exitCode": code,
         "success": code == 0,
-        "stdout": stdout.text,
+        "stdout": output,
         "stderr": errors,
-        "text": stdout.text.strip(),
-        "json": None if stdout.dropped else _json(stdout.text),
+        "text": output.strip(),
+        "json": None if stdout.dropped else hidden_in(_json(stdout.text), secrets),
     }
     if stdout.dropped or stderr.dropped:
         found["truncated"] = True

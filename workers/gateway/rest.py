@@ -22,7 +22,7 @@ import msgspec
 from coordinator import __version__
 from coordinator.client.retries import retry_after
 from coordinator.identity.ssrf import Refused, ResolvedUrl, SsrfGuard
-from coordinator.settings.connections import Connection, Interpolator, hidden
+from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import RestCall
 from workers.gateway.failures import permanent, rate_limited, timeout, transient, unreachable
@@ -180,7 +180,7 @@ def _problem(base: str, path: str, connection: Connection) -> str:
 
 
 async def _outcome(response: httpx2.Response, secrets: AbstractSet[str]) -> Outcome:
-    """The outcome of a request. ``secrets`` are hidden in what is quoted of an error."""
+    """The outcome of a request. ``secrets`` are hidden in what the server says."""
     status = response.status_code
     if status in (408, 504):
         return timeout(f"the server answered with status {status}")
@@ -193,7 +193,7 @@ async def _outcome(response: httpx2.Response, secrets: AbstractSet[str]) -> Outc
         return permanent(f"the server answered with status {status}{_said(body, secrets)}")
     if status >= 300:
         return permanent(f"the server answered with status {status}, and redirects are not followed")
-    found: dict[str, Any] = {"status": status, "body": body}
+    found: dict[str, Any] = {"status": status, "body": hidden_in(body, secrets)}
     if not whole:
         found["truncated"] = True
     return Success(found)
