@@ -32,6 +32,8 @@ PROGRESS, RESULT = "progress", "result"
 TERMINAL_ITEM = "terminal_item"
 """The outcome of a renewal that comes after the end of the item."""
 _LONGEST_DETAIL, _LONGEST_SUMMARY = 500, 2_000
+_AT_ONCE = 16
+"""Long results are read side by side."""
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +53,7 @@ class Job:
     Attributes:
         item: the item as ``query_items`` shows it.
         notes: its notes, oldest first: ``[{"key", "role", "body", ...}]``.
-        results: what came of the items that it waited for: ``[{"itemId", "title", "result", ...}]``.
+        results: what came of the items that it waited for, all of it: ``[{"itemId", "title", "result", ...}]``.
         takeover: another agent has begun the work and left it; its notes may say how far it came.
         role: where the item stands: queue, work, review.
         fence: larger than that of every earlier claim of the item: show it to systems that should refuse late writers.
@@ -99,6 +101,8 @@ class Job:
         self._why = ""
         self._moving = False
         self._short = "notesTotal" in granted
+        self._further: int = granted["nextOffset"] if granted.get("resultsLeft") else 0
+        """How many results the claim has shown, if there are more."""
         self.unbegun: asyncio.TimerHandle | None = None
         self.entered = False
         """Whether work on it has begun."""
@@ -363,16 +367,25 @@ class Job:
                 raise
 
     async def read_whole(self) -> None:
-        """Reads the texts of which the claim showed only the beginning, because they are long."""
+        """Reads what the claim has left out: further notes and results, and long texts of which it showed the
+        beginning."""
         if "sizes" in self.item:
             self.item = await self.call("query_items", {"operation": "get", "id": self.id})
         if self._short or any("size" in note for note in self.notes):
             self.notes = (await self.call("query_notes", {"operation": "list", "itemId": self.id}))["notes"]
-        for result in self.results:
-            if "size" in result:
-                note = await self.call("query_notes", {"operation": "get", "id": result["noteId"]})
-                body = note.get("note", note)["body"]
-                result["result"] = msgspec.json.decode(body) if result.get("format") == "json" else body
+        while self._further:
+            read = {"itemId": self.id, "include": ["results"], "offset": self._further}
+            page = await self.call("get_context", read)
+            self.results += page["results"]
+            self._further = page["nextOffset"] if page.get("resultsLeft") and page["results"] else 0
+        cut = [result for result in self.results if "size" in result]
+        for some in (cut[first : first + _AT_ONCE] for first in range(0, len(cut), _AT_ONCE)):
+            await asyncio.gather(*map(self._read_result, some))
+
+    async def _read_result(self, result: dict[str, Any]) -> None:
+        note = await self.call("query_notes", {"operation": "get", "id": result["noteId"]})
+        result["result"] = msgspec.json.decode(note["body"]) if result.get("format") == "json" else note["body"]
+        del result["size"]
 
     async def _give_back(self, reason: Literal["failed", "gave_up", "handed_back"], detail: str) -> None:
         """Releases the item whatever happens to this task. If that fails, the end of the claim does it."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 import msgspec
-from htpy import Node, details, div, h2, h3, pre, span, summary
+from htpy import Node, a, details, div, h2, h3, pre, span, summary
 from msgspec import UNSET
 
 from coordinator.console.item_actions import QUESTION, answer_opener, note_opener
@@ -19,12 +19,15 @@ from coordinator.toolsets.items.contract.included import IncludedItem, IncludedN
 from coordinator.toolsets.items.rules.results import JSON
 from coordinator.toolsets.items.rules.times import instant
 
+_OFFSET = re.compile(r"[0-9]{1,4}")
 _ANSWER = re.compile(r"answer-\d{1,3}")
 
 
 async def texts(asked: Asked) -> Rows:
     """The texts of an item as rows of a region. All together have 60,000 characters; of longer ones it says so."""
-    given = {"itemId": asked.id, "include": ["item", "notes"]}
+    asked_for = asked.query.get("notes", "")
+    offset = int(asked_for) if _OFFSET.fullmatch(asked_for) else 0
+    given = {"itemId": asked.id, "include": ["item", "notes"], "offset": offset}
     found: FullContextResult = await asked.reads.tool(asked.viewer, asked.project, "items", "get_context", given)
     room = _Room()
     shown = [Row(f"text:{found.item.id}", content)] if (content := await _own(found.item, room)) else []
@@ -43,7 +46,11 @@ async def texts(asked: Asked) -> Rows:
             act = None if lack.key in notes else note_opener(asked, found.item.id, lack.key, lack.role, None)
             shown.append(Row(f"lacks:{lack.key}", _lacking(lack, act), "written"))
     if found.notes_total:
-        shown.append(Row("note:more", f"These are {len(notes)} of {number(found.notes_total)} notes.", "written"))
+        told = f"These are {len(notes)} of {number(found.notes_total)} notes, oldest first. "
+        further = str(found.next_offset) if found.notes_left else None
+        links = [a(href=asked.url(notes=further))["further notes"] if further else None, " ",
+                 a(href=asked.url(notes=None))["the first notes"] if offset else None]  # fmt: skip
+        shown.append(Row("note:more", [told, *links], "written"))
     return Rows(shown)
 
 

@@ -68,7 +68,10 @@ def prompt_of(
     """
     mark = mark or f"==== {secrets.token_hex(8)}"
     data = "\n\n".join(_sections(item, notes, results, attempt, takeover)).replace(mark, "")
-    data = data.encode(errors="replace")[:MOST_BYTES].decode(errors="ignore")
+    whole = data.encode(errors="replace")
+    data = whole[:MOST_BYTES].decode(errors="ignore")
+    if len(whole) > MOST_BYTES:
+        data += f"\n(Cut here: it has {len(whole):,} bytes, of which these are the first {MOST_BYTES:,}.)"
     parts = [
         instructions.strip() + "\n" if instructions.strip() else "",
         _RULES.format(mark=mark, data=data),

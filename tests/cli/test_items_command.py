@@ -451,3 +451,29 @@ def test_items_with_resources_and_a_budget(fleet: RunningFleet, items: Run, proj
         code, _, err = items(wrong)
         assert code != Exit.OK
         assert said in err, err
+
+
+def test_show_prints_all_of_an_item_with_many_notes_results_and_dependencies(
+    items: Run, fleet: RunningFleet, project: str
+) -> None:
+    with SyncFleet(fleet.state.base_url, project=project) as client:
+        given = [{"title": f"part {n}"} for n in range(230)]
+        item = added(items)
+        parts = [one["id"] for one in client.call("manage_items", {"operation": "create", "items": given})["items"]]
+        for first in range(0, 230, 100):
+            some = parts[first : first + 100]
+            edges = [{"fromItemId": one, "toItemId": item} for one in some]
+            client.call("manage_dependencies", {"operation": "create", "dependencies": edges})
+            moved = [{"itemId": one, "trigger": "complete", "result": f"r{one[:8]}"} for one in some[:60]]
+            client.call("advance_item", {"transitions": moved})
+        notes = [{"itemId": item, "key": f"k{n:03}", "role": "work", "body": "x" * 700} for n in range(130)]
+        client.call("manage_notes", {"operation": "upsert", "notes": notes})
+    whole = json.loads(items(f"show {item} --json")[1])
+    assert {edge["fromItemId"] for edge in whole["dependencies"]} == set(parts)
+    assert [note["key"] for note in whole["notes"]] == [f"k{n:03}" for n in range(130)]
+    assert len({one["itemId"] for one in whole["results"]}) == 150
+    assert not {"notesLeft", "notesTotal", "resultsLeft", "resultsTotal", "nextOffset"} & whole.keys()
+    page = items(f"show {item}")[1]
+    assert (page.count("waits for "), page.count("result of "), page.count("note k")) == (230, 150, 130)
+    assert "there may be more" in items("ready --limit 5")[2]
+    assert "there may be more" not in items("ready --limit 20 --tags nobody-has-this")[2]

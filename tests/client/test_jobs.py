@@ -454,3 +454,21 @@ async def test_a_renewal_that_comes_after_the_end_is_no_loss(fleet: Fleet) -> No
         await job.done()
         fleet.call = call  # type: ignore[method-assign]
     assert job.outcome == "done"
+
+
+async def test_a_job_has_all_results_of_a_large_fan_in_whole(fleet: Fleet) -> None:
+    (item,) = await add(fleet, "sum", tags="sum")
+    parts = await add(fleet, *(f"part {number}" for number in range(199)))
+    for first in range(0, 199, 100):
+        some = parts[first : first + 100]
+        moved = [
+            {"itemId": one, "trigger": "complete", "result": [first + number] * 500} for number, one in enumerate(some)
+        ]
+        assert (await fleet.call("advance_item", {"transitions": moved}))["summary"]["failed"] == 0
+        edges = [{"fromItemId": one, "toItemId": item} for one in some]
+        await fleet.call("manage_dependencies", {"operation": "create", "dependencies": edges})
+    async with await only(fleet, tags="sum") as job:
+        assert {one["itemId"] for one in job.results} == set(parts)
+        assert sorted(one["result"][0] for one in job.results) == list(range(199))
+        assert all(len(one["result"]) == 500 and "size" not in one for one in job.results)
+        await job.done()

@@ -124,6 +124,20 @@ def test_notes_stand_by_phase_with_what_gates_lack(console: Callable[..., Page],
     expect(head(page)).to_contain_text("lacks notes of phase work: tests")
 
 
+def test_many_notes_have_pages(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    (item,) = create(fleet, "Fix it")
+    for n in range(130):
+        note(fleet, item, f"k{n:03}", "text")
+    page = console(f"item/{item}")
+    expect(page.locator("section.written")).to_have_count(101)
+    expect(page.locator("[data-region='texts']")).to_contain_text("These are 100 of 130 notes")
+    page.get_by_role("link", name="further notes").click()
+    expect(page.locator("section.written").first).to_contain_text("k100")
+    expect(page.locator("section.written")).to_have_count(31)
+    page.get_by_role("link", name="the first notes").click()
+    expect(page.locator("section.written").first).to_contain_text("k000")
+
+
 def test_its_sessions_are_listed(console: Callable[..., Page], fleet: SyncFleet) -> None:
     (item,) = create(fleet, "Fix it")
     page = live(console(f"item/{item}"))

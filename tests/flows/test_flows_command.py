@@ -154,6 +154,9 @@ def test_list(shell: Shell, workflows: dict[str, int]) -> None:
     ]
     assert shell("list", "--status", "running", "--name", "WAIT").splitlines() == lines[1:]
     assert shell("list", "--limit", "1").splitlines() == lines[:1]
+    assert shell.error == "fleet: more than 1 workflow; --limit shows more\n"
+    shell("list", "--limit", "2")
+    assert shell.error == ""
     assert [row["id"] for row in json.loads(shell("list", "--format", "json"))] == [
         workflows["cancelled"], workflows["waits"],
     ]  # fmt: skip

@@ -38,7 +38,9 @@ def test_other_values_are_unchanged() -> None:
 
 def test_long_lists_texts_and_objects_are_cut() -> None:
     shown = redacted({"list": [0] * 201, "text": "x" * 2001, "object": {str(n): n for n in range(201)}})
-    assert (len(shown["list"]), len(shown["text"]), len(shown["object"])) == (200, 2003, 200)
+    assert (shown["list"][199:], len(shown["text"])) == ([0, "... 1 more"], 2003)
+    assert (len(shown["object"]), shown["object"]["..."]) == (201, "1 more")
+    assert redacted({"list": [0] * 200}) == {"list": [0] * 200}
 
 
 @pytest.mark.anyio

@@ -347,3 +347,57 @@ def test_the_bound_holds_for_any_texts(long: list[str], notes: list[str], result
         assert not cut
         assert [note["body"] for note in answer["notes"]] == notes
         assert [row["result"] for row in answer["results"]] == [[text] for text in results]
+
+
+async def pages(tools: Client, item: str, include: list[str]) -> list[Json]:
+    """All pages of what is included of an item."""
+    found = [await tools("get_context", itemId=item, include=include)]
+    while "nextOffset" in found[-1]:
+        more = await tools("get_context", itemId=item, include=include, offset=found[-1]["nextOffset"])
+        found.append(more)
+    return found
+
+
+async def fan_in(tools: Client, count: int, size: int = 1) -> tuple[str, dict[str, int]]:
+    """An item that has waited for so many, and what came of each."""
+    item = await tools.add("sum")
+    results: dict[str, int] = {}
+    for start in range(0, count, 50):
+        blockers = await tools.add_many(min(50, count - start))
+        given = [[start + number] * size for number in range(len(blockers))]
+        elements = [
+            {"itemId": one, "trigger": "complete", "result": result}
+            for one, result in zip(blockers, given, strict=True)
+        ]
+        assert (await tools("advance_item", transitions=elements))["summary"]["failed"] == 0
+        await tools.link_all([(one, item) for one in blockers])
+        results.update(zip(blockers, (start + number for number in range(len(blockers))), strict=True))
+    return item, results
+
+
+@pytest.mark.parametrize(("count", "size"), [(99, 1), (100, 1), (101, 1), (199, 1), (250, 100)])
+async def test_no_result_of_many_is_left_out_silently(tools: Client, count: int, size: int) -> None:
+    item, results = await fan_in(tools, count, size)
+    claimed = await claim(tools, "ann", item)
+    shown = len(claimed["results"])
+    assert claimed.get("resultsLeft", 0) == count - shown
+    assert claimed.get("resultsTotal", shown) == count
+    assert claimed.get("nextOffset", shown) == shown
+    found = [one for page in await pages(tools, item, ["results"]) for one in page["results"]]
+    assert {one["itemId"] for one in found} == results.keys()
+    assert len(found) == count
+    assert [one["at"] for one in found] == sorted(one["at"] for one in found), "oldest first, over all pages"
+    assert "nextOffset" not in (await pages(tools, item, ["results"]))[-1]
+    beyond = await tools("get_context", itemId=item, include=["results"], offset=count + 5)
+    assert (beyond["results"], "resultsLeft" in beyond) == ([], False)
+    assert {"nextOffset", "resultsTotal"} & (await tools("get_context", itemId=item)).keys() == set()
+
+
+async def test_pages_have_all_notes_and_results_of_an_item_with_many_of_both(tools: Client) -> None:
+    item, results = await fan_in(tools, 130, 30)
+    await write(tools, item, **{f"k{number:03}": f"{number} " * 200 for number in range(310)})
+    found = await pages(tools, item, ["item", "notes", "results"])
+    assert [note["key"] for page in found for note in page["notes"]] == [f"k{n:03}" for n in range(310)]
+    assert sorted(one["itemId"] for page in found for one in page["results"]) == sorted(results)
+    for page in found:
+        assert chars(page) <= MAX_CHARS

@@ -17,7 +17,7 @@ from coordinator.runner.masking import Masker, secrets_of
 from coordinator.runner.options import filled, unknown_place
 from coordinator.runner.outcomes import Outcome
 from coordinator.runner.presets import PRESETS, SCRIPT, preset_of
-from coordinator.runner.prompt import prompt_of
+from coordinator.runner.prompt import MOST_BYTES, prompt_of
 from coordinator.runner.protocols import Reading
 
 SECRET = 'hunter2-"quoted"-secret'
@@ -337,3 +337,11 @@ def test_attempts_that_began_before_a_pause_do_not_double_it(breaker: Breaker, c
 def test_pauses_have_a_limit(breaker: Breaker, clock: Clock) -> None:
     _fail(breaker, FAILURES + 50)
     assert breaker.wait() == 900.0
+
+
+def test_a_prompt_that_is_cut_says_so() -> None:
+    results = [{"title": f"part {number}", "result": "x" * 10_000} for number in range(120)]
+    text = _prompt(results=results)
+    assert len(text) < MOST_BYTES + 5_000
+    assert f"of which these are the first {MOST_BYTES:,}.)\n====" in text
+    assert "(Cut here" not in _prompt(results=results[:90])

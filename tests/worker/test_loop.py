@@ -14,6 +14,7 @@ from coordinator.settings.work import SchemaSettings
 from coordinator.store import Store
 from tests.items.client import LONG_MS, Json, counts, fresh_id
 from tests.items.moments import lapse, next_ms
+from tests.items.test_included import fan_in
 from tests.worker.client import Agent, Tools, actor
 
 pytestmark = pytest.mark.anyio
@@ -329,3 +330,21 @@ async def test_an_expired_claim_is_taken_up_again_only_with_its_resources(tools:
     failure = await agent.refused("work_note", itemId=one, key="k", body="b")
     assert failure.code == "not_claim_holder"
     assert (await tools.notes(one))["k"] == "taken up again"
+
+
+async def test_an_agent_reads_what_its_first_answer_has_left_out(tools: Tools, agent: Agent) -> None:
+    item, results = await fan_in(tools, 199)
+    notes = [{"itemId": item, "key": f"k{number:03}", "role": "queue", "body": "b"} for number in range(101)]
+    await tools("manage_notes", operation="upsert", notes=notes)
+    got = await agent.next(offset=7)
+    assert "held" not in got, "nothing is skipped of an item that it has not seen"
+    assert (len(got["results"]), got["resultsTotal"], got["resultsLeft"], got["nextOffset"]) == (100, 199, 99, 100)
+    assert (len(got["notes"]), got["notesTotal"], got["notesLeft"]) == (100, 101, 1)
+    more = await agent.next(offset=got["nextOffset"])
+    assert (more["held"], len(more["results"]), len(more["notes"])) == (True, 99, 1)
+    assert {"resultsLeft", "notesLeft", "nextOffset"} & more.keys() == set()
+    assert {one["itemId"] for one in got["results"] + more["results"]} == results.keys()
+    sums = [sum(one["result"]) for one in got["results"] + more["results"]]
+    assert sum(sums) == sum(results.values())
+    failure = await agent.refused("work_next", offset=-1)
+    assert failure.code == "VALIDATION_ERROR"

@@ -53,11 +53,11 @@ def show_list(
     check_range("--limit", limit, 1, 10_000)
 
     async def found(store: Store) -> tuple[Listed, str]:
-        listed = await FlowStore(store, loaded.settings).list(project, limit=limit, status=status, name=name)
+        listed = await FlowStore(store, loaded.settings).list(project, limit=limit + 1, status=status, name=name)
         return listed, "" if listed.rows else await unwritten(store, project)
 
     listed, hint = with_store(loaded, found)
-    rows = listed.rows
+    rows = listed.rows[:limit]
     if hint:
         print(f"fleet: {hint}", file=sys.stderr)
     if format == "json":
@@ -67,7 +67,9 @@ def show_list(
     else:
         for row in rows:
             print(f"{row.id}  {row.status:9}  {printable(row.creator)}  {printable(row.name)}")
-    if listed.before:
+    if len(listed.rows) > limit:
+        print(f"fleet: more than {limit} workflow{'s' * (limit > 1)}; --limit shows more", file=sys.stderr)
+    elif listed.before:
         print(f"workflows older than {listed.before} were not searched", file=sys.stderr)
     return Exit.OK
 

@@ -29,6 +29,8 @@ from coordinator.cli.terminal import counted, print_json, printable
 from coordinator.client import Fleet
 
 _MOST = 100_000
+_PARTS = ("notesTotal", "notesLeft", "resultsTotal", "resultsLeft", "nextOffset")
+"""What an answer says of notes and results that it has left out."""
 _PARALLEL = 8
 
 Sort = Literal["title", "priority", "complexity", "createdAt", "modifiedAt", "dueAt"]
@@ -102,13 +104,15 @@ def ready(
         print(item_line(one))
     if not answer["recommendations"]:
         print(f"fleet: nothing is ready{_hint(answer)}", file=sys.stderr)
+    elif len(answer["recommendations"]) == limit:
+        print(f"fleet: the best {limit}; there may be more", file=sys.stderr)
     return Exit.OK
 
 
 def show(
     id: Id = ".",
     *,
-    history: Annotated[bool, Parameter(negative="", help="With all transitions on record.")] = False,
+    history: Annotated[bool, Parameter(negative="", help="With its last 10 transitions.")] = False,
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
@@ -118,17 +122,28 @@ def show(
         CommandFailed: there is no such item, or the fleet cannot be reached.
     """
 
-    async def read(fleet: Fleet) -> tuple[dict[str, Any], dict[str, Any]]:
-        include = ["item", "notes", "results"]
-        context = await fleet.call("get_context", {"itemId": item(id), "include": include})
-        query = {"itemId": context["item"]["id"], "includeItemInfo": True, "limit": PAGE}
-        return context, await fleet.call("query_dependencies", query)
+    async def read(fleet: Fleet) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        context = await fleet.call("get_context", {"itemId": item(id), "include": ["item", "notes", "results"]})
+        read = {"itemId": context["item"]["id"]}
+        page = {name: context.pop(name) for name in _PARTS if name in context}
+        while "nextOffset" in page:
+            more = {**read, "include": ["notes", "results"], "offset": page["nextOffset"]}
+            page = await fleet.call("get_context", more)
+            context["notes"] += page["notes"]
+            context["results"] += page["results"]
+        edges: list[dict[str, Any]] = []
+        page = {"nextOffset": 0}
+        while "nextOffset" in page:
+            query = {**read, "includeItemInfo": True, "limit": PAGE, "offset": page["nextOffset"]}
+            page = await fleet.call("query_dependencies", query)
+            edges += page["dependencies"]
+        return context, edges
 
     context, edges = at.run(read)
     if json:
-        print_json({**context, "dependencies": edges["dependencies"]})
+        print_json({**context, "dependencies": edges})
     else:
-        print("\n".join(item_page(context, edges["dependencies"], everything=history)))
+        print("\n".join(item_page(context, edges, everything=history)))
     return Exit.OK
 
 

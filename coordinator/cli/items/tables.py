@@ -88,7 +88,7 @@ def item_page(context: Json, edges: Iterable[Json], *, everything: bool) -> list
     Args:
         context: the answer of ``get_context`` with the item, its notes and the results of its blockers.
         edges: its dependencies, with the items at both ends.
-        everything: with its whole history, instead of the last transition.
+        everything: with its last 10 transitions, instead of the last one.
     """
     item: Json = context["item"]
     lines = [f"{item['id']}  {heading(item['title'])}"]
@@ -117,7 +117,8 @@ def item_page(context: Json, edges: Iterable[Json], *, everything: bool) -> list
     lines += [line for note in context.get("notes", ()) for line in note_page(note)]
     results = context.get("results", ())
     for result in results:
-        lines += ["", heading(f"result of {short(result['itemId'])} {result['title']}")]
+        cut = f" (the beginning of {result['size']} bytes)" if "size" in result else ""
+        lines += ["", heading(f"result of {short(result['itemId'])} {result['title']}") + cut]
         lines += block(_text(result["result"]))
     transitions = item.get("transitions", [])[: None if everything else 1]
     if transitions:

@@ -318,7 +318,7 @@ VIEW = View(
     },
     needs=("items",),
     takes_id=True,
-    query=("history",),
+    query=("history", "notes"),
     modules=("list.js", "graph.js", MODULE),
     titled=False,
 )

@@ -31,12 +31,14 @@ def redacted(value: Any, depth: int = 0) -> Any:
         return "..."
     if isinstance(value, dict):
         shown = list(value.items())[:_MAX_ENTRIES]
-        return {
+        found = {
             key: REDACTED if _SECRET.search(key) and entry is not None else redacted(entry, depth + 1)
             for key, entry in shown
         }
+        return {**found, "...": f"{len(value) - len(shown)} more"} if len(shown) < len(value) else found
     if isinstance(value, list | tuple):
-        return [redacted(entry, depth + 1) for entry in value[:_MAX_ENTRIES]]
+        entries = [redacted(entry, depth + 1) for entry in value[:_MAX_ENTRIES]]
+        return [*entries, f"... {len(value) - len(entries)} more"] if len(entries) < len(value) else entries
     if isinstance(value, str):
         text = _inner(value, depth)
         return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "..."

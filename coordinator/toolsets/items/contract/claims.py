@@ -35,8 +35,11 @@ from coordinator.toolsets.items.contract.included import (
     PARTS,
     BlockerResults,
     IncludedItem,
+    IncludedNext,
     IncludedNotes,
+    NotesLeft,
     NotesTotal,
+    ResultsLeft,
     ResultsTotal,
 )
 from coordinator.toolsets.items.contract.resources import GivenResource, Resource
@@ -283,8 +286,11 @@ class ClaimResult(Result, kw_only=True):
     item: Annotated[IncludedItem, Meta(description="The item in full; with include.")] | UnsetType = UNSET
     notes: IncludedNotes | UnsetType = UNSET
     notes_total: NotesTotal | UnsetType = UNSET
+    notes_left: NotesLeft | UnsetType = UNSET
     results: BlockerResults | UnsetType = UNSET
     results_total: ResultsTotal | UnsetType = UNSET
+    results_left: ResultsLeft | UnsetType = UNSET
+    next_offset: IncludedNext | UnsetType = UNSET
 
 
 class ReleaseResult(Result, kw_only=True):

@@ -39,8 +39,11 @@ from coordinator.toolsets.items.contract.included import (
     BlockerResults,
     Include,
     IncludedItem,
+    IncludedNext,
     IncludedNotes,
+    NotesLeft,
     NotesTotal,
+    ResultsLeft,
     ResultsTotal,
 )
 from coordinator.toolsets.items.contract.query import ChildCounts
@@ -150,8 +153,11 @@ class ItemContextResult(Result, kw_only=True):
     budget_spent: BudgetSpent | UnsetType = UNSET
     notes: IncludedNotes | UnsetType = UNSET
     notes_total: NotesTotal | UnsetType = UNSET
+    notes_left: NotesLeft | UnsetType = UNSET
     results: BlockerResults | UnsetType = UNSET
     results_total: ResultsTotal | UnsetType = UNSET
+    results_left: ResultsLeft | UnsetType = UNSET
+    next_offset: IncludedNext | UnsetType = UNSET
     waited: Annotated[WaitedForItem, Meta(description="With waitMs.")] | UnsetType = UNSET
 
 

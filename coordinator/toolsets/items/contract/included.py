@@ -80,4 +80,10 @@ NotesTotal = Annotated[Count, Meta(description="How many notes there are, if not
 BlockerResults = Annotated[
     list[BlockerResult], Meta(description="Results of the items that block it, oldest first; with include.")
 ]
+NotesLeft = Annotated[Count, Meta(description="How many come after these.")]
+ResultsLeft = Annotated[Count, Meta(description="How many come after these.")]
+IncludedNext = Annotated[
+    Count,
+    Meta(description="Where some are left out: get_context with this offset and include has the next."),
+]
 ResultsTotal = Annotated[Count, Meta(description="How many results there are, if not all are here.")]

@@ -31,7 +31,7 @@ HEAD = 200
 _ITEM_CHARS = MAX_CHARS // 2
 """Characters of an item with the beginnings of its long texts; it has its latest transitions and attempts, as far as
 they fit."""
-_TOTALS = 100
+_TOTALS = 200
 """Characters of the names of the parts, and of the numbers of notes and results."""
 
 _encode = msgspec.json.Encoder().encode
@@ -46,6 +46,9 @@ class Parts(msgspec.Struct, omit_defaults=True, rename="camel"):
     results: list[BlockerResult] | UnsetType = UNSET
     notes_total: int | UnsetType = UNSET
     results_total: int | UnsetType = UNSET
+    notes_left: int | UnsetType = UNSET
+    results_left: int | UnsetType = UNSET
+    next_offset: int | UnsetType = UNSET
 
 
 class Text:
@@ -79,14 +82,15 @@ class Text:
             self.owner.size = UNSET if whole else self._size
 
 
-def wanted(include: Sequence[str]) -> str:
-    """What is to be included, for ``modules/included.lua``: a letter for each part; '' for nothing.
+def wanted(include: Sequence[str], offset: int = 0) -> str:
+    """What is to be included, for ``modules/included.lua``: a letter for each part, and how many notes and results to
+    skip; '' for nothing.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field.
     """
     named = {one_of(part, PARTS, f"include[{number}]") for number, part in enumerate(include)}
-    return "".join(part[0] for part in PARTS if part in named)
+    return "".join(part[0] for part in PARTS if part in named) + (str(offset) if named and offset else "")
 
 
 def fit(parts: Parts, texts: Sequence[Text]) -> None:
@@ -111,6 +115,22 @@ def fit(parts: Parts, texts: Sequence[Text]) -> None:
     texts = [text for text in texts if id(text.owner) in shown]
     _show(texts, 0)
     _show(texts, common_length([text.chars for text in texts], MAX_CHARS - _TOTALS - _chars(parts)))
+
+
+def count(parts: Parts, offset: int, notes: int, results: int) -> None:
+    """Says how many notes and results there are and how many come after those that are shown, where not all are here.
+
+    Args:
+        offset: how many of each were skipped.
+        notes, results: how many the item has.
+    """
+    for name, rows, total in (("notes", parts.notes, notes), ("results", parts.results, results)):
+        if rows is UNSET or len(rows) >= total:
+            continue
+        setattr(parts, f"{name}_total", total)
+        if (left := total - offset - len(rows)) > 0:
+            setattr(parts, f"{name}_left", left)
+            parts.next_offset = offset + len(rows)  # of both, if both were cut
 
 
 def _show(texts: Sequence[Text], chars: int) -> None:

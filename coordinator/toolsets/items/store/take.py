@@ -20,7 +20,6 @@ from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.transitions import Advanced, TransitionStore
 
 _QUEUE = 0
-_INCLUDED = "inr"
 PLACED = -1
 """``renew_ms`` for a claim that this very call has placed."""
 
@@ -128,12 +127,14 @@ class TakeStore(ClaimStore, TransitionStore):
         renew_ms: int,
         process: str = "",
         fence: int = 0,
+        include: str = "inr",
     ) -> Taken:
         """The item that an agent holds; if it holds none, the best one for a selector, claimed. Either is started.
 
         Args:
             renew_ms: for how long a claim that it has is renewed; 0: as before. ``PLACED``: it is not.
             fence: of the claim that alone counts; 0: any. If it has ended, the outcome is ``ended``.
+            include: as ``modules/included.lua`` takes it.
             process: whose client may hang up, so that the item is given back; '': the answer counts as delivered.
 
         Raises:
@@ -143,7 +144,7 @@ class TakeStore(ClaimStore, TransitionStore):
         waiting = pack((key.key, key.fingerprint, process, renew_ms, _ends(agent.id), fence))
         try:
             return await self._change_by_schema(
-                _TAKE, project, NO_KEY, *agent, ttl_ms, pack(selector), "", pack(author), _INCLUDED, waiting
+                _TAKE, project, NO_KEY, *agent, ttl_ms, pack(selector), "", pack(author), include, waiting
             )
         except ScriptFailure as failure:
             if failure.code != "NOT_FOUND":

@@ -105,7 +105,7 @@ class Contexts:
         return agents_result(found, args.offset, admin)
 
     async def _item_mode(self, call: Call, args: GetContext, given: str) -> ItemContextResult:
-        include = wanted_parts(args.include)
+        include = wanted_parts(args.include, args.offset)
         item = await self._store.resolve_one(call.project, given, "itemId")
         context = await self._store.context(call.project, item, args.include_ancestors, include)
         role = ROLE_NAMES[context.role]
@@ -135,7 +135,7 @@ class Contexts:
         )
         if isinstance(context.included, Included):
             path = context.ancestors if args.include_ancestors else None
-            add_to(result, rendered(context.included, include, self._store.schemas.current, path))
+            add_to(result, rendered(context.included, include, self._store.schemas.current, path, args.offset))
         return result
 
     async def _waited(self, call: Call, args: GetContext, given: str, condition: str) -> ItemContextResult:

@@ -8,7 +8,7 @@ from coordinator.toolsets.items.contract.claims import ClaimResult
 from coordinator.toolsets.items.contract.context import ItemContextResult
 from coordinator.toolsets.items.contract.included import BlockerResult, IncludedItem, IncludedNote
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.included import LONG_TEXTS, Parts, Text, fit
+from coordinator.toolsets.items.rules.included import LONG_TEXTS, Parts, Text, count, fit
 from coordinator.toolsets.items.rules.items import size as bytes_of
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaConfig
@@ -22,12 +22,13 @@ from coordinator.toolsets.items.tools.shared import ancestors
 from coordinator.toolsets.timestamp import iso
 
 
-def rendered(found: Included, wanted: str, schemas: SchemaConfig, path: Path | None = None) -> Parts:
+def rendered(found: Included, wanted: str, schemas: SchemaConfig, path: Path | None = None, offset: int = 0) -> Parts:
     """What was asked for, within the bounds of an answer.
 
     Args:
         wanted: the letters of the parts.
         path: the ancestors of the item, if it is to show them.
+        offset: how many notes and results were skipped.
     """
     parts, texts = Parts(), list[Text]()
     if found.view:
@@ -46,10 +47,7 @@ def rendered(found: Included, wanted: str, schemas: SchemaConfig, path: Path | N
             parts.results.append(result := _result(blocker))
             texts.append(Text(result, "result", blocker.note.body, blocker.size))
     fit(parts, texts)
-    if parts.notes and len(parts.notes) < found.notes_total:
-        parts.notes_total = found.notes_total
-    if parts.results and len(parts.results) < found.results_total:
-        parts.results_total = found.results_total
+    count(parts, offset, found.notes_total, found.results_total)
     return parts
 
 

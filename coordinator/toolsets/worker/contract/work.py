@@ -27,6 +27,7 @@ from coordinator.toolsets.items.contract.base import (
     TypeName,
 )
 from coordinator.toolsets.items.contract.claims import MAX_WAIT_MS, HeldBack
+from coordinator.toolsets.items.contract.included import NotesLeft, NotesTotal, ResultsLeft, ResultsTotal
 from coordinator.toolsets.items.contract.usage import Usage
 
 WAIT_MS = 45_000
@@ -35,7 +36,7 @@ MAX_REASON = 500
 OUTCOMES = ("item", "none", "stop")
 _VALUES = [{"type": kind} for kind in ("string", "number", "boolean", "object")]
 
-OwnItem = Annotated[str | None, Meta(description="Only if your agent holds several by slots: which one.")]
+OwnItem = Annotated[str | None, Meta(description="If you hold several by slots: which one.")]
 
 _Count = Annotated[int, Meta(ge=0)]
 
@@ -73,12 +74,12 @@ class WorkNext(Arguments, kw_only=True):
     wait_ms: Annotated[
         int,
         Meta(
-            description="How long to wait for an item, in milliseconds; answered after 50 s at the latest. Stay below "
-            "your client's limit for a call.",
+            description="Milliseconds to wait for an item, at most 50 s; stay below your client's limit for a call.",
             ge=0,
             le=MAX_WAIT_MS,
         ),
     ] = WAIT_MS
+    offset: Annotated[int, Meta(description="nextOffset: its further notes and results.", ge=0)] = 0
     ttl_seconds: Annotated[
         Annotated[int, Meta(ge=1, le=86_400)] | None,
         Meta(description="For how long the item is yours after each call about it; default 900."),
@@ -128,7 +129,7 @@ class WorkFailed(Arguments, kw_only=True):
         ),
     ]
     hand_back: Annotated[
-        bool, Meta(description="True: nothing is wrong with the item, you only stop. It is not counted as an attempt.")
+        bool, Meta(description="True: nothing is wrong with the item, you only stop. Not counted.")
     ] = False
     item_id: OwnItem = None
     usage: Used = None
@@ -241,8 +242,15 @@ class WorkNextResult(Result, kw_only=True):
     questions: Annotated[list[AskedQuestion], Meta(description="Oldest first.")] | UnsetType = UNSET
     notes_needed: NeededNotes | UnsetType = UNSET
     notes: Annotated[list[EarlierNote], Meta(description="Its other notes, oldest first.")] | UnsetType = UNSET
+    notes_total: NotesTotal | UnsetType = UNSET
+    notes_left: NotesLeft | UnsetType = UNSET
     results: (
         Annotated[list[EarlierResult], Meta(description="Of the items that it waited for, oldest first.")] | UnsetType
+    ) = UNSET
+    results_total: ResultsTotal | UnsetType = UNSET
+    results_left: ResultsLeft | UnsetType = UNSET
+    next_offset: (
+        Annotated[Count, Meta(description="There are more: call again with this offset before you begin.")] | UnsetType
     ) = UNSET
     problem: Annotated[str, Meta(description="Why it could not be started yet.")] | UnsetType = UNSET
     stop: Stop | UnsetType = UNSET

@@ -25,9 +25,9 @@ from coordinator.toolsets.worker.tools.reports import Reports
 
 INSTRUCTIONS = instructions("worker")
 _NEXT = (
-    "Take an item to work on: the one that you still hold, else the best one that is ready or that another agent has "
-    "left in the middle. It is started, and yours until claimExpiresAt. Comes with what to do, notes, the results of "
-    "the items it waited for, and questions with their answers. Waits up to waitMs if there is none."
+    "Take an item: the one that you still hold, else the best one that is ready or that another agent has left. It is "
+    "started, and yours until claimExpiresAt. Comes with notes, questions with answers, results of the items it waited "
+    "for. nextOffset: there are more; call again with it as offset, and read all first. Waits up to waitMs."
 )
 _NOTE = (
     "Write a note of your item: one that it needs (notesNeeded), or what the next agent would want to know. Keeps the "

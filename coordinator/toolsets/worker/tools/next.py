@@ -39,6 +39,8 @@ class _Asked(NamedTuple):
     renew_ms: int
     fence: int
     """Of the only claim that the call may be about; 0: any."""
+    offset: int
+    """How many of the notes and results of an item that the agent holds are skipped."""
 
 
 class Next:
@@ -61,13 +63,18 @@ class Next:
         if taken is None or not taken.included:
             return _without_item(claim)
         self._claiming.expiring.expect(call.project, claim.expires)
-        return self._shown(taken, claim)
+        if args.offset and claim.outcome != "held":  # it skips nothing of an item that it has not seen
+            asked = asked._replace(offset=0)
+            taken = await self._begin(call, asked, PLACED)
+            if not taken.included:
+                return _without_item(_claim_of(taken))
+        return self._shown(taken, claim, asked.offset)
 
     async def _asked(self, call: Call, args: WorkNext) -> _Asked:
         who = await agent_of(call, self._services.resolve_actor)
         by, only = attribution(who), claim_of(call)
         if only is not None:  # it gets that item anyway, and is not the one to say what the agent can do
-            args = WorkNext(ttl_seconds=args.ttl_seconds)
+            args = WorkNext(ttl_seconds=args.ttl_seconds, offset=args.offset)
         able = None if args.capabilities is None else capabilities(args.capabilities, "capabilities")
         filters = Selector(tags=args.tags, type=args.type, parent_id=args.parent_id)
         above = not_blank(args.parent_id)
@@ -79,6 +86,7 @@ class Next:
             (args.ttl_seconds or TTL_SECONDS) * 1000,
             (args.ttl_seconds or 0) * 1000,
             0 if only is None else only.fence,
+            args.offset,
         )
 
     async def _at_once(self, call: Call, asked: _Asked) -> tuple[Claimed, Taken | None]:
@@ -135,18 +143,26 @@ class Next:
 
     async def _begin(self, call: Call, asked: _Asked, renew_ms: int, process: str = "") -> Taken:
         return await self._store.begin(
-            call.project, asked.agent, asked.ttl_ms, asked.selector, asked.author, renew_ms, process, asked.fence
+            call.project,
+            asked.agent,
+            asked.ttl_ms,
+            asked.selector,
+            asked.author,
+            renew_ms,
+            process,
+            asked.fence,
+            f"{_INCLUDED}{asked.offset or ''}",
         )
 
     def _count(self, claim: Claimed) -> None:
         if claim.outcome not in ("held", "ended"):
             self._metrics.claim(claim.outcome)
 
-    def _shown(self, taken: Taken, claim: Claimed) -> WorkNextResult:
+    def _shown(self, taken: Taken, claim: Claimed, offset: int) -> WorkNextResult:
         schemas = self._store.schemas.current
         result = WorkNextResult(outcome="item")
         if taken.included:
-            add_parts(result, rendered(taken.included, _INCLUDED, schemas))
+            add_parts(result, rendered(taken.included, _INCLUDED, schemas, offset=offset))
         if taken.filled:
             role = ROLE_NAMES[taken.included.view.role] if taken.included and taken.included.view else "work"
             result.notes_needed = needed_notes(taken.filled, role, schemas)

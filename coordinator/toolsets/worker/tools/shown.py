@@ -63,6 +63,8 @@ def add_parts(result: WorkNextResult, parts: Parts) -> None:
         result.notes = [EarlierNote(key=note.key, body=str(note.body), size=note.size) for note in notes] or UNSET
     if isinstance(parts.results, list):
         result.results = [_result(one) for one in parts.results] or UNSET
+    for name in ("notes_total", "notes_left", "results_total", "results_left", "next_offset"):
+        setattr(result, name, getattr(parts, name))
 
 
 def _add_item(result: WorkNextResult, item: IncludedItem) -> None:

@@ -21,39 +21,41 @@ local function what_exists(run, id)
   return count % 2 == 1, math.floor(count / 2) % 2 == 1, count >= 4
 end
 
--- The ids of an item's notes, and how many it has; the oldest ROWS_MAX of them.
-local function ids_of_notes(run, id)
-  local flat, list, created = redis.call('HGETALL', run.keys.notes .. id), {}, {}
-  for n = 1, #flat, 2 do list[#list + 1] = {string.sub(flat[n + 1], 1, 32), flat[n]} end
-  if #list > ROWS_MAX then
-    for _, one in ipairs(list) do
-      local modified, first = unpack(redis.call('HMGET', run.keys.note .. one[1], 'm', 'c'))
-      created[one[1]] = tonumber(first or modified)
-    end
-    table.sort(list, function(one, other)
-      local this, that = created[one[1]], created[other[1]]
-      if this ~= that then return this < that end
-      return one[2] < other[2]
-    end)
+-- The ROWS_MAX of a list of {id of a note, name} that come after `offset`, oldest first, then by name: in the order of
+-- answers, which may leave out some of the last. Where these are all, they are not put in order.
+local function page_of(run, list, offset, is_created)
+  if offset == 0 and #list <= ROWS_MAX then return list end
+  local at, page = {}, {}
+  for _, one in ipairs(list) do
+    local modified, created = unpack(redis.call('HMGET', run.keys.note .. one[1], 'm', 'c'))
+    at[one] = tonumber(is_created and created or modified)
   end
-  local ids = {}
-  for n = 1, math.min(#list, ROWS_MAX) do ids[n] = list[n][1] end
-  return ids, #list
+  table.sort(list, function(one, other)
+    if at[one] ~= at[other] then return at[one] < at[other] end
+    return one[2] < other[2]
+  end)
+  for n = offset + 1, math.min(#list, offset + ROWS_MAX) do page[#page + 1] = list[n] end
+  return page
 end
 
--- {id of the blocker, id of its result} of each blocker of an item that has one, and how many there are; the first
--- ROWS_MAX by id.
-local function ids_of_results(run, id)
+-- {id, key} of the notes of an item.
+local function all_notes(run, id)
+  local flat, list = redis.call('HGETALL', run.keys.notes .. id), {}
+  for n = 1, #flat, 2 do list[#list + 1] = {string.sub(flat[n + 1], 1, 32), flat[n]} end
+  return list
+end
+
+-- {id of its result, id of the blocker} of each blocker of an item that has one.
+local function all_results(run, id)
   local blocking, list = {}, {}
   graph.each_edge(run, id, function(code, other)
     if graph.blocked_by_other(code) and not blocking[other] then
       blocking[other] = true
       local entry = redis.call('HGET', run.keys.notes .. other, notes.RESULT)
-      if entry and notes.is_filled(entry) then list[#list + 1] = {other, string.sub(entry, 1, 32)} end
+      if entry and notes.is_filled(entry) then list[#list + 1] = {string.sub(entry, 1, 32), other} end
     end
   end)
-  table.sort(list, function(one, other) return one[1] < other[1] end)
-  return list, #list
+  return list
 end
 
 -- A note and the bytes of its body. Its place is added to `texts`.
@@ -85,12 +87,14 @@ local function shorten(texts)
   end
 end
 
--- `wanted` = some of the letters i, n and r. Returns {full view or false, bytes of its long texts, list of {note, bytes
--- of its body}, number of notes, list of {blocker, its title and role, its result as a note, bytes of it}, number of
--- results}; notes as notes.load returns them, with a shortened or empty body if it is too long.
+-- `wanted` = some of the letters i, n and r, then how many notes and results to skip, if any. Returns {full view or
+-- false, bytes of its long texts, list of {note, bytes of its body}, number of notes, list of {blocker, its title and
+-- role, its result as a note, bytes of it}, number of results}; notes as notes.load returns them, with a shortened or
+-- empty body if it is too long.
 function included.of(run, id, wanted)
   local texts, view, sizes, rows, results, row_count, result_count = {}, false, {}, {}, {}, 0, 0
   local has_texts, has_notes, has_edges = what_exists(run, id)
+  local offset = tonumber(string.match(wanted, '%d+') or 0)
   if string.find(wanted, 'i', 1, true) then
     view = views.full(run, items.load(run, id), not has_texts)
     for n, place in ipairs(LONG_TEXTS) do
@@ -99,15 +103,15 @@ function included.of(run, id, wanted)
     end
   end
   if has_notes and string.find(wanted, 'n', 1, true) then
-    local ids
-    ids, row_count = ids_of_notes(run, id)
-    for n, note in ipairs(ids) do rows[n] = {read_note(run, note, texts)} end
+    local list = all_notes(run, id)
+    row_count = #list
+    for n, one in ipairs(page_of(run, list, offset, true)) do rows[n] = {read_note(run, one[1], texts)} end
   end
   if has_edges and string.find(wanted, 'r', 1, true) then
-    local found
-    found, result_count = ids_of_results(run, id)
-    for n = 1, math.min(result_count, ROWS_MAX) do
-      local blocker, note = unpack(found[n])
+    local list = all_results(run, id)
+    result_count = #list
+    for n, one in ipairs(page_of(run, list, offset, false)) do
+      local note, blocker = unpack(one)
       local title, role = unpack(views.head(run, blocker))
       results[n] = {blocker, title, role, read_note(run, note, texts)}
     end
