@@ -156,7 +156,7 @@ class RunNote:
                 if more:
                     note["usage"] = more
                 if newly := further({**dict.fromkeys(PARTS, 0), **refused}, self.refused):
-                    note["usageRefused"] = {"costMicroUsd": newly.get("costMicroUsd", 0), "tokens": _tokens(newly)}
+                    note |= {"costRefused": newly.get("costMicroUsd", 0), "tokensRefused": _tokens(newly)}
                 if self._expected != _OURS:
                     note["expectedModifiedAt"] = self._expected
                 try:

@@ -149,7 +149,7 @@ def test_items_and_agents(gateway: GatewayFleet) -> None:
     act(gateway, "manage_notes", operation="upsert", notes=[note])
     (budget,) = feed.until("item.budget", of=spent)
     assert budget["to"] == "spent"
-    act(gateway, "manage_notes", operation="upsert", notes=[{**note, "usageRefused": {"tokens": 7}}])
+    act(gateway, "manage_notes", operation="upsert", notes=[{**note, "tokensRefused": 7}])
     (refused,) = feed.until("item.usage_refused", of=spent)
     assert (refused["key"], refused["costMicroUsd"], refused["tokens"]) == ("k", 0, 7)
     assert feed.has_all_of("item", "agent")

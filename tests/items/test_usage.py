@@ -306,3 +306,15 @@ async def test_usage_is_listed_by_day_and_item_with_the_most_used_first(tools: C
     assert (len(day.name), day.sum.tokens) == (10, 240)
     (agent,) = (await read_usage(tools.store, tools.project, "agent", 10)).rows
     assert (agent.name, agent.today) == ("spender", agent.sum)
+
+
+@pytest.mark.parametrize("name", ["costRefused", "tokensRefused"])
+async def test_what_was_refused_is_a_number_and_adds_nothing(tools: Client, name: str) -> None:
+    item = await tools.add()
+    note = {"itemId": item, "key": "run-1", "role": "work", "body": "b"}
+    answer = await tools("manage_notes", operation="upsert", notes=[{**note, name: -1}, {**note, name: 10**12 + 1}])
+    assert [one["error"] for one in answer["failures"]] == [
+        f"notes[{number}].{name}: must be from 0 to 1000000000000" for number in range(2)
+    ]
+    assert (await tools("manage_notes", operation="upsert", notes=[{**note, name: 10**12}]))["upserted"] == 1
+    assert "usage" not in await tools.get(item)

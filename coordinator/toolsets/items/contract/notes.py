@@ -54,10 +54,8 @@ class NoteInput(Arguments, kw_only=True):
         Annotated[str, Meta(description="Refused unless modifiedAt is this ('': no note yet).")] | UnsetType
     ) = UNSET
     usage: GivenUsage = None
-    usage_refused: (
-        Annotated[dict[str, int], Meta(description="costMicroUsd, tokens that a runner does not count: an event.")]
-        | UnsetType
-    ) = UNSET
+    cost_refused: Annotated[int, Meta(description="Micro-USD not added: an event.")] = 0
+    tokens_refused: Annotated[int, Meta(description="The same of tokens.")] = 0
 
 
 class ManageNotes(Arguments, kw_only=True):

@@ -30,7 +30,7 @@ class Usage(Arguments, kw_only=True):
     model: Annotated[str | None, Meta(description="Up to 200 characters.", extra_json_schema={"maxLength": 200})] = None
 
 
-GivenUsage = Annotated[Usage | None, Meta(description="Used since the last report; added if this succeeds.")]
+GivenUsage = Annotated[Usage | None, Meta(description="Used since the last report; added on success.")]
 
 
 class Budget(Arguments, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import UNSET, UnsetType
 
@@ -25,8 +25,17 @@ from coordinator.toolsets.items.rules.ids import dashed
 MAX_MODEL = 200
 Used = tuple[int, int, int, int, int, str]
 """Usage for scripts: input, output and cached tokens, micro-USD, ms, model or ''."""
-_REFUSED = ("costMicroUsd", "tokens")
 _UNITS = {"costMicroUsd": "micro-USD", "tokens": "tokens", "wallMs": "ms of work"}
+
+
+class _Refused(Protocol):
+    """A note."""
+
+    @property
+    def cost_refused(self) -> int: ...
+
+    @property
+    def tokens_refused(self) -> int: ...
 
 
 class Spending(NamedTuple):
@@ -59,18 +68,17 @@ def packed(given: Usage | None, field: str) -> Used | bool:
     return (*parts, model) if any(parts) else False
 
 
-def not_counted(given: Mapping[str, int] | UnsetType, field: str) -> tuple[int, int] | bool:
+def not_counted(given: _Refused, field: str) -> tuple[int, int] | bool:
     """Micro-USD and tokens that are only told of, for scripts; False: nothing.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field.
     """
-    if given is UNSET:
-        return False
-    if given.keys() - set(_REFUSED) or not all(0 <= number <= MOST_AT_ONCE for number in given.values()):
-        raise invalid(field, f"has costMicroUsd and tokens, each from 0 to {MOST_AT_ONCE}")
-    cost, tokens = (given.get(name, 0) for name in _REFUSED)
-    return (cost, tokens) if cost or tokens else False
+    parts = given.cost_refused, given.tokens_refused
+    for name, part in zip(("costRefused", "tokensRefused"), parts, strict=True):
+        if not 0 <= part <= MOST_AT_ONCE:
+            raise invalid(f"{field}.{name}", f"must be from 0 to {MOST_AT_ONCE}")
+    return parts if any(parts) else False
 
 
 def asked(used: Sequence[Used | bool]) -> tuple[object, ...]:

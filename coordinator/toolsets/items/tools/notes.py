@@ -170,7 +170,7 @@ class Notes:
         who = await attributed(self._services.resolve_actor, checked(note.actor)) if note.actor else None
         seen = note.expected_modified_at
         expected = False if seen is UNSET else instant(seen, "expectedModifiedAt") if seen.strip() else 0
-        used, refused = packed(note.usage, f"{place}.usage"), not_counted(note.usage_refused, f"{place}.usageRefused")
+        used, refused = packed(note.usage, f"{place}.usage"), not_counted(note, place)
         return Prepared(item, key, role, body, bool(body), who, expected, used, refused)
 
 
@@ -218,8 +218,8 @@ def _asked(note: NoteInput) -> tuple[Any, ...]:
     said = (*map(item_rules.given, (note.item_id, note.key, note.role)), note.body, signature(note.actor))
     if note.expected_modified_at is not UNSET:
         said = (*said, note.expected_modified_at)
-    if note.usage_refused is not UNSET:
-        said = (*said, note.usage_refused)
+    if note.cost_refused or note.tokens_refused:
+        said = (*said, note.cost_refused, note.tokens_refused)
     return said if note.usage is None else (*said, note.usage)
 
 
