@@ -31,7 +31,7 @@ from workers.tools.demo import DemoTools
 from workers.tools.own import OwnTools
 from workers.tools.python import PythonTools
 from workers.tools.registry import StepTools
-from workers.tools.rights import Rights
+from workers.tools.rights import WorkerRights
 from workers.tools.source import Source
 
 
@@ -58,7 +58,7 @@ def step_tools(
         sources += [ServerTools(name, partial(shared.server, name)) for name in servers]
     names = StepNames(settings)
     names.declare({name: [tool.name for tool in toolset.tools] for name, toolset in toolsets.items()})
-    return StepTools(sources, Rights(settings, FleetClock(store.time)), names)
+    return StepTools(sources, WorkerRights(settings, FleetClock(store.time)), names)
 
 
 def make_run_kinds(settings: Settings, store: Store, isolated: Isolated) -> Mapping[str, RunKind]:
@@ -76,4 +76,5 @@ def _gateway(settings: Settings, store: Store, connections: Connections, tools: 
     connections.on_change = lists.changed
     copies = AuditCopies(settings, store, StepStore(store, Handoff.of(settings, store)))
     operations = Operations(store, instances, audit, Listener(store))
-    return GatewayRunKind(instances, GatewayExecutor(connections, operations, tools.find, (lists, copies)))
+    executor = GatewayExecutor(connections, operations, tools.find, (lists, copies))
+    return GatewayRunKind(instances, executor, tools.rights)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator
 
+import msgspec
+
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.errors import ToolFailure
 from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.build import build_verifier
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.grants import Denied
+from coordinator.identity.grants import Denied, Grant
 from coordinator.identity.token_file import TokenFileError
 from coordinator.metrics import Recorder
 from coordinator.settings import TOKEN_VARIABLE, Settings
@@ -60,14 +62,19 @@ async def stdio_principal(authenticator: Authenticator, token: str | None, proje
         CommandFailed: the token is invalid, or it is missing although it is required.
     """
     credential = None if token is None else b"Bearer " + token.strip().encode()
+    last: Grant | None = None
 
-    async def principal() -> Caller | None:
+    async def principal(begun: Caller | None = None) -> Caller | None:
+        nonlocal last
         if authenticator.mode == "none":
             return None
         try:
-            grant = await authenticator.authenticate(credential)
+            if begun is not None and last is not None:
+                return await authenticator.again(credential, msgspec.structs.replace(last, caller=begun), project)
+            grant = last = await authenticator.authenticate(credential)
         except Denied as denied:
-            raise ToolFailure("unauthenticated", f"{TOKEN_VARIABLE}: {denied.description}") from None
+            code = "permission_denied" if denied.reason == "project" else "unauthenticated"
+            raise ToolFailure(code, f"{TOKEN_VARIABLE}: {denied.description}") from None
         if grant is not None and grant.projects is not None and project not in grant.projects:
             raise ToolFailure("permission_denied", f"the token is not for the project {project!r}")
         return grant.caller if grant is not None else None

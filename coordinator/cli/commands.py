@@ -332,11 +332,23 @@ COMMANDS: dict[str, Command] = {
         "List the tokens of the token file, by their keys.",
         ("fleet token list --file tokens.yaml", "fleet token list --file tokens.yaml --format json"),
     ),
+    "token replace": Command(
+        "coordinator.cli.token:replace",
+        """Add a token in the place of another one, by its key, and print it.
+
+        It has the same id and rights. What was begun with the other token goes on with it, also after the other one
+        was revoked, which is yours to do once everybody has the new one.
+        """,
+        (
+            "fleet token replace 0a1b2c3d4e5f --file tokens.yaml",
+            "fleet token replace 0a1b2c3d4e5f --expires 30d --file tokens.yaml",
+        ),
+    ),
     "token revoke": Command(
         "coordinator.cli.token:revoke",
         """Remove a token from the token file, by its key, or all tokens of an id.
 
-        A running fleet refuses it within two seconds.
+        A running fleet refuses it within two seconds; what was begun with it ends, unless another token replaces it.
         """,
         ("fleet token revoke alice --file tokens.yaml", "fleet token revoke ci --file tokens.yaml"),
     ),

@@ -109,7 +109,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         stack.push_async_callback(authenticator.aclose)
         feed = FeedReader(store)
         seals = Seals(store, settings)
-        delegations = Delegations(TokenStore(store), seals, authenticator.lists)
+        delegations = Delegations(TokenStore(store), seals, authenticator.still)
         services = Services(settings, store, trusting_callers(actors.resolve), Waits(feed), delegations.make)
         toolsets = load_toolsets(services)
         for toolset in toolsets.values():

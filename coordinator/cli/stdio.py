@@ -29,6 +29,7 @@ from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
+from coordinator.identity.rights import Rights
 from coordinator.metrics import logs, recorder, tracing
 from coordinator.settings import AGENT_VARIABLE, TOKEN_VARIABLE, LoadedSettings, Settings
 from coordinator.settings.contradictions import toolset_problems
@@ -172,13 +173,19 @@ class _Session:
                     store.observe = tracing.observing(lambda *_: None)
                 services = Services(self._settings, store, trusting_callers(actors.resolve), Waits(feed))
                 toolsets = load_toolsets(services)
-                return await self._speak(toolsets, store, url, principal, feed)
+                return await self._speak(toolsets, store, url, principal, feed, authenticator.rights)
         finally:
             await feed.aclose()
             await actors.aclose()
 
     async def _speak(
-        self, toolsets: dict[str, Toolset], store: Store, url: str, principal: Principal, feed: FeedReader
+        self,
+        toolsets: dict[str, Toolset],
+        store: Store,
+        url: str,
+        principal: Principal,
+        feed: FeedReader,
+        rights: Rights,
     ) -> bool:
         hung_up = asyncio.get_running_loop().create_future()
         serving = asyncio.create_task(
@@ -195,6 +202,7 @@ class _Session:
                 Seals(store, self._settings),
                 feed,
                 self._agent,
+                rights,
             )
         )
         # Serving makes all schemas before it first waits. Connections that begin before time out meanwhile.

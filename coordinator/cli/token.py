@@ -40,6 +40,10 @@ _File = Annotated[
     Parameter(name="--file", help="The token file. Default: the setting auth.tokens.", metavar="FILE"),
 ]
 
+_Expires = Annotated[
+    str, Parameter(help="When it ends: a time from now (12h, 90d, 8w), a UTC date or time, or 'never'.")
+]
+
 
 @with_settings(only=())
 def create(
@@ -63,9 +67,7 @@ def create(
         tuple[str, ...],
         Parameter(help="A project that it is for; may be given more than once. Default: all.", negative=""),
     ] = (),
-    expires: Annotated[
-        str, Parameter(help="When it ends: a time from now (12h, 90d, 8w), a UTC date or time, or 'never'.")
-    ] = "90d",
+    expires: _Expires = "90d",
     note: Annotated[str, Parameter(help="Anything, for people who read the file.")] = "",
     file: _File = None,
 ) -> int:
@@ -100,9 +102,51 @@ def create(
         if name not in _PERMISSIONS:
             told = f"fleet: note: {name!r} opens no toolset; it lets steps use a tool or a connection of that name"
             print(f"{told} (toolsets: {', '.join(TOOLSETS)})", file=sys.stderr)
-    until = entry.expires.isoformat().replace("+00:00", "Z") if entry.expires else _NEVER
-    print(f"token {entry.key} of {entry.id}, until {until}, in {path}; it is not shown again:", file=sys.stderr)
-    print(token)
+    _print_new(token, entry, path)
+    return Exit.OK
+
+
+@with_settings(only=())
+def replace(
+    loaded: LoadedSettings,
+    key: Annotated[str, Parameter(help="The key of the token to replace, as `fleet token list` shows it.")],
+    *,
+    expires: _Expires = "90d",
+    file: _File = None,
+) -> int:
+    """Adds a token in the place of another one, with its id and rights, and prints it. What was begun with the other
+    goes on with it; that one is good until it is revoked.
+
+    Raises:
+        CommandFailed: there is no such token, an argument is wrong, or the file cannot be changed.
+    """
+    path = _path(loaded, file)
+    token, now = new_token(), _now()
+    ends = _moment(expires, now)
+
+    def make(entries: tuple[TokenEntry, ...]) -> tuple[TokenEntry, TokenEntry]:
+        old = next((entry for entry in entries if _is_key(key, entry)), None)
+        newer = next((entry for entry in entries if key[:KEY_DIGITS] in entry.replaces), None)
+        if newer is not None:
+            raise CommandFailed(f"{key} was replaced already: replace {newer.key}, which has its place")
+        if old is None:
+            raise CommandFailed(f"no token in {path} has the key {key!r}; `fleet token list` shows them")
+        fresh = msgspec.structs.replace(
+            old,
+            sha256=digest_of(token.encode()).hex(),
+            expires=ends,
+            created=now,
+            replaces=(*old.replaces, old.key),
+        )
+        return old, fresh
+
+    try:
+        entry = token_edit.replace(path, make)
+    except TokenFileError as error:
+        raise CommandFailed(str(error)) from None
+    _print_new(token, entry, path)
+    told = f"it has the place of {entry.replaces[-1]}, which is good until you revoke it"
+    print(f"fleet: note: {told}: fleet token revoke {entry.replaces[-1]}", file=sys.stderr)
     return Exit.OK
 
 
@@ -137,7 +181,8 @@ def revoke(
     *,
     file: _File = None,
 ) -> int:
-    """Removes one token, or all tokens of an id. Front-ends refuse them within two seconds.
+    """Removes one token, or all tokens of an id. Front-ends refuse them within two seconds. What was begun with them
+    ends, unless another token replaces them.
 
     Raises:
         CommandFailed: there is none, or the file cannot be changed.
@@ -145,7 +190,7 @@ def revoke(
     path = _path(loaded, file)
 
     def doomed(entry: TokenEntry) -> bool:
-        return entry.id == name or (_KEY.match(name) is not None and entry.sha256.startswith(name))
+        return entry.id == name or _is_key(name, entry)
 
     try:
         removed = token_edit.remove(path, doomed)
@@ -156,6 +201,17 @@ def revoke(
     for entry in removed:
         print(f"revoked {entry.key} of {entry.id}")
     return Exit.OK
+
+
+def _is_key(text: str, entry: TokenEntry) -> bool:
+    """Whether a text is the key of an entry, or more of its digest."""
+    return _KEY.match(text) is not None and entry.sha256.startswith(text)
+
+
+def _print_new(token: str, entry: TokenEntry, path: Path) -> None:
+    until = entry.expires.isoformat().replace("+00:00", "Z") if entry.expires else _NEVER
+    print(f"token {entry.key} of {entry.id}, until {until}, in {path}; it is not shown again:", file=sys.stderr)
+    print(token)
 
 
 def _path(loaded: LoadedSettings, file: Path | None) -> Path:
@@ -220,6 +276,8 @@ def _table(entries: tuple[TokenEntry, ...], now: dt.datetime) -> list[str]:
             until += " (expired)"
         permissions = "(default)" if entry.permissions is None else " ".join(entry.permissions) or "(none)"
         projects = " ".join(entry.projects or ("*",))
+        if entry.replaces:
+            until += f" (replaces {' '.join(entry.replaces)})"
         rows.append((entry.key, entry.id, entry.kind, permissions, projects, " ".join(entry.roles) or "-", until))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -4,8 +4,8 @@ A session is a sealed cookie, and nothing of it is kept anywhere else. It says h
 
 - by a ticket, as the operator that ``fleet console`` was run by;
 - by a token of the token file, which is looked up again at each request: the session ends with it;
-- by a JWT: the session has what that granted, and ends with it, or after ``console.session_hours`` if the authorization
-  server has sent the visitor.
+- by a JWT: the session has what that granted, as far as the settings still allow it, and ends with it, or after
+  ``console.session_hours`` if the authorization server has sent the visitor.
 
 Where ``auth.mode`` is none, everybody may read, and whoever wants to change something signs in by a ticket.
 """
@@ -29,7 +29,7 @@ from coordinator.identity.permissions import ALL_RIGHTS
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.store import Store
-from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.caller import Caller, OfEntry
 from coordinator.toolsets.gateway.rules.guards import HUMAN
 from coordinator.transport.replies import Header
 from coordinator.transport.sealing import Seals
@@ -107,7 +107,7 @@ class Sessions:
         grant = await self._grant(token)
         if grant is None:
             return None
-        if grant.caller.listed:
+        if isinstance(grant.caller.credential, OfEntry):
             return await self._begun(head, _Session("token", self._end(grant.ends), digest=grant.digest))
         ends = self._end(inf if lasting else grant.ends)
         caller = msgspec.structs.replace(grant.caller, sees=grant.projects)
@@ -160,7 +160,8 @@ class Sessions:
         if not self.takes_tokens:
             return None
         if session.how == "jwt":
-            return Viewer(session.caller, session.projects, session.ends)
+            caller = None if session.caller is None else self._authenticator.still(session.caller, None)
+            return None if caller is None else Viewer(caller, session.projects, session.ends)
         grant = self._authenticator.granted(session.digest)
         return None if grant is None else Viewer(grant.caller, grant.projects, min(session.ends, grant.ends))
 

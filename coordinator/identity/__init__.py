@@ -1,7 +1,8 @@
 """Identifies callers (by a bearer token, over HTTP or stdio) and actors (by a proof in ``actor``).
 
 **Callers** (``authenticator``). A bearer token is looked up in the token file (``token_file``), or verified as a JWT.
-The result says who is calling, and with which permissions (``grants``, ``permissions``).
+The result says who is calling, and with which permissions (``grants``, ``permissions``). ``rights`` says what the
+credential (``credentials``) of a caller may do later, who has begun something that goes on without it.
 
 **Actors** (``actors``). The proof is verified (``verifier`` is the interface, ``noop`` and ``jwks`` implement it).
 Then the degraded-mode policy (``policy``) decides which identity counts.

@@ -15,11 +15,10 @@ import structlog
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
-from coordinator.identity.bearers import Defaults, caller_of, unreadable
+from coordinator.identity.bearers import EVERYTHING_BY_DEFAULT, caller_of, unreadable
 from coordinator.identity.build import build_verifier
 from coordinator.identity.copies import KeyCopies
 from coordinator.identity.grants import Denied
-from coordinator.identity.permissions import EVERYTHING
 from coordinator.identity.policy import Trust, trust, worth_a_warning
 from coordinator.identity.verifier import FailureKind, Outcome, Status, Verifier
 from coordinator.metrics import recorder
@@ -166,9 +165,6 @@ class Actors:
         task.add_done_callback(self._tasks.discard)
 
 
-_EVERYTHING = Defaults(frozenset({EVERYTHING}), stated=False)
-
-
 class _Judged(NamedTuple):
     """What follows from the outcome of a verification under a policy."""
 
@@ -190,7 +186,7 @@ def _judge(policy: Policy, status: Status, verifier: str, failure: FailureKind |
 def _caller(outcome: Outcome) -> Caller:
     """The roles and permissions that a verified proof states; one that states none permits everything."""
     try:
-        return caller_of(outcome, _EVERYTHING)
+        return caller_of(outcome, EVERYTHING_BY_DEFAULT, proof=True)
     except Denied:
         return Caller(outcome.subject)
 

@@ -27,11 +27,13 @@ import structlog
 from coordinator.identity.bearers import Defaults, of_entry, of_outcome
 from coordinator.identity.clock import FleetClock
 from coordinator.identity.grants import Denied, Grant
+from coordinator.identity.rights import Rights
 from coordinator.identity.token_file import Stamp, TokenEntry, TokenFileError, read_tokens, stamp_of
 from coordinator.identity.verifier import Verifier
 from coordinator.settings import Settings
 from coordinator.settings.effective_auth import Mode, auth_mode, auth_verifier, authorization_servers, resource_url
 from coordinator.settings.identity import VerifierSettings
+from coordinator.toolsets.caller import Caller, OfJwt
 
 _log = structlog.get_logger(__name__)
 
@@ -50,6 +52,9 @@ GRACE_SECONDS = 10.0
 TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*\Z")
 """The syntax of a bearer token (RFC 6750, 2.1)."""
 _BEARER = re.compile(rb"(?i:bearer) +(?P<token>[A-Za-z0-9._~+/-]+=*) *\Z")
+
+_UNKNOWN = "no such token is known here"
+_DISTRUSTED = "the issuer of the token is not trusted any more"
 
 OpenVerifier = Callable[[VerifierSettings], Verifier]
 
@@ -77,6 +82,8 @@ class Authenticator:
         self._clock = clock
         self._file_read = file_read
         self._settings = settings
+        self.rights = Rights(settings)
+        """What those may do now of whose callers something is kept."""
         self._entries: tuple[TokenEntry, ...] = ()
         self._grants: dict[bytes, Grant] = {}
         self._jwts: dict[bytes, Grant] = {}
@@ -179,10 +186,29 @@ class Authenticator:
         outcome = await verifier.verify(token)
         return outcome.claims if outcome.status == "verified" else None
 
-    def lists(self, name: str) -> bool:
-        """Whether the token file has an entry of this id that has not expired."""
-        now = self._clock.now()
-        return any(one.caller.id == name and one.until > now for one in self._grants.values())
+    async def again(self, authorization: bytes | None, begun: Grant, project: str) -> Caller:
+        """What the caller may do now whom a token has identified when it began something.
+
+        Args:
+            authorization: the header of then.
+
+        Raises:
+            Denied: nothing any more.
+        """
+        caller = begun.caller
+        of_jwt = isinstance(caller.credential, OfJwt)
+        if of_jwt and begun.ends > self._clock.now():
+            await self.authenticate(authorization)  # its key may have been withdrawn
+        if self.still(caller, None) is None:
+            raise Denied("rejected", _DISTRUSTED) if of_jwt else Denied("unknown", _UNKNOWN)
+        found = self.still(caller, project)
+        if found is None:
+            raise Denied("project", f"the token is not for the project '{project}'")
+        return found
+
+    def still(self, caller: Caller, project: str | None) -> Caller | None:
+        """``Rights.now`` at this moment."""
+        return self.rights.now(caller, project, self._clock.now())
 
     def report(self) -> dict[str, Any]:
         """The mode, and the state of the token file and of the keys, for /readyz."""
@@ -199,7 +225,7 @@ class Authenticator:
     async def _verified(self, token: bytes, digest: bytes) -> Grant:
         verifier, settings = self._verifier, self._verified_by
         if verifier is None or settings is None or token.count(b".") != 2:
-            raise Denied("unknown", "no such token is known here")
+            raise Denied("unknown", _UNKNOWN)
         outcome = await verifier.verify(token.decode())
         kept = _STALE_SECONDS if outcome.stale_seconds is not None else settings.cache_ttl_seconds
         grant = of_outcome(outcome, digest, self._audience, self._defaults, self._clock.now() + kept)
@@ -213,9 +239,8 @@ class Authenticator:
     def _apply(self, settings: Settings) -> None:
         """Takes over all settings but the token file and the verifier."""
         self._settings = settings
-        auth = settings.auth
-        set_by_operator = auth.default_permissions is not None
-        self._defaults = Defaults(auth.permissions_by_default, set_by_operator, frozenset(settings.connections or ()))
+        self._defaults = Defaults.of(settings)
+        self.rights.configure(settings)
         stated = auth_verifier(settings)
         self._audience = stated.audience if stated is not None else ""
         self.mode = auth_mode(settings)
@@ -252,8 +277,9 @@ class Authenticator:
         for entry in entries:
             taken.setdefault(entry.id.rpartition("/")[0], set()).add(entry.id)
         self._taken = {owner: frozenset(ids) for owner, ids in taken.items() if owner}
-        grants = (self._knowing_others(of_entry(entry, self._defaults.permissions)) for entry in entries)
+        grants = [self._knowing_others(of_entry(entry, self._defaults.permissions)) for entry in entries]
         self._grants = {grant.digest: grant for grant in grants}
+        self.rights.take(zip(entries, grants, strict=True))
         self._jwts = {}
         self.changed()
 

@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from coordinator.identity.credentials import name_of
 from coordinator.identity.grants import Denied, Grant, canonical
 from coordinator.identity.permissions import EVERYTHING, OPERATE
 from coordinator.identity.token_file import TokenEntry
 from coordinator.identity.verifier import Outcome
+from coordinator.settings import Settings
 from coordinator.settings.model import TOOLSETS
 from coordinator.toolsets.actor import KINDS, MAX_ID
-from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.caller import Caller, OfEntry, OfJwt
 
 CLAIMS = ("permissions", "scope", "scp")
 """Where JWTs state permissions: as text with blanks between, or as a list."""
@@ -33,6 +35,17 @@ class Defaults(NamedTuple):
     connections: frozenset[str] = frozenset()
     """Names that permissions may begin with, besides those of toolsets."""
 
+    @classmethod
+    def of(cls, settings: Settings) -> Defaults:
+        """Those of bearer tokens."""
+        auth = settings.auth
+        stated = auth.default_permissions is not None
+        return cls(auth.permissions_by_default, stated, frozenset(settings.connections or ()))
+
+
+EVERYTHING_BY_DEFAULT = Defaults(frozenset({EVERYTHING}), stated=False)
+"""Those of proofs."""
+
 
 def of_entry(entry: TokenEntry, default_permissions: frozenset[str]) -> Grant:
     """What an entry of the token file grants."""
@@ -40,7 +53,7 @@ def of_entry(entry: TokenEntry, default_permissions: frozenset[str]) -> Grant:
     projects = _projects(entry.projects)
     ends = inf if entry.expires is None else entry.expires.timestamp()
     return Grant(
-        caller=Caller(entry.id, entry.kind, frozenset(entry.roles), permissions, listed=True, sees=projects),
+        caller=Caller(entry.id, entry.kind, frozenset(entry.roles), permissions, OfEntry(entry.key), projects),
         digest=bytes.fromhex(entry.sha256),
         projects=projects,
         until=ends,
@@ -80,8 +93,11 @@ def of_outcome(outcome: Outcome, digest: bytes, audience: str, defaults: Default
     )
 
 
-def caller_of(outcome: Outcome, defaults: Defaults) -> Caller:
+def caller_of(outcome: Outcome, defaults: Defaults, *, proof: bool = False) -> Caller:
     """The caller that a verified JWT names, with the roles and permissions that it states.
+
+    Args:
+        proof: whether it proves who an actor is.
 
     Raises:
         Denied: its claims are unusable.
@@ -89,12 +105,26 @@ def caller_of(outcome: Outcome, defaults: Defaults) -> Caller:
     subject, kind = outcome.subject, outcome.claims.get("kind")
     if not subject.strip() or len(subject) > MAX_ID:
         raise Denied("rejected", f"the token has no claim 'sub' of 1 to {MAX_ID} characters")
+    issuer = outcome.claims.get("iss")
+    issuer = issuer if isinstance(issuer, str) else ""
+    stated = _permissions(outcome.claims)
+    own = stated is not None and (not stated or any(_is_ours(word, defaults.connections) for word in stated))
+    added = None if own else tuple(sorted(stated or ()))
     return Caller(
         subject,
         kind if kind in KINDS else _OTHER,
         _words(outcome.claims, "roles") or frozenset(),
-        _permissions(outcome.claims, defaults),
+        stated if stated is not None and own else with_defaults(stated or frozenset(), defaults),
+        OfJwt(name_of(issuer, subject), issuer, outcome.source, proof, added),
     )
+
+
+def with_defaults(stated: frozenset[str], defaults: Defaults) -> frozenset[str]:
+    """What a JWT permits that states no permissions of this server, but perhaps scopes of others."""
+    if not stated:
+        return defaults.permissions
+    # Only the operator knows what a token for other servers permits here.
+    return stated | defaults.permissions if defaults.stated else stated
 
 
 def unreadable(claims: Mapping[str, Any]) -> str:
@@ -108,16 +138,10 @@ def unreadable(claims: Mapping[str, Any]) -> str:
     return ""
 
 
-def _permissions(claims: Mapping[str, Any], defaults: Defaults) -> frozenset[str]:
-    """All that the claims state, or the defaults."""
+def _permissions(claims: Mapping[str, Any]) -> frozenset[str] | None:
+    """All that the claims state; None if they state none."""
     stated = [words for name in CLAIMS if (words := _stated(claims, name)) is not None]
-    if not stated:
-        return defaults.permissions
-    found = frozenset().union(*stated)
-    if not found or any(_is_ours(word, defaults.connections) for word in found):
-        return found
-    # Scopes of other servers alone: only the operator knows what such a token permits here.
-    return found | defaults.permissions if defaults.stated else found
+    return frozenset().union(*stated) if stated else None
 
 
 def _stated(claims: Mapping[str, Any], name: str) -> frozenset[str] | None:

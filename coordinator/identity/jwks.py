@@ -31,6 +31,7 @@ from jwt.algorithms import Algorithm, get_default_algorithms
 
 from coordinator.identity import claims, jws
 from coordinator.identity.clock import FleetClock
+from coordinator.identity.credentials import source_of
 from coordinator.identity.jws import BadToken, Token
 from coordinator.identity.key_resolvers import CandidateKey, KeyResolver
 from coordinator.identity.proof_cache import Proof, ProofCache
@@ -174,6 +175,7 @@ class JwksVerifier:
             claims=token.claims,
             begins=valid.begins,
             ends=valid.ends,
+            source=source_of(stated, match.cache.source.kind),
         )
         proof.outcome = _verified(proof, fresh=True)
         self.proofs.keep(name, proof)
@@ -208,5 +210,6 @@ def _verified(proof: Proof, fresh: bool = False) -> Outcome:
         subject=proof.subject,
         claims=proof.claims,
         stale_seconds=None if fresh else int(proof.cache.age),
+        source=proof.source,
         expires=proof.ends if math.isfinite(proof.ends) else None,
     )

@@ -22,6 +22,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 
+from coordinator.settings.model import TOOLSETS
+from coordinator.toolsets.caller import BUDGETS, DELEGATES
+
 EVERYTHING = "*"
 READ = ".read"
 OPERATE = "operate"
@@ -45,6 +48,33 @@ def sufficient(toolset: str, read_only: bool) -> frozenset[str]:
     if read_only:
         enough |= {toolset + READ, EVERYTHING + READ, *((_WORKFLOW + READ,) if toolset == _FLOWS else ())}
     return frozenset(enough)
+
+
+@lru_cache(maxsize=1024)
+def common(some: frozenset[str], others: frozenset[str]) -> frozenset[str]:
+    """The permissions that each of two sets implies; none for a tool that one names and of which the other only has the
+    reading.
+    """
+    for one, other in ((some, others), (others, some)):
+        if all(_is_implied(permission, other) for permission in one):
+            return one
+    known = some | others | frozenset((*vocabulary(TOOLSETS), EVERYTHING + READ))
+    narrower = {name + READ for name in known if "." not in name and name != OPERATE}
+    return frozenset(one for one in known | narrower if _is_implied(one, some) and _is_implied(one, others))
+
+
+@lru_cache(maxsize=4096)
+def _is_implied(permission: str, by: frozenset[str]) -> bool:
+    """Whether a set of permissions implies one, which may also be that of a connection or of a tool of one."""
+    if permission in (EVERYTHING, OPERATE, *_ADMINS.values()):
+        return permission in by
+    for known in (BUDGETS, DELEGATES):
+        if permission in known:
+            return not known.isdisjoint(by)
+    name, read_only = permission.removesuffix(READ), permission.endswith(READ)
+    toolset = _FLOWS if name == _WORKFLOW else name
+    enough = sufficient(toolset, read_only) | sufficient(name.partition(".")[0], read_only)
+    return permission in by or not enough.isdisjoint(by)
 
 
 def least(toolset: str, read_only: bool) -> str:

@@ -34,6 +34,8 @@ class Proof(Struct):
     begins: float
     """Unix seconds, leeway included."""
     ends: float
+    source: str
+    """``Outcome.source``."""
     outcome: Any = None
     """The outcome to give again as long as the keys are fresh."""
 

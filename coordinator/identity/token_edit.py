@@ -46,6 +46,30 @@ def add(path: Path, entry: TokenEntry) -> None:
     _change(path, change, create=True)
 
 
+def replace(path: Path, make: Callable[[tuple[TokenEntry, ...]], tuple[TokenEntry, TokenEntry]]) -> TokenEntry:
+    """Adds an entry in the place of another one, which stays, and returns it.
+
+    Args:
+        make: given the entries, returns the one that is replaced, and the new one. What it raises leaves the file as
+            it is.
+
+    Raises:
+        TokenFileError: as ``remove``.
+    """
+    made: list[TokenEntry] = []
+
+    def change(entries: list[Any], found: TokenFile) -> None:
+        old, fresh = make(found.tokens)
+        made.append(fresh)
+        for entry in entries:
+            if entry["sha256"] == old.sha256:
+                entry.pop("replaces", None)
+        entries.append(_plain(fresh))
+
+    _change(path, change, create=False)
+    return made[0]
+
+
 def remove(path: Path, doomed: Callable[[TokenEntry], bool]) -> tuple[TokenEntry, ...]:
     """Removes entries and returns them.
 

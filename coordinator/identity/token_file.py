@@ -11,7 +11,8 @@ neither salt nor a slow hash. The file is YAML, or JSON if its name ends in ``.j
         projects: [alpha]
         expires: 2027-01-01T00:00:00Z
 
-Several entries may have the same id, so that a token can be replaced without a gap.
+Several entries may have the same id. One that replaces others has their keys, so that what was begun with them goes on:
+``replaces: ["0a1b2c3d4e5f"]``.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ _ALLOWED = {
     "expires": "a time such as 2027-01-01T00:00:00Z",
     "created": "a time such as 2027-01-01T00:00:00Z",
     "note": "at most 500 characters of text",
+    "replaces": f"a list of keys of entries, {KEY_DIGITS} lower-case hex digits each, in quotes",
 }
 
 _Word = Annotated[str, Meta(pattern=r"^[!#-\[\]-~]{1,200}\Z")]
@@ -82,6 +84,8 @@ class TokenEntry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     expires: Annotated[dt.datetime, Meta(tz=True)] | None = None
     created: Annotated[dt.datetime, Meta(tz=True)] | None = None
     note: Annotated[str, Meta(pattern=r"^[^\ud800-\udfff]{0,500}\Z")] = ""
+    replaces: tuple[Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{KEY_DIGITS}}}\Z")], ...] = ()
+    """Keys of entries in whose place this one is: what they have begun goes on with its rights."""
 
     @property
     def key(self) -> str:
@@ -171,6 +175,7 @@ def parse_tokens(data: bytes, path: Path) -> TokenFile:
     if len(found.tokens) > _MOST_ENTRIES:
         raise TokenFileError(f"the token file {path} has more than {_MOST_ENTRIES} tokens")
     seen: dict[str, int] = {}
+    replaced: dict[str, int] = {}
     for number, entry in enumerate(found.tokens):
         if entry.sha256 == _NOTHING:
             raise TokenFileError(
@@ -180,6 +185,10 @@ def parse_tokens(data: bytes, path: Path) -> TokenFile:
             where = _located(f"the digest of entry {seen[entry.sha256]} is repeated", path, lines, number)
             raise TokenFileError(where)
         seen[entry.sha256] = number
+        for key in entry.replaces:
+            if replaced.setdefault(key, number) != number:
+                where = f"entry {replaced[key]} replaces one of the same keys"
+                raise TokenFileError(_located(where, path, lines, number))
     return found
 
 

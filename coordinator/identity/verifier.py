@@ -35,6 +35,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Only with the statuses rejected and unavailable."""
     stale_seconds: int | None = None
     """Age of the keys, if a verified token was verified with keys that could not be renewed in time."""
+    source: str = ""
+    """Of a verified token, a digest of the setting that its keys came from; empty: from the document of a DID."""
     expires: float | None = None
     """When a verified token stops being valid, in Unix seconds, leeway included; None: it never does."""
 

@@ -32,7 +32,6 @@ from coordinator.metrics import tracing
 from coordinator.overload import Admission, ShardedAdmission, Ticket
 from coordinator.settings import Settings
 from coordinator.store.drains import FLEET_SCOPE
-from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call, Toolset
 from coordinator.transport.admin import AdminApp
 from coordinator.transport.authorization import Authorization
@@ -143,7 +142,7 @@ class FrontEnd:
         gate = Gate(settings.allowed_hosts, (*settings.allowed_origins, *own_origins), settings.host, own_names)
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)
         self._hooks = hooks
-        rounds = Rounds(seals) if seals is not None else None
+        rounds = Rounds(seals, authenticator.rights) if seals is not None else None
         self.calls = Calls(settings.request_deadline_ms, hooks, admission, settings.longest_wait_ms, hints, rounds)
         """Runs the calls of tools."""
         self._bodies = Bodies(settings.max_body_bytes)
@@ -318,10 +317,8 @@ class FrontEnd:
             parsed = self.fast_path.parse(plan, body)
             if type(parsed) is not ParsedCall:
                 await self._answer_slowly(scope, receive, send, body, str(parsed))
-            elif not grant:
-                await self._answer(parsed, plan, None, scope, receive, send)
-            elif parsed.access.permits(grant.caller):
-                await self._answer(parsed, plan, grant.caller, scope, receive, send)
+            elif not grant or parsed.access.permits(grant.caller):
+                await self._answer(parsed, plan, grant or None, scope, receive, send)
             else:
                 await self._answer_slowly(scope, receive, send, body, "permission")
         finally:
@@ -350,16 +347,18 @@ class FrontEnd:
         await (await self._sdk.get(self._endpoints.default)).warm_up()
 
     def enter(
-        self, parsed: ParsedCall, plan: Plan, caller: Caller | None, authorization: bytes = b""
+        self, parsed: ParsedCall, plan: Plan, grant: Grant | None, authorization: bytes = b""
     ) -> tuple[Call, Ticket | None] | Answer:
         """Admits a call of the fast path, or sheds it.
 
         Args:
-            authorization: the header by which an identified caller is identified again while the call waits.
+            grant: of an identified caller.
+            authorization: the header by which it is identified again while the call waits.
 
         Returns:
             The further arguments of ``call``; or, if the call is shed, the answer.
         """
+        caller = None if grant is None else grant.caller
         self.fast_path.hits += 1
         self._hooks.fast_path("hit")
         criticality = parsed.tool.weigh(parsed.arguments)
@@ -370,9 +369,9 @@ class FrontEnd:
         can_ask = parsed.asking is not None and (caller is None or parsed.asking.permits(caller))
         name, trace = self._request_id(plan.given_id), self._trace(parsed)
         call = Call(plan.project, name, caller, plan.agent, trace, can_ask=can_ask, can_defer=parsed.defers)
-        if parsed.waits and caller is not None and isinstance(target := self._endpoints.resolve(plan.path), Target):
+        if parsed.waits and grant is not None and isinstance(target := self._endpoints.resolve(plan.path), Target):
             published = next(key for key, one in target.endpoint.tools.items() if one is parsed.tool)
-            recheck = partial(self.authorization.recheck, authorization, plan.path, target, published)
+            recheck = partial(self.authorization.recheck, authorization, grant, plan.path, target, published)
             call = msgspec.structs.replace(call, recheck=recheck)
         entered = self.calls.enter(parsed.tool, criticality, call, parsed.arguments, "fast")
         if isinstance(entered, Done):
@@ -408,10 +407,10 @@ class FrontEnd:
         return tracing.trace_of(parsed.meta.traceparent, parsed.meta.tracestate)
 
     async def _answer(
-        self, parsed: ParsedCall, plan: Plan, caller: Caller | None, scope: Scope, receive: Receive, send: Send
+        self, parsed: ParsedCall, plan: Plan, grant: Grant | None, scope: Scope, receive: Receive, send: Send
     ) -> None:
         authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        entered = self.enter(parsed, plan, caller, authorization)
+        entered = self.enter(parsed, plan, grant, authorization)
         if isinstance(entered, Answer):
             answer = entered
         elif parsed.waits:

@@ -19,6 +19,8 @@ from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+import msgspec
+
 from coordinator.errors import ToolFailure
 from coordinator.identity.authenticator import LONGEST_TOKEN, TOKEN, Authenticator
 from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
@@ -99,8 +101,13 @@ class Authorization:
             return None
         return grant
 
-    async def admit(self, authorization: bytes | None, path: str, target: Target) -> Grant | None:
+    async def admit(
+        self, authorization: bytes | None, path: str, target: Target, begun: Grant | None = None
+    ) -> Grant | None:
         """The grant of an endpoint's caller; None: an anonymous caller, who may use everything.
+
+        Args:
+            begun: the grant of then, of a caller who goes on with what it has begun.
 
         Raises:
             Refused: 401 or 403 with a challenge, 400, or 503.
@@ -108,7 +115,7 @@ class Authorization:
         if not self.enabled:
             return None
         try:
-            grant = await self._grant(authorization, path, target.project)
+            grant = await self._grant(authorization, path, target.project, begun)
             if grant is not None and not target.endpoint.admits(grant.caller):
                 raise Denied("permission", "the token permits none of the tools of this endpoint")
         except Denied as denied:
@@ -116,12 +123,18 @@ class Authorization:
         return grant
 
     async def admit_listener(
-        self, authorization: bytes | None, path: str, project: str, needed: Collection[str] = ()
-    ) -> tuple[Caller | None, frozenset[str] | None]:
-        """The caller who listens to a project's feed, and the toolsets whose events they may read; None: an anonymous
-        caller, and all.
+        self,
+        authorization: bytes | None,
+        path: str,
+        project: str,
+        needed: Collection[str] = (),
+        begun: Grant | None = None,
+    ) -> tuple[Grant | None, frozenset[str] | None]:
+        """What admits the caller who listens to a project's feed, and the toolsets whose events they may read; None: an
+        anonymous caller, and all.
 
         Args:
+            begun: what admitted the caller when it began to listen; None: it begins.
             needed: toolsets whose events the caller asks for; none: those that they may read, but at least one.
 
         Raises:
@@ -131,7 +144,7 @@ class Authorization:
             return None, None
         scopes = " ".join(least(toolset, True) for toolset in needed or self._endpoints.names)
         try:
-            grant = await self._grant(authorization, path, project)
+            grant = await self._grant(authorization, path, project, begun)
             if grant is None:
                 return None, None
             permissions = grant.caller.permissions
@@ -145,16 +158,26 @@ class Authorization:
         except Denied as denied:
             # The metadata are those of the whole server, which the feed is a part of.
             raise self._answer(denied, "", scopes) from None
-        return grant.caller, readable
+        return grant, readable
 
-    async def _grant(self, authorization: bytes | None, path: str, project: str) -> Grant | None:
-        """What a token grants at a path of a project; None: there is none, and none is needed. Raises Denied."""
-        grant = await self._authenticate(authorization)
+    async def _grant(
+        self, authorization: bytes | None, path: str, project: str, begun: Grant | None = None
+    ) -> Grant | None:
+        """What a token grants at a path of a project; None: there is none, and none is needed. Raises Denied.
+
+        Args:
+            begun: what it granted to a caller who has begun something with it, and whose credential may outlive it.
+        """
+        if begun is not None and begun.caller.claim is None:
+            caller = await self._authenticator.again(authorization, begun, project)
+            grant: Grant | None = msgspec.structs.replace(begun, caller=caller)
+        else:
+            grant = await self._authenticate(authorization)
         if grant is None:
             return None
         if grant.audiences is not None and grant.audiences.isdisjoint(self._resources(path)):
             raise Denied("audience", f"the token is for another audience than {self._resource(path)}")
-        if grant.projects is not None and project not in grant.projects:
+        if begun is None and grant.projects is not None and project not in grant.projects:
             raise Denied("project", f"the token is not for the project '{project}'")
         return grant
 
@@ -193,15 +216,20 @@ class Authorization:
             denied = Denied("permission", f"{tool} needs the permission '{access.least}'")
             raise self._answer(denied, path, access.least, request_id)
 
-    async def recheck(self, authorization: bytes, path: str, target: Target, tool: object) -> Caller | None:
+    async def recheck(
+        self, authorization: bytes, begun: Grant, path: str, target: Target, tool: object
+    ) -> Caller | None:
         """Checks again, while a call waits, that its caller is still authorized. Returns the caller as it is now; None:
         that cannot be found out.
+
+        Args:
+            begun: the grant of its caller when it came.
 
         Raises:
             ToolFailure: ``unauthenticated`` or ``permission_denied``: the caller no longer is.
         """
         try:
-            grant = await self.admit(authorization, path, target)
+            grant = await self.admit(authorization, path, target, begun)
             self.check(grant, path, target, tool, None)
             return None if grant is None else grant.caller
         except Refused as refused:

@@ -11,7 +11,8 @@ token, to the endpoints of the same project, and its bearer is the agent that ho
 
 It ends with the claim: by then ``work_next`` says ``stop``, a report that was made before is answered again, and all
 else is refused. A claim has one token: each that is made replaces the one before. So a holder revokes one by asking for
-another. It also ends when the credential of the caller who asked for it is revoked, if that is one of the token file.
+another. It also ends when the credential of the caller who asked for it may not claim and delegate any more
+(``coordinator.identity.rights``). Its bearer renews the claim for at most the time that it was made for.
 
 The token names its project, and is sealed with the project's signing keys. The store keeps only a random number, by
 which the newest one is told from others; nothing that could be used as a token is stored or logged.
@@ -26,14 +27,17 @@ from hashlib import sha256
 import msgspec
 
 from coordinator.identity.grants import Denied, Grant
+from coordinator.identity.permissions import sufficient
 from coordinator.store.keys import PROJECT
-from coordinator.toolsets.caller import Caller, Delegation
+from coordinator.toolsets.caller import DELEGATES, Caller, Delegation
 from coordinator.toolsets.items.store.tokens import TokenStore
 from coordinator.transport.sealing import Seals
 
 PREFIX = b"fcc_"
 """How such a token begins."""
 _PURPOSE = "claim"
+_CLAIMS = sufficient("items", read_only=False)
+"""Permissions of which each allows a caller to claim."""
 
 
 class _Token(msgspec.Struct, array_like=True):
@@ -45,22 +49,23 @@ class _Token(msgspec.Struct, array_like=True):
     fence: int
     agent: str
     kind: str
-    owner: str
-    """Who has asked for it, if that is an entry of the token file; else ''."""
+    ttl_ms: int
+    owner: Caller
+    """Who has asked for it, with the permissions for that."""
 
 
 class Delegations:
     """Makes tokens for claims, and reads them.
 
     Args:
-        lists: whether the token file still has an entry of this id.
+        still: what a caller may do now in a project; None: nothing.
     """
 
-    def __init__(self, tokens: TokenStore, seals: Seals, lists: Callable[[str], bool]) -> None:
+    def __init__(self, tokens: TokenStore, seals: Seals, still: Callable[[Caller, str], Caller | None]) -> None:
         self._tokens = tokens
         self._seals = seals
         self._purpose = f"{_PURPOSE}:{seals.audience}"
-        self._lists = lists
+        self._still = still
 
     async def make(self, caller: Caller, agent: str, claim: Delegation) -> str:
         """A token for a claim that ``agent`` holds, which ends the one before.
@@ -72,8 +77,8 @@ class Delegations:
             ToolFailure: the store does not answer.
         """
         number = secrets.token_hex(8)
-        owner = caller.id if caller.listed else ""
-        said = _Token(number, claim.project, claim.item, claim.fence, agent, caller.kind, owner)
+        owner = Caller(caller.id, permissions=caller.permissions & (_CLAIMS | DELEGATES), credential=caller.credential)
+        said = _Token(number, claim.project, claim.item, claim.fence, agent, caller.kind, claim.ttl_ms, owner)
         text = await self._seals.seal(self._purpose, msgspec.msgpack.encode(said), claim.project)
         await self._tokens.replace(claim.project, claim.item, number)
         return f"{PREFIX.decode()}{claim.project}.{text}"
@@ -88,14 +93,18 @@ class Delegations:
         project, _, text = token[len(PREFIX) :].decode("latin-1").partition(".")
         known = PROJECT.fullmatch(project) is not None
         sealed = await self._seals.open(self._purpose, text, project) if known else None
-        said = msgspec.msgpack.decode(sealed, type=_Token) if sealed is not None else None
+        try:
+            said = msgspec.msgpack.decode(sealed, type=_Token) if sealed is not None else None
+        except msgspec.MsgspecError:
+            said = None  # of a release that seals something else
         newest = live = False
         if said is not None:
             newest, live = await self._tokens.read(said.project, said.item, said.number, said.fence, said.agent)
         if said is None or not newest:
             raise Denied("unknown", "no such token is known here; the token of a claim ends when another one is made")
-        if said.owner and not self._lists(said.owner):
-            raise Denied("unknown", "the credential of whoever has asked for this token was revoked")
-        claim = Delegation(said.project, said.item, said.fence, live)
+        owner = self._still(said.owner, said.project)
+        if owner is None or _CLAIMS.isdisjoint(owner.permissions) or DELEGATES.isdisjoint(owner.permissions):
+            raise Denied("unknown", "whoever has asked for this token may not claim and delegate any more")
+        claim = Delegation(said.project, said.item, said.fence, said.ttl_ms, live)
         caller = Caller(said.agent, said.kind, claim=claim)
         return Grant(caller=caller, digest=sha256(token).digest(), projects=frozenset((said.project,)))

@@ -23,8 +23,8 @@ import msgspec
 import structlog
 
 from coordinator.identity.authenticator import TOKEN
+from coordinator.identity.grants import Grant
 from coordinator.overload import Ticket
-from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
 from coordinator.transport.fast_path import ParsedCall, Plan
 from coordinator.transport.protocol import ARRIVAL_SECONDS, BoundedHttpProtocol, bounded
@@ -117,7 +117,7 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
         parsed = self.front.fast_path.parse(known.plan, data[end:])
         if type(parsed) is not ParsedCall or not parsed.access.permits(grant.caller):
             return False
-        self.start_call(parsed, known.plan, grant.caller, b"Bearer " + token if parsed.waits else b"")
+        self.start_call(parsed, known.plan, grant, b"Bearer " + token if parsed.waits else b"")
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -167,13 +167,13 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
                 known.clear()
             known[rest] = _Known(plan, int(length))
 
-    def start_call(self, parsed: ParsedCall, plan: Plan, caller: Caller | None, authorization: bytes = b"") -> None:
+    def start_call(self, parsed: ParsedCall, plan: Plan, grant: Grant | None, authorization: bytes = b"") -> None:
         """Begins a call that was taken without uvicorn's parser; None: the caller is anonymous."""
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
         if self.arriving is not None:
             self._arrived()
-        entered = self.front.enter(parsed, plan, caller, authorization)
+        entered = self.front.enter(parsed, plan, grant, authorization)
         if not isinstance(entered, tuple):
             # Shed without creating a task: under overload most calls end here.
             self._write(entered, plan)

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextvars import Context
 from typing import Any, NoReturn
 
@@ -22,6 +22,7 @@ from coordinator.feed import Cursor, Event, FeedReader, Gap, Listener
 from coordinator.feed.cursor import START
 from coordinator.feed.events import frame
 from coordinator.feed.listener import Batch, Item
+from coordinator.identity.grants import Grant
 from coordinator.metrics import recorder
 from coordinator.overload import Admission, ShardedAdmission
 from coordinator.settings.feed import Feed as Limits
@@ -66,8 +67,8 @@ class _Open:
 
     __slots__ = (
         "authorization",
-        "caller",
         "connection",
+        "grant",
         "listener",
         "path",
         "readable",
@@ -78,12 +79,12 @@ class _Open:
     )
 
     def __init__(
-        self, listener: Listener, connection: Connection | None, caller: Caller | None, readable: frozenset[str] | None
+        self, listener: Listener, connection: Connection | None, grant: Grant | None, readable: frozenset[str] | None
     ) -> None:
         now = asyncio.get_running_loop().time()
         self.listener = listener
         self.connection = connection
-        self.caller = caller
+        self.grant = grant
         self.readable = readable
         self.authorization: bytes | None = None
         self.path = ""
@@ -93,6 +94,11 @@ class _Open:
         self.written = False
         """Whether something was written since the last tick."""
         self.recheck_at = now + RECHECK_SECONDS * random.uniform(0.8, 1.0)
+
+    @property
+    def caller(self) -> Caller | None:
+        """Who listens; None: an anonymous caller."""
+        return None if self.grant is None else self.grant.caller
 
     def lost(self) -> None:
         """Its client has disconnected."""
@@ -170,7 +176,8 @@ class Feed:
                 raise Refused(
                     refusal.status, refusal.message + self._endpoints.others(f"/p/{asked.project}/mcp", caller)
                 )
-            caller, readable = await self._authorization.admit_listener(credentials, path, asked.project, asked.needed)
+            grant, readable = await self._authorization.admit_listener(credentials, path, asked.project, asked.needed)
+            caller = None if grant is None else grant.caller
             if self._draining and asked.stream:
                 # A browser would take any other status for the end, and not come back.
                 await self._send_retry(send)
@@ -179,7 +186,7 @@ class Feed:
             hint = await self._hint(listener, caller)
         except ToolFailure as failure:
             _refuse(failure)
-        one = _Open(listener, scope.get(CONNECTION), caller, readable)
+        one = _Open(listener, scope.get(CONNECTION), grant, readable)
         one.authorization, one.path = credentials, path
         self._enter(one)
         try:
@@ -282,7 +289,7 @@ class Feed:
         # What has come as the time ended must not be passed over: the cursor of an answer without events is behind it.
         items = items or listener.taken()
         if listener.ended == "revoked":
-            await self._authorization.admit_listener(one.authorization, one.path, asked.project, asked.needed)
+            await self._admitted(one, asked.needed)
         if listener.ended == "moved":
             await self._reader.position(asked.project, None)
         if listener.ended == "gone":
@@ -362,13 +369,18 @@ class Feed:
     async def _recheck(self, one: _Open) -> None:
         """Ends a stream whose caller may no longer read what it gets."""
         try:
-            found = await self._authorization.admit_listener(one.authorization, one.path, one.listener.project)
+            found = await self._admitted(one)
         except Refused as refused:
             if refused.status != 503:  # no keys to verify with, which says nothing about the token
                 one.listener.end("revoked")
             return
-        if found != (one.caller, one.readable):
+        if found != (one.grant, one.readable):
             one.listener.end("revoked")
+
+    async def _admitted(self, one: _Open, needed: Collection[str] = ()) -> tuple[Grant | None, frozenset[str] | None]:
+        """``Authorization.admit_listener`` of a caller who listens already."""
+        project = one.listener.project
+        return await self._authorization.admit_listener(one.authorization, one.path, project, needed, one.grant)
 
 
 def _refuse(failure: ToolFailure) -> NoReturn:

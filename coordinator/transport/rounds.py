@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coordinator.identity.rights import Rights
 from coordinator.transport.asking import Asking
 from coordinator.transport.sealing import Seals
 from coordinator.transport.tasks import Tasks
@@ -10,6 +11,6 @@ from coordinator.transport.tasks import Tasks
 class Rounds:
     """Questions and tasks of one process."""
 
-    def __init__(self, seals: Seals) -> None:
+    def __init__(self, seals: Seals, rights: Rights) -> None:
         self.asking = Asking(seals)
-        self.tasks = Tasks(seals)
+        self.tasks = Tasks(seals, rights)

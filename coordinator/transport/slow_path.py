@@ -199,7 +199,8 @@ class SlowPath:
         exchange = Exchange(target.project, request_id, agent=named, private=self._authorization.enabled)
         if grant is not None:
             exchange.caller = grant.caller
-            exchange.recheck = partial(self._authorization.recheck, head[b"authorization"], path, target, seen.tool)
+            recheck = self._authorization.recheck
+            exchange.recheck = partial(recheck, head[b"authorization"], grant, path, target, seen.tool)
         if seen.method == "initialize":
             body = negotiable(body.decode(errors="surrogatepass")).encode(errors="surrogatepass")
         kept = [one for one in headers if one[0] not in _KEPT_BACK]

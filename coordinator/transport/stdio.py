@@ -16,9 +16,10 @@ import asyncio
 import fcntl
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from io import TextIOWrapper
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 import anyio
 import mcp_types as types
@@ -28,6 +29,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from coordinator.feed import FeedReader
+from coordinator.identity.rights import Rights
 from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Toolset
@@ -45,8 +47,20 @@ from coordinator.transport.sealing import Seals
 
 _log = structlog.get_logger(__name__)
 
-Principal = Callable[[], Awaitable[Caller | None]]
-"""Gives the client's identity; None: it is not identified. Raises ToolFailure if its credential is no longer valid."""
+
+class Principal(Protocol):
+    """Gives the client's identity."""
+
+    async def __call__(self, begun: Caller | None = None) -> Caller | None:
+        """The caller; None: it is not identified.
+
+        Args:
+            begun: who has begun what goes on; None: the client begins something.
+
+        Raises:
+            ToolFailure: its credential is no longer valid.
+        """
+
 
 _DEADLINES = 1.2
 """How long calls in flight may run after the end of the input, in request deadlines; more than one, so that a call that
@@ -80,6 +94,7 @@ async def serve_stdio(
     seals: Seals | None = None,
     feed: FeedReader | None = None,
     agent: str = "",
+    rights: Rights | None = None,
 ) -> bool:
     """Serves one client until it closes its end, and answers the calls in flight.
 
@@ -93,6 +108,7 @@ async def serve_stdio(
         seals: seals what the client keeps; None: nothing is asked of the person behind it.
         feed: reads what subscriptions are told of; None: there are none.
         agent: whom the client acts as if it is not identified.
+        rights: of callers of whom something is kept; None: those under the settings, without a token file.
 
     Returns:
         Whether stdin was read to its end. If not, a thread still waits for the client's next line.
@@ -104,14 +120,15 @@ async def serve_stdio(
     target = endpoints.resolve("/mcp")
     if not isinstance(target, Target):
         raise EndpointError(f"toolsets: {','.join(names)} cannot be served")
-    rounds = Rounds(seals) if seals is not None else None
+    rounds = Rounds(seals, rights or Rights(settings)) if seals is not None else None
     calls = Calls(settings.request_deadline_ms, hooks, None, settings.longest_wait_ms, hints, rounds)
 
     over = hung_up or asyncio.get_running_loop().create_future()
 
     async def exchange() -> Exchange:
         caller = await principal()
-        return Exchange(project, caller=caller, agent="" if caller else agent, recheck=principal, hung_up=over)
+        recheck = partial(principal, caller)
+        return Exchange(project, caller=caller, agent="" if caller else agent, recheck=recheck, hung_up=over)
 
     listening = None if feed is None else Listening(feed, settings.feed)
     server = build_server(target.endpoint, calls, listening, exchange)

@@ -19,6 +19,7 @@ from mcp_types import HEADER_MISMATCH
 from pydantic import ConfigDict, Field
 
 from coordinator.errors import CATALOGUE, ToolFailure
+from coordinator.identity.rights import cut
 from coordinator.metrics import recorder
 from coordinator.toolsets.deferral import LATER_POLL_MS, Deferral, Pending, Stopped
 from coordinator.toolsets.questions import Question
@@ -164,7 +165,9 @@ class TaskMethods:
         client = require_tasks(context)
         exchange = await self._exchange_of(context)
         caller = exchange.caller
-        task = await _told(self._tasks.find(id, exchange.project, caller.id if caller is not None else ""))
+        task = await _told(self._tasks.find(id, exchange.project, caller))
+        if task is not None and caller is not None and task.caller is not None:
+            caller = cut(caller, task.caller)
         begun = self._tools.get(task.tool) if task is not None else None
         if task is None or begun is None or not (caller is None or self._endpoint.access[begun.name].permits(caller)):
             raise _unknown()

@@ -1,7 +1,8 @@
 """Tasks: calls whose results clients ask for later (the extension ``io.modelcontextprotocol/tasks`` of 2026-07-28).
 
 The id of a task is what the call is about, sealed: no process keeps anything for it, and each can read it, also after
-all of them were restarted. It is good for the caller and the project that it was made for.
+all of them were restarted. It is good for the project that it was made for, and for callers with the credential of the
+one that it was made for, with no more rights than that caller had then.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ from typing import Any
 
 import msgspec
 
+from coordinator.identity.rights import Rights
 from coordinator.metrics import recorder
-from coordinator.toolsets.deferral import Pending, fits, poll_ms
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.deferral import LONGEST_STATE, Pending, fits, poll_ms
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Tool
 from coordinator.transport.sealing import Seals
 
 _PURPOSE = "task"
+_LONGEST_CALLER = LONGEST_STATE // 2
+"""Bytes."""
 
 
 class Task(msgspec.Struct, array_like=True, frozen=True):
@@ -24,7 +29,8 @@ class Task(msgspec.Struct, array_like=True, frozen=True):
 
     audience: str
     project: str
-    caller: str
+    caller: Caller | None
+    """Who began it, with the rights of then."""
     tool: str
     """Its name in its toolset."""
     created: int
@@ -57,8 +63,9 @@ _decode = msgspec.msgpack.Decoder(Task).decode
 class Tasks:
     """The tasks of one process."""
 
-    def __init__(self, seals: Seals) -> None:
+    def __init__(self, seals: Seals, rights: Rights) -> None:
         self._seals = seals
+        self._rights = rights
         self.now = seals.now
         """The time of Redis in ms; raises ToolFailure."""
 
@@ -68,18 +75,20 @@ class Tasks:
         Raises:
             ToolFailure: the store does not answer.
         """
-        if not fits(pending.state):
+        caller = call.caller
+        if caller is not None:
+            caller = msgspec.structs.replace(caller, sees=None, taken=frozenset[str]())
+        if not fits(pending.state) or len(_encode(caller)) > _LONGEST_CALLER:
             return None
         state = _encode(pending.state)
-        caller = call.caller.id if call.caller is not None else ""
         now = await self.now()
         task = Task(self._seals.audience, call.project, caller, tool.name, now, pending.ttl_ms, msgspec.Raw(state))
         sealed = await self._seals.seal(_PURPOSE, _encode(task), call.project)
         recorder().task(tool.name, "created")
         return {"resultType": "task", **task.shown(sealed, now, "working", pending.message)}
 
-    async def find(self, id: str, project: str, caller: str) -> Task | None:
-        """The task with this id; None: there is none, or it is not one of this caller and project.
+    async def find(self, id: str, project: str, caller: Caller | None) -> Task | None:
+        """The task with this id; None: there is none, or it is not one of this caller's credential and project.
 
         Raises:
             ToolFailure: the store does not answer.
@@ -89,5 +98,6 @@ class Tasks:
             task = _decode(packed) if packed is not None else None
         except msgspec.MsgspecError:
             return None  # of a release that seals something else
-        mine = self._seals.audience, project, caller
-        return task if task is not None and (task.audience, task.project, task.caller) == mine else None
+        if task is None or (task.audience, task.project) != (self._seals.audience, project):
+            return None
+        return task if self._rights.same(task.caller, caller) else None

@@ -11,7 +11,7 @@ import msgspec
 from coordinator.identity import token_edit
 from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.token_file import Kind, TokenEntry, digest_of, new_token
+from coordinator.identity.token_file import KEY_DIGITS, Kind, TokenEntry, digest_of, new_token
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
@@ -20,6 +20,11 @@ from coordinator.settings.identity import VerifierSettings
 KEYS = VerifierSettings(
     type="jwks", jwks_path="/nowhere", algorithms=("EdDSA",), issuer="https://issuer.example", audience="fleet"
 )
+
+
+def key_of(token: str) -> str:
+    """The key of the entry of a token."""
+    return digest_of(token.encode()).hex()[:KEY_DIGITS]
 
 
 class Tokens:
@@ -58,8 +63,21 @@ class Tokens:
         entry = TokenEntry(id=id, sha256=digest_of(secret).hex(), kind="user", permissions=("*",))
         token_edit.add(self.path, entry)
 
-    def revoke(self, id: str) -> None:
-        assert token_edit.remove(self.path, lambda entry: entry.id == id)
+    def replace(self, token: str) -> str:
+        """A new token in the place of another one, with the same rights."""
+        fresh = new_token()
+
+        def make(entries: tuple[TokenEntry, ...]) -> tuple[TokenEntry, TokenEntry]:
+            (old,) = (entry for entry in entries if entry.key == key_of(token))
+            digest = digest_of(fresh.encode()).hex()
+            return old, msgspec.structs.replace(old, sha256=digest, replaces=(*old.replaces, old.key))
+
+        token_edit.replace(self.path, make)
+        return fresh
+
+    def revoke(self, name: str) -> None:
+        """Removes the tokens of an id, or a token."""
+        assert token_edit.remove(self.path, lambda entry: name == entry.id or entry.key == key_of(name))
 
     def write(self, text: str) -> None:
         """Puts anything into the file, in one step."""
@@ -82,7 +100,7 @@ class FakeVerifier:
 
     def knows(self, token: str, *, expires: float | None = None, stale: int | None = None, **claims: Any) -> str:
         """From now on ``token`` is a verified one with these claims."""
-        claims = {"sub": "agent-9", "aud": "fleet", **claims}
+        claims = {"iss": self.settings.issuer, "sub": "agent-9", "aud": "fleet", **claims}
         self.outcomes[token] = Outcome(
             status="verified",
             verifier="jwks",

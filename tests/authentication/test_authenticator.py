@@ -25,11 +25,11 @@ from coordinator.settings.auth import Auth
 from coordinator.settings.connections import Connection
 from coordinator.settings.identity import ActorAuthentication, VerifierSettings
 from coordinator.store import Store
-from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.caller import Caller, OfEntry
 from coordinator.transport.authorization import Authorization
 from coordinator.transport.endpoints import Endpoints
 from coordinator.transport.fast_path import Plan
-from tests.authentication.support import KEYS, Authenticators, Tokens, with_auth
+from tests.authentication.support import KEYS, Authenticators, Tokens, key_of, with_auth
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -62,7 +62,7 @@ async def test_a_token_of_the_file_names_its_caller(authenticators: Authenticato
     authenticator = authenticators.make(tokens=str(tokens.path))
     grant = await admitted(authenticator, token)
     roles, permissions = frozenset({"lead"}), frozenset({"items"})
-    assert grant.caller == Caller("agent-1", "orchestrator", roles, permissions, listed=True, sees=grant.projects)
+    assert grant.caller == Caller("agent-1", "orchestrator", roles, permissions, OfEntry(key_of(token)), grant.projects)
     assert grant.projects == frozenset({"alpha", "beta"})
     assert (grant.audiences, grant.until) == (None, inf)
     assert authenticator.known(token.encode()) is grant
@@ -341,8 +341,8 @@ async def test_claims_become_the_caller(authenticators: Authenticators) -> None:
         JWT, sub="agent-9", roles=["lead", "reviewer"], permissions=["items", "other"], projects=["alpha"], kind="user"
     )
     grant = await admitted(authenticator, JWT)
-    permissions = frozenset({"items", "other"})
-    assert grant.caller == Caller("agent-9", "user", frozenset({"lead", "reviewer"}), permissions, sees=grant.projects)
+    roles, permissions = frozenset({"lead", "reviewer"}), frozenset({"items", "other"})
+    assert grant.caller == Caller("agent-9", "user", roles, permissions, grant.caller.credential, grant.projects)
     assert grant.projects == frozenset({"alpha"})
     assert grant.audiences is None
 

@@ -160,3 +160,64 @@ def test_as_a_command(tmp_path: Path) -> None:
     done = fleet_command("token", "create", "agent-1", FLEET_AUTH_TOKENS=path)
     assert done.returncode == Exit.OK, done.stderr
     assert read_tokens(Path(path))[0].tokens[0].sha256 == digest_of(done.stdout.strip().encode()).hex()
+
+
+def test_replacing_a_token(fleet: Fleet, tmp_path: Path) -> None:
+    """The new one has the id, the rights and the place of the other one, which is good until it is revoked."""
+    path = tmp_path / "tokens.yaml"
+    fleet(
+        "create", "a", "--kind", "user", "--permission", "items", "--project", "p", "--role", "lead", "--note", "n",
+        "--expires", "1h",
+    )  # fmt: skip
+    fleet("create", "a", "--permission", "*")
+    first, other = read_tokens(path)[0].tokens
+    code, out, err = fleet("replace", first.key, "--expires", "30d")
+    token = out.removesuffix("\n")
+    assert (code, token.startswith(PREFIX)) == (Exit.OK, True)
+    assert f"fleet token revoke {first.key}" in err
+    assert token not in err + path.read_text() + fleet("list")[1]
+    *kept, second = read_tokens(path)[0].tokens
+    assert kept == [first, other]
+    assert second.sha256 == digest_of(token.encode()).hex()
+    assert (second.id, second.kind, second.permissions) == ("a", "user", ("items",))
+    assert (second.projects, second.roles, second.note) == (("p",), ("lead",), "n")
+    assert second.replaces == (first.key,)
+    assert second.expires is not None
+    assert second.created is not None
+    assert (second.expires - second.created).days == 30
+    assert fleet("list")[1].splitlines()[3].endswith(f" (replaces {first.key})")
+    assert json.loads(fleet("list", "--format", "json")[1])[2]["replaces"] == [first.key]
+
+    code, out, err = fleet("replace", first.sha256)
+    assert (code, out) == (Exit.FAILED, "")
+    assert f"{first.sha256} was replaced already: replace {second.key}, which has its place" in err
+    assert read_tokens(path)[0].tokens == (first, other, second)
+    assert fleet("revoke", first.key)[0] == Exit.OK
+    assert f"replace {second.key}" in fleet("replace", first.key)[2]
+    # What was begun with the first goes on with the third.
+    assert fleet("replace", second.key)[0] == Exit.OK
+    found = {entry.key: entry.replaces for entry in read_tokens(path)[0].tokens}
+    assert sorted(found.values()) == sorted([(), (), (first.key, second.key)])
+    assert found[second.key] == ()
+
+
+@pytest.mark.parametrize("name", ["a", "0" * 12, "0" * 11, "*", "", "A" * 12])
+def test_only_a_token_that_is_there_can_be_replaced(fleet: Fleet, tmp_path: Path, name: str) -> None:
+    fleet("create", "a")
+    before = (tmp_path / "tokens.yaml").read_text()
+    code, out, err = fleet("replace", name)
+    assert (code, out) == (Exit.FAILED, "")
+    assert f"no token in {tmp_path / 'tokens.yaml'} has the key {name!r}; `fleet token list` shows them" in err
+    assert (tmp_path / "tokens.yaml").read_text() == before
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json"])
+@pytest.mark.parametrize("key", ["123456789012", "012345678901", "1234567890e1", "00000000e000", "abcdefabcdef"])
+def test_a_key_that_looks_like_a_number_stays_text(fleet: Fleet, tmp_path: Path, key: str, suffix: str) -> None:
+    path = tmp_path / f"more.{suffix}"
+    path.write_text(json.dumps({"tokens": [{"id": "a", "sha256": key + "a" * 52}]}))
+    path.chmod(0o600)
+    assert fleet("replace", key, "--file", str(path), file=False)[0] == Exit.OK
+    assert read_tokens(path)[0].tokens[1].replaces == (key,)
+    assert fleet("create", "b", "--file", str(path), file=False)[0] == Exit.OK
+    assert read_tokens(path)[0].tokens[1].replaces == (key,)

@@ -26,6 +26,7 @@ from coordinator.identity.token_file import (
 from tests.authentication.support import Tokens
 
 A, B = "a" * 64, "b" * 64
+KEY = "0a1b2c3d4e5f"
 NOTHING = digest_of(b"").hex()
 SECRET = "fct_" + "k" * 43
 
@@ -76,6 +77,12 @@ def test_every_field_is_read(tmp_path: Path, name: str, wanted: list[TokenEntry]
         (f"tokens:\n- {{id: a, sha256: {A}, expires: soon}}\n", ":2: tokens[0].expires: must be a time such as "),
         (f"tokens:\n- {{id: a, sha256: {A}, token: x}}\n", ":2: tokens[0]: object contains unknown field `token`"),
         (f"tokens:\n- {{id: a, sha256: {A}}}\n- {{id: b, sha256: {A}}}\n", ":3: tokens[1]: the digest of entry 0 is "),
+        (f"tokens:\n- {{id: a, sha256: {A}, replaces: [x]}}\n", ":2: tokens[0].replaces[0]: must be a list of keys "),
+        (f"tokens:\n- {{id: a, sha256: {A}, replaces: '{KEY}'}}\n", ":2: tokens[0].replaces: must be a list of keys "),
+        (
+            f"tokens:\n- {{id: a, sha256: {A}, replaces: ['{KEY}']}}\n- {{id: a, sha256: {B}, replaces: ['{KEY}']}}\n",
+            ":3: tokens[1]: entry 0 replaces one of the same keys",
+        ),
         (f"tokens:\n- {{id: a, sha256: {NOTHING}}}\n", ":2: tokens[0]: the digest is that of an empty text"),
         ("tokens: 3\n", ":1: tokens: must be a list of entries"),
         ("tokens:\n- 3\n", ":2: tokens[0]: must be a mapping with at least id and sha256"),

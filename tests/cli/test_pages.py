@@ -22,6 +22,7 @@ import pytest
 from coordinator.cli import run as fleet_main
 from coordinator.cli.commands import COMMANDS
 from coordinator.cli.exits import Exit
+from coordinator.identity.token_file import read_tokens
 from coordinator.settings import load_settings
 from tests.support import pages
 from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body, environment, fork_line
@@ -161,16 +162,21 @@ def test_examples_of_help_pages_work(
             line = line.replace(WORKFLOW, workflow(fleet, *BEFORE.get(words, ())))
         if words.startswith("items "):
             line = with_items(line, words)
+        if words == "token replace":
+            line = line.replace(KEY, read_tokens(Path("tokens.yaml"))[0].tokens[-1].key)
         assert fleet_main(shlex.split(line)[1:]) == Exit.OK, f"{line}: {capfd.readouterr()}"
 
 
 WORKFLOW = "1764131594123"
 """The workflow of the examples."""
+KEY = "0a1b2c3d4e5f"
+"""The key of the examples."""
 BEFORE = {"flows resume": ("pause",), "flows retry": ("cancel",)}
 """What is done to a workflow before."""
 PREPARED = {
     "agents undrain": COMMANDS["agents drain"].examples,
     "token list": COMMANDS["token create"].examples,
+    "token replace": COMMANDS["token create"].examples,
     "token revoke": COMMANDS["token create"].examples,
 }
 """What has to be done before, too."""

@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from coordinator.identity.authenticator import Authenticator
+from coordinator.identity.clock import FleetClock
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.settings.feed import Feed
 from coordinator.store import Store
-from tests.authentication.support import Authenticators, Tokens
+from tests.authentication.support import KEYS, Authenticators, FakeVerifier, Tokens
 from tests.feed.rig import Front, serving
-from tests.transport.guarded import RESOURCE
+from tests.transport.guarded import JWT, RESOURCE
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -23,6 +27,24 @@ def bearer(token: str) -> dict[str, str]:
 class Guarded(Front):
     tokens: Tokens
     authenticator: Authenticator
+    verifier: FakeVerifier
+    """Of JWTs."""
+    clock: FleetClock
+    settings: Settings
+
+    def knows(self, **claims: Any) -> str:
+        """A JWT for half a minute."""
+        return self.verifier.knows(JWT, expires=self.clock.now() + 30, **claims)
+
+    def in_a_minute(self) -> None:
+        """Puts the clock forward, so that the JWT has expired."""
+        self.clock.set(int(self.clock.now() + 60) * 1000)
+        self.verifier.outcomes.clear()
+
+    def configure(self, **auth: Any) -> None:
+        """Changes the section ``auth``."""
+        self.settings = msgspec.structs.replace(self.settings, auth=msgspec.structs.replace(self.settings.auth, **auth))
+        self.authenticator.configure(self.settings)
 
 
 @contextlib.asynccontextmanager
@@ -30,7 +52,7 @@ async def guarding(store: Store, path: Path) -> AsyncIterator[Guarded]:
     """A front-end with a token file at this path."""
     tokens = Tokens(path)
     tokens.add("nobody", permissions=("*",))
-    auth = Auth(tokens=str(tokens.path), mode="required", resource=RESOURCE)
+    auth = Auth(tokens=str(tokens.path), mode="required", resource=RESOURCE, verifier=KEYS)
     limits = Feed(caller_most=2, caller_subscriptions_most=2)
     settings = Settings(auth=auth, request_deadline_ms=60_000, feed=limits)
     authenticators = Authenticators()
@@ -40,6 +62,7 @@ async def guarding(store: Store, path: Path) -> AsyncIterator[Guarded]:
         front.__class__ = Guarded
         assert isinstance(front, Guarded)
         front.tokens, front.authenticator = tokens, authenticator
+        front.verifier, front.clock, front.settings = authenticators.verifier, authenticators.clock, settings
         yield front
     await authenticators.close()
 

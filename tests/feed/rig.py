@@ -171,7 +171,7 @@ async def serving(
     authenticators = Authenticators()
     authenticator = authenticator or authenticators.make(settings)
     seals = Seals(store, settings)
-    delegations = Delegations(TokenStore(store), seals, authenticator.lists)
+    delegations = Delegations(TokenStore(store), seals, authenticator.still)
     services = Services(settings, store, trust_self_reported, room, delegations.make)
     toolsets = toolsets or load_toolsets(services)
     admission = Admission(settings.overload, recorder(), asyncio.get_running_loop().time)

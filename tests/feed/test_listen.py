@@ -27,6 +27,7 @@ from coordinator.toolsets import deferral
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
 from coordinator.transport import app, listening, subscription
+from tests.authentication.support import KEYS
 from tests.feed.guarded import Guarded, bearer, token
 from tests.feed.rig import Front, serving
 from tests.feed.subscriptions import ALL, KNOWS_TASKS, refused, subscribed
@@ -39,6 +40,8 @@ from tests.transport.nodejs import INSTALL_SECONDS, Node
 from tests.transport.rig import call, legacy, modern
 
 pytestmark = pytest.mark.anyio
+Json = dict[str, Any]
+DISTRUSTING = msgspec.structs.replace(KEYS, issuer="https://another.example")
 REVIEW = states(open={"transitions": {"close": {"target": "done"}}}, done={})
 GATEWAY = section(workflows={"review": REVIEW})
 
@@ -378,6 +381,43 @@ async def test_nothing_is_told_after_a_token_was_revoked(guarded: Guarded, tools
         await tools.update(item, summary="2")
         await stays.tells(*uri)
         (end,) = await ends.rest()
+        assert "rights" in end["error"]["message"]
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_subscription_is_that_of_its_credential(guarded: Guarded, tools: Client, uris: Uris) -> None:
+    """Another token of the same id does not keep it; one that replaces the credential does."""
+    mine = await token(guarded, "mine", "items.read")
+    await token(guarded, "mine", "*")
+    item = await tools.add()
+    uri = uris(f"items/{item}")
+    async with subscribed(guarded, tools.project, uri, headers=bearer(mine)) as stream:
+        newer = guarded.tokens.replace(mine)
+        guarded.tokens.revoke(mine)
+        await guarded.authenticator.read(guarded.tokens.path)
+        await tools.update(item, summary="1")
+        await stream.tells(*uri)
+        guarded.tokens.revoke(newer)
+        await guarded.authenticator.read(guarded.tokens.path)
+        (end,) = await stream.rest()
+        assert "rights" in end["error"]["message"]
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("change", [{"default_permissions": ("flows",)}, {"verifier": DISTRUSTING}, {"verifier": None}])
+async def test_a_subscription_outlives_a_jwt_but_not_what_made_it_good(
+    guarded: Guarded, tools: Client, uris: Uris, change: Json
+) -> None:
+    jwt = guarded.knows(sub="mine")
+    item = await tools.add()
+    uri = uris(f"items/{item}")
+    async with subscribed(guarded, tools.project, uri, headers=bearer(jwt)) as stream:
+        guarded.in_a_minute()
+        assert (await guarded.get(tools.project, bearer(jwt))).status_code == 401
+        await tools.update(item, summary="1")
+        await stream.tells(*uri)
+        guarded.configure(**change)
+        (end,) = await stream.rest()
         assert "rights" in end["error"]["message"]
 
 

@@ -114,6 +114,37 @@ async def test_a_revoked_token_ends_its_streams(guarded: Guarded, store: Store, 
         await stays.events(1)
 
 
+async def test_a_stream_is_that_of_its_credential(guarded: Guarded, store: Store, project: str) -> None:
+    mine = await token(guarded, "mine", "items.read")
+    await token(guarded, "mine", "*")
+    async with guarded.stream(project, bearer(mine)) as stream:
+        newer = guarded.tokens.replace(mine)
+        guarded.tokens.revoke(mine)
+        await guarded.authenticator.read(guarded.tokens.path)
+        await Client(store, project).add()
+        await stream.events(1)
+        await stream.until("heartbeat")
+        guarded.tokens.revoke(newer)
+        await guarded.authenticator.read(guarded.tokens.path)
+        assert "rights" in (await stream.rest())[-1].comment
+
+
+async def test_a_stream_outlives_a_jwt_but_not_a_withdrawn_key(guarded: Guarded, store: Store, project: str) -> None:
+    jwt = guarded.knows(sub="mine", permissions=["items"])
+    async with guarded.stream(project, bearer(jwt)) as lasts:
+        guarded.in_a_minute()
+        assert (await guarded.get(project, bearer(jwt))).status_code == 401
+        await Client(store, project).add()
+        await lasts.events(1)
+        again = guarded.knows(sub="mine", permissions=["items"])
+        async with guarded.stream(project, bearer(again)) as ends:
+            guarded.verifier.outcomes.clear()
+            guarded.configure()  # forgets what was verified
+            assert "rights" in (await ends.rest())[-1].comment
+        await Client(store, project).add()
+        await lasts.events(1)
+
+
 async def test_a_withdrawn_permission_ends_a_stream(guarded: Guarded, project: str) -> None:
     made = await token(guarded, "narrowed", "items", "gateway")
     async with guarded.stream(project, bearer(made)) as stream:

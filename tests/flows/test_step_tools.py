@@ -13,6 +13,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.token_file import digest_of
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.settings.connections import Connection
@@ -22,8 +24,15 @@ from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import DEMO_TOOLS, StepNames, installed
 from coordinator.steps.run_kind import CallFailed, opened
 from coordinator.store import Store
-from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.caller import Caller, OfEntry
+from coordinator.toolsets.flows.contract.create import Created, WorkflowCreate
+from coordinator.toolsets.flows.rules.spec import unpack
 from coordinator.toolsets.flows.run_kind import ToolCall
+from coordinator.toolsets.flows.store.flows import FlowStore
+from coordinator.toolsets.registry import load_toolsets
+from coordinator.toolsets.tool import Call, Services
+from tests.authentication.support import Authenticators, Tokens
+from tests.flows.client import ONE_GATE
 from tests.support.downstream import HttpServer, stdio
 from tests.support.ports import free_port
 from tests.support.wait import wait_until
@@ -368,11 +377,12 @@ async def test_rights_are_checked_again(store: Store, project: str, tmp_path: Pa
         file.with_suffix(".new").chmod(0o600)
         file.with_suffix(".new").rename(file)
 
-    write(f'{{id: ana, sha256: "{digest}", permissions: [echo], roles: [human]}}')
+    write(f'{{id: ana, sha256: "{digest}", permissions: [echo], roles: [human, lead]}}')
     settings = Settings(flows=Flows(demo_tools=True), auth=Auth(tokens=str(file)))
     tools = step_tools(settings, store, Isolated())
-    ana = Caller("ana", roles=frozenset({"lead"}), permissions=frozenset({"echo", "items"}), listed=True)
-    now = Caller("ana", roles=frozenset({"human"}), permissions=frozenset({"echo"}), listed=True)
+    mine = OfEntry(digest[:12])
+    ana = Caller("ana", roles=frozenset({"lead"}), permissions=frozenset({"echo", "items"}), credential=mine)
+    now = Caller("ana", roles=frozenset({"lead"}), permissions=frozenset({"echo"}), credential=mine)
     assert await tools.permits(project, ana, "echo") == now
     write(f'{{id: ana, sha256: "{digest}", permissions: [items]}}')
     lacking = await tools.permits(project, ana, "echo")
@@ -380,9 +390,10 @@ async def test_rights_are_checked_again(store: Store, project: str, tmp_path: Pa
     write(f'{{id: ana, sha256: "{digest}", permissions: [echo], projects: [elsewhere]}}')
     assert await tools.permits(project, ana, "echo") == lacking
     now = msgspec.structs.replace(now, roles=frozenset())
-    assert await tools.permits("elsewhere", ana, "echo") == now
+    there = msgspec.structs.replace(now, sees=frozenset({"elsewhere"}))
+    assert await tools.permits("elsewhere", ana, "echo") == there
     file.write_text("tokens: nonsense")
-    assert await tools.permits("elsewhere", ana, "echo") == now
+    assert await tools.permits("elsewhere", ana, "echo") == there
     in_an_hour = datetime.now(UTC) + timedelta(hours=1)
     write(f'{{id: ana, sha256: "{digest}", permissions: [echo], expires: "{in_an_hour.isoformat()}"}}')
     assert await tools.permits(project, ana, "echo") == now
@@ -396,6 +407,53 @@ async def test_rights_are_checked_again(store: Store, project: str, tmp_path: Pa
     await tools.close()
 
 
+async def test_a_second_token_of_an_id_adds_nothing_to_what_the_first_has_begun(
+    store: Store, project: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("workers.tools.rights.LOOK_SECONDS", 0.0)
+    tokens = Tokens(tmp_path / "tokens.yaml")
+    weaker = tokens.add("ana", permissions=("workflow", "items.read"))
+    stronger = tokens.add("ana", permissions=("*",))
+    settings = Settings(auth=Auth(tokens=str(tokens.path)))
+    tools, authenticators = step_tools(settings, store, Isolated()), Authenticators()
+    authenticator = authenticators.make(settings)
+    flows = load_toolsets(Services(settings, store, trust_self_reported))["flows"]
+    create = next(tool for tool in flows.tools if tool.name == "workflow_create")
+
+    async def created(token: str) -> Caller:
+        """The creator as a workflow has it that was created with a token."""
+        grant = await authenticator.authenticate(f"Bearer {token}".encode())
+        assert grant is not None
+        new = await create.handler(Call(project, caller=grant.caller), WorkflowCreate(name="n", flow=ONE_GATE))
+        record = await FlowStore(store, settings).get(project, cast(Created, new).id)
+        assert record is not None
+        for secret in (token, digest_of(token.encode()).hex()):
+            assert secret.encode() not in record.spec
+        creator = unpack(record.spec).creator
+        assert creator is not None
+        return creator
+
+    async def may(began: Caller, tool: str = "query_items") -> bool:
+        return isinstance(await tools.permits(project, began, tool), Caller)
+
+    by_weaker, by_stronger = await created(weaker), await created(stronger)
+    assert (await may(by_weaker), await may(by_weaker, "claim_item")) == (True, False)
+    assert await may(by_stronger, "claim_item")
+    tokens.revoke(stronger)
+    assert (await may(by_weaker), await may(by_stronger)) == (True, False)
+    newer = tokens.replace(weaker)
+    tokens.revoke(weaker)
+    assert (await may(by_weaker), await may(by_weaker, "claim_item")) == (True, False)
+    tokens.replace(newer)
+    tokens.revoke(newer)
+    assert await may(by_weaker)
+    tokens.revoke("ana")
+    tokens.add("ana", permissions=("*",))
+    assert not await may(by_weaker)
+    await tools.close()
+    await authenticators.close()
+
+
 async def test_workers_reload_the_token_file(store: Store, project: str, tmp_path: Path) -> None:
     file = tmp_path / "tokens.yaml"
     entries = ", ".join(f'{{id: {name}, sha256: "{digit * 64}"}}' for name, digit in (("ana", "0"), ("bob", "1")))
@@ -403,7 +461,7 @@ async def test_workers_reload_the_token_file(store: Store, project: str, tmp_pat
     file.chmod(0o600)
     kinds = make_run_kinds(Settings(), store, Isolated())
     tools = cast(StepTools, kinds["flows"].executor)
-    registry, ana = Registry(tools, project), Caller("ana", listed=True)
+    registry, ana = Registry(tools, project), Caller("ana", permissions=frozenset({"*"}), credential=OfEntry("0" * 12))
     claim = {"releases": [{"itemId": str(uuid.uuid4())}], "actor": {"id": "agent", "kind": "subagent"}}
     async with opened(kinds):
         assert (await registry.value("claim_item", claim))["summary"]["releasesFailed"] == 1

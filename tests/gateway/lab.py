@@ -22,7 +22,7 @@ from coordinator.settings.steps import StepSettings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.store import StepStore
 from coordinator.store import Store, clients
-from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.caller import Caller, Credential
 from coordinator.toolsets.gateway.rules.lint import problems
 from coordinator.toolsets.gateway.store.audit import AuditStore, Entry
 from coordinator.toolsets.registry import load_toolsets
@@ -104,9 +104,9 @@ class Lab:
         self.tools = {tool.name: tool for tool in self.toolset.tools}
         self._caller = caller
 
-    def as_(self, id: str, *roles: str, permissions: tuple[str, ...] = ()) -> Lab:
+    def as_(self, id: str, *roles: str, permissions: tuple[str, ...] = (), credential: Credential | None = None) -> Lab:
         """The same process with an authenticated caller."""
-        caller = Caller(id, "user", frozenset(roles), frozenset(permissions))
+        caller = Caller(id, "user", frozenset(roles), frozenset(permissions), credential)
         return Lab(self.store, self.project, self.settings, caller, self.toolset, self.room)
 
     async def reply(self, tool: str, **arguments: Any) -> tuple[Json, bool]:

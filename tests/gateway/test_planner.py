@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from coordinator.settings.gateway.model import Workflow
 from coordinator.steps.model import Failure, Outcome, Success
-from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.caller import Caller, OfEntry
 from coordinator.toolsets.gateway.rules import machine, planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle
 from coordinator.toolsets.gateway.rules.guards import Principal
@@ -174,10 +174,11 @@ def test_an_authenticated_caller_calls_the_coordinators_tools_as_itself() -> Non
     # An authenticated caller has its own rights, not those of an anonymous one, who may do everything.
     for name in ("ana", "anonymous"):
         for roles, permissions in ((("lead",), ()), ((), ("items",))):
-            caller = Caller(name, "user", frozenset(roles), frozenset(permissions), True)
+            caller = Caller(name, "user", frozenset(roles), frozenset(permissions), OfEntry("0" * 12))
             assert Principal.of(caller).caller == caller
-    nobody_yet = Caller("ana", "user", listed=True)
-    assert Principal.of(nobody_yet).caller == nobody_yet
+        # One without any rights is not anonymous either.
+        nobody_yet = Caller(name, "user", credential=OfEntry("0" * 12))
+        assert Principal.of(nobody_yet).caller == nobody_yet
     assert Principal.of(None).caller is None
 
 

@@ -13,11 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jwt.algorithms import HMACAlgorithm
 
+from coordinator.identity.credentials import source_of
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.key_resolvers import MOST_TRIED
 from coordinator.identity.noop import NoopVerifier
 from coordinator.identity.sources import JwksPath, SourceFailed
 from coordinator.identity.verifier import Outcome
+from coordinator.settings.identity import VerifierSettings
 from tests.identity.conftest import MakeVerifier
 from tests.identity.servers import KeyServer
 from tests.identity.signing import ALGORITHMS, AUDIENCE, ISSUER, Json, Signer, encoded, jwks, plain
@@ -58,7 +60,9 @@ async def test_every_listed_algorithm_verifies(
         subject="somebody",
         claims={"sub": "somebody", "iss": ISSUER, "aud": AUDIENCE, "exp": ends, "roles": ["a"]},
         expires=ends + 60.0,
+        source=outcome.source,
     )
+    assert outcome.source == source_of(VerifierSettings(jwks_uri=one_key_server.url()), "jwks_uri")
     assert outcome.metadata == {}
 
 

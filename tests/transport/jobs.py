@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import mcp_types as types
@@ -70,14 +71,21 @@ def _question(key: str) -> Question:
     return Question(message=f"{key}?", fields=fields, state=key, key=key, otherwise=said("nobody was asked"))
 
 
-class _Clock:
+class _Store:
+    """The time, and the keys of projects."""
+
+    fences = SimpleNamespace(changes=0)
+
     async def time(self) -> int:
         return int(time.time() * 1000)
+
+    async def run(self, *_: object) -> tuple[str, list[tuple[str, str]]]:
+        return "", []
 
 
 def seals() -> Seals:
     """Seals without a store."""
-    store: Any = _Clock()
+    store: Any = _Store()
     return Seals(store, Settings(signing=Signing(keys=("one:" + "11" * 32,))))
 
 

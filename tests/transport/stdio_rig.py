@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 from coordinator.settings import Settings
+from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
 from coordinator.transport.stdio import claim_standard_streams, serve_stdio
 from tests.transport.rig import Hooks, Nothing, Pong, Rig
@@ -26,7 +27,7 @@ class LoudRig(Rig):
         return await super().nothing(call, given)
 
 
-async def nobody() -> None:
+async def nobody(begun: Caller | None = None) -> None:
     """Its client is not identified."""
 
 

@@ -461,9 +461,9 @@ def shortcuts(live: Live) -> list[Any]:
     taken: list[Any] = []
     start = protocol.start_call
 
-    def starting(connection: Any, parsed: Any, plan: Any, caller: Any, *more: Any) -> None:
-        taken.append(caller and caller.id)
-        start(connection, parsed, plan, caller, *more)
+    def starting(connection: Any, parsed: Any, plan: Any, grant: Any, *more: Any) -> None:
+        taken.append(grant and grant.caller.id)
+        start(connection, parsed, plan, grant, *more)
 
     protocol.start_call = starting
     return taken

@@ -15,6 +15,7 @@ from coordinator.metrics import recorder
 from coordinator.metrics.catalogue import AGENTS_WAITING
 from coordinator.metrics.protocol import TASKS as COUNTED
 from coordinator.settings import Settings
+from coordinator.settings.auth import Auth
 from coordinator.store import Store, keys
 from coordinator.toolsets import deferral
 from coordinator.toolsets.gateway import operations
@@ -80,8 +81,9 @@ def slow(tmp_path: Path) -> Slow:
 
 
 @pytest.fixture
-def settings(slow: Slow, project: str) -> Settings:
-    return settings_of(section(workflows=slow.workflows()), project, request_deadline_ms=60_000)
+def settings(slow: Slow, project: str, tmp_path: Path) -> Settings:
+    auth = Auth(tokens=str(tmp_path / "tokens.yaml"))
+    return settings_of(section(workflows=slow.workflows()), project, request_deadline_ms=60_000, auth=auth)
 
 
 @pytest.fixture
@@ -95,6 +97,7 @@ async def site(tmp_path: Path, store: Store, project: str, settings: Settings) -
 async def working(store: Store, settings: Settings, slow: Slow, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     monkeypatch.setattr(operations, "GRACE_SECONDS", 0.05)
     monkeypatch.setattr(deferral, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("workers.tools.rights.LOOK_SECONDS", 0.0)
     worker = await Worker(store, settings).start()
     yield
     slow.open()
@@ -261,6 +264,55 @@ async def test_a_task_is_its_callers(site: Site, slow: Slow, project: str) -> No
         for can in undeclared:
             assert await refusal(bot.able(can)) == (400, -32021)
     assert (await toolset.task(app, "get", made))["status"] == "working"
+
+
+async def test_a_task_is_that_of_its_credential(site: Site) -> None:
+    """Another token of the same id does not have it; one that replaces the credential does."""
+    bot, namesake = site.client("bot", "gateway", can=TASKS), site.client("bot", "gateway", can=TASKS)
+    app = site.process()
+    made = (await bot(app, "workflow.submit", await ready(bot, app)))["taskId"]
+    newer = bot._replace(token=site.tokens.replace(bot.token))
+
+    async def found() -> list[bool]:
+        app = site.process()
+        asked = [await one.request(app, "tasks/get", {"taskId": made}, mcp_name=made) for one in (bot, newer, namesake)]
+        return [status == 200 for status, _ in asked]
+
+    assert await found() == [True, True, False]
+    site.tokens.revoke(bot.token)
+    assert await found() == [False, True, False]
+
+
+async def test_a_task_has_no_more_rights_than_its_caller_had_and_has(site: Site) -> None:
+    """Whether a gate is asked about in it depends on the roles of both moments."""
+    plain, lead = site.client("ana", "flows", can=BOTH), site.client("ana", "flows", "lead", can=BOTH)
+    other, app = site.client("lo", "flows", "other"), site.process()
+    flow = {
+        "start": {"name": "look", "tool": None, "next": "ship", "approver_role": "other"},
+        "ship": {"name": "ship", "tool": None, "done": True, "approver_role": "lead"},
+    }
+    made = (await plain(app, "workflow_create", {"name": "release", "flow": flow}))["structuredContent"]
+    wait = {"id": made["id"], "waitFor": "attention", "waitMs": 50_000}
+    begun = [(one, (await one(app, "workflow_get", wait))["taskId"]) for one in (plain, lead)]
+    (gate,) = (await other(app, "workflow_get", {"id": made["id"]}))["structuredContent"]["steps"]
+    await other(app, "workflow_step_ready", {"step_id": gate["id"]})
+
+    async def shown() -> list[str]:
+        app = site.process()
+        return [(await client.task(app, "get", task))["status"] for client, task in begun]
+
+    await lead.done(app, begun[1][1])
+    assert await shown() == ["working", "input_required"]
+    text = site.tokens.path.read_text()
+    site.tokens.write(
+        text.replace("kind: user\n    permissions: ['*']", "kind: user\n    roles: [lead]\n    permissions: ['*']")
+    )
+    assert site.tokens.path.read_text() != text
+    fresh = await plain(site.process(), "workflow_get", wait)
+    assert fresh["resultType"] == "input_required"
+    assert await shown() == ["working", "input_required"]
+    site.tokens.write(text.replace("[lead]", "[cook]"))
+    assert await shown() == ["working", "working"]
 
 
 async def test_tasks_are_announced_where_they_work(site: Site) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -278,3 +279,67 @@ async def test_usage_that_comes_with_a_token_is_not_counted_and_the_answer_says_
     note = {"itemId": item, "key": "run-1", "role": "work", "body": "b", "usage": {"costMicroUsd": 4}}
     assert (await guarded.ask(guarded.runner, "manage_notes", operation="upsert", notes=[note]))["upserted"] == 1
     assert (await guarded.tools.get(item))["usage"]["own"]["costMicroUsd"] == 4, "the runner's own report counts"
+
+
+async def known(guarded: Guarded, token: str) -> str:
+    """A token that the front-end knows."""
+    await guarded.authenticators.made[0].read(guarded.tokens.path)
+    return token
+
+
+async def test_a_token_ends_with_the_very_credential_that_asked_for_it(guarded: Guarded) -> None:
+    """Another entry of the same id does not keep it; one that replaces the credential does."""
+    item = await guarded.tools.add()
+    token = (await guarded.claim(itemId=item))["token"]
+    other = await known(guarded, guarded.tokens.add("run", permissions=("*",)))
+    newer = await known(guarded, guarded.tokens.replace(guarded.runner))
+    assert (await guarded.ask(token, "work_next"))["held"]
+    guarded.tokens.revoke(guarded.runner)
+    await known(guarded, "")
+    assert (await guarded.ask(token, "work_next"))["held"]
+    guarded.tokens.revoke(newer)
+    await known(guarded, "")
+    assert await guarded.ask(token, "work_next") == {"status": 401}
+    assert (await guarded.ask(other, "work_next"))["held"]
+
+
+@pytest.mark.parametrize("left", ["[items]", "[items.read, items.delegate]", "[worker, items.delegate]", "[]"])
+async def test_a_token_ends_when_its_owner_may_not_claim_and_delegate_any_more(guarded: Guarded, left: str) -> None:
+    item = await guarded.tools.add()
+    token = (await guarded.claim(itemId=item))["token"]
+    text = guarded.tokens.path.read_text()
+    for permissions, works in (("[items.admin]", True), (left, False), ("[items, items.delegate]", True)):
+        guarded.tokens.write(text.replace("[items, items.delegate]", permissions))
+        await known(guarded, "")
+        assert ("held" in await guarded.ask(token, "work_next")) == works, permissions
+
+
+async def test_the_bearer_renews_for_no_longer_than_the_claim_was_made_for(guarded: Guarded) -> None:
+    async def left() -> float:
+        """Seconds until the claim ends."""
+        shown = await guarded.ask(guarded.runner, "get_context", itemId=item)
+        ends = datetime.fromisoformat(shown["claimDetail"]["claimExpiresAt"])
+        return ends.timestamp() - await guarded.tools.store.time() / 1000
+
+    item = await guarded.tools.add()
+    claim = await guarded.claim(itemId=item, ttlSeconds=1_200)
+    renewals: list[Json] = [{}, {"ttlSeconds": 86_400}, {"ttlSeconds": 1_190}]
+    for arguments in renewals:
+        assert (await guarded.ask(claim["token"], "work_next", **arguments))["held"]
+        assert 1_000 < await left() <= 1_200
+    assert await guarded.ask(claim["token"], "work_note", key="k", body="b")
+    assert 1_000 < await left() <= 1_200
+    # What the holder has added is neither taken away nor repeated.
+    renewal = {"itemId": item, "fenceToken": claim["fenceToken"], "ttlSeconds": 3_600}
+    await guarded.ask(guarded.runner, "claim_item", requestId=fresh_id(), claims=[renewal])
+    before = await left()
+    assert before > 3_500
+    calls: list[tuple[str, Json]] = [
+        ("work_next", {}), ("work_next", {"ttlSeconds": 1}), ("work_note", {"key": "k", "body": "c"})
+    ]  # fmt: skip
+    for tool, arguments in calls:
+        assert "error" not in await guarded.ask(claim["token"], tool, **arguments)
+        assert 3_500 < await left() <= before
+    # Without such a token an agent renews for as long as it likes.
+    assert (await guarded.ask(guarded.runner, "work_next", ttlSeconds=7_200))["held"]
+    assert await left() > 7_000

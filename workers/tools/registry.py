@@ -14,7 +14,7 @@ from coordinator.steps.names import StepNames
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import may_call
 from coordinator.toolsets.flows.run_kind import ToolCall
-from workers.tools.rights import Rights
+from workers.tools.rights import WorkerRights
 from workers.tools.source import Source, SourceFailed, StepTool
 
 _log = structlog.get_logger(__name__)
@@ -34,13 +34,14 @@ class StepTools:
 
     Args:
         sources: if several have a tool of the same name, the first one counts.
-        rights: knows what creators of workflows may do now.
+        rights: knows what creators of runs may do now.
         names: says what is wrong with names that no source has.
     """
 
-    def __init__(self, sources: Sequence[Source], rights: Rights, names: StepNames) -> None:
+    def __init__(self, sources: Sequence[Source], rights: WorkerRights, names: StepNames) -> None:
         self._sources = sources
-        self._rights = rights
+        self.rights = rights
+        """What creators of runs may do now."""
         self._names = names
 
     def find(self, name: str) -> StepTool | None:
@@ -59,7 +60,8 @@ class StepTools:
         found = self.find(tool)
         if found is None:
             return creator  # the call itself will say that there is no such tool
-        now = await self._rights.now(project, creator)
+        await self.rights.look()
+        now = self.rights.last(creator, project)
         if now is not None and may_call(now.permissions, found.name, found.group, found.read_only):
             return now
         return f"permission denied: {creator.id} may not call {tool} now"
@@ -77,7 +79,7 @@ class StepTools:
 
     def configure(self, settings: Settings) -> None:
         """Applies new settings to every call that begins later."""
-        self._rights.configure(settings)
+        self.rights.configure(settings)
         for source in self._sources:
             source.configure(settings)
 

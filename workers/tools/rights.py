@@ -1,4 +1,4 @@
-"""What creators of workflows may do now. This is checked before each step, not only when the workflow is created."""
+"""What creators of runs may do now. This is looked up before each step, not only when the run is created."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import asyncio
 from pathlib import Path
 from time import monotonic
 
-import msgspec
 import structlog
 
 from coordinator.identity.bearers import of_entry
 from coordinator.identity.clock import FleetClock
-from coordinator.identity.grants import Grant
-from coordinator.identity.token_file import Stamp, TokenFileError, read_tokens, stamp_of
+from coordinator.identity.rights import Rights
+from coordinator.identity.token_file import Stamp, TokenEntry, TokenFileError, read_tokens, stamp_of
 from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
 
@@ -22,11 +21,8 @@ LOOK_SECONDS = 1.0
 """How often the token file and the clock are read while there are steps to check."""
 
 
-class Rights:
-    """Looks callers up in the token file.
-
-    Callers that came with a JWT keep the permissions that it stated when they created the workflow, because its issuer
-    cannot be asked again.
+class WorkerRights:
+    """Follows the token file (``coordinator.toolsets.caller.PresentRights``).
 
     Args:
         clock: decides which tokens have expired, as in authentication.
@@ -34,7 +30,7 @@ class Rights:
 
     def __init__(self, settings: Settings, clock: FleetClock) -> None:
         self._clock = clock
-        self._grants: dict[str, list[Grant]] = {}
+        self._rights = Rights(settings)
         self._reading = asyncio.Lock()
         self.configure(settings)
 
@@ -42,31 +38,18 @@ class Rights:
         """Applies new settings. The token file is read again before the next check."""
         self._path = Path(settings.auth.tokens) if settings.auth.tokens else None
         self._default = settings.auth.permissions_by_default
+        self._rights.configure(settings)
         self._stamp: Stamp | None = None
         self._looked = float("-inf")
         if self._path is None:
-            self._grants = {}
+            self._take(())
 
-    async def now(self, project: str, creator: Caller) -> Caller | None:
-        """The caller with their present permissions and roles in a project; None if they have none any more."""
-        if not creator.listed:
-            return creator
-        await self._look()
-        good = [
-            grant
-            for grant in self._grants.get(creator.id, ())
-            if grant.until > self._clock.now() and (grant.projects is None or project in grant.projects)
-        ]
-        if not good:
-            return None
-        return msgspec.structs.replace(
-            creator,
-            roles=frozenset().union(*(grant.caller.roles for grant in good)),
-            permissions=frozenset().union(*(grant.caller.permissions for grant in good)),
-        )
+    def last(self, caller: Caller, project: str) -> Caller | None:
+        """The caller with what it may still do in a project, as last read; None: nothing any more."""
+        return self._rights.now(caller, project, self._clock.now())
 
-    async def _look(self) -> None:
-        """Reads the file again if it changed. A file with an error changes nothing."""
+    async def look(self) -> None:
+        """Reads the file again if it has changed. A file with an error changes nothing."""
         path = self._path
         if path is None or monotonic() - self._looked < LOOK_SECONDS:
             return
@@ -82,7 +65,8 @@ class Rights:
                     _log.warning("the token file cannot be used; the previous tokens stay in force", reason=str(error))
                     self._stamp = stamp
                 else:
-                    self._grants = {}
-                    for entry in found.tokens:
-                        self._grants.setdefault(entry.id, []).append(of_entry(entry, self._default))
+                    self._take(found.tokens)
             self._looked = monotonic()
+
+    def _take(self, entries: tuple[TokenEntry, ...]) -> None:
+        self._rights.take((entry, of_entry(entry, self._default)) for entry in entries)

@@ -14,9 +14,11 @@ from coordinator.settings.gateway.executor import Reliability
 from coordinator.steps.model import Failure, Outcome, Plan, StepRun, Success, Work
 from coordinator.steps.run_kind import Executor
 from coordinator.store import Script
+from coordinator.toolsets.caller import PresentRights
 from coordinator.toolsets.gateway.rules import planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle, retry_of, retry_on
 from coordinator.toolsets.gateway.rules.calls import Call, Unresolved, call_of, key_of
+from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.rules.task import Advance, Task, unpacked
 from coordinator.toolsets.gateway.snapshot import Snapshot, timed_out
 from coordinator.toolsets.gateway.store.instances import REPORT, InstanceStore
@@ -72,10 +74,15 @@ class Spec(Struct):
 
 
 class GatewayPlanner:
-    """Plans the steps of instances (``coordinator.steps.run_kind.Planner``)."""
+    """Plans the steps of instances (``coordinator.steps.run_kind.Planner``).
 
-    def __init__(self, instances: InstanceStore) -> None:
+    Args:
+        rights: says what the principal of an operation may do now.
+    """
+
+    def __init__(self, instances: InstanceStore, rights: PresentRights) -> None:
         self._instances = instances
+        self._rights = rights
 
     def load(self, spec: bytes) -> Spec:
         """Takes the hash of the definitions. Their text is read on first use."""
@@ -87,13 +94,17 @@ class GatewayPlanner:
         bundle = await self._bundle(step.project, spec)
         if step.key == DEADLINE:
             return await self._late(step, bundle)
-        task = unpacked(step.context)
+        await self._rights.look()
+        task, permitted = self._task(step)
         if step.arguments:
             # The outcome is known: the sub-workflow that the step waits for has ended, or the step itself was executed
             # before its successor could be planned.
             known = msgspec.json.decode(step.arguments)
             failure = known.get("failure")
             return Success(known) if failure is None else Failure(failure["error"], failure["type"], retryable=False)
+        if not permitted:
+            gone = f"permission denied: {task.principal.id} may do nothing here now"
+            return Failure(gone, "permanent_error", retryable=False)
         executor, reliability = planner.executor_under_way(bundle, task)
         if executor is None:
             return Failure("there is no such executor in the definition", "permanent_error", retryable=False)
@@ -113,7 +124,7 @@ class GatewayPlanner:
             spec.bundle = self._instances.known(spec.hash)
         if spec.bundle is None:
             return self._commit(None)
-        task = unpacked(step.context)
+        task, _ = self._task(step)
         if isinstance(outcome, Failure):
             outcome = _classed(outcome, task.wait)
         try:
@@ -121,8 +132,21 @@ class GatewayPlanner:
         except Exception:
             _log.exception("the next step could not be planned", workflow=step.run)
             broken = Failure("the next step could not be planned", "permanent_error", retryable=False)
-            advance = planner.failed(spec.bundle, unpacked(step.context), broken)
+            advance = planner.failed(spec.bundle, self._task(step)[0], broken)
         return self._commit(advance)
+
+    def _task(self, step: StepRun) -> tuple[Task, bool]:
+        """The task of a step, with what its principal may do now; and whether that is anything."""
+        task = unpacked(step.context)
+        caller = task.principal.caller
+        now = self._rights.last(caller, step.project) if caller is not None else None
+        if now is not None:
+            principal = Principal.of(now)
+        elif caller is not None:
+            principal = msgspec.structs.replace(task.principal, roles=(), permissions=())
+        else:
+            return task, True
+        return msgspec.structs.replace(task, principal=principal), now is not None
 
     def _commit(self, advance: Advance | None, late: str = "") -> Commit:
         return Commit(
@@ -160,9 +184,9 @@ class GatewayRunKind:
     name = "gateway"
     report: Script[Any] = REPORT
 
-    def __init__(self, instances: InstanceStore, executor: Executor) -> None:
+    def __init__(self, instances: InstanceStore, executor: Executor, rights: PresentRights) -> None:
         self._instances = instances
-        self.planner = GatewayPlanner(instances)
+        self.planner = GatewayPlanner(instances, rights)
         self.executor = executor
 
     async def tidy(self, project: str) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from coordinator.settings.gateway.executor import Guard, Required
-from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.caller import Caller, Credential
 from coordinator.toolsets.gateway.rules.expressions import depends_on_arguments, holds
 from coordinator.toolsets.gateway.rules.scope import Scope
 
@@ -24,7 +24,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...] = ()
     permissions: tuple[str, ...] = ()
     kind: str = "external"
-    listed: bool = False
+    credential: Credential | None = None
 
     @classmethod
     def of(cls, caller: Caller | None) -> Principal:
@@ -36,15 +36,15 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
             roles=tuple(sorted(caller.roles)),
             permissions=tuple(sorted(caller.permissions)),
             kind=caller.kind,
-            listed=caller.listed,
+            credential=caller.credential,
         )
 
     @property
     def caller(self) -> Caller | None:
         """The principal as a caller of the coordinator's own tools; None if anonymous."""
-        if self.id == ANONYMOUS and not self.roles and not self.permissions:
+        if self.id == ANONYMOUS and not (self.roles or self.permissions or self.credential):
             return None
-        return Caller(self.id, self.kind, frozenset(self.roles), frozenset(self.permissions), self.listed)
+        return Caller(self.id, self.kind, frozenset(self.roles), frozenset(self.permissions), self.credential)
 
 
 class Circumstances(NamedTuple):

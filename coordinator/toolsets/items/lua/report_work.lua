@@ -3,12 +3,12 @@ purpose:   Takes what a worker reports of its item: a note, its end, that it fai
 guarantee: In one step, under the worker's claim, which is renewed or ends. An end is recorded for worker and item until
            the worker claims that again, so a repeated report has no second effect. A claim that has expired is placed
            again, if nobody else has the item and, for a note, its resources are free. Usage is added once.
-args:      request run.events_max run.terms run.config run.labels agent id fence ends author kind said used
+args:      request run.events_max run.terms run.config run.labels agent id fence most_ms ends author kind said used
            the request has no record; id = '' for the item that the agent claimed last; fence = of the only claim that
-           may report, 0: any of the agent; ends = where the ends of its work are recorded; author = packed {actor,
-           verification}; kind = note, done, failed, handed_back or ask; said = packed {id for a new note, text; then of
-           a note its key, of what is done the format of the text (false: no text) and a summary, of a question its
-           beginning}; used = packed, for `usage.add`, or ''
+           may report, 0: any of the agent, and most_ms = its longest renewal, 0: as before; ends = where ends of its
+           work are recorded; author = packed {actor, verification}; kind = note, done, failed, handed_back or ask; said
+           = packed {id for a new note, text; then of a note its key, of what is done the format of the text (false: no
+           text) and a summary, of a question its beginning}; used = packed, for `usage.add`, or ''
 reply:     {outcome, id, role, entry of a refused transition or false, schema inputs of an item that the agent still
            holds or false, key of the note or false; and of a note: the name by which the agent is drained or '', a
            spent budget or false}; outcome done, refused, too_many_notes, repeated (reported before), ended (otherwise:
@@ -87,7 +87,7 @@ local function without_claim(run, item, id, ends, kind)
   return {other and 'other' or 'none', id, item and item.role or 0, false, false, other or false}
 end
 
-return function(run, request, agent, id, fence, ends, author, kind, said, used)
+return function(run, request, agent, id, fence, most_ms, ends, author, kind, said, used)
   local signed, words, last = cmsgpack.unpack(author), cmsgpack.unpack(said), run.keys.request .. ends
   return change(run, request, function()
     if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
@@ -102,7 +102,7 @@ return function(run, request, agent, id, fence, ends, author, kind, said, used)
     if not mine then return without_claim(run, item, id, last, kind) end
     local key, problem, entry = reports[kind](run, item, agent, signed, words)
     local refused = problem or entry and entry[2] ~= '' and 'refused'
-    if (refused or kind == 'note') and not lapsed then claims.renew(run, item, ttl_ms) end
+    if (refused or kind == 'note') and not lapsed then work.renew(run, item, ttl_ms, tonumber(most_ms)) end
     if refused then return {refused, id, item.role, entry or false, notes.schema_inputs(run, item), false} end
     if kind == 'note' then
       work.begin(run, item, agent, signed)

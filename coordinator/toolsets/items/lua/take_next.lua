@@ -12,7 +12,7 @@ args:      request run.events_max run.terms run.config run.labels agent who ttl_
            claim_item; waiting = '' if the agent is not asked what it holds, else packed {request under which it waits,
            its fingerprint, process whose client may hang up or '', for how long to renew a claim that it has (ms; 0: as
            before, -1: not, it has just been placed), ends as report_work, fence of the only claim that it is about; 0:
-           any}
+           any, and for how long that is renewed at most}
 reply:     {now, entry of the completion or false, claim or false, entry of the start or false, what is included or
            false, schema inputs or false, the name under which the agent is drained or '', a spent budget that keeps it
            from claiming anew or false}: the claim as that of
@@ -61,7 +61,7 @@ local function kept(run, agent, worker)
   if worker[4] < 0 then
     redis.call('DEL', run.keys.request .. worker[5] .. item.id)
   else
-    work.renew(run, item, worker[4])
+    work.renew(run, item, worker[4], worker[7])
   end
   local waiter = not run.nobody_waits and waiters.load(run, worker[1])
   if waiter then -- else it would get another item, for which it would let go of this one

@@ -9,6 +9,7 @@ import msgspec
 
 from coordinator.store import Script, ScriptFailure
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, idempotency_key
+from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.rules.selection import Selector
@@ -75,6 +76,11 @@ def _ends(agent: str) -> str:
     return idempotency_key(agent, "ended", "work").key
 
 
+def _bounds(only: Delegation | None) -> tuple[int, int]:
+    """The fence of the only claim that a call is about, and for how long it may renew that; 0: any."""
+    return (0, 0) if only is None else (only.fence, only.ttl_ms)
+
+
 class TakeStore(ClaimStore, TransitionStore):
     """Items one after the other, of any project."""
 
@@ -126,14 +132,14 @@ class TakeStore(ClaimStore, TransitionStore):
         author: tuple[str, str],
         renew_ms: int,
         process: str = "",
-        fence: int = 0,
+        only: Delegation | None = None,
         include: str = "inr",
     ) -> Taken:
         """The item that an agent holds; if it holds none, the best one for a selector, claimed. Either is started.
 
         Args:
             renew_ms: for how long a claim that it has is renewed; 0: as before. ``PLACED``: it is not.
-            fence: of the claim that alone counts; 0: any. If it has ended, the outcome is ``ended``.
+            only: the claim that alone counts; None: any. If it has ended, the outcome is ``ended``.
             include: as ``modules/included.lua`` takes it.
             process: whose client may hang up, so that the item is given back; '': the answer counts as delivered.
 
@@ -141,7 +147,7 @@ class TakeStore(ClaimStore, TransitionStore):
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor.
         """
         key = waiting_key(agent.id)
-        waiting = pack((key.key, key.fingerprint, process, renew_ms, _ends(agent.id), fence))
+        waiting = pack((key.key, key.fingerprint, process, renew_ms, _ends(agent.id), *_bounds(only)))
         try:
             return await self._change_by_schema(
                 _TAKE, project, NO_KEY, *agent, ttl_ms, pack(selector), "", pack(author), include, waiting
@@ -173,15 +179,15 @@ class TakeStore(ClaimStore, TransitionStore):
         kind: str,
         said: Sequence[object],
         used: Used | bool = False,
-        fence: int = 0,
+        only: Delegation | None = None,
     ) -> Reported:
         """Takes what an agent reports of its item ('': the one that it has), under its claim.
 
         Args:
-            fence: of the claim that alone may report; 0: any of the agent.
+            only: the claim that alone may report; None: any of the agent.
             kind: note, done, failed, handed_back or ask.
             said: what ``report_work.lua`` says.
             used: for the item, since the last report.
         """
-        words = item, fence, _ends(agent), pack(author), kind, pack(said), pack(used) if used else ""
+        words = item, *_bounds(only), _ends(agent), pack(author), kind, pack(said), pack(used) if used else ""
         return await self._change_by_schema(_REPORT, project, NO_KEY, agent, *words)

@@ -160,7 +160,7 @@ class Claims:
         if isinstance(reply, NamedReply) and reply.waiting:
             _say_why_it_waits(claimed, reply.waiting)
         if delegates:
-            await self._add_token(call, claimed, reply.claims, agent)
+            await self._add_token(call, args, claimed, reply.claims, agent)
         released = list(map(_released, releases, reply.releases))
         if not record.replayed:
             self._count(claimed, call.project)
@@ -194,11 +194,13 @@ class Claims:
             raise ToolFailure("permission_denied", "include: 'token' needs the permission 'items.delegate'")
         return True
 
-    async def _add_token(self, call: Call, claimed: Sequence[ClaimResult], replies: list[Claimed], agent: str) -> None:
+    async def _add_token(
+        self, call: Call, args: ClaimItem, claimed: Sequence[ClaimResult], replies: list[Claimed], agent: str
+    ) -> None:
         """Adds a token for it to the successful claim."""
-        for result, reply in zip(claimed, replies, strict=True):
+        for entry, result, reply in zip(args.claims, claimed, replies, strict=True):
             if result.outcome == "success" and call.caller is not None and self._services.delegate is not None:
-                claim = Delegation(call.project, reply.item, reply.fence)
+                claim = Delegation(call.project, reply.item, reply.fence, entry.ttl_seconds * 1000)
                 result.token = await self._services.delegate(call.caller, agent, claim)
 
     async def _identified(self, args: ClaimItem) -> tuple[Claimant, IdempotencyKey, str]:

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from coordinator.metrics import recorder
 from coordinator.toolsets.actor import attribution
+from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.items.contract.claims import Selector
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.items import capabilities, not_blank
@@ -37,8 +38,8 @@ class _Asked(NamedTuple):
     selector: selection.Selector
     ttl_ms: int
     renew_ms: int
-    fence: int
-    """Of the only claim that the call may be about; 0: any."""
+    only: Delegation | None
+    """The only claim that the call may be about; None: any."""
     offset: int
     """How many of the notes and results of an item that the agent holds are skipped."""
 
@@ -56,7 +57,7 @@ class Next:
     async def work_next(self, call: Call, args: WorkNext) -> WorkNextResult:
         """The item that the agent holds, else the best one; waits for one."""
         asked = await self._asked(call, args)
-        if args.wait_ms and not asked.fence:
+        if args.wait_ms and asked.only is None:
             claim, taken = await self._waited(call, asked, min(args.wait_ms, self._longest_ms))
         else:
             claim, taken = await self._at_once(call, asked)
@@ -85,7 +86,7 @@ class Next:
             selection.selector(filters, parent, "", any_role=True),
             (args.ttl_seconds or TTL_SECONDS) * 1000,
             (args.ttl_seconds or 0) * 1000,
-            0 if only is None else only.fence,
+            only,
             args.offset,
         )
 
@@ -150,7 +151,7 @@ class Next:
             asked.author,
             renew_ms,
             process,
-            asked.fence,
+            asked.only,
             f"{_INCLUDED}{asked.offset or ''}",
         )
 

@@ -99,8 +99,7 @@ class Reports:
         self, call: Call, agent: str, who: Trusted, item: str, kind: str, said: Sequence[object], used: Used | bool
     ) -> Reported:
         by = attribution(who)
-        only = claim_of(call)
-        words = (by.actor, by.verification), kind, said, used, 0 if only is None else only.fence
+        words = (by.actor, by.verification), kind, said, used, claim_of(call)
         return await self._store.report(call.project, agent, item, *words)
 
 

@@ -22,9 +22,12 @@ function work.held(run, agent)
   return item
 end
 
--- Renews a live claim, for as long as before or, if that is not 0, for `ttl_ms`.
-function work.renew(run, item, ttl_ms)
-  claims.renew(run, item, ttl_ms > 0 and ttl_ms or item.expires - item.claimed_at)
+-- Renews a live claim, for as long as before or, if that is not 0, for `ttl_ms`; if `most_ms` is not 0, for no longer
+-- than that, and it never ends sooner than before.
+function work.renew(run, item, ttl_ms, most_ms)
+  local ms = ttl_ms > 0 and ttl_ms or item.expires - item.claimed_at
+  if most_ms > 0 then ms = math.min(ms, most_ms) end
+  if most_ms == 0 or run.now + ms > item.expires then claims.renew(run, item, ms) end
 end
 
 -- Starts an item that was not begun under its claim. Returns the entry of the start as advance_item has it; false if
