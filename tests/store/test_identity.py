@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,25 @@ async def test_a_store_flushed_under_its_connections_is_rejected_from_the_next_a
         assert raised.value.retry_after_ms
     # The server may have run a call that was sent before its message was read; that one failed, with unknown effect.
     assert await asyncio.to_thread(dbsize, server) <= 1, "more was written"
+
+
+async def test_only_calls_on_their_way_when_a_store_is_emptied_leave_something_there(
+    serve: Serve, server: EmbeddedServer
+) -> None:
+    """As the runbook of StoreChanged says: nothing is written once a call was refused."""
+    store = await serve()
+    assert await bump(store) == 1
+    with closing(redis.Redis.from_url(server.url)) as other:
+        calls = [asyncio.create_task(bump(store)) for _ in range(200)]
+        await asyncio.sleep(0)
+        await asyncio.to_thread(other.flushall)
+        done = await asyncio.gather(*calls)
+        await refused(store)
+        left = {name: other.dump(name) for name in other.scan_iter()}
+        assert set(left) <= {keys.request.key("default", "count")}
+        assert [await bump(store) for _ in range(20)] == ["store_changed"] * 20
+        assert {name: other.dump(name) for name in other.scan_iter()} == left
+    assert {one for one in done if not isinstance(one, int)} <= {"store_changed", "store_unavailable"}
 
 
 async def test_a_changed_store_that_ends_is_unavailable(serve: Serve, server: EmbeddedServer) -> None:
