@@ -59,8 +59,6 @@ def convert(data: Any, wanted: type[T]) -> T:
         raise Misfit(f"{found['path']}: {found['problem'][:1].lower()}{found['problem'][1:]}") from None
     except RecursionError:
         raise Misfit("nested too deeply") from None
-    except UnicodeEncodeError:
-        raise Misfit("texts must be valid Unicode, without half of a surrogate pair") from None
 
 
 def front_matter(text: str) -> Front:

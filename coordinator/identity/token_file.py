@@ -170,8 +170,6 @@ def parse_tokens(data: bytes, path: Path) -> TokenFile:
         found = msgspec.convert(plain, TokenFile)
     except msgspec.ValidationError as error:
         raise TokenFileError(_located(str(error), path, lines)) from None
-    except UnicodeEncodeError:
-        raise TokenFileError(f"the token file {path} has half of a surrogate pair in it, which is no text") from None
     if len(found.tokens) > _MOST_ENTRIES:
         raise TokenFileError(f"the token file {path} has more than {_MOST_ENTRIES} tokens")
     seen: dict[str, int] = {}
