@@ -32,11 +32,8 @@ class Cookie:
 
     def over_https(self, head: Mapping[bytes, bytes]) -> bool:
         """Whether the visitor is to come over HTTPS: a proxy ends it, so the request itself does not say."""
-        host = head.get(b"host", b"").decode("latin-1").lower()
-        if host == self._public:
-            return self._public_is_https
-        name = urlsplit(f"//{host}").hostname or ""
-        return not is_loopback(name)
+        host = _host(head)
+        return self._public_is_https if host == self._public else not _is_loopback(host)
 
     def read(self, head: Mapping[bytes, bytes], fleet: str) -> str:
         """Its value; empty: there is none.
@@ -58,10 +55,22 @@ class Cookie:
         return (b"set-cookie", text.encode())
 
     def audience(self, head: Mapping[bytes, bytes], fleet: str) -> str:
-        """What its value is good for: this fleet, where the visitor has reached it."""
-        return f"{fleet}:{head.get(b'host', b'').decode('latin-1').lower()}"
+        """What its value is good for: this fleet, where the visitor has reached it.
+
+        That is the public address also if a proxy names another host, which may differ from process to process.
+        """
+        host = _host(head)
+        return f"{fleet}:{self._public if self._public and not _is_loopback(host) else host}"
 
     def _name(self, head: Mapping[bytes, bytes], fleet: str) -> str:
         digest = blake2s(self.audience(head, fleet).encode(), digest_size=8).hexdigest()
         name = f"fleet-{self._purpose}-{digest}"
         return f"__Host-{name}" if self.over_https(head) else name
+
+
+def _host(head: Mapping[bytes, bytes]) -> str:
+    return head.get(b"host", b"").decode("latin-1").lower()
+
+
+def _is_loopback(host: str) -> bool:
+    return is_loopback(urlsplit(f"//{host}").hostname or "")
