@@ -27,6 +27,7 @@ from typing import NamedTuple
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
 from coordinator.store.fences import Fenced
+from coordinator.store.replies import mapping
 from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
 
@@ -47,7 +48,6 @@ SALT = "salt"
 _DAY_MS = 86_400_000
 
 _KEYS = Script(STORE, "signing_keys", list[tuple[str, str]], scope="fleet")
-_PROJECT_KEYS = Script(STORE, "project_keys", tuple[str, list[tuple[str, str]]])
 
 
 class Key(NamedTuple):
@@ -185,8 +185,7 @@ class SigningKeys:
             salt, others, now = known.salt, known.others, known.read_at
         else:
             try:
-                salt, rows = await self._store.run(_PROJECT_KEYS, project)
-                others = tuple(Key(identity, bytes.fromhex(secret)) for identity, secret in rows)
+                salt, others = await self._read_project(project)
             except ToolFailure as failure:
                 if known is None or isinstance(failure, Fenced):
                     raise
@@ -196,6 +195,17 @@ class SigningKeys:
         made = _OfProject(fleet.of(project, salt, others), fleet, salt, others, fences, now)
         self._projects[project] = made
         return made
+
+    async def _read_project(self, project: str) -> tuple[str, tuple[Key, ...]]:
+        """The salt of a project, and the keys of the stores that it comes from, as far as their time is not over."""
+        held = mapping(await self._store.command("HGETALL", keys.project_keys.key(project)))
+        salt, others = held.pop(SALT.encode(), b"").decode(), list[Key]()
+        now = await self._store.time() if held else 0
+        for name, value in held.items():
+            ends, _, secret = value.decode().partition(":")
+            if int(ends) > now:
+                others.append(Key(name.decode(), bytes.fromhex(secret)))
+        return salt, tuple(others)
 
     async def sign(self, purpose: str, data: bytes, project: str = "") -> Signature:
         """Signs with the newest key. Raises as ``ring``."""
