@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from coordinator.client.fleet import Fleet
 
 T = TypeVar("T")
+IDLE_SECONDS = 0.2
+"""A slot that has not claimed again after that releases the item that it has finished."""
 UNENTERED_SECONDS = 15.0
 """A job whose work has not begun after that is given back: nobody is going to do it."""
 _PARTS = ("item", "notes", "results")
@@ -76,6 +78,10 @@ class Slots:
             raise
         finally:
             takers.discard(waiter)
+
+    def is_free(self, slot: Slot) -> bool:
+        """Whether nobody uses it."""
+        return slot in self._free
 
     def give(self, slot: Slot) -> None:
         """It is free again."""
@@ -292,9 +298,15 @@ class Jobs:
         if job.outcome == "done":
             self._failures = 0
             slot.finished = (job.id, job.fence)
+            asyncio.get_running_loop().call_later(IDLE_SECONDS, self._release_idle, slot)
         elif job.outcome in ("failed", "gave_up"):
             self._failures += 1
         self._slots.give(slot)
+
+    def _release_idle(self, slot: Slot) -> None:
+        """Releases what a slot has finished, if it has not claimed again: its next claim may be far away."""
+        if slot.finished is not None and self._slots.is_free(slot):
+            self._fleet.background(self._fleet.let_go(slot))
 
     def _stopped(self, job: Job, why: str, spent: bool) -> None:
         if spent:

@@ -120,7 +120,7 @@ def priority(code: int) -> Node:
 
 def is_held(item: rows.Row) -> bool:
     """Whether somebody works on it."""
-    return rows.STATES[item.state] == "held" and ROLE_NAMES[item.role] != "terminal"
+    return rows.STATES[item.state] == "held"
 
 
 def standing(project: str, item: rows.Row, sees: bool) -> list[Node]:

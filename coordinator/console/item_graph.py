@@ -27,6 +27,9 @@ class ItemState(NamedTuple):
     word: str
 
 
+_IN_QUEUE = {"ready": "ready", "held": "ready", "waiting": "waits after a failure", "parent": "waits for its children"}
+
+
 def state_of(item: tree_graph.Node, now: int, sees: bool) -> ItemState:
     """What an item does or waits for.
 
@@ -45,7 +48,7 @@ def state_of(item: tree_graph.Node, now: int, sees: bool) -> ItemState:
     if state == "abandoned":
         return ItemState("warning", "blocked", f"{role}, abandoned")
     if role == "queue":
-        return ItemState("queue", "ready", "ready" if state != "waiting" else "waits after a failure")
+        return ItemState("queue", "ready", _IN_QUEUE[state])
     return ItemState(role, role, role)
 
 

@@ -138,6 +138,10 @@ class Item(_Line, kw_only=True, tag="item"):
         Literal["cascade", "quarantine"] | UnsetType,
         Meta(description="Not claimed since it came to its role by a cascade or reopening, or out of quarantine."),
     ] = UNSET
+    after_children: Annotated[
+        Literal["offered", "permanent"] | UnsetType,
+        Meta(description="Its last open child has ended: it is offered in work, or as a permanent parent not at all."),
+    ] = UNSET
     quarantined_at: Time | UnsetType = UNSET
     attempts: Annotated[Count, Meta(description="That count towards the quarantine.")] = 0
     last_attempts: Annotated[list[Attempt], Meta(max_length=20, description="The last one first.")] = []

@@ -472,3 +472,28 @@ async def test_a_job_has_all_results_of_a_large_fan_in_whole(fleet: Fleet) -> No
         assert sorted(one["result"][0] for one in job.results) == list(range(199))
         assert all(len(one["result"]) == 500 and "size" not in one for one in job.results)
         await job.done()
+
+
+async def test_a_slot_that_waits_for_its_turn_holds_nothing_that_it_has_finished(
+    running: RunningFleet, named: str
+) -> None:
+    """One slot waits for an item; what another one has finished meanwhile is released."""
+    async with Fleet(running.state.base_url, project=named, agent="w", slots=2) as fleet:
+        await add(fleet, "one", "two")
+        ends = [asyncio.Event(), asyncio.Event()]
+
+        async def handle(job: Job) -> None:
+            await ends[job.agent == "w/2"].wait()
+            await job.done()
+
+        async def count(number: int) -> bool:
+            return await held(fleet) == number
+
+        working = asyncio.create_task(fleet.work(handle))
+        await wait_until(lambda: count(2), 30, "both to be claimed")
+        for end in ends:
+            end.set()
+        await wait_until(lambda: count(0), 30, "both to be released, while a slot waits")
+        assert not working.done()
+        fleet.stop()
+        await working

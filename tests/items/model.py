@@ -64,6 +64,22 @@ class Model:
             return "parentId: no such item"
         return "depth would exceed" if self.depth(parent) == MAX_DEPTH else ""
 
+    def waits_for_children(self, it: Item) -> bool:
+        """Whether the item is not offered because of its children."""
+        below = self.children(it.id)
+        schema = self.schema(it.id)
+        lasts = bool(below) and schema is not None and schema.lifecycle == "permanent"
+        return it.role in ("queue", "work") and (lasts or any(child.role != "terminal" for child in below))
+
+    def _child_went(self, parent: str | None) -> None:
+        """An open child of the parent has ended, or is elsewhere."""
+        it = None if parent is None else self.items.get(parent)
+        if it is None or any(child.role != "terminal" for child in self.children(it.id)):
+            return
+        schema = self.schema(it.id)
+        if not (schema and schema.lifecycle == "permanent" and self.children(it.id)):
+            it.follows = (it.previous or "queue" if it.role == "blocked" else it.role) == "work"
+
     def move(self, item: str, parent: str | None) -> str:
         """Why the item cannot move below the parent, '' if it did."""
         if parent == self.items[item].parent:
@@ -75,7 +91,9 @@ class Model:
                 return "cannot move below itself"
             if self.depth(parent) + 1 + self.height(item) > MAX_DEPTH:
                 return "depth would exceed"
-        self.items[item].parent = parent
+        before, self.items[item].parent = self.items[item].parent, parent
+        if self.items[item].role != "terminal":
+            self._child_went(before)
         self._child_came(parent)
         return ""
 
@@ -116,7 +134,9 @@ class Model:
 
     def _remove(self, item: str) -> list[str]:
         gone = [each for child in self.children(item) for each in self._remove(child.id)]
-        del self.items[item]
+        removed = self.items.pop(item)
+        if removed.role != "terminal":
+            self._child_went(removed.parent)
         self.edges = [edge for edge in self.edges if item not in edge[:2]]
         return [*gone, item]
 
@@ -312,7 +332,10 @@ class Model:
         it.quarantined = False
         it.taken_over, it.reviewed_from = 0, it.fence
         it.previous = it.role if after == "blocked" else None
-        it.role, it.label = after, label
+        ended, it.role, it.label = it.role != "terminal" and after == "terminal", after, label
+        it.follows = it.follows and after in ("work", "blocked")
+        if ended:
+            self._child_went(it.parent)
 
     def _cascade(self, child: Item, trigger: str, outcome: Outcome) -> None:
         for parent in self.above(child.id):
@@ -451,14 +474,15 @@ class Model:
         found = [
             it
             for it in self.items.values()
-            if (self.abandoned(it) or (it.role == "queue" and not self.claimed(it)))
+            if (self.abandoned(it) or ((it.role == "queue" or self.comes_after(it)) and not self.claimed(it)))
             and not self.waits_for(it.id)
+            and not self.waits_for_children(it)
             and it.requires <= self.able.get(agent, set())
-            and not any(self.claimed(each) and each.claim and each.claim.agent != agent for each in self.above(it.id))
+            and not any(self.holds(each) and each.claim and each.claim.agent != agent for each in self.above(it.id))
         ]
         if not found:
             return None
-        best = min(found, key=lambda it: (self.rank(it)[0], not self.abandoned(it), *self.rank(it)))
+        best = min(found, key=lambda it: (self.rank(it)[0], it.role == "queue", *self.rank(it)))
         result = best.id, best.role, self.abandoned(best)
         self._acquire(agent, best, granted, by_id=False)
         return result
@@ -468,7 +492,7 @@ class Model:
         left = self.abandoned(it) and not (mine and by_id)
         if not (mine and mine.live):
             it.fence = max(it.fence + 1, granted)
-        it.by_itself = it.resumed = False
+        it.by_itself = it.resumed = it.follows = False
         if left:
             it.taken_over = it.fence
         for other in self.items.values():
@@ -494,6 +518,9 @@ class Model:
     def expire(self, it: Item, original: str) -> None:
         """The item's claim ends by time."""
         assert it.claim is not None
+        if it.role == "terminal":  # its claim was live when it ended
+            it.claim = None
+            return
         it.claim.live, it.claim.original = False, original
         if self.left(it):
             self._count_attempt(it)
@@ -512,7 +539,7 @@ class Model:
         the caller names the parent."""
 
         def shielded(it: Item) -> bool:
-            return parent is None and any(map(self.claimed, self.above(it.id)))
+            return parent is None and any(map(self.holds, self.above(it.id)))
 
         found = [
             it
@@ -537,6 +564,11 @@ class Model:
         return not self.claimed(it) and self.left(it)
 
     @staticmethod
+    def comes_after(it: Item) -> bool:
+        """Whether it is offered in work because its children have ended."""
+        return it.follows and it.role == "work"
+
+    @staticmethod
     def left(it: Item) -> bool:
         """Whether it would be abandoned without a live claim."""
         if it.role == "work":
@@ -546,3 +578,8 @@ class Model:
     @staticmethod
     def claimed(it: Item) -> bool:
         return it.claim is not None and it.claim.live
+
+    @classmethod
+    def holds(cls, it: Item) -> bool:
+        """Whether its claim keeps others from what is below it."""
+        return cls.claimed(it) and it.role != "terminal"

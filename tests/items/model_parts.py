@@ -41,6 +41,8 @@ class Item:
     """It came to its role by a cascade or a reopening, and was not claimed since."""
     resumed: bool = False
     """It came back from quarantine, and was not claimed since."""
+    follows: bool = False
+    """Its last open child has ended or gone while it was in work, and it was not claimed since."""
     quarantined: bool = False
     attempts: int = 0
     requires: set[str] = field(default_factory=set)

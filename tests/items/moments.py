@@ -8,7 +8,7 @@ from typing import Any
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
-from coordinator.toolsets.items.rules.recount import State, state_of
+from coordinator.toolsets.items.rules.recount import TERMINAL, WAITS, State, parts_of, state_of
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.claims import ClaimStore
@@ -66,7 +66,10 @@ async def lapse(tools: Client, item: str, ago_ms: int = 1, *, whole: bool = Fals
     began = end - (held.expires - held.claimed) if whole else min(held.claimed, end)
     first = min(held.first, began)
     await set_state(tools, item, expires=end, claimed=began, first=first)
-    await tools.store.command("ZADD", keys.leases.key(tools.project), "XX", end, held.holder)
+    offset = WAITS if parts_of(held.score).role == TERMINAL else 0
+    await tools.store.command("ZADD", keys.leases.key(tools.project), "XX", end + offset, held.holder)
+    if offset:  # front-ends see to it when that time comes
+        await tools.expire()
     return iso(first)
 
 

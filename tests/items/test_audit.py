@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 GHOST = "0" * 32
 _PLACE = (15 << 41) + (1 << 40)
 END = 9_999_999_999_999
-DONE, NEVER = 12 * CLASS_SPAN + _PLACE, 15 * CLASS_SPAN + _PLACE
+DONE, NEVER = 24 * CLASS_SPAN + _PLACE, 28 * CLASS_SPAN + _PLACE
 """Scores: of a terminal item, and of a class that does not exist."""
 LONG = "long " * 30
 

@@ -359,4 +359,4 @@ async def test_it_counts_what_is_held_back_and_overdue(store: Store, project: st
     used = {"itemId": spent, "key": "k", "role": "queue", "usage": {"inputTokens": 1}}
     await tools("manage_notes", operation="upsert", notes=[used])
     found = (await tools("get_context"))["heldBack"]
-    assert found == {**expected, "budget": expected["budget"] + 1}
+    assert found == {**expected, "budget": expected["budget"] or 1}, "itself only without open children"

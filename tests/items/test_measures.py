@@ -175,15 +175,15 @@ async def test_a_heartbeat_ends_nothing(tools: Client) -> None:
     assert await ends(tools) == {}
 
 
-async def test_a_replaced_claim_counts_by_the_state_of_its_item(tools: Client) -> None:
+async def test_a_claim_on_a_finished_item_counts_when_that_ends(tools: Client) -> None:
     first, second, third = [await tools.add() for _ in range(3)]
     await tools.claim("ann", first)
     await tools.claim("ann", second)
     assert await ends(tools) == {"released": 1}
     await tools.advance(second, "complete", agent="ann")
-    assert await ends(tools) == {}
-    await tools.claim("ann", third)
     assert await ends(tools) == {"completed": 1}
+    await tools.claim("ann", third)
+    assert await ends(tools) == {}
     await tools("manage_items", operation="delete", requestId=fresh_id(), ids=[third])
     assert await ends(tools) == {"released": 1}
 

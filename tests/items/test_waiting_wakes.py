@@ -49,8 +49,8 @@ async def created_in_a_role(tools: Client) -> tuple[Json, Event, str]:
 
 @scene
 async def created_in_a_tree(tools: Client) -> tuple[Json, Event, str]:
-    root = {"title": "root", "tags": "wanted"}
-    return {"tags": "wanted"}, lambda: tools("create_work_tree", root=root, children=[{"ref": "a", "title": "a"}]), ""
+    child = {"ref": "a", "title": "a", "tags": "wanted"}
+    return {"tags": "wanted"}, lambda: tools("create_work_tree", root={"title": "root"}, children=[child]), ""
 
 
 @scene
@@ -121,10 +121,10 @@ async def unblocked_by_a_cascade(tools: Client) -> tuple[Json, Event, str]:
 
 @scene
 async def unblocked_by_complete_tree(tools: Client) -> tuple[Json, Event, str]:
-    parent, item = await tools.add(role="work"), await tools.add()
+    parent, item = await tools.add(role="work"), await tools.add(tags="wanted")
     child = await tools.add(parentId=parent, role="work")
     await tools.link(child, item)
-    return {}, lambda: tools("complete_tree", rootId=parent), item
+    return {"tags": "wanted"}, lambda: tools("complete_tree", rootId=parent), item
 
 
 @scene
@@ -165,7 +165,7 @@ async def started(tools: Client) -> tuple[Json, Event, str]:
 async def started_by_a_cascade(tools: Client) -> tuple[Json, Event, str]:
     parent = await tools.add(type="feature")
     child = await tools.add(parentId=parent)
-    return {"role": "work", "type": "feature"}, lambda: tools.advance(child, "start"), parent
+    return {"role": "work", "type": "feature", "parents": "any"}, lambda: tools.advance(child, "start"), parent
 
 
 @scene
@@ -198,7 +198,7 @@ async def reopened(tools: Client) -> tuple[Json, Event, str]:
 async def reopened_by_a_cascade(tools: Client) -> tuple[Json, Event, str]:
     parent = await tools.add(role="terminal")
     child = await tools.add(parentId=parent, role="terminal")
-    return {"role": "work"}, lambda: tools.advance(child, "reopen"), parent
+    return {"role": "work", "parents": "any"}, lambda: tools.advance(child, "reopen"), parent
 
 
 def updated(name: str, selector: Json, fields: Json, **before: Any) -> None:

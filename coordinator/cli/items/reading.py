@@ -87,13 +87,13 @@ def ready(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Lists what can be worked on now, best first: in queue, unclaimed, waiting for nothing.
+    """Lists what can be worked on now, best first: in queue, unclaimed, waiting for nothing, without open children.
 
     Raises:
         CommandFailed: the fleet cannot be reached, or an argument is malformed.
     """
     check_range("--limit", limit, 1, 20)
-    arguments = {**selector.given(), "limit": limit, "includeDetails": True}
+    arguments = {**selector.given(), "parents": "after_children", "limit": limit, "includeDetails": True}
     if capabilities is not None:
         arguments["capabilities"] = [one.strip() for one in capabilities.split(",")]
     answer = at.run(lambda fleet: fleet.call("get_next_item", arguments))

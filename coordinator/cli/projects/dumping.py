@@ -131,6 +131,7 @@ def _item(id: str, fields: Mapping[str, str], texts: Mapping[str, str], quaranti
         role_changed_at=iso(state.role_changed or score.created),
         fence=state.fence,
         came_by={"1": "cascade", "2": "quarantine"}.get(fields.get("u", ""), UNSET),  # type: ignore[arg-type]
+        after_children={"2": "permanent", "3": "offered"}.get(fields.get("ch", ""), UNSET),  # type: ignore[arg-type]
         quarantined_at=UNSET if quarantined is False else iso(int(float(quarantined))),
         attempts=int(fields.get("an", 0)),
         last_attempts=[_attempt(row) for row in last],

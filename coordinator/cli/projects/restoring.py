@@ -45,6 +45,7 @@ _SCAN = 1_000
 _TOLD = 20_000
 _CODES = {"BLOCKS": "B", "IS_BLOCKED_BY": "I", "RELATES_TO": "R"}
 _CAME_BY = {"cascade": "1", "quarantine": "2"}
+_AFTER_CHILDREN = {"permanent": "2", "offered": "3"}
 
 
 class Restored(msgspec.Struct):
@@ -170,6 +171,8 @@ def _item(line: native.Item) -> RestoredItem:
         fields["pr"] = str(ROLE_CODES[line.previous_role])
     if line.came_by is not UNSET:
         fields["u"] = _CAME_BY[line.came_by]
+    if line.after_children is not UNSET:
+        fields["ch"] = _AFTER_CHILDREN[line.after_children]
     if line.attempts or line.last_attempts:
         fields["an"] = str(line.attempts)
     fields |= _spending(line)

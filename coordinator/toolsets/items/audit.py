@@ -253,6 +253,7 @@ class _Audit:
                 ("HGET", f"{keys.text.suffix}:{item}", "a"),
                 ("SISMEMBER", keys.spent_budgets.suffix, item),
                 ("ZSCORE", keys.usage_ranked.suffix, item),
+                *(("ZCOUNT", f"{keys.ranked.suffix}:p{item}", *part) for part in recount.COUNTED_CHILDREN),
                 *(("ZSCORE", f"{keys.ranked.suffix}:{scope}", item) for scope in recount.scopes(fields)),
                 *(("HGET", f"{_ITEM}:{edge.other}", "w") for edge in edges if edge.waits),
             ] if fields else []  # fmt: skip
@@ -281,7 +282,7 @@ class _Audit:
             if "rh" in fields:
                 self._holding[item] = fields["rh"]
             in_bucket, lease, held_by_agent, parent, left, *more = extra
-            timed, (best, attempts, spent, rank, *more) = more[: len(_BY_TIME)], more[len(_BY_TIME) :]
+            timed, (best, attempts, spent, rank, early, ended, late, *more) = more[: len(_BY_TIME)], more[len(_BY_TIME) :]
             scopes, waits = recount.scopes(fields), [edge for edge in edges if edge.waits]
             if in_bucket is False:
                 yield "is missing in the index of prefixes"
@@ -290,6 +291,7 @@ class _Audit:
             yield from recount.abandoned_problems(fields, left)
             yield from recount_times.held_back_problems(fields, *timed[:4])
             yield from recount_times.time_problems(fields, *timed[4:])
+            yield from recount.children_problems(fields, early, ended, late)
             yield from recount.attempt_problems(fields, attempts)
             yield from recount.set_problems(fields, item, best)
             yield from usage.item_problems(fields, bool(spent), rank)

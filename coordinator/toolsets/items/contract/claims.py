@@ -89,10 +89,22 @@ OrderBy = Annotated[
 ]
 
 
+PARENTS = ("after_children", "any")
+"""When a selector finds an item with children: once none of them is open, or at any time."""
+ParentsOnOffer = Annotated[
+    str | None,
+    Meta(
+        description="Default after_children: an item with an open child is not offered.",
+        extra_json_schema={"enum": [*PARENTS, None]},
+    ),
+]
+
+
 class Selector(Arguments, kw_only=True):
     """Which item to take; every filter is optional."""
 
     role: RoleOnOffer = None
+    parents: ParentsOnOffer = None
     parent_id: ChildrenOf = None
     ancestor_id: ItemsBelow = None
     tags: AnyTag = None

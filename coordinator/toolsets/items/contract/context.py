@@ -245,7 +245,7 @@ class AbandonedItem(Result, kw_only=True):
     title: Title
     role: Annotated[Role, Meta(description="work, or review: its reviewer left it.")]
     since: Annotated[IsoTime, Meta(description="When its claim ended, UTC.")]
-    blocked: Annotated[bool, Meta(description="True: it waits for a dependency, so selectors do not find it.")]
+    blocked: Annotated[bool, Meta(description="True: it waits, so selectors do not find it.")]
     ancestors: Ancestors | UnsetType = UNSET
 
 
@@ -253,7 +253,7 @@ class AbandonedItems(Result, kw_only=True):
     """What agents have left in the middle; absent if there is nothing."""
 
     ready: Annotated[Count, Meta(description="To be taken over by a selector without role.")]
-    blocked: Annotated[Count, Meta(description="Waiting for a dependency.")]
+    blocked: Annotated[Count, Meta(description="Waiting for a dependency, a time or their children.")]
     items: Annotated[list[AbandonedItem], Meta(description="Those left first; blocked ones last.")]
 
 

@@ -31,12 +31,20 @@ GivenRole = Annotated[
     str | None,
     Meta(description="Default queue.", extra_json_schema={"enum": ["queue", "work", "review", "blocked", None]}),
 ]
+GivenParents = Annotated[
+    str | None,
+    Meta(
+        description="after_children: no items with open children.",
+        extra_json_schema={"enum": ["any", "after_children", None]},
+    ),
+]
 
 
 class GetNextItem(Selector, kw_only=True):
     """The best items to work on."""
 
     role: GivenRole = None
+    parents: GivenParents = None
     capabilities: Annotated[
         list[str],
         Meta(description="What the agent can do: adds items that require it.", extra_json_schema={"maxItems": 32}),

@@ -3,11 +3,11 @@ purpose:   Deletes items, with `recursive` their subtrees, deepest first, a boun
 guarantee: An item is deleted only if it has no children, so nothing is orphaned, even by concurrent creates. If it
            has very many edges, some are deleted before it. If a step ends early, progress is recorded, so any
            process can continue. Repeated ids count once.
-args:      request run.events_max run.terms recursive budget ids state
+args:      request run.events_max run.terms run.config run.labels recursive budget ids state
            recursive = 1 or 0, ids = packed list, state = packed progress of the last step or ''
 reply:     {done, position, deleted, descendants, failures {position, reason, children}, met {id}, ids}
            ids = the remaining list, empty when done
-errors:    REQUEST_ID_REUSED UNSETTLED
+errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath prefixes edges dependency owed leases agents agent_attempts requirements apart
            demands resources passed_over reserved usage usage_ranked spent_budgets holds lapsed abandoned retries
            backoffs postponed due recurring occurrences quarantined notes note request events transitions waiting wanted
@@ -17,6 +17,7 @@ full:      deleting frees memory
 local change = require 'change'
 local erasure = require 'erasure'
 local items = require 'items'
+local schemas = require 'schemas'
 local tallies = require 'tallies'
 
 local EDGE_COST = 0.6 -- cost of an edge or a note, in items
@@ -88,6 +89,7 @@ end
 
 return function(run, request, recursive, budget, ids, state)
   return change(run, request, function(progress)
+    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
     local work = start_work(ids, progress or state, tonumber(budget))
     while work.position <= #work.list and work.left > 0 do take_next(run, work, recursive == '1') end
     erasure.finish(run)

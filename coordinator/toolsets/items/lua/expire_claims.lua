@@ -19,7 +19,7 @@ local SWEEP_MAX = 50
 
 return function(run)
   if not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
-  local none_left = expiry.sweep(run, SWEEP_MAX)
+  local none_left = expiry.sweep_all(run, SWEEP_MAX)
   serve.parked_calls(run)
   return debts.attach(run, cmsgpack.pack({none_left, expiry.next_end(run), run.now, due_times.templates(run)}))
 end

@@ -6,6 +6,7 @@ args:      version keep_seconds fields...
 reply:     number of fields
 errors:    none
 writes:    schemas
+full:      deletions need it, and it is small
 --]]
 return function(run, version, keep_seconds, fields)
   redis.call('HSET', run.keys.schemas .. version, unpack(fields))

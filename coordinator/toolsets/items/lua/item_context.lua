@@ -1,6 +1,6 @@
 --[[
 purpose:   Reads an item for an agent about to work on it: notes, claim, and ancestors if wanted.
-guarantee: A consistent snapshot. The claim is shown whether it is live or expired.
+guarantee: A consistent snapshot. The claim is shown whether it is live or expired; on a terminal item until it ends.
 args:      id run.config with_ancestors include
            config = schema version, '' for none; with_ancestors = 1 or 0; include = what to add
            (modules/included.lua), '' for nothing
@@ -12,6 +12,7 @@ errors:    NOT_FOUND
 writes:    none
 --]]
 local claims = require 'claims'
+local classes = require 'classes'
 local graph = require 'graph'
 local included = require 'included'
 local items = require 'items'
@@ -21,8 +22,9 @@ local views = require 'views'
 
 -- The claim of an item in the form of the reply, or false.
 local function claim_of(run, item)
-  if not item.holder then return false end
-  return {item.holder, item.claimed_at, item.expires, item.first_claimed_at, not claims.is_live(run, item)}
+  local live = claims.is_live(run, item)
+  if not item.holder or item.role == classes.TERMINAL and classes.is_held(item) and not live then return false end
+  return {item.holder, item.claimed_at, item.expires, item.first_claimed_at, not live}
 end
 
 -- The attempts in the form of the reply; their list is read only if there were any.

@@ -12,6 +12,7 @@ errors:    none
 writes:    none
 --]]
 local agent_rows = require 'agent_rows'
+local claim_ends = require 'claim_ends'
 local items = require 'items'
 local read = require 'read'
 local rows = require 'rows'
@@ -39,7 +40,8 @@ end
 
 function LISTS.holding(run)
   local live = '(' .. run.now
-  local found, entries = redis.call('ZRANGEBYSCORE', run.keys.leases, live, '+inf', 'LIMIT', 0, LOOKED_MAX), {}
+  local leases, last, entries = run.keys.leases, claim_ends.LIVE_MAX, {}
+  local found = redis.call('ZRANGEBYSCORE', leases, live, last, 'LIMIT', 0, LOOKED_MAX)
   for _, id in ipairs(found[1] and redis.call('HMGET', run.keys.agents, unpack(found)) or {}) do
     local record = id and redis.call('HGET', run.keys.item .. id, 'w')
     if record then
@@ -87,7 +89,7 @@ return function(run, list, part, offset, limit)
     local entries = {}
     for n, name in ipairs(page) do entries[n] = 'a' .. name end
     local used = entries[1] and redis.call('HMGET', run.keys.usage, unpack(entries)) or {}
-    local live = redis.call('ZCOUNT', run.keys.leases, run.now + 1, '+inf')
+    local live = claim_ends.count(run, run.now)
     return {
       run.now, redis.call('ZCARD', run.keys.agent_seen), live, waiters.count(run), #found, more, shown, held, used,
     }

@@ -13,6 +13,7 @@ errors:    none
 writes:    none
 --]]
 local agents = require 'agents'
+local claim_ends = require 'claim_ends'
 local item_record = require 'item_record'
 local read = require 'read'
 local rows = require 'rows'
@@ -65,8 +66,8 @@ end
 
 return function(run, list, offset, limit)
   return read(run, function()
-    local live = redis.call('ZCOUNT', run.keys.leases, run.now + 1, '+inf')
-    local expiring = redis.call('ZCOUNT', run.keys.leases, run.now + 1, run.now + EXPIRING_MS)
+    local live = claim_ends.count(run, run.now)
+    local expiring = claim_ends.count(run, run.now, run.now + EXPIRING_MS)
     local size = list == 'expiring' and expiring or live
     local page, total, looked = page_of(run, list, size, tonumber(offset), tonumber(limit))
     local shown = {}

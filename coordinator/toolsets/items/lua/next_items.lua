@@ -49,8 +49,9 @@ local function look(run, budget, held, selector, limit, with_ancestors, after)
   local class_list = selection.claimable_classes(selector, true)
   if held then class_list[#class_list + 1] = selector.role * STATES + HELD end
   local agent = not held and '' -- nobody: skip items below held ones
+  local keeps_from_work = selector.parents and classes.is_kept_back or classes.waits -- those that are held, too
   local stopped = selection.select(run, selector, class_list, agent, after, SCAN_MAX, limit, function(item)
-    if not (item.nb or item.nt or item.bx) then rows[#rows + 1] = row_of(run, item, with_ancestors) end
+    if not keeps_from_work(item) then rows[#rows + 1] = row_of(run, item, with_ancestors) end
     return #rows == limit
   end)
   return rows, stopped, none_left

@@ -11,6 +11,7 @@ reply:     {late, list of {row, counts by role code, {active, expired, unclaimed
 errors:    none
 writes:    none
 --]]
+local claim_ends = require 'claim_ends'
 local merges = require 'merges'
 local read = require 'read'
 local tallies = require 'tallies'
@@ -19,9 +20,9 @@ local views = require 'views'
 local LATE_MAX = 500 -- expired claims not put back yet
 local FINDING = 20 -- cost of finding the newest of a scope, in rows
 
--- By parent, how many children have an expired claim not put back yet; nil if there are LATE_MAX or more.
-local function late_by_parent(run)
-  local agents = redis.call('ZRANGEBYSCORE', run.keys.leases, '-inf', run.now, 'LIMIT', 0, LATE_MAX)
+-- By parent, how many children have one of the claims of some agents, which have expired and were not put back yet; nil
+-- if these are LATE_MAX or more.
+local function late_by_parent(run, agents)
   if #agents == LATE_MAX then return nil end
   local late = {}
   for _, id in ipairs(agents[1] and redis.call('HMGET', run.keys.agents, unpack(agents)) or {}) do
@@ -43,8 +44,10 @@ end
 return function(run, limit, ids, shown, budget)
   return read(run, function()
     local left, most = tonumber(budget) - (ids == '' and FINDING or 0), tonumber(shown)
-    local late = late_by_parent(run)
-    if not late then return {true, {}, {}} end
+    local expired = redis.call('ZRANGEBYSCORE', run.keys.leases, '-inf', run.now, 'LIMIT', 0, LATE_MAX)
+    local late = late_by_parent(run, expired)
+    local over = late_by_parent(run, claim_ends.finished(run, LATE_MAX))
+    if not (late and over) then return {true, {}, {}} end
     local reply, more = {}, {}
     for _, id in ipairs(ids == '' and merges.newest_of(run, 'p', tonumber(limit)) or cmsgpack.unpack(ids)) do
       local row = left > 0 and views.short(run, id)
@@ -53,7 +56,7 @@ return function(run, limit, ids, shown, budget)
       elseif row and not row[2] then
         local counts, held = tallies.by_role(run, id)
         local children = newest_children(run, id, most)
-        reply[#reply + 1] = {row, counts, tallies.by_claim(run, id, counts, held, late), children}
+        reply[#reply + 1] = {row, counts, tallies.by_claim(run, id, counts, held - (over[id] or 0), late), children}
         left = left - #children - (most > 0 and FINDING or 0)
       end
       left = left - 1

@@ -11,6 +11,7 @@ errors:    none
 writes:    none
 --]]
 local agent_drains = require 'agent_drains'
+local claim_ends = require 'claim_ends'
 local classes = require 'classes'
 local due_times = require 'due_times'
 local index = require 'index'
@@ -49,9 +50,9 @@ return function(run)
     local now = run.now
     local oldest, id = oldest_ready(run)
     return {
-      now, tallies.of_project(run), count(run, QUEUE * STATES + READY) + count(run, APART + QUEUE), id, oldest,
-      count_waiting(run), redis.call('ZCOUNT', run.keys.leases, now + 1, '+inf'),
-      redis.call('ZCOUNT', run.keys.leases, now + 1, now + EXPIRING_MS),
+      now, tallies.of_project(run), count(run, QUEUE * STATES + READY) + count(run, QUEUE * STATES + APART), id, oldest,
+      count_waiting(run), claim_ends.count(run, now),
+      claim_ends.count(run, now, now + EXPIRING_MS),
       redis.call('ZCOUNT', run.keys.abandoned, 0, index.WAITING_OFFSET - 1), redis.call('ZCARD', run.keys.quarantined),
       redis.call('ZCARD', run.keys.backoffs), redis.call('ZCARD', run.keys.agent_seen), waiters.count(run),
       tonumber(redis.call('ZREVRANGE', run.keys.agent_seen, 0, 0, 'WITHSCORES')[2] or 0), agent_drains.count(run),

@@ -34,7 +34,7 @@ local function add_late(run, list)
   for _, id in ipairs(agents[1] and redis.call('HMGET', run.keys.agents, unpack(agents)) or {}) do
     local item = id and items.load(run, id)
     if item and classes.is_held(item) and classes.is_left(item, item.role) then
-      local waits = item.nb ~= nil or item.nt ~= nil or item.bx ~= nil
+      local waits = classes.waits(item) and true or false
       if waits then waiting = waiting + 1 else free = free + 1 end
       list[#list + 1] = {id, item.expires, waits}
     end

@@ -9,6 +9,7 @@ writes:    none
 --]]
 local agent_drains = require 'agent_drains'
 local agent_rows = require 'agent_rows'
+local claim_ends = require 'claim_ends'
 local read = require 'read'
 local waiters = require 'waiters'
 
@@ -16,7 +17,7 @@ return function(run, names, offset, limit)
   return read(run, function()
     local seen = run.keys.agent_seen
     local list = names ~= '' and cmsgpack.unpack(names) or redis.call('ZREVRANGE', seen, offset, offset + limit - 1)
-    local live = redis.call('ZCOUNT', run.keys.leases, run.now + 1, '+inf')
+    local live = claim_ends.count(run, run.now)
     local drains, rows = agent_drains.rows(run), agent_rows(run, list)
     return {run.now, redis.call('ZCARD', seen), live, waiters.count(run), drains, rows}
   end)

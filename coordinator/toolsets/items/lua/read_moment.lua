@@ -13,7 +13,7 @@ local read = require 'read'
 
 local READS = {
   AGENT = 1, EXISTS = 1, GET = 1, HEXISTS = 1, HGET = 1, HGETALL = 1, HKEYS = 1, HMGET = 1, HSTRLEN = 1,
-  SISMEMBER = 1, TIME = 1, XLEN = 1, ZMSCORE = 1, ZRANGEBYSCORE = 1, ZSCORE = 1,
+  SISMEMBER = 1, TIME = 1, XLEN = 1, ZCARD = 1, ZCOUNT = 1, ZMSCORE = 1, ZRANGEBYSCORE = 1, ZSCORE = 1,
 }
 
 local function hex(run, s)

@@ -12,6 +12,7 @@ reply:     {now, how many resources were found, whether there may be more, live 
 errors:    none
 writes:    none
 --]]
+local claim_ends = require 'claim_ends'
 local demands = require 'demands'
 local fairness = require 'fairness'
 local items = require 'items'
@@ -24,7 +25,8 @@ local NOTHING = {0, 0, -1, 0, 0, 0}
 
 -- The items of live claims, those that end soonest, at most LOOKED_MAX; and the agents.
 local function claimed(run)
-  local names = redis.call('ZRANGEBYSCORE', run.keys.leases, '(' .. run.now, '+inf', 'LIMIT', 0, LOOKED_MAX)
+  local live, last = '(' .. run.now, claim_ends.LIVE_MAX
+  local names = redis.call('ZRANGEBYSCORE', run.keys.leases, live, last, 'LIMIT', 0, LOOKED_MAX)
   return names[1] and redis.call('HMGET', run.keys.agents, unpack(names)) or {}, names
 end
 
@@ -96,7 +98,7 @@ return function(run, offset, limit)
       rows[n] = {key, capacity, per_minute, left < 0 and capacity or left, exclusive, shared, list[offset + n][2],
         waiting, #(holders[key] or {}), shown(run, holders[key]), shown(run, reserved[key])}
     end
-    local live = redis.call('ZCOUNT', run.keys.leases, run.now + 1, '+inf')
+    local live = claim_ends.count(run, run.now)
     return {run.now, #list, more, live, looked, rows}
   end)
 end

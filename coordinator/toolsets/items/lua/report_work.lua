@@ -83,7 +83,7 @@ local function without_claim(run, item, id, ends, kind)
     return {by == kind and 'repeated' or 'ended', id, role, by ~= kind and by, false, key}
   end
   if id ~= '' and not item then return {items.absence_reason(id), id, 0, false, false, false} end
-  local other = item and claims.is_live(run, item) and item.holder
+  local other = item and item.role ~= TERMINAL and claims.is_live(run, item) and item.holder
   return {other and 'other' or 'none', id, item and item.role or 0, false, false, other or false}
 end
 
@@ -98,7 +98,7 @@ return function(run, request, agent, id, fence, most_ms, ends, author, kind, sai
       return without_claim(run, item, id, last, kind)
     end
     local ttl_ms, lets_go = item.expires - item.claimed_at, kind == 'failed' or kind == 'handed_back'
-    local mine = not lapsed or work.take_up(run, item, agent, ttl_ms, kind)
+    local mine = not lapsed or item.role ~= TERMINAL and work.take_up(run, item, agent, ttl_ms, kind)
     if not mine then return without_claim(run, item, id, last, kind) end
     local key, problem, entry = reports[kind](run, item, agent, signed, words)
     local refused = problem or entry and entry[2] ~= '' and 'refused'

@@ -26,7 +26,7 @@ local SWEEP_MAX = 100
 return function(run, process, alive_ms, counted)
   local told = waiters.register(run, process, alive_ms, counted)
   if settle.debts(run) then
-    expiry.sweep(run, SWEEP_MAX)
+    expiry.sweep_all(run, SWEEP_MAX)
     serve.parked_calls(run)
   else
     run.has_debts = true -- settle_debts continues

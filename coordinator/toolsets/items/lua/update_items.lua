@@ -16,6 +16,7 @@ writes:    item text ranked beneath owed leases agents agent_attempts requiremen
 local apart = require 'apart'
 local budgets = require 'budgets'
 local change = require 'change'
+local children = require 'children'
 local classes = require 'classes'
 local creation = require 'creation'
 local due_times = require 'due_times'
@@ -83,6 +84,7 @@ local function update(run, id, fields)
   apart.update_demands(run, item, fields)
   if due_times.change_due(run, item, fields) then apart.update_due(run, item) end
   if moves then reparent.apply(run, item, fields.pa, shift, below) end
+  if item.ch and (fields.y ~= nil or fields.g ~= nil) then children.changed(run, id) end -- another lifecycle
   items.set_modified(run, item)
   index.reindex(run, item, entries_before)
   if apart_before then apart.refresh(run, apart_before, item.class) end

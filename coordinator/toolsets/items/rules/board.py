@@ -13,11 +13,11 @@ from coordinator.toolsets.items.rules.roles import one_of
 MAX_ROWS = 100
 """How many rows a page has at most."""
 _STATES = {
-    "": "qQ1kwWa2lrRA3mbB4ntT",
-    "claimed": "QWRBT",
-    "unclaimed": "q1kwa2lrA3mb4nt",
-    "available": "qkwalrAmbnt",
-    "waiting": "1234",
+    "": "qQ1pkwWa2xXlrRA3mbB4ntT",
+    "claimed": "QWRB",
+    "unclaimed": "q1pkwa2xXlrA3mb4ntT",
+    "available": "qkwalrAmbntT",
+    "waiting": "1p2xX34",
 }
 STATES = tuple(filter(None, _STATES))
 _AFTER = re.compile(r"(\d{1,16}:\d{1,16}:[0-9a-f]{0,32})?")
@@ -32,7 +32,8 @@ class Wanted(NamedTuple):
     type: str = ""
     priority: str = ""
     state: str = ""
-    """``claimed``; ``unclaimed``; of these ``available``, or ``waiting`` for a dependency or the end of a back-off."""
+    """``claimed``; ``unclaimed``; of these ``available``, or ``waiting`` for a dependency, its children or the end of a
+    back-off."""
     holder: str = ""
     """The agent whose claim the item has, live or expired."""
     parent: str = ""

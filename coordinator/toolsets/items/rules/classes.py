@@ -12,9 +12,9 @@ from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 if TYPE_CHECKING:
     from coordinator.toolsets.items.store.ranked import Ranked
 
-OF_ROLE = {"queue": "qQ1k", "work": "wWa2l", "review": "rRA3m", "blocked": "bB4n", "terminal": "tT"}
-"""All classes of a role: ready, held by a claim, abandoned (in work and review), waiting for a dependency, available to
-agents with certain capabilities."""
+OF_ROLE = {"queue": "qQ1pk", "work": "wWa2xXl", "review": "rRA3m", "blocked": "bB4n", "terminal": "tT"}
+"""All classes of a role: ready, held by a claim, abandoned (in work and review), waiting for a dependency, with open
+children (in queue and work), available to agents with certain capabilities."""
 MAYBE_BLOCKED = {"blocked": "bB4n", "queue": "1Q", "work": "2W", "review": "3R"}
 """The classes of a role that may have blocked items, including held ones: a held item may wait too."""
 

@@ -16,15 +16,17 @@ import msgspec
 
 from coordinator.settings.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
 
-CLASSES = "qQ-1wWa2rRA3tT--bB-4"
-"""The letters of the classes ready, held, abandoned and waiting of each role; '-': there is no such class."""
-APART = 20
-"""In shared scopes: the first of the classes of available items that are not for everybody, one for each role."""
-STATES = 4
-READY, HELD, ABANDONED, WAITING = range(STATES)
-WORK, REVIEW, TERMINAL, BLOCKED = 1, 2, 3, 4
+CLASSES = "qQ-1p---wWa2x-X-rRA3----tT------bB-4----"
+"""The letters of the classes of each role; '-': no item is stored with such a class."""
+STATES = 8
+READY, HELD, ABANDONED, WAITING, PARENT, _, PARENT_LEFT, APART = range(STATES)
+"""Of each role. PARENT and PARENT_LEFT would be ready and abandoned, but have open children. APART is there in shared
+scopes only: available items that are not for everybody."""
+QUEUE, WORK, REVIEW, TERMINAL, BLOCKED = range(5)
 WAITS = 2**42
-"""The offset of abandoned items in their index while they wait for a dependency."""
+"""The offset of abandoned items in their index while they wait, and of claims on terminal items in theirs."""
+NO_OPEN, OPEN, PERMANENT, ENDED = "0123"
+"""What the children of an item are (``lua/modules/children.lua``)."""
 MAX_DEPTH = 3
 INLINE_BYTES = 64
 KEPT_ATTEMPTS = 20
@@ -32,7 +34,7 @@ RANK_EPOCH = 1_577_836_800_000
 NO_COMPLEXITY = 15
 CLASS_SPAN = 2**47
 """How many scores a class has."""
-_PLACES = {0: 0, 4: 1, 6: 2, 8: 3, 10: 4, 16: 5}
+_PLACES = {0: 0, 8: 1, 10: 2, 16: 3, 18: 4, 32: 5}
 """Ready classes by their order in places."""
 BAND_SPAN = 2**45
 """How many scores a band has. (A band is one class and priority.)"""
@@ -47,6 +49,7 @@ _USAGE = ("us", "ub", "bu", "bx")
 _KNOWN = frozenset(
     (
         *("pr", "pa", "rv", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", "rq"),
+        *("ch", "st"),
         *_DEMANDING,
         *_TIMED,
         *_USAGE,
@@ -73,6 +76,8 @@ _RANGES = {
     "nv": (1, None),
     "rn": (1, None),
     "bx": (1, 1),
+    "ch": (0, 3),
+    "st": (1, 1),
 }
 
 
@@ -291,23 +296,46 @@ def abandoned(fields: Fields) -> bool:
     return fields.get("u") == "2" or (bool(state.holder) and state.fence >= since)
 
 
+def _kept_back(fields: Fields) -> bool:
+    """Whether something other than its children keeps the item from being offered."""
+    role = parsed(fields["w"]).role
+    return "nt" in fields or (role != TERMINAL and not fields.keys().isdisjoint(("nb", "bx", "st")))
+
+
+def _waits_for_children(fields: Fields) -> bool:
+    """Whether its children keep the item from being offered."""
+    return fields.get("ch") in (OPEN, PERMANENT) and parsed(fields["w"]).role in (QUEUE, WORK)
+
+
 def class_letter(fields: Fields) -> str:
-    """The class that follows from role, claim and blockers."""
-    score = parsed(fields["w"])
-    waits = "nt" in fields or (("nb" in fields or "bx" in fields) and score.role != TERMINAL)
-    left = ABANDONED if abandoned(fields) else READY
-    return score._replace(state=HELD if score.state == HELD else WAITING if waits else left).letter
+    """The class that follows from role, claim, blockers and children."""
+    score, left = parsed(fields["w"]), abandoned(fields)
+    offered = left or (score.role == WORK and fields.get("ch") == ENDED)
+    if score.state == HELD or _kept_back(fields):
+        state = HELD if score.state == HELD else WAITING
+    elif _waits_for_children(fields):
+        state = PARENT_LEFT if left else PARENT
+    else:
+        state = ABANDONED if offered else READY
+    return score._replace(state=state).letter
+
+
+_AMONG_ABANDONED = ("those that are free", "those that wait", "parents after their children")
 
 
 def abandoned_problems(fields: Fields, since: str | bool) -> Iterator[str]:
     """Compares the item's entry among the abandoned ones (False: missing) with its fields."""
+    left = abandoned(fields)
+    listed = left or parsed(fields["w"]).state == ABANDONED
+    waits = _kept_back(fields) or _waits_for_children(fields)
+    place = 0 if left and not waits else 1 if left else 2
     if since is False:
-        if abandoned(fields):
+        if listed:
             yield "is missing among the abandoned items"
-    elif not abandoned(fields):
+    elif not listed:
         yield "is listed among the abandoned items, but is not abandoned"
-    elif (float(since) >= WAITS) != (not fields.keys().isdisjoint(("nb", "nt", "bx"))):
-        yield f"is listed as abandoned at {float(since):.0f}, {'not ' if float(since) < WAITS else ''}behind the others"
+    elif float(since) // WAITS != place:
+        yield f"is listed as abandoned at {float(since):.0f}, should be among {_AMONG_ABANDONED[place]}"
 
 
 def attempt_problems(fields: Fields, text: str | bool) -> Iterator[str]:
@@ -382,6 +410,21 @@ def _claim(fields: Fields, now: int) -> Iterator[str]:
         yield "has a live claim that does not hold it"
 
 
+_ENDED = TERMINAL * STATES * CLASS_SPAN
+COUNTED_CHILDREN = (("-inf", str(_ENDED - 1)), (str(_ENDED), str(_ENDED + STATES * CLASS_SPAN - 1)),
+                    (str(_ENDED + STATES * CLASS_SPAN), "+inf"))  # fmt: skip
+"""The ranges of scores in which children are counted: open, terminal, open."""
+
+
+def children_problems(fields: Fields, early: int, ended: int, late: int) -> Iterator[str]:
+    """Compares what the item says of its children with how many there are, by ``COUNTED_CHILDREN``."""
+    says, open_ones = fields.get("ch", ""), early + late
+    if (says == OPEN) != (open_ones > 0) or (says == PERMANENT and not ended):
+        yield f"says {says or 'nothing'} of its children, of which {open_ones} are open and {ended} are not"
+    if says == ENDED and parsed(fields["w"]).role not in (WORK, BLOCKED):
+        yield "is offered after its children without being in work"
+
+
 def claim_problems(item: str, fields: Fields, lease: str | bool, held_by_agent: str | bool) -> Iterator[str]:
     """Compares the item's class, and its agent's lease and entry (False: missing), with its claim."""
     claim, letter = claim_of(fields), parsed(fields["w"]).letter
@@ -393,8 +436,8 @@ def claim_problems(item: str, fields: Fields, lease: str | bool, held_by_agent: 
         yield "is claimed by an agent that holds another item or none"
     elif is_held(fields) and lease is False:
         yield "is held without a lease"
-    elif is_held(fields) and str(lease).partition(".")[0] != str(claim.expires):
-        yield f"has a lease until {str(lease).partition('.')[0]}, but its claim ends at {claim.expires}"
+    elif is_held(fields) and float(lease) != claim.expires + (WAITS if parsed(fields["w"]).role == TERMINAL else 0):
+        yield f"has a lease until {float(lease):.0f}, but its claim ends at {claim.expires}"
     elif not is_held(fields) and lease is not False:
         yield "has a lease without being held"
 
@@ -417,7 +460,7 @@ def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str
         due = int(fields["du"]) - RANK_EPOCH
         expected += max(0, min(due, 2**41 - 1)) - expected % BAND_SPAN
     elif apart(fields) and not scope.startswith(("R", "A")):
-        expected += (APART + parts.role - parts.role * STATES - parts.state) * CLASS_SPAN
+        expected += (APART - parts.state) * CLASS_SPAN
     if score is False:
         yield f"is missing in {scope}"
     elif float(score) != expected:
@@ -425,14 +468,18 @@ def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str
 
 
 def bands(role: int) -> list[int]:
-    """The bands of a role's classes of ready items, one per class and priority."""
-    first, left = role * STATES * 4, (role * STATES + ABANDONED) * 4
-    return [*range(first, first + 3), *(range(left, left + 3) if role in (WORK, REVIEW) else ())]
+    """The bands of a role's classes of ready items and of parents, one per class and priority."""
+    states = [READY, ABANDONED, PARENT, PARENT_LEFT]
+    classes = [role * STATES + state for state in states if CLASSES[role * STATES + state] != "-"]
+    return [band for first in classes for band in range(first * 4, first * 4 + 3)]
+
+
+_ALL_BANDS = [band for role in OPEN_ROLES for band in sorted(bands(role))]
 
 
 def bound_of(item: str, band: int) -> str:
     """The member (of ``beneath``) that is an item's bound in a band."""
-    return item + chr(48 + band)
+    return item + chr(48 + _ALL_BANDS.index(band))
 
 
 def bound_problems(role: int, firsts: Sequence[Sequence[str]], bounds: Sequence[str | bool]) -> Iterator[str]:

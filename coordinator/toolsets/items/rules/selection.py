@@ -24,6 +24,8 @@ class Selector(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     role: int = -1
     """-1: offered items."""
+    parents: str = ""
+    """``any``: items with open children, too."""
     parent: str = ""
     tags: list[str] = []
     priority: int = -1
@@ -43,6 +45,7 @@ class Filters(Protocol):
     """The filters of both tools."""
 
     role: str | None
+    parents: str | None
     tags: str | None
     priority: str | None
     type: str | None
@@ -70,6 +73,7 @@ def as_given(packed: Mapping[str, Any]) -> contract.Selector:
 
     return contract.Selector(
         role=ROLE_NAMES[found.role] if found.role >= 0 else None,
+        parents=found.parents or None,
         parent_id=dashed(found.parent) if found.parent else None,
         ancestor_id=dashed(found.ancestor) if found.ancestor else None,
         tags=",".join(found.tags) or None,
@@ -84,11 +88,12 @@ def as_given(packed: Mapping[str, Any]) -> contract.Selector:
     )
 
 
-def selector(filters: Filters, parent: str, ancestor: str, place: str = "", *, any_role: bool = False) -> Selector:
+def selector(filters: Filters, parent: str, ancestor: str, place: str = "", *, offered: bool = False) -> Selector:
     """The checked selector; ``parent`` and ``ancestor`` are resolved ids or ''.
 
     Args:
-        any_role: without a role, select offered items: ready ones of queue, and abandoned ones. Else queue.
+        offered: by default, select what agents are offered: ready items of queue and abandoned ones, and none with open
+            children. Else all ready items of queue.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field, below ``place``.
@@ -99,10 +104,12 @@ def selector(filters: Filters, parent: str, ancestor: str, place: str = "", *, a
     if most is not None and not 1 <= most <= 10:
         raise invalid(f"{place}complexityMax", f"must be 1 to 10, not {most}")
     priority = rules.not_blank(filters.priority)
-    role = rules.not_blank(filters.role) or ("" if any_role else "queue")
+    role = rules.not_blank(filters.role) or ("" if offered else "queue")
+    parents = rules.not_blank(filters.parents) or ("after_children" if offered else "any")
     tags = rules.tags(filters.tags, f"{place}tags", rules.MAX_TAGS_ASKED)
     return Selector(
         role=ROLE_CODES[one_of(role, ACTIONABLE, f"{place}role")] if role else -1,
+        parents="any" if one_of(parents, contract.PARENTS, f"{place}parents") == "any" else "",
         parent=parent,
         tags=rules.names_in(tags),
         priority=PRIORITY_CODES[one_of(priority, PRIORITY_NAMES, f"{place}priority")] if priority else -1,

@@ -89,7 +89,7 @@ class ItemStore(BaseStore):
         state: bytes | str = ""
         packed, end = pack(ids), monotonic() + seconds
         while True:
-            progress = await self._change(_DELETE, project, request, int(recursive), SLICE, packed, state)
+            progress = await self._change_by_schema(_DELETE, project, request, int(recursive), SLICE, packed, state)
             if progress.done or monotonic() >= end:
                 return progress
             state = pack(progress)

@@ -9,8 +9,9 @@ from coordinator.store import Script, Store
 from coordinator.toolsets.items.store.base import LIBRARY, pack
 from coordinator.toolsets.items.store.due_times import DueTimes
 
-STATES = ("ready", "held", "abandoned", "waiting")
-"""By code: free; held by a claim; abandoned, and free; waiting for a dependency or a time, or a template."""
+STATES = ("ready", "held", "abandoned", "waiting", "parent", "", "parent")
+"""By code: free; held by a claim; abandoned, and free; waiting for a dependency or a time, or a template; free but for
+its open children, or abandoned but for these."""
 
 
 class Row(NamedTuple):

@@ -263,7 +263,7 @@ class Claims:
             parent = await self._store.resolve_one(call.project, above, f"{place}parentId", record)
         if above := not_blank(selector.ancestor_id):
             ancestor = await self._store.resolve_one(call.project, above, f"{place}ancestorId", record)
-        wanted = selection.selector(selector, parent, ancestor, place, any_role=True)
+        wanted = selection.selector(selector, parent, ancestor, place, offered=True)
         ttl_ms = args.claims[0].ttl_seconds * 1000
         used = packed(args.claims[0].usage, "usage")
         find = partial(

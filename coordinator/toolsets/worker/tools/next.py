@@ -83,7 +83,7 @@ class Next:
         return _Asked(
             claimant(who, able),
             (by.actor, by.verification),
-            selection.selector(filters, parent, "", any_role=True),
+            selection.selector(filters, parent, "", offered=True),
             (args.ttl_seconds or TTL_SECONDS) * 1000,
             (args.ttl_seconds or 0) * 1000,
             only,

@@ -4,13 +4,16 @@
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local claims = require 'claims'
+local classes = require 'classes'
 local items = require 'items'
 local waiters = require 'waiters'
 
--- The live claim of an agent as {item, since, until}; else '' and zeros.
+local TERMINAL = classes.TERMINAL
+
+-- The live claim of an agent on an item that is not terminal as {item, since, until}; else '' and zeros.
 local function held_by(run, agent, known)
   local item = known.item and items.load(run, known.item)
-  if not (item and item.holder == agent and claims.is_live(run, item)) then return '', 0, 0 end
+  if not (item and item.holder == agent and claims.is_live(run, item)) or item.role == TERMINAL then return '', 0, 0 end
   return item.id, item.first_claimed_at, item.expires
 end
 

@@ -1,5 +1,6 @@
--- An index of the ready items below each item. With it a search finds the best item that is not below a held one,
--- without reading the items that are (modules/trees.lua).
+-- An index of the ready items below each item, and of those that only open children keep from being ready ("ready" here
+-- means both). With it a search finds the best item that is not below a held one, without reading the items that are
+-- (modules/trees.lua).
 --   beneath  per parent ('' for the roots): its children that have ready items below them, at any depth. One member
 --              per child and band, where a band is a role and a priority: the child's id and a character for the band.
 --              The score is a lower bound: no ready item of the band below the child has a lower score.
@@ -13,18 +14,22 @@ local CLASS_SIZE, PRIORITY_SIZE = classes.CLASS_SIZE, classes.PRIORITY_SIZE
 
 local bounds = {}
 
--- Bands of the ready classes, by class and priority.
-local READY_BANDS = {
-  0, 1, 2, 16, 17, 18, 24, 25, 26, 32, 33, 34, 40, 41, 42, 64, 65, 66,
-}
+-- Bands of the offered classes, by class and priority; and by band, its place in that list.
+local READY_BANDS, PLACES = {}, {}
+for class = 0, classes.BLOCKED * classes.STATES do
+  for priority = 0, classes.is_offered_class(class) and class % classes.STATES ~= classes.APART and 2 or -1 do
+    READY_BANDS[#READY_BANDS + 1] = class * 4 + priority
+    PLACES[class * 4 + priority] = #READY_BANDS
+  end
+end
 
 local function bound_member(id, band)
-  return id .. string.char(48 + band)
+  return id .. string.char(47 + PLACES[band])
 end
 
 -- The band of a member of beneath.
 function bounds.band_of(member)
-  return string.byte(member, 33) - 48
+  return READY_BANDS[string.byte(member, 33) - 47]
 end
 
 -- Lowers the bounds of an item of this depth and of its ancestors: an item of this score is ready below it.
@@ -60,7 +65,7 @@ function bounds.move(run, item, from)
   local scores = redis.call('ZMSCORE', run.keys.beneath .. (from or ''), unpack(bound_members(item.id)))
   bounds.remove(run, item, from)
   for _, score in ipairs(scores) do
-    local is_bound = score and classes.is_ready_class(math.floor(score / CLASS_SIZE))
+    local is_bound = score and classes.is_offered_class(math.floor(score / CLASS_SIZE))
     if is_bound then bounds.lower(run, item.id, item.depth, tonumber(score)) end
   end
 end

@@ -1,5 +1,6 @@
 -- The protocol of an operation that changes items; replaces the store's change.lua.
 local apart_sets = require 'apart_sets'
+local children = require 'children'
 local debts = require 'debts'
 local requests = require 'requests'
 local serve = require 'serve'
@@ -26,9 +27,10 @@ end
 --      not recorded, so the call can be retried once the reason is gone. A second value is the state letter of the
 --      record (D by default), or `false`: the reply is not recorded. A reply recorded with 'P' is the progress of a
 --      call of several steps: 1 lets it pass, and `body` gets it (packed, else nil) to continue.
---   4. Newly ready items go to parked calls that wait for them (modules/serve.lua): after the change, which makes them
---      ready, and in the same step, so that no other call can take them first. A call that `body` has just parked may
---      get one of them: then its answer is the record.
+--   4. Parents whose children have ended are placed (modules/children.lua). Newly ready items go to parked calls that
+--      wait for them (modules/serve.lua): after the change, which makes them ready, and in the same step, so that no
+--      other call can take them first. A call that `body` has just parked may get one of them: then its answer is the
+--      record.
 --   5. The reply is recorded, after everything it depends on.
 -- In the usual case one command shows that 1, 2 and 4 have nothing to do, and that none of the further keys that the
 -- operation names exist: run.nothing_else. With sets of items that are apart (modules/apart.lua) it takes two commands.
@@ -52,6 +54,7 @@ return function(run, request, body, joined, ...)
   end
   local reply, state = body(progress)
   if reply.err then return reply end
+  children.settle(run)
   serve.parked_calls(run)
   if state == false and not run.nobody_waits then
     answer = recall(run, request, joined)

@@ -5,11 +5,14 @@
 -- Events: release and expire show a agent, f fence, a release with a reason also r, one by somebody else than the
 -- holder b what that is; claim and renew x expires; a claim that lets go of an earlier one o that item, p that fence,
 -- instead of a release.
---   leases  agents by the expiry of their claims, those of held items only
+-- An item that has ended holds nothing: the record of its claim stays until that would have ended, and goes without an
+-- event (modules/claim_ends.lua).
 --   lapsed  scope ('*' or 'p' .. parent) -> lapsed claims in it
 local agents = require 'agents'
 local attempts = require 'attempts'
 local bounds = require 'bounds'
+local children = require 'children'
+local claim_ends = require 'claim_ends'
 local classes = require 'classes'
 local clock = require 'clock'
 local events = require 'events'
@@ -19,7 +22,7 @@ local item_events = require 'item_events'
 local items = require 'items'
 local resources = require 'resources'
 
-local HELD, REVIEW, STATES = classes.HELD, classes.REVIEW, classes.STATES
+local HELD, REVIEW, STATES, TERMINAL = classes.HELD, classes.REVIEW, classes.STATES, classes.TERMINAL
 
 local claims = {}
 
@@ -82,6 +85,7 @@ end
 -- somebody has. `taken` = whether another agent claims it.
 function claims.notice_expiry(run, item, taken)
   if not classes.is_held(item) or item.expires > run.now then return end
+  if item.role == TERMINAL then return claims.finish(run, item) end
   redis.call('ZREM', run.keys.leases, item.holder)
   expire(run, item, taken and 'taken_over' or 'expired')
 end
@@ -89,8 +93,10 @@ end
 -- Removes the claim's record from the item and stores it. Returns whether the caller has to reindex the item.
 local function clear(run, item)
   local held = classes.is_held(item)
-  if held then holds.record(run, item, math.min(item.expires, run.now), item.expires <= run.now) end
-  run.freed_ids[#run.freed_ids + 1] = item.id
+  if held and item.role ~= TERMINAL then
+    holds.record(run, item, math.min(item.expires, run.now), item.expires <= run.now)
+    run.freed_ids[#run.freed_ids + 1] = item.id
+  end
   item.holder, item.expires, item.claimed_at, item.first_claimed_at = nil, nil, nil, nil
   if not held then claims.count_lapsed(run, item, -1) end
   local moved = index.change_class(run, item, classes.unclaimed_class(item, item.role))
@@ -108,8 +114,17 @@ function claims.finish(run, item)
   if clear(run, item) then index.add(run, item) end
 end
 
--- The same with its event, and as an attempt if the reason makes it one; reason and detail '' for none. `by` = what
--- releases it in place of the holder, nil: the holder does.
+-- Removes the records of up to `budget` claims on terminal items whose time is over. Returns whether none are left.
+function claims.forget_finished(run, budget)
+  local over = claim_ends.finished(run, budget)
+  for _, id in ipairs(over[1] and redis.call('HMGET', run.keys.agents, unpack(over)) or {}) do
+    claims.finish(run, items.load(run, id))
+  end
+  return #over < budget
+end
+
+-- The same as `claims.finish` with its event, and as an attempt if the reason makes it one; reason and detail '' for
+-- none. `by` = what releases it in place of the holder, nil: the holder does.
 function claims.release(run, item, reason, detail, by)
   claims.notice_expiry(run, item)
   local attempt = classes.is_held(item) and attempts.is_counted(reason) and attempts.is_one(item)
@@ -124,7 +139,7 @@ end
 function claims.renew(run, item, ttl_ms)
   local holder, expires = item.holder, run.now + ttl_ms
   item.claimed_at, item.expires = run.now, expires
-  redis.call('ZADD', run.keys.leases, expires, holder)
+  claim_ends.note(run, item)
   items.save_record(run, item)
   events.emit(run, 'renew', item.id, 'a', holder, 'f', clock.whole(item.fence), 'x', clock.whole(expires))
 end
@@ -144,6 +159,7 @@ local function store(run, item, claim_again)
     item.tk = clock.whole(item.fence)
     further[#further + 1], further[#further + 2] = 'tk', item.tk
   end
+  if children.note_claim(item) then further[#further + 1], further[#further + 2] = 'ch', item.ch end
   items.save_record(run, item, unpack(further))
   if item.u then redis.call('HDEL', run.keys.item .. item.id, 'u') end
   item.u = nil
@@ -162,10 +178,10 @@ function claims.acquire(run, item, agent, ttl_ms, selector, taken)
     if item.holder then agents.set_item(run, item.holder, nil) end
     earlier, item.first_claimed_at = change_item_of(run, agent, item), run.now
   end
-  if earlier then claims.notice_expiry(run, earlier) end
+  if earlier and earlier.role ~= TERMINAL then claims.notice_expiry(run, earlier) end
   local fence, expires = math.max((item.fence or 0) + 1, run.now), run.now + ttl_ms
   item.fence, item.holder, item.claimed_at, item.expires = fence, agent, run.now, expires
-  redis.call('ZADD', run.keys.leases, expires, agent)
+  claim_ends.note(run, item)
   local moved = index.change_class(run, item, item.role * STATES + HELD)
   if taken then resources.take(run, item, taken) end
   -- A caller that names a role knows the role of its item, and the effect of triggers.

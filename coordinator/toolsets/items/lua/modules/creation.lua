@@ -5,6 +5,7 @@
 -- further fields or false}; '' and in 18 and 19 -1 mean not given. 16 and 17 are known where a whole tree is created
 -- with its edges. `creation.begin` comes first, `creation.index_new` last.
 local apart = require 'apart'
+local children = require 'children'
 local classes = require 'classes'
 local debts = require 'debts'
 local demands = require 'demands'
@@ -40,11 +41,12 @@ function creation.reopen_parent(run, parent)
   transitions.cascade_upwards(run, parent, 'cascade', {}, {})
 end
 
--- {depth, role} of a parent as first read by this call, nil if there is none: all that a new child needs.
+-- {depth, role, `ch`} of a parent as first read by this call, nil if there is none: all that a new child needs.
 local function load_parent(run, id)
   if not run.known_parents[id] then
-    local depth, record = unpack(redis.call('HMGET', run.keys.item .. id, 'd', 'w'))
-    run.known_parents[id] = record and {tonumber(depth or 0), classes.role_of(item_record.score(record))} or nil
+    local depth, record, below = unpack(redis.call('HMGET', run.keys.item .. id, 'd', 'w', 'ch'))
+    local parent = record and {tonumber(depth or 0), classes.role_of(item_record.score(record)), below} or nil
+    run.known_parents[id] = parent
   end
   return run.known_parents[id]
 end
@@ -112,9 +114,15 @@ function creation.create(run, spec)
   if taken then return nil, 'id_taken' end
   if spec[20] ~= '' and not requirements.count(run, spec[20]) then return nil, 'too_many_requirements' end
   local item = store_item(run, spec, depth, run.created)
-  run.loaded[id], run.new_items[#run.new_items + 1] = item, item
+  run.loaded[id], run.new_items[#run.new_items + 1], item.is_new = item, item, true
   redis.call('ZADD', run.keys.prefixes .. string.sub(id, 1, 4), 0, string.sub(id, 5))
   item_events.emit(run, 'create', item, 'r', item.role, 'p', parent_id)
+  if parent and item.role == TERMINAL then
+    children.changed(run, parent_id)
+  elseif parent and parent[3] ~= '1' then
+    children.opened(run, parent_id)
+    parent[3] = '1'
+  end
   if parent and parent[2] == TERMINAL then creation.reopen_parent(run, items.load(run, parent_id)) end
   return item
 end
@@ -123,6 +131,7 @@ end
 function creation.index_new(run)
   local tag_entries, tagged = 0, {}
   for _, item in ipairs(run.new_items) do
+    item.is_new = nil
     if item.g or item.y then
       tag_entries = tag_entries + select(2, string.gsub(item.g or '', ',', ',')) + 2
       tagged[item.id] = 0

@@ -3,6 +3,7 @@ local apart = require 'apart'
 local batch = require 'batch'
 local blockers = require 'blockers'
 local bounds = require 'bounds'
+local children = require 'children'
 local claims = require 'claims'
 local classes = require 'classes'
 local demands = require 'demands'
@@ -74,6 +75,7 @@ function erasure.erase(run, item)
   for _, note in ipairs(notes) do gone[#gone + 1] = run.keys.note .. string.sub(note, 1, 32) end
   batch.call('DEL', nil, gone)
   run.loaded[id] = nil
+  if item.pa then children.changed(run, item.pa) end
   item_events.emit(run, 'delete', item)
   return true, #edges / 2 + #notes
 end

@@ -1,6 +1,7 @@
 -- What ends by time: claims, and what holds items back: the back-off after failed attempts, and notBefore. All end when
 -- their time has come, whoever notices it first. Operations that search for items put these back first, in bounded
 -- batches; front-ends do it as soon as they are due (coordinator/toolsets/items/expiring.py).
+local claim_ends = require 'claim_ends'
 local claims = require 'claims'
 local due_times = require 'due_times'
 local held_back = require 'held_back'
@@ -25,13 +26,20 @@ function expiry.sweep(run, budget)
   return held_back.sweep(run, most) and none_left
 end
 
+-- The same with the records of claims on terminal items, which matter to no search.
+function expiry.sweep_all(run, budget)
+  local none_left = expiry.sweep(run, budget)
+  return claims.forget_finished(run, budget) and none_left
+end
+
 -- When the next of these ends, or a template is to be looked at (ms); 0: there is none.
 function expiry.next_end(run)
-  local claim = redis.call('ZRANGE', run.keys.leases, 0, 0, 'WITHSCORES')[2]
+  local claim, finished = claim_ends.first(run, false), claim_ends.first(run, true)
   local retry = redis.call('ZRANGE', run.keys.retries, 0, 0, 'WITHSCORES')[2]
   local look = due_times.next_look(run)
-  local first = math.min(tonumber(claim) or math.huge, tonumber(retry) or math.huge, look or math.huge)
-  return first < math.huge and first or 0
+  local huge = math.huge
+  local first = math.min(claim or huge, finished or huge, tonumber(retry) or huge, look or huge)
+  return first < huge and first or 0
 end
 
 expiry.SWEEP_BATCH = SWEEP_BATCH

@@ -20,9 +20,10 @@ local LOOKED_MAX = 50
 
 -- The item as it will be when it is held back no longer; nil if it will not be available then either.
 local function as_offered(item)
-  if held_back.is_template(item) or classes.is_held(item) or item.nb then return nil end
-  local class = item.role * STATES + (classes.is_left(item, item.role) and ABANDONED or READY)
-  return setmetatable({class = class}, {__index = item})
+  if held_back.is_template(item) or classes.is_held(item) or item.nb or item.st then return nil end
+  local offered = setmetatable({nt = false, bx = false}, {__index = item})
+  offered.class = classes.unclaimed_class(offered, item.role)
+  return offered
 end
 
 -- Items of a class that may match a selector, the best LOOKED_MAX, as an iterator.
@@ -63,7 +64,7 @@ local function until_times(run, selector, agent, by_not_before)
     local item = items.load(run, id)
     local offered = item.nt and not item.bx and as_offered(item)
     local suits = offered and selectors.matches(run, offered, selector)
-    suits = suits and (held_back.not_before(offered) ~= nil) == by_not_before
+    suits = suits and (held_back.not_before(item) ~= nil) == by_not_before
     if suits and not selectors.is_shielded(run, offered, agent, scope) then count = count + 1 end
   end
   return count
@@ -91,7 +92,7 @@ local function by_budget(run, selector, agent)
   if not budgets.any_spent(run) then return count end
   for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do
     for _, state in ipairs({READY, ABANDONED, WAITING, APART}) do
-      for id in best(run, selector, state == APART and APART + role or role * STATES + state) do
+      for id in best(run, selector, role * STATES + state) do
         if lacks_budget_only(run, items.load(run, id), selector, agent) then count = count + 1 end
       end
     end
@@ -112,7 +113,7 @@ local function by_requirements(run, selector, agent)
   local count = 0
   if redis.call('EXISTS', run.keys.requirements) == 0 then return count end
   for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do
-    for id in best(run, selector, APART + role) do
+    for id in best(run, selector, role * STATES + APART) do
       if lacks_capabilities_only(run, items.load(run, id), selector, agent) then count = count + 1 end
     end
   end
@@ -124,7 +125,7 @@ local function by_resources(run, selector, agent)
   local count, scope = 0, selector.parent or selector.ancestor
   if redis.call('EXISTS', run.keys.demands) == 0 then return count end
   for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do
-    for _, class in ipairs({role * STATES + READY, role * STATES + ABANDONED, APART + role}) do
+    for _, class in ipairs({role * STATES + READY, role * STATES + ABANDONED, role * STATES + APART}) do
       for id in best(run, selector, class) do
         local item = items.load(run, id)
         local suits = item and item.rs and selectors.matches(run, item, selector)

@@ -1,8 +1,8 @@
 -- Writes and reads the ranked index (scopes of items with their scores, see modules/classes.lua) and the list of
 -- abandoned items. Functions that index an item use its current score; they store it on the item only if documented.
 --   ranked     per scope: ids by their scores
---   abandoned  abandoned items (`classes.is_left`, held by nobody) by when they were left (ms); those that wait for a
---              dependency, or are held back, have WAITING_OFFSET added
+--   abandoned  abandoned items (`classes.is_left`, held by nobody) by when they were left (ms); those that wait
+--              (`classes.waits`) have WAITING_OFFSET added; parents that are offered in work, twice that
 local apart = require 'apart'
 local batch = require 'batch'
 local bounds = require 'bounds'
@@ -10,12 +10,12 @@ local classes = require 'classes'
 local clock = require 'clock'
 local items = require 'items'
 
-local REVIEW, WORK = classes.REVIEW, classes.WORK
-local CLASS_SIZE, HELD, STATES = classes.CLASS_SIZE, classes.HELD, classes.STATES
+local ABANDONED, CLASS_SIZE, HELD, STATES = classes.ABANDONED, classes.CLASS_SIZE, classes.HELD, classes.STATES
 
 local index = {}
 
 local WAITING_OFFSET = 2 ^ 42
+local CAN_BE_LEFT = {[classes.WORK] = true, [classes.REVIEW] = true}
 
 function index.each_tag(tags)
   return string.gmatch(tags, '[^,%s]+')
@@ -65,7 +65,7 @@ end
 -- scopes of its set instead.
 local function index_elsewhere(run, item)
   if item.rq or item.as then return apart.place(run, item) end
-  if item.pa and classes.is_ready_class(item.class) then bounds.lower(run, item.pa, item.depth - 1, item.score) end
+  if item.pa and classes.is_offered_class(item.class) then bounds.lower(run, item.pa, item.depth - 1, item.score) end
 end
 
 -- Adds or moves an item in its scopes.
@@ -123,21 +123,22 @@ end
 
 -- Adds an item to abandoned, or removes it, according to its state.
 function index.note_abandoned(run, item)
-  if not item.fence then return end
-  if classes.is_held(item) or not classes.is_left(item, item.role) then
-    redis.call('ZREM', run.keys.abandoned, item.id)
-    return
+  if not (item.fence or item.ch) then return end
+  local left = item.fence and classes.is_left(item, item.role)
+  if classes.is_held(item) or not (left or item.class % STATES == ABANDONED) then
+    return redis.call('ZREM', run.keys.abandoned, item.id)
   end
-  local known, waits = redis.call('ZSCORE', run.keys.abandoned, item.id), item.nb or item.nt or item.bx
+  local known, offset = redis.call('ZSCORE', run.keys.abandoned, item.id), left and 0 or 2 * WAITING_OFFSET
+  if left and classes.waits(item) then offset = WAITING_OFFSET end
   local since = known and tonumber(known) % WAITING_OFFSET or item.holder and item.expires or run.now
-  redis.call('ZADD', run.keys.abandoned, clock.whole(since + (waits and WAITING_OFFSET or 0)), item.id)
+  redis.call('ZADD', run.keys.abandoned, clock.whole(since + offset), item.id)
   run.abandoned_noted = true
 end
 
--- Sets the class of an item; in a ready class, the item will be handed out (modules/serve.lua).
+-- Sets the class of an item; in an offered class, the item will be handed out (modules/serve.lua).
 function index.set_class(run, item, class)
   item.class, item.role = class, math.floor(class / STATES)
-  if classes.is_ready_class(class) then run.newly_ready[#run.newly_ready + 1] = item.id end
+  if classes.is_offered_class(class) then run.newly_ready[#run.newly_ready + 1] = item.id end
 end
 
 -- Sets class and score of an item, to be stored and indexed by the caller; false if it has that class already.
@@ -147,11 +148,9 @@ function index.change_class(run, item, class)
   item.score = item.score + (class - before) * CLASS_SIZE
   index.set_class(run, item, class)
   if item.rq or item.rs or item.du or item.as then apart.moved(run, item, before) end
-  -- Not if it was held and still is, or was never in a role that can be abandoned.
+  -- Not if it was held and still is.
   local matters = before % STATES ~= HELD or class % STATES ~= HELD
-  if matters and (role == WORK or role == REVIEW or item.role == WORK or item.role == REVIEW) then
-    index.note_abandoned(run, item)
-  end
+  if matters and (CAN_BE_LEFT[role] or CAN_BE_LEFT[item.role]) then index.note_abandoned(run, item) end
   return true
 end
 

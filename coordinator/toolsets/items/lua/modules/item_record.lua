@@ -7,6 +7,10 @@
 --   the lengths of the label (2) and the entry (1), then lb status label, last_entry the entry of its last transition
 --   in transitions, holder the trusted id of the claim's agent
 -- coordinator/store/lua/modules/leases.lua reads it, too.
+local classes = require 'classes'
+
+local CLASS_SIZE, FINISHED = classes.CLASS_SIZE, classes.TERMINAL * classes.STATES + classes.HELD
+
 local item_record = {}
 
 local FORMAT, SCORE_FORMAT = '>I7I6I6I6I6I6I6I2B', '>I7'
@@ -74,15 +78,22 @@ function item_record.label(record)
   return bytes > 0 and string.sub(record, TEXTS_AT, TEXTS_AT + bytes - 1)
 end
 
+-- Whether an item ended under a claim that had not expired: it holds nothing.
+local function is_finished(record)
+  return math.floor(item_record.score(record) / CLASS_SIZE) == FINISHED
+end
+
 -- 'unclaimed', 'claimed' or 'expired'.
 function item_record.claim_status(run, record)
   local expires = record and #record > SCORE_BYTES and struct.unpack('>I6', record, EXPIRES_AT) or 0
-  return expires == 0 and 'unclaimed' or expires > run.now and 'claimed' or 'expired'
+  if expires == 0 or expires <= run.now and is_finished(record) then return 'unclaimed' end
+  return expires > run.now and 'claimed' or 'expired'
 end
 
--- The holder of a live claim; nil if there is none.
+-- The holder of a live claim on an item that is not terminal; nil if there is none.
 function item_record.live_holder(run, record)
   if item_record.claim_status(run, record) ~= 'claimed' then return nil end
+  if is_finished(record) then return nil end
   local label_bytes, entry_bytes = struct.unpack('>I2B', record, LENGTHS_AT)
   return string.sub(record, TEXTS_AT + label_bytes + entry_bytes)
 end

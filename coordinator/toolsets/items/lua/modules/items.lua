@@ -12,6 +12,7 @@
 --   us, ub, bu, bx usage of the item and below it, and its budget (modules/usage.lua, modules/budgets.lua)
 --   an, am, rb attempts, and what the item says about them (modules/attempts.lua)
 --   nt, nv held back until, not before (modules/held_back.lua)
+--   ch what its children are (modules/children.lua)  st 1 if it is a container: never offered, whatever its children
 --   du, rc, rn, oc when it is due, and how it recurs (modules/due_times.lua)
 -- Texts over INLINE_BYTES are in a second hash under the same letters, so that the first stays small; always there:
 --   x description  m metadata  o properties  a last attempts (modules/attempts.lua)

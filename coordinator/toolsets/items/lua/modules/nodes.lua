@@ -3,8 +3,6 @@ local classes = require 'classes'
 local graph = require 'graph'
 local items = require 'items'
 
-local STATES = classes.STATES
-
 local nodes = {}
 
 local EDGES_MAX = 3000 -- of the items of a graph, read at a time
@@ -12,13 +10,15 @@ local EDGES_MAX = 3000 -- of the items of a graph, read at a time
 -- An item as {id, title, role, state, priority, complexity or false, holder or '', expires, unsatisfied blockers,
 -- parent or false}; nil if there is none.
 local function node_of(run, id)
-  local record, title, blockers, parent = unpack(redis.call('HMGET', run.keys.item .. id, 'w', 't', 'nb', 'pa'))
+  local key = run.keys.item .. id
+  local record, title, blockers, parent, below = unpack(redis.call('HMGET', key, 'w', 't', 'nb', 'pa', 'ch'))
   if not record then return nil end
-  local item = {id = id, t = title}
+  local item = {id = id, t = title, ch = below}
   items.unpack_record(item, record)
+  local claim = item.role ~= classes.TERMINAL and item or {} -- what has ended is held by nobody
   return {
-    id, items.title_of(run, item), item.role, item.class % STATES, classes.priority_of(item.score),
-    classes.complexity_of(item.score), item.holder or '', item.expires or 0, tonumber(blockers) or 0, parent,
+    id, items.title_of(run, item), item.role, classes.shown_state(item), classes.priority_of(item.score),
+    classes.complexity_of(item.score), claim.holder or '', claim.expires or 0, tonumber(blockers) or 0, parent,
   }
 end
 

@@ -25,7 +25,7 @@ end
 return function(run)
   local oldest, id = math.huge, ''
   for _, scope in ipairs(index.EVERYTHING) do
-    for _, class in ipairs({QUEUE * STATES + READY, APART + QUEUE}) do
+    for _, class in ipairs({QUEUE * STATES + READY, QUEUE * STATES + APART}) do
       oldest, id = older(run, scope, class, oldest, id)
     end
   end

@@ -12,6 +12,7 @@ function releasing.make(run, packed, agent)
   for n, entry in ipairs(cmsgpack.unpack(packed)) do
     local id, fence, reason, detail, used = unpack(entry)
     local item, outcome = items.load(run, id), 'success'
+    if item then claims.notice_expiry(run, item) end
     if not item then
       outcome = items.absence_reason(id)
     elseif item.holder ~= agent then

@@ -1,11 +1,12 @@
 -- Moves an item with its subtree under another parent or to the roots.
 local bounds = require 'bounds'
+local children = require 'children'
 local claims = require 'claims'
 local classes = require 'classes'
 local items = require 'items'
 local usage = require 'usage'
 
-local MAX_DEPTH = items.MAX_DEPTH
+local MAX_DEPTH, TERMINAL = items.MAX_DEPTH, classes.TERMINAL
 
 local reparent = {}
 
@@ -56,6 +57,12 @@ function reparent.apply(run, item, parent_id, shift, below)
   bounds.move(run, item, from)
   run.known_roots, run.known_spent = nil, nil
   usage.move(run, item, from)
+  if from then children.changed(run, from) end
+  if item.pa and item.role == TERMINAL then
+    children.changed(run, item.pa)
+  elseif item.pa then
+    children.opened(run, item.pa)
+  end
   run.freed_ids[#run.freed_ids + 1] = item.id -- its subtree may no longer be below a held item
   for level, ids in ipairs(below) do
     for _, id in ipairs(ids) do

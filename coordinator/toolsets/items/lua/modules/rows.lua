@@ -25,12 +25,13 @@ function rows.of(run, id)
   if not item then return nil end
   local score, quarantined, created = item.score, held_back.is_quarantined(item), classes.created_of(item.score)
   local children, ended = children_of(run, item)
+  local claim = item.role ~= TERMINAL and item or {} -- what has ended is held by nobody
   local held_until = not held_back.is_template(item) and tonumber(item.nt)
   return {
-    id, items.title_of(run, item), item.role, item.class % STATES, item.lb or false, classes.priority_of(score),
-    classes.complexity_of(score), item.g or false, item.y or false, item.rq or false, item.pa or false, item.depth,
-    created, item.role_changed_at or created, item.modified_at or created,
-    item.holder or '', item.first_claimed_at or 0, item.claimed_at or 0, item.expires or 0, item.fence or 0,
+    id, items.title_of(run, item), item.role, classes.shown_state(item), item.lb or false,
+    classes.priority_of(score), classes.complexity_of(score), item.g or false, item.y or false, item.rq or false,
+    item.pa or false, item.depth, created, item.role_changed_at or created, item.modified_at or created,
+    claim.holder or '', claim.first_claimed_at or 0, claim.claimed_at or 0, claim.expires or 0, item.fence or 0,
     tonumber(item.an) or 0, tonumber(item.am) or false, held_until or 0, quarantined,
     tonumber(item.nb) or 0, children, ended, views.due_times(run, item),
     item.rs or '', item.rh or '', item.us or '', item.ub or '', item.bu or '', budgets.spent_at(run, id) or '',

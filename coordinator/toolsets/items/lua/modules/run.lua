@@ -18,6 +18,7 @@ local TABLES = {
   known_processes = true, queue_states = true, -- by name; by queue (modules/queues.lua)
   left_apart = true, left_in_scopes = true, left_sets = true, -- of deleted items, to remove (modules/erasure.lua)
   spared_edges = true, -- edges of these
+  changed_below = true, open_below = true, -- by id of a parent (modules/children.lua)
   demand_counts = true, -- by node (modules/demands.lua)
   held_at = true, given_back = true, -- by node; list of demands (modules/resources.lua)
   passed = true, -- what this call has passed over (modules/fairness.lua)

@@ -91,6 +91,11 @@ function schemas.may_cascade(schema)
   return not schema or (schema.lifecycle ~= MANUAL and schema.lifecycle ~= PERMANENT)
 end
 
+-- Whether items of the schema (nil for none) never end with their children, and are not work themselves.
+function schemas.is_permanent(schema)
+  return schema ~= nil and schema.lifecycle == PERMANENT
+end
+
 schemas.AUTO_REOPEN = AUTO_REOPEN
 
 return schemas

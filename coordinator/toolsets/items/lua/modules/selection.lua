@@ -15,9 +15,9 @@ local selectors = require 'selectors'
 local streams = require 'streams'
 local trees = require 'trees'
 
-local QUEUE, WORK, REVIEW = classes.QUEUE, classes.WORK, classes.REVIEW
-local READY, ABANDONED, STATES = classes.READY, classes.ABANDONED, classes.STATES
-local CLASS_SIZE, PRIORITY_SIZE = classes.CLASS_SIZE, classes.PRIORITY_SIZE
+local QUEUE, READY, REVIEW, WORK = classes.QUEUE, classes.READY, classes.REVIEW, classes.WORK
+local ABANDONED, PARENT, PARENT_LEFT = classes.ABANDONED, classes.PARENT, classes.PARENT_LEFT
+local CLASS_SIZE, PRIORITY_SIZE, STATES = classes.CLASS_SIZE, classes.PRIORITY_SIZE, classes.STATES
 
 local selection = {}
 
@@ -91,12 +91,16 @@ end
 -- The classes from which a selector takes unclaimed items; `some_abandoned` = whether there may be abandoned ones.
 function selection.claimable_classes(selector, some_abandoned)
   local role = selector.role or QUEUE
-  if not some_abandoned then return {role * STATES + READY} end
-  if not selector.role then
-    return {QUEUE * STATES + READY, WORK * STATES + ABANDONED, REVIEW * STATES + ABANDONED}
+  local list = {role * STATES + READY}
+  if some_abandoned and not selector.role then
+    list[2], list[3] = WORK * STATES + ABANDONED, REVIEW * STATES + ABANDONED
+  elseif some_abandoned and (role == WORK or role == REVIEW) then
+    list[2] = role * STATES + ABANDONED
   end
-  if role == WORK or role == REVIEW then return {role * STATES + READY, role * STATES + ABANDONED} end
-  return {role * STATES + READY}
+  if not selector.parents then return list end
+  if role == QUEUE or role == WORK then list[#list + 1] = role * STATES + PARENT end
+  if role == WORK or not selector.role then list[#list + 1] = WORK * STATES + PARENT_LEFT end
+  return list
 end
 
 -- Advances the stream of a class; its scores become positions if the selector asks for the order of rank.
@@ -137,7 +141,8 @@ end
 -- Whether an agent could take what an item demands of resources; else it passes the item over. The open set of an item
 -- shows it if all of the item's demands are among its conditions.
 local function is_free(run, item, agent)
-  local all = item.as and not item.rp and #demands.nodes_of_conditions(item.as) == #demands.nodes_of(item.rs)
+  local in_set = item.as and classes.is_ready_class(item.class)
+  local all = in_set and not item.rp and #demands.nodes_of_conditions(item.as) == #demands.nodes_of(item.rs)
   if all or not agent or not fairness.busy_node(run, item, item.rs, agent) then return true end
   if agent ~= '' then fairness.pass_item(run, item) end
   return false

@@ -1,8 +1,9 @@
 -- Selectors: which items a caller wants, and in which order. A selector is a map, each field optional: role (default:
 -- offered items, that is ready ones in queue and abandoned ones, the latter first at equal priorities),
--- parent, tags (any of them), priority, type, complexity (at most), created_from, created_to, changed_from, changed_to
--- (ms), ancestor, capabilities (of the agent, in order, separated by commas: items that require others do not match),
--- order ('priority' by default, 'oldest', 'newest'). A position is an item's place in the selector's
+-- parents ('any': items with open children, too; modules/children.lua), parent, tags (any of them), priority, type,
+-- complexity (at most), created_from, created_to, changed_from, changed_to (ms), ancestor, capabilities (of the agent,
+-- in order, separated by commas: items that require others do not match), order ('priority' by default, 'oldest',
+-- 'newest'). A position is an item's place in the selector's
 -- order of rank, independent of its class: an item that moves to another class keeps it. With a role that is the score
 -- without the class. Without one, priority comes first, then whether the item is abandoned, then the rest of the score.
 local budgets = require 'budgets'
@@ -11,7 +12,8 @@ local index = require 'index'
 local item_record = require 'item_record'
 local requirements = require 'requirements'
 
-local ABANDONED, QUEUE, STATES = classes.ABANDONED, classes.QUEUE, classes.STATES
+local ABANDONED, PARENT_LEFT, WAITING = classes.ABANDONED, classes.PARENT_LEFT, classes.WAITING
+local QUEUE, STATES = classes.QUEUE, classes.STATES
 local CLASS_SIZE, PRIORITY_SIZE, GROUP_SIZE = classes.CLASS_SIZE, classes.PRIORITY_SIZE, classes.GROUP_SIZE
 local NO_COMPLEXITY, RANK_EPOCH = classes.NO_COMPLEXITY, classes.RANK_EPOCH
 
@@ -62,7 +64,10 @@ end
 
 -- Whether an item matches a selector. The empty selector is checked first, because it is cheap.
 function selectors.matches(run, item, selector)
-  local right_role = item.role == (selector.role or QUEUE) or not selector.role and item.class % STATES == ABANDONED
+  local state = item.class % STATES
+  if state > WAITING and not selector.parents then return false end -- it has open children
+  local left = state == ABANDONED or state == PARENT_LEFT
+  local right_role = item.role == (selector.role or QUEUE) or not selector.role and left
   if item.rq and not requirements.is_met(item.rq, selector.capabilities) then return false end
   return right_role and (next(selector) == nil or matches_all(run, item, selector))
 end
@@ -114,14 +119,14 @@ end
 function selectors.position_of(selector, class, score)
   local place = score % CLASS_SIZE
   if selector.role then return place end
-  return place + math.floor(place / PRIORITY_SIZE) * PRIORITY_SIZE + (class == QUEUE * STATES and PRIORITY_SIZE or 0)
+  return place + math.floor(place / PRIORITY_SIZE) * PRIORITY_SIZE + (class < STATES and PRIORITY_SIZE or 0)
 end
 
 -- The lowest score in a class whose position is at or after `position`.
 function selectors.score_at(selector, class, position)
   if selector.role then return class * CLASS_SIZE + position end
   local priority, rest = math.floor(position / (2 * PRIORITY_SIZE)), position % (2 * PRIORITY_SIZE)
-  if class == QUEUE * STATES then
+  if class < STATES then
     rest = math.max(rest - PRIORITY_SIZE, 0)
   else
     rest = math.min(rest, PRIORITY_SIZE) -- offered items in queue come after all abandoned ones of a priority

@@ -34,7 +34,7 @@ local function find_ready_below(run, id, budget)
     budget = budget - #found / 2
     for n = 1, #found, 2 do
       if depth < MAX_DEPTH then list[#list + 1] = {found[n], depth} end
-      local ready = classes.is_ready_class(math.floor(found[n + 1] / CLASS_SIZE))
+      local ready = classes.is_offered_class(math.floor(found[n + 1] / CLASS_SIZE))
       if ready then run.newly_ready[#run.newly_ready + 1] = found[n] end
     end
     at = at + 1
@@ -48,7 +48,7 @@ local function ready_items(run, ids)
   for _, id in ipairs(ids) do
     local item = not seen[id] and items.load(run, id)
     seen[id] = true
-    if item and classes.is_ready_class(item.class) and (run.owed_counts[id] or 0) == 0 then
+    if item and classes.is_offered_class(item.class) and (run.owed_counts[id] or 0) == 0 then
       ready[#ready + 1] = item
     end
   end

@@ -2,7 +2,7 @@
 local classes = require 'classes'
 local index = require 'index'
 
-local APART, CLASS_SIZE, STATES = classes.APART, classes.CLASS_SIZE, classes.STATES
+local CLASS_SIZE, STATES = classes.CLASS_SIZE, classes.STATES
 local BLOCKED, HELD, QUEUE, TERMINAL = classes.BLOCKED, classes.HELD, classes.QUEUE, classes.TERMINAL
 
 local tallies = {}
@@ -19,10 +19,6 @@ function tallies.by_role(run, id)
     if size > 0 then held = held + redis.call('ZCOUNT', key, first_held, first_held + CLASS_SIZE - 1) end
     counts[role + 1], left = size, left - size
   end
-  for role = QUEUE, left > 0 and BLOCKED or -1 do
-    local start = (APART + role) * CLASS_SIZE
-    counts[role + 1] = counts[role + 1] + redis.call('ZCOUNT', key, start, start + CLASS_SIZE - 1)
-  end
   return counts, held
 end
 
@@ -31,11 +27,9 @@ function tallies.of_project(run)
   local counts = {}
   for role = QUEUE, BLOCKED do
     local first, last = role * STATES * CLASS_SIZE, (role + 1) * STATES * CLASS_SIZE - 1
-    local apart = (APART + role) * CLASS_SIZE
     counts[role + 1] = 0
     for _, scope in ipairs(index.EVERYTHING) do
       counts[role + 1] = counts[role + 1] + redis.call('ZCOUNT', run.keys.ranked .. scope, first, last)
-        + redis.call('ZCOUNT', run.keys.ranked .. scope, apart, apart + CLASS_SIZE - 1)
     end
   end
   return counts

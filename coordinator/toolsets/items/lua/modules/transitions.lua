@@ -5,17 +5,20 @@
 --   transitions  entries with the packed row {id, from, to, trigger, label before, label, summary, actor, verification,
 --                the entry of the item's transition before}
 local blockers = require 'blockers'
+local bounds = require 'bounds'
+local children = require 'children'
+local claim_ends = require 'claim_ends'
 local classes = require 'classes'
 local demands = require 'demands'
 local due_times = require 'due_times'
 local events = require 'events'
 local held_back = require 'held_back'
+local holds = require 'holds'
 local index = require 'index'
 local item_events = require 'item_events'
 local items = require 'items'
 local resources = require 'resources'
 local schemas = require 'schemas'
-local tallies = require 'tallies'
 
 local QUEUE, WORK, REVIEW = classes.QUEUE, classes.WORK, classes.REVIEW
 local TERMINAL, BLOCKED = classes.TERMINAL, classes.BLOCKED
@@ -97,6 +100,23 @@ local function unclaimed_mark(item, to, trigger)
   return by_itself and not item.holder and '1'
 end
 
+-- What follows when an item has become terminal, or is no longer: its claim (`held`) holds nothing in that role, and
+-- its parent has one open child less or more.
+local function cross_terminal(run, item, held)
+  local ended = item.role == TERMINAL
+  if held then claim_ends.note(run, item) end
+  if held and ended then
+    holds.record(run, item, run.now, false)
+    run.freed_ids[#run.freed_ids + 1] = item.id
+    if item.k then bounds.restore(run, item) end
+  end
+  if item.pa and ended then
+    children.changed(run, item.pa)
+  elseif item.pa then
+    children.opened(run, item.pa)
+  end
+end
+
 -- Changes the role and everything that depends on it; returns the items that become unblocked.
 function transitions.change_role(run, item, to, trigger, label, author)
   local before, from_label = item.role, item.lb
@@ -113,8 +133,11 @@ function transitions.change_role(run, item, to, trigger, label, author)
   if item.rh and to == TERMINAL then resources.give_back(run, item) end
   held_back.finish(run, item, to)
   if trigger == 'quarantine' then held_back.quarantine(run, item) end
+  if item.ch then children.note_role(run, item, to) end
   items.set_modified(run, item)
-  index.move_to_class(run, item, classes.is_held(item) and to * STATES + HELD or classes.unclaimed_class(item, to))
+  local held = classes.is_held(item)
+  index.move_to_class(run, item, held and to * STATES + HELD or classes.unclaimed_class(item, to))
+  if (before == TERMINAL) ~= (to == TERMINAL) then cross_terminal(run, item, held) end
   transitions.record(run, item, before, trigger, from_label, author)
   if item.du or item.rc or item.oc then due_times.note_role(run, item, before) end
   items.save(run, item)
@@ -128,7 +151,7 @@ local function cascade_target(run, child, trigger)
   if child.role == WORK then
     if items.load_role(run, id) == QUEUE then return WORK, transitions.configured_label(run, 'start') end
   elseif child.role == TERMINAL then
-    if not tallies.all_children_terminal(run, id) or items.load_role(run, id) == TERMINAL then return nil end
+    if not children.have_ended(run, id) or items.load_role(run, id) == TERMINAL then return nil end
     if not schemas.may_cascade(schemas.of(run, items.load(run, id))) then return nil end
     return TERMINAL, transitions.configured_label(run, 'cascade')
   elseif trigger == 'reopen' and items.load_role(run, id) == TERMINAL then -- for any lifecycle of the parent

@@ -1,4 +1,5 @@
 -- Triggers: checks whether one may move an item (its claim, its dependencies, its gate), and applies it.
+local children = require 'children'
 local claims = require 'claims'
 local classes = require 'classes'
 local graph = require 'graph'
@@ -94,6 +95,7 @@ function triggers.advance(run, id, trigger, actor, actor_json, verification, sum
   else
     entry = begin_again(run, item, trigger, author)
   end
+  children.settle(run)
   if used and entry[2] == '' then usage.add(run, id, actor, used) end
   return entry
 end

@@ -38,7 +38,7 @@ local function places_around(run, item)
   end
   for _, scope in ipairs(scopes) do
     list[#list + 1] = scope .. ':' .. class
-    if item.class ~= class then list[#list + 1] = scope .. ':' .. QUEUE * STATES end -- abandoned
+    if class > 0 and item.class ~= class then list[#list + 1] = scope .. ':' .. QUEUE * STATES end -- abandoned
   end
   return list
 end

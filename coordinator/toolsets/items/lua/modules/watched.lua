@@ -11,7 +11,7 @@ local item_events = require 'item_events'
 local items = require 'items'
 local notes = require 'notes'
 
-local APART, BLOCKED, CLASS_SIZE = classes.APART, classes.BLOCKED, classes.CLASS_SIZE
+local BLOCKED, CLASS_SIZE = classes.BLOCKED, classes.CLASS_SIZE
 local QUEUE, STATES, TERMINAL, WORK = classes.QUEUE, classes.STATES, classes.TERMINAL, classes.WORK
 
 local watched = {}
@@ -19,11 +19,10 @@ local watched = {}
 local LOOKED_MAX = 5000 -- terminal items that one condition looks below
 local KEYS_AT_ONCE = 500
 -- Not part of a version: what only bookkeeping changes, at times without an event; what they say is added.
-local LEFT_OUT = {k = true, lo = true, lv = true, nb = true, w = true, id = true}
+local LEFT_OUT = {ch = true, k = true, lo = true, lv = true, nb = true, w = true, id = true}
 -- The roles of open items, from and below which score. Those come first that are likely to be open for longest.
 local OPEN = {
-  {BLOCKED * STATES, APART}, {APART, APART + STATES + 1}, {QUEUE * STATES, WORK * STATES},
-  {WORK * STATES, TERMINAL * STATES},
+  {BLOCKED * STATES, (BLOCKED + 1) * STATES}, {QUEUE * STATES, WORK * STATES}, {WORK * STATES, TERMINAL * STATES},
 }
 
 -- The open child of an item that is likely to be open for longest, or nil.
