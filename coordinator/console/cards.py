@@ -158,6 +158,8 @@ def troubles(item: rows.Row) -> list[Node]:
         found.append(span(".chip.trouble", title="its dueAt has passed")["overdue: ", ago(int(item.due_times.due))])
     if item.due_times and item.due_times.recurs:
         found.append(chip("template", title="never offered: at its times items are made that repeat it"))
+    if item.container:
+        found.append(chip("container", title="never offered: it is there for the items below it"))
     return found
 
 

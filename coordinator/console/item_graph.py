@@ -27,7 +27,7 @@ class ItemState(NamedTuple):
     word: str
 
 
-_IN_QUEUE = {"ready": "ready", "held": "ready", "waiting": "waits after a failure", "parent": "waits for its children"}
+_IN_QUEUE = {"ready": "ready", "held": "ready", "waiting": "not offered", "parent": "waits for its children"}
 
 
 def state_of(item: tree_graph.Node, now: int, sees: bool) -> ItemState:

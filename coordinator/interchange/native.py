@@ -120,6 +120,7 @@ class Item(_Line, kw_only=True, tag="item"):
         Meta(description="What a claim takes; absent: as type and traits say."),
     ] = UNSET
     requires_verification: bool = False
+    container: Annotated[bool, Meta(description="Never offered, whatever its children.")] = False
     max_attempts: Annotated[int, Meta(ge=0, le=1_000)] | UnsetType = UNSET
     retry_backoff_seconds: Annotated[int, Meta(ge=0, le=86_400)] | UnsetType = UNSET
     not_before: Time | UnsetType = UNSET

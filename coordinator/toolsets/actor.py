@@ -47,11 +47,11 @@ class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     kind: Annotated[ActorKind, Meta(extra=REFUSED_ALONE)] = ""
     parent: Annotated[
         str | None,
-        Meta(description="Id of the agent that dispatched it.", extra_json_schema={"maxLength": MAX_ID}),
+        Meta(description="Who dispatched it.", extra_json_schema={"maxLength": MAX_ID}),
     ] = None
     proof: Annotated[
         str | None,
-        Meta(description="A credential, such as a JWT; never echoed.", extra_json_schema={"maxLength": MAX_PROOF}),
+        Meta(description="Such as a JWT; never echoed.", extra_json_schema={"maxLength": MAX_PROOF}),
     ] = None
 
 

@@ -14,7 +14,7 @@ MAX_REQUEST_ID = 200
 RequestId = Annotated[
     str | None,
     Meta(
-        description="A new id for each logical operation, best a UUID; a repeated call gets the first answer again.",
+        description="A new id for each operation, best a UUID; a repeated call gets the first answer again.",
         extra_json_schema={"minLength": 1, "maxLength": MAX_REQUEST_ID},
     ),
 ]

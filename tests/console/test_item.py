@@ -67,6 +67,11 @@ def test_it_shows_where_an_item_stands(console: Callable[..., Page], fleet: Sync
     expect(part(page, "Children")).to_contain_text("Fix it")
 
 
+def test_it_says_that_an_item_is_a_container(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    (item,) = create(fleet, "Phase 1", container=True)
+    expect(head(live(console(f"item/{item}"))).get_by_title("never offered: it is there")).to_have_text("container")
+
+
 def test_texts_and_history_are_read_when_the_item_changes_only(console: Callable[..., Page], fleet: SyncFleet) -> None:
     item, other = create(fleet, "Mine", "Another")
     page = live(console(f"item/{item[:7].upper()}"))

@@ -67,7 +67,7 @@ async def a_project(tools: Client) -> None:
         requiresVerification=True,
     )
     parts = [await tools.add(f"part {n}", parentId=root) for n in range(9)]
-    deep = await tools.add("deep", parentId=await tools.add("mid", parentId=parts[0]))
+    deep = await tools.add("deep", parentId=await tools.add("mid", parentId=parts[0], container=True))
     held = [{"key": "gpu", "mode": "exclusive", "units": 1}, {"key": "repo/a", "mode": "shared", "units": 1}]
     await tools.add("for gpus", parentId=parts[0], requires=["gpu", "big"], resources=held)
     used = {"inputTokens": 9, "outputTokens": 3, "costMicroUsd": 70, "model": "m"}

@@ -109,6 +109,8 @@ async def test_an_empty_project_is_consistent(tools: Client) -> None:
         ("ZADD xb: 5 " + GHOST + "0", "xb:", f"lists {GHOST}0 at 5, which is not there"),
         (f"ZADD xb: {5 * 2**45} {{root}}1", "xb:", f"lists {{root}}1 at {5 * 2**45}, which is not there"),
         ("HSET i:{waits} k 1", "i:{waits}", "is put aside without being held"),
+        ("HSET i:{blocker} st 1", "i:{blocker}", "is in class q, should be in 1"),
+        ("HSET i:{blocker} st 2", "i:{blocker}", "has st = 2, out of its range"),
         ("ZREM ls agent-2", "i:{held}", "is held without a lease"),
         ("ZADD ls 5 agent-1", "i:{lapsed}", "has a lease without being held"),
         ("ZADD ls 5 agent-2", "i:{held}", "has a lease until 5, but its claim ends at "),

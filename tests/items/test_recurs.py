@@ -209,6 +209,16 @@ async def test_an_occurrence_repeats_the_template_alone(tools: Client) -> None:
     await must_be_sound(tools)
 
 
+async def test_occurrences_of_a_container_are_containers(tools: Client) -> None:
+    item = await template(tools, container=True)
+    await age(tools, item, DAY)
+    await tools.claiming.claims.expire(tools.project)
+    (made,) = await occurrences(tools, item)
+    assert made["container"] is (await tools.get(item))["container"] is True
+    assert await tools.next() == []
+    await must_be_sound(tools)
+
+
 async def spend(tools: Client, item: str, tokens: int) -> None:
     """Reports usage of an item."""
     note = {"itemId": item, "key": "k", "role": "work", "usage": {"outputTokens": tokens}}

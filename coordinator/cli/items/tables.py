@@ -96,6 +96,7 @@ def item_page(context: Json, edges: Iterable[Json], *, everything: bool) -> list
     facts = [paint(item["role"], item["role"]) + label, f"priority {item['priority']}"]
     for name, label in (("complexity", "complexity"), ("type", "type"), ("tags", "tags"), ("parentId", "below")):
         facts += [f"{label} {printable(str(item[name]))}"] if item.get(name) is not None else []
+    facts += ["container: never offered"] if item.get("container") else []
     facts += [f"requires {printable(', '.join(item['requires']))}"] if item.get("requires") else []
     facts += [f"demands {printable(demands(item['resources']))}"] if item.get("resources") else []
     lines.append(_INDENT + ", ".join(facts))

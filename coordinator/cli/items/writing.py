@@ -26,8 +26,8 @@ Unblock = Annotated[
     Literal["queue", "work", "review", "terminal"] | None, Parameter(help="The role that the blocker must reach.")
 ]
 CLEARABLE = (
-    "description", "complexity", "tags", "type", "requires", "resources", "parent", "budget", "max-attempts",
-    "not-before", "due", "cron",
+    "description", "complexity", "tags", "type", "container", "requires", "resources", "parent", "budget",
+    "max-attempts", "not-before", "due", "cron",
 )  # fmt: skip
 _FIELDS = {
     "parent": "parentId", "max-attempts": "maxAttempts", "not-before": "notBefore", "due": "dueAt", "cron": "recurs",
@@ -43,6 +43,7 @@ class Fields:
     priority: Annotated[Priority | None, Parameter(help="high, medium (default) or low.")] = None
     tags: Annotated[str | None, Parameter(help="Tags after commas: a-z, 0-9 and - _ . : /")] = None
     type: Annotated[str | None, Parameter(help="Its type, which chooses its note schema.")] = None
+    container: Annotated[bool, Parameter(help="For structure alone: never offered, whatever its children.")] = False
     summary: Annotated[str | None, Parameter(help="What it is about, up to 2,000 characters.")] = None
     description: Annotated[
         str | None, Parameter(name=("--description", "-d"), help=f"Long text. {_TEXT}", allow_leading_hyphen=True)
@@ -81,6 +82,7 @@ class Fields:
             priority=self.priority,
             tags=self.tags,
             type=self.type,
+            container=self.container or None,
             summary=self.summary,
             description=words(self.description) if self.description is not None else None,
             complexity=self.complexity,

@@ -120,6 +120,7 @@ def _item(id: str, fields: Mapping[str, str], texts: Mapping[str, str], quaranti
         requires=fields["rq"].split(",") if "rq" in fields else [],
         resources=_demands(fields),
         requires_verification="rv" in fields,
+        container="st" in fields,
         max_attempts=int(fields["am"]) if "am" in fields else UNSET,
         retry_backoff_seconds=int(fields["rb"]) if "rb" in fields else UNSET,
         **_times(fields),

@@ -169,6 +169,8 @@ def _item(line: native.Item) -> RestoredItem:
     fields = {}
     if line.previous_role is not UNSET:
         fields["pr"] = str(ROLE_CODES[line.previous_role])
+    if line.container:
+        fields["st"] = "1"
     if line.came_by is not UNSET:
         fields["u"] = _CAME_BY[line.came_by]
     if line.after_children is not UNSET:

@@ -35,7 +35,7 @@ ItemRef = Annotated[str, Meta(description="UUID or hex prefix (4 digits or more)
 OptionalItemRef = Annotated[str | None, Meta(description="UUID or hex prefix (4 digits or more).")]
 RequestId = Annotated[
     str | None,
-    Meta(description="A new UUID per logical operation; with an actor, repeated calls get the first answer."),
+    Meta(description="A new UUID per operation; with an actor, repeated calls get the first answer."),
 ]
 OptionalActor = Annotated[Actor | None, Meta(description="Who acts; needed for requestId.")]
 FenceToken = Annotated[

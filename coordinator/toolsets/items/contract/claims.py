@@ -73,6 +73,7 @@ ClaimInclude = Annotated[
 ]
 
 Time = Annotated[str | None, Meta(description="ISO-8601 time with zone, inclusive.")]
+Bound = Annotated[str | None, Meta(description="Inclusive.")]
 RoleOnOffer = Annotated[
     str | None,
     Meta(
@@ -112,9 +113,9 @@ class Selector(Arguments, kw_only=True):
     type: OnlyType = None
     complexity_max: ComplexityMax = None
     created_after: Time = None
-    created_before: Time = None
-    role_changed_after: Time = None
-    role_changed_before: Time = None
+    created_before: Bound = None
+    role_changed_after: Bound = None
+    role_changed_before: Bound = None
     order_by: OrderBy = None
 
 

@@ -59,7 +59,7 @@ class GetContext(Arguments, kw_only=True):
 
     item_id: Annotated[str | None, Meta(description="This item; UUID or hex prefix. Wins over since.")] = None
     since: Annotated[
-        str | None, Meta(description="ISO-8601 time with a zone, inclusive, for example 2026-01-01T12:00:00Z.")
+        str | None, Meta(description="ISO-8601 time with zone, inclusive, such as 2026-01-01T12:00:00Z.")
     ] = None
     agents: Annotated[
         bool, Meta(description="True: the agents of the last day and what they do; goes with limit and offset only.")

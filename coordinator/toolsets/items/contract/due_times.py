@@ -11,11 +11,16 @@ from coordinator.toolsets.items.contract.base import Arguments, IsoTime, Result
 MISSED = ("skip", "one", "all")
 OVERLAP = ("skip", "allow")
 
-_TIME = "ISO-8601 with zone, or from now on as in +30m or +1d12h (s, m, h, d, w)"
-GivenNotBefore = Annotated[str | None | UnsetType, Meta(description=f"Not ready before: {_TIME}. Null clears.")]
+GivenNotBefore = Annotated[
+    str | None | UnsetType,
+    Meta(
+        description="Not ready before: ISO-8601 with zone, or from now on as in +30m or +1d12h (s, m, h, d, w). Null "
+        "clears."
+    ),
+]
 GivenDueAt = Annotated[
     str | None | UnsetType,
-    Meta(description=f"When it is due: {_TIME}; with recurs, from each occurrence on. Null clears."),
+    Meta(description="When it is due, in the same form; with recurs, from each occurrence on. Null clears."),
 ]
 NotBefore = Annotated[IsoTime, Meta(description="It is not ready before, UTC; absent: at any time.")]
 DueAt = Annotated[

@@ -34,6 +34,8 @@ from coordinator.toolsets.items.contract.usage import GivenBudget
 
 Text = str | None | UnsetType
 RequiresVerification = Annotated[bool, Meta(description="As stored with the item.")]
+Container = Annotated[bool, Meta(description="True: never offered. Absent: false.")]
+GivenContainer = Annotated[bool | None | UnsetType, Meta(description="True: structure alone, never offered.")]
 
 
 class ItemSpec(Arguments, kw_only=True):
@@ -83,6 +85,7 @@ class ItemSpec(Arguments, kw_only=True):
     requires_verification: Annotated[
         bool | None | UnsetType, Meta(description="Kept with the item; default false.")
     ] = UNSET
+    container: GivenContainer = UNSET
     max_attempts: GivenMaxAttempts = UNSET
     retry_backoff_seconds: GivenBackoff = UNSET
     budget: GivenBudget = UNSET

@@ -34,7 +34,7 @@ from coordinator.toolsets.items.contract.base import (
     TypeName,
 )
 from coordinator.toolsets.items.contract.due_times import DueAt, NotBefore, Overdue, RecurrenceOf, ShownRecurs
-from coordinator.toolsets.items.contract.items import RequiresVerification
+from coordinator.toolsets.items.contract.items import Container, RequiresVerification
 from coordinator.toolsets.items.contract.resources import Resources
 from coordinator.toolsets.items.contract.transitions import ItemTransition
 from coordinator.toolsets.items.contract.usage import BudgetOfItem, BudgetSpent, UsageOfItem
@@ -133,6 +133,7 @@ class FullItem(Result, kw_only=True):
     resources: Resources | UnsetType = UNSET
     properties: Annotated[str, Meta(description="JSON object as a string, with its traits; absent: none.")] | UnsetType
     requires_verification: RequiresVerification
+    container: Container | UnsetType = UNSET
     max_attempts: MaxAttempts | UnsetType = UNSET
     retry_backoff_seconds: RetryBackoffSeconds | UnsetType = UNSET
     attempts: Annotated[Attempts, Meta(description="Absent: none, and no maxAttempts.")] | UnsetType = UNSET
@@ -172,6 +173,7 @@ class FoundItem(ShortItem, kw_only=True):
     """A search result; isClaimed comes with the filter claimStatus, what follows with includeDetails."""
 
     is_claimed: IsClaimed | UnsetType = UNSET
+    container: Container | UnsetType = UNSET
     requires: Requires | UnsetType = UNSET
     resources: Resources | UnsetType = UNSET
     not_before: NotBefore | UnsetType = UNSET

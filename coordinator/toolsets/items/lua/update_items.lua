@@ -93,6 +93,7 @@ local function update(run, id, fields)
   items.save(run, item)
   local no_backoff = fields.rb == 0 and item.nt and not held_back.is_quarantined(item)
   if no_backoff then held_back.let_go(run, item) end
+  if fields.st ~= nil then held_back.place(run, item) end
   due_times.change(run, item, fields)
   if fields.bu ~= nil then budgets.judge(run, item) end
   if moves and item_events.root_of(run, item) ~= root_before then -- its former tree has to hear of it, too

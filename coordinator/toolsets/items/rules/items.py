@@ -347,7 +347,7 @@ def _due_times(spec: ItemSpec) -> due_times.Fields | Literal[""]:
 
 
 def _further(spec: ItemSpec) -> dict[str, str] | bool:
-    fields = {"bu": limits(given(spec.budget))}
+    fields = {"bu": limits(given(spec.budget)), "st": "1" if given(spec.container) else ""}
     return {name: text for name, text in fields.items() if text} or False
 
 
@@ -378,13 +378,15 @@ def _changed_properties(spec: ItemSpec, default_traits: str | None) -> dict[str,
     return fields
 
 
-def _changed_requirements(spec: ItemSpec) -> dict[str, str | bool]:
+def _changed_offer(spec: ItemSpec) -> dict[str, str | bool]:
     fields: dict[str, str | bool] = {}
     if spec.requires is not UNSET:
         fields["rq"] = ",".join(capabilities(spec.requires or (), "requires")) or False
     if spec.resources is not UNSET:
         own = _resources(spec)
         fields["rs"] = False if own is None else own
+    if spec.container is not UNSET:
+        fields["st"] = "1" if spec.container else False
     return fields
 
 
@@ -418,7 +420,7 @@ def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str 
         fields["g"] = tags(spec.tags) or False
     if spec.type is not UNSET:
         fields["y"] = type_name(spec.type) or False
-    fields |= _changed_requirements(spec)
+    fields |= _changed_offer(spec)
     fields |= {} if spec.budget is UNSET else {"bu": limits(spec.budget) or False}
     fields |= _changed_properties(spec, default_traits)
     if spec.requires_verification is not UNSET and spec.requires_verification is not None:

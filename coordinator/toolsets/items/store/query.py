@@ -55,6 +55,7 @@ class View(msgspec.Struct, array_like=True):
     resources: str | bool
     due_times: DueTimes | Literal[False]
     spending: Spending
+    container: bool
 
 
 class Details(NamedTuple):
@@ -64,6 +65,7 @@ class Details(NamedTuple):
     resources: str | bool
     due_times: DueTimes | Literal[False]
     spending: Spending
+    container: bool
 
 
 class ShortView(NamedTuple):

@@ -71,6 +71,8 @@ class Row(NamedTuple):
     """Its limits, as ``modules/budgets.lua`` stores them; '' for none."""
     spent: str = ""
     """The nearest item whose budget is spent, of it and those above it; '' for none."""
+    container: bool = False
+    """Whether it is never offered, whatever its children."""
 
 
 _ROWS = Script(LIBRARY, "rows_by_ids", tuple[int, list[Row]])

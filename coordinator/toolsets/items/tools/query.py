@@ -40,9 +40,8 @@ DEFAULT_ROOTS = 20
 
 _DESCRIPTION = (
     "Read work items. get: one item in full, without its claim. search: a page of short items that match all given "
-    "filters, and the total. overview with itemId: the item in full, the number of its children by role, and the "
-    "newest 200 (or limit) of them. overview without itemId: the newest roots, with the number of their children "
-    "by role and by claim. "
+    "filters, and the total. overview: with itemId the item in full, how many children it has by role, and the newest "
+    "200 (or limit) of them; without it the newest roots, and how many children these have by role and claim. "
     "A search is fast at any number of items if it has, beside role, priority and created bounds, at most one of "
     "parentId, type, depth 0 and a single tag, and sorts by createdAt, priority or complexity. Any other search looks "
     "at every item that passes the narrowest of these filters (or, with an open role, the due bounds): some seconds "
@@ -154,8 +153,9 @@ def _short(row: ShortView) -> dict[str, Any]:
 def _details(row: ShortView) -> dict[str, Any]:
     if row.details is None:
         return {}
-    requires, resources, times, spending = row.details
-    return {**_needs(requires, resources), **due_times(times, ROLE_NAMES[row.role]), **of_item(spending)}
+    requires, resources, times, spending, container = row.details
+    needs = _needs(requires, resources)
+    return {"container": container or UNSET, **needs, **due_times(times, ROLE_NAMES[row.role]), **of_item(spending)}
 
 
 def _needs(requires: str | bool, resources: str | bool) -> dict[str, Any]:
@@ -212,6 +212,7 @@ def full(view: View, shape: type[F], most_attempts: int) -> F:
         created_at=iso(view.created),
         modified_at=iso(view.modified),
         requires_verification=view.requires_verification,
+        container=view.container or UNSET,
         max_attempts=UNSET if view.attempts.most is False else view.attempts.most,
         retry_backoff_seconds=UNSET if view.attempts.backoff is False else view.attempts.backoff,
         attempts=attempts(view.attempts, most_attempts),

@@ -40,9 +40,10 @@ MAX_COMPLETED = 2000
 
 _CREATE = (
     "Create a root item, children, dependency edges and notes in one step, all or nothing. Edges and notes name items "
-    "by ref; 'root' is the root. createNotes adds a blank note for every note that a schema asks for. A note whose key "
-    "is in the schema must have the schema's role. At most 125 items and edges together, 600 notes, and 200,000 bytes "
-    "of text."
+    "by ref; 'root' is the root. The root is not offered and ends with its last child, unless its type has another "
+    "lifecycle: for work after the children, add one that waits for them. createNotes adds a blank note for every note "
+    "that a schema asks for. A note whose key is in the schema must have the schema's role. At most 125 items and "
+    "edges together, 600 notes, and 200,000 bytes of text."
 )
 _COMPLETE = (
     "Complete (or cancel) all descendants of rootId, or the items of itemIds, in dependency order. Refuses an item "

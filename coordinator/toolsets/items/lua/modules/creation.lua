@@ -60,8 +60,9 @@ end
 
 -- The item of a spec, stored but not indexed.
 local function store_item(run, spec, depth, created)
-  local id, complexity, level, blockers = spec[1], spec[7], spec[16] or 0, spec[17] or 0
+  local id, complexity, level, blockers, further = spec[1], spec[7], spec[16] or 0, spec[17] or 0, spec[23] or {}
   local item = {id = id, depth = depth, pa = spec[2] ~= '' and spec[2] or nil, nb = blockers > 0 and blockers or nil}
+  item.st = further.st -- its class depends on it
   if spec[22] ~= '' then due_times.enter(run, item, spec[5], spec[22]) end
   index.set_class(run, item, classes.unclaimed_class(item, spec[5]))
   item.score = classes.score_of(item.class, spec[6], complexity > 0 and complexity or NO_COMPLEXITY, created)
@@ -77,7 +78,7 @@ local function store_item(run, spec, depth, created)
   if spec[11] then add_field('rv', 1) end
   if spec[18] >= 0 then add_field('am', spec[18]) end
   if spec[19] >= 0 then add_field('rb', spec[19]) end
-  for name, value in pairs(spec[23] or {}) do add_field(name, value) end
+  for name, value in pairs(further) do add_field(name, value) end
   for n, name in pairs(TEXTS_IN_ITEM) do
     if spec[n] ~= '' then add_field(name, spec[n]) end
   end

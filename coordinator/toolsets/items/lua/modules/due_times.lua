@@ -150,7 +150,7 @@ function due_times.occurrence(template, texts, id, time)
     template.role == QUEUE and template.lb or '', template.rv ~= nil, texts.x or '', texts.m or '', texts.o or '',
     template.q or '', 0, 0, tonumber(template.am) or -1, tonumber(template.rb) or -1, template.rq or '',
     template.ro and (template.rs or '') or nil, {nv = time, du = after and time + after, oc = template.id},
-    template.bu and {bu = template.bu},
+    (template.bu or template.st) and {bu = template.bu, st = template.st},
   }
 end
 

@@ -35,6 +35,7 @@ function rows.of(run, id)
     tonumber(item.an) or 0, tonumber(item.am) or false, held_until or 0, quarantined,
     tonumber(item.nb) or 0, children, ended, views.due_times(run, item),
     item.rs or '', item.rh or '', item.us or '', item.ub or '', item.bu or '', budgets.spent_at(run, id) or '',
+    item.st ~= nil,
   }
 end
 

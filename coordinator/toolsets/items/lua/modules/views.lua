@@ -73,7 +73,7 @@ function views.full(run, item, no_texts)
     (views.transitions(run, item, nil, TRANSITIONS_SHOWN)), views.attempts(item, long.a), item.rq or false,
     item.rs or false,
     views.due_times(run, item),
-    views.spending(item),
+    views.spending(item), item.st ~= nil,
   }
 end
 
@@ -93,9 +93,10 @@ end
 -- Adds to such a row what a search shows on request, in the order of the reply struct (Details in store/query.py).
 function views.add_details(run, row)
   local item = {role = row[4]}
-  item.rq, item.rs, item.nv, item.du, item.rc, item.rn, item.oc, item.us, item.ub, item.bu, item.bx = unpack(
-    redis.call('HMGET', run.keys.item .. row[1], 'rq', 'rs', 'nv', 'du', 'rc', 'rn', 'oc', 'us', 'ub', 'bu', 'bx'))
-  row[#row + 1] = {item.rq, item.rs, views.due_times(run, item), views.spending(item)}
+  local fields = {'rq', 'rs', 'nv', 'du', 'rc', 'rn', 'oc', 'us', 'ub', 'bu', 'bx', 'st'}
+  local values = redis.call('HMGET', run.keys.item .. row[1], unpack(fields))
+  for n, field in ipairs(fields) do item[field] = values[n] end
+  row[#row + 1] = {item.rq, item.rs, views.due_times(run, item), views.spending(item), item.st and true or false}
 end
 
 -- {title, role, priority} of a mentioned item, or nil: a third of the cost of `items.load`.
