@@ -16,8 +16,8 @@ _SEEN_DIGITS = 8
 HOLD = "import-unfinished"
 """A capability that no agent has: an item requires it until its dependencies and notes are there, too."""
 FIELDS = (
-    *("title", "description", "summary", "priority", "complexity", "type", "tags", "parent", "state", "blockers"),
-    *("related", "notes", "url", "extra"),
+    *("title", "description", "summary", "priority", "complexity", "type", "container", "tags", "parent", "state"),
+    *("blockers", "related", "notes", "url", "extra"),
 )
 
 

@@ -194,6 +194,7 @@ class Import:
             "description": one.description or None,
             "summary": one.summary or None,
             "type": one.type or None,
+            "container": one.container or None,
             "complexity": one.complexity,
             "statusLabel": _LABELS.get(state),
             "requires": None if finished or _ROLES[state] == "terminal" else [HOLD],
@@ -307,6 +308,9 @@ class Import:
         for name in ("title", "description", "summary", "priority", "complexity", "type"):
             if name in different:
                 change[name] = getattr(one, name) or None
+        # An item that comes back in a format without containers stays one.
+        if "container" in different and (one.container or known.seen is not None):
+            change["container"] = one.container
         if "tags" in different or self._tag not in known.tags:
             kept = [tag for tag in known.tags if tag not in known.before("tags")]
             named = [self._tag, item_tag(self._source, one.id)]

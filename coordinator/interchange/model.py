@@ -32,6 +32,8 @@ class Record(Struct):
     """As the source has it."""
     complexity: float | None = None
     type: str = ""
+    container: bool = False
+    """Whether it is there for structure alone: nobody is offered it."""
     tags: list[str] = field(default_factory=list)
     parent: str | None = None
     blockers: list[str] = field(default_factory=list)

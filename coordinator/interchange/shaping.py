@@ -48,6 +48,10 @@ def shape(source: Source, below: int = -1) -> None:
             while one.parent is not None and depths[one.parent] >= most:
                 one.parent = records[one.parent].parent
             say(f"are deeper than {most}: put below an ancestor, or at the top", key)
+    parents = {one.parent for one in records.values()}
+    for one in records.values():
+        if one.container and one.id not in parents:  # else it would be open for ever
+            one.state = "done"
     order = sorted(records, key=lambda key: depths[key])
     source.records = [records[key] for key in order]
     for what, ids in remarks.items():

@@ -100,6 +100,8 @@ def test_task_master() -> None:
     assert (found["master/1"].summary, found["master/1"].description) == ("sum", "how\n\n## Test strategy\n\ntest")
     assert (found["master/2"].complexity, found["master/2"].extra["complexity"]) == (10, 12.5)
     assert [found[f"master/2.{n}"].state for n in (1, 2)] == ["blocked", "in-progress"]
+    assert [one.id for one in found.values() if one.container] == ["master", "empty"]
+    assert (found["master"].state, found["empty"].state) == ("queue", "done")
     old = taskmaster.read(json.dumps({"tasks": tasks[:1]}).encode())
     assert [(one.id, one.state) for one in old.records] == [("master", "done"), ("master/1", None)]
 

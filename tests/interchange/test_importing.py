@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from coordinator.interchange.exporting import read_project
-from coordinator.interchange.formats import beads, markdown
+from coordinator.interchange.formats import beads, markdown, taskmaster
 from coordinator.interchange.identity import HOLD
 from coordinator.store import Store
 from coordinator.toolsets.items.audit import audit
 from tests.interchange.direct import Direct, Killed, imported
+from tests.items.selectors import take as claim
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("several_projects")]
 
@@ -202,3 +203,73 @@ async def test_refusals_are_told_and_the_rest_is_imported(store: Store, project:
     assert "cycle" in report.refused[0]
     rows = {row[0]: row for row in await state(direct)}
     assert rows["a-2"][8] == ["a-1"]
+
+
+ROADMAP = b"# Roadmap\n\n## Phase 1\n- [ ] Task A\n- [ ] Task B\n"
+_TASKS = [{"id": 1, "title": "Task A", "subtasks": []}, {"id": 2, "title": "Task B"}]
+STRUCTURED = [
+    pytest.param(markdown, ROADMAP, {"Roadmap", "Phase 1"}, id="markdown"),
+    pytest.param(taskmaster, json.dumps({"master": {"tasks": _TASKS}}).encode(), {"master"}, id="taskmaster"),
+]
+
+
+async def containers(direct: Direct) -> dict[str, str]:
+    """Roles of containers by title."""
+    found = (await direct.tools("query_items", operation="search", includeDetails=True, limit=200))["items"]
+    return {one["title"]: one["role"] for one in found if one.get("container")}
+
+
+@pytest.mark.parametrize(("module", "data", "made"), STRUCTURED)
+async def test_all_agents_get_tasks_and_nobody_what_the_import_made(
+    store: Store, project: str, module: Any, data: bytes, made: set[str]
+) -> None:
+    direct = Direct(store, project)
+    await imported(direct, module.read(data), module.STATES)
+    assert await containers(direct) == dict.fromkeys(made, "queue")
+    tools, taken = direct.tools, []
+    for n, agent in enumerate(("ann", "bob", "cyd")):
+        for selector in ({}, {"parents": "any"}, {"role": "work", "parents": "any"})[n == 0 :]:
+            got = await claim(tools, agent, selector)
+            assert (got["outcome"] == "success") == (n < 2 and "role" not in selector)
+            if got["outcome"] == "success":
+                taken.append((await tools.get(got["itemId"]))["title"])
+                await tools.advance(got["itemId"], "start", agent)
+                break
+    assert taken == ["Task A", "Task B"]
+    assert (await direct.tools.next(limit=20)) == []
+    assert not (await audit(store, project)).differences
+
+
+@pytest.mark.parametrize(("module", "data", "made"), STRUCTURED)
+async def test_what_an_import_made_ends_with_its_tasks(
+    store: Store, project: str, module: Any, data: bytes, made: set[str]
+) -> None:
+    direct = Direct(store, project)
+    await imported(direct, module.read(data), module.STATES)
+    for item in await direct.tools.next(limit=20):
+        await direct.tools.advance(item, "complete")
+    assert await containers(direct) == dict.fromkeys(made, "terminal")
+
+
+@pytest.mark.parametrize(("module", "data", "made"), STRUCTURED)
+async def test_an_import_by_a_build_without_containers_is_brought_up_to_date(
+    store: Store, project: str, module: Any, data: bytes, made: set[str]
+) -> None:
+    direct, older = Direct(store, project), module.read(data)
+    for one in older.records:
+        one.container = False
+    assert (await imported(direct, older, module.STATES)).created == len(made) + 2
+    assert await containers(direct) == {}
+    report = await imported(direct, module.read(data), module.STATES)
+    assert (report.updated, report.unchanged, report.refused) == (len(made), 2, [])
+    assert await containers(direct) == dict.fromkeys(made, "queue")
+    assert (await imported(direct, module.read(data), module.STATES)).updated == 0
+    assert not (await audit(store, project)).differences
+
+
+async def test_a_heading_that_becomes_a_task_is_one(store: Store, project: str) -> None:
+    direct, source = Direct(store, project), markdown.read(ROADMAP)
+    await imported(direct, source, markdown.STATES)
+    changed = b"# Roadmap\n- [ ] Phase 1\n  - [ ] Task A\n  - [ ] Task B\n"
+    assert (await imported(direct, markdown.read(changed), markdown.STATES)).created == 0
+    assert await containers(direct) == {"Roadmap": "queue"}

@@ -1,7 +1,7 @@
 """Markdown: a list of tasks, below headings.
 
 ``- [ ] Upload retries #net !high`` is a task with a tag and a priority; ``[x]`` is done, ``[~]`` or ``[-]`` cancelled,
-``[!]`` blocked. Deeper tasks are children, headings are parents of what is below them, and text below a task is its
+``[!]`` blocked. Deeper tasks are children, headings are containers of what is below them, and text below a task is its
 description. ``<!-- fleet:1a2b3c -->`` at the end of a task is its identity; without it, the path of headings and
 titles. A backslash keeps ``#``, ``!`` or ``(after`` from being read as more than text.
 """
@@ -85,7 +85,7 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
             headings = [one for one in headings if one[0] < level]
             above = headings[-1][1] if headings else None
             record = _record(heading[2].rstrip(" #"), above, used)
-            record.type = "heading"
+            record.type, record.container = "heading", True
             headings.append((level, record))
             tasks, lines = [], None
         elif task is not None:
@@ -154,10 +154,10 @@ def _end_headings(source: Source) -> None:
     """A heading is done if all that is below it is."""
     ended: dict[str | None, bool] = {}
     for one in reversed(source.records):
-        if one.type == "heading":
+        if one.container:
             one.state = "done" if ended.get(one.id, False) else "queue"
         closed = one.state == "done" or STATES.get(one.status) in ("done", "cancelled")
-        closed = closed if one.type != "heading" else one.state == "done"
+        closed = closed if not one.container else one.state == "done"
         ended[one.parent] = ended.get(one.parent, True) and closed
 
 

@@ -1,4 +1,4 @@
-"""Task Master: ``.taskmaster/tasks/tasks.json``, with a root item for each context."""
+"""Task Master: ``.taskmaster/tasks/tasks.json``, with a container for each context."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read(data: bytes) -> Source:
         tasks = context["tasks"]
         if not isinstance(tasks, list):
             raise ImportProblem(f"{name}: tasks is not a list")
-        root = Record(name, name, type="context", state="queue")
+        root = Record(name, name, type="context", container=True, state="queue")
         source.records.append(root)
         for place, task in enumerate(tasks):
             record = _record(task, f"{name}: task {place + 1}", name, None)
