@@ -9,7 +9,9 @@
 An item has ``title``, and may have ``ref``, ``after``, ``children``, ``notes`` (key: body) and ``done`` besides the
 fields that ``manage_items`` takes; ``recurs`` can be a cron expression alone, ``resources`` and ``budget`` have short
 forms (``gpu=2``; ``cost=2.50, tokens=200000, time=2h``). ``after`` names refs, or titles that
-occur once, anywhere in the plan; what is below an item waits with it. ``markdown`` has the other form.
+occur once, anywhere in the plan; what is below an item waits with it. An item with children is offered to nobody, and
+ends with the last of them: what comes after them is one more child, ``after`` the others. ``markdown`` has the other
+form.
 """
 
 from __future__ import annotations
@@ -27,15 +29,13 @@ from coordinator.client.short_forms import budget, demands
 from coordinator.errors import that_exist
 
 DEEPEST = 3
-MOST_CHILDREN = 500
-"""An item can wait for a few more. One with more children is begun from the start, which hides it as well."""
 _LISTS = ("tags", "traits")
 _TIMES = ("notBefore", "dueAt")
 _FORMS: Mapping[str, Callable[[str], Any]] = {"resources": demands, "budget": budget}
 _OWN = ("ref", "after", "children", "notes", "done")
 _FIELDS = (
-    "title", "description", "summary", "priority", "complexity", "tags", "type", "traits", "requires", "resources",
-    "requiresVerification", "maxAttempts", "retryBackoffSeconds", "metadata", "properties", "statusLabel",
+    "title", "description", "summary", "priority", "complexity", "tags", "type", "container", "traits", "requires",
+    "resources", "requiresVerification", "maxAttempts", "retryBackoffSeconds", "metadata", "properties", "statusLabel",
     "notBefore", "dueAt", "recurs", "budget",
 )  # fmt: skip
 
@@ -52,8 +52,6 @@ class Node:
     children: list[Node] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
     done: bool = False
-    begun: bool = False
-    """Whether it has too many children to wait for them."""
 
     def all(self) -> Iterator[Node]:
         """It and all items below, parents first."""
@@ -68,7 +66,7 @@ class Plan:
 
     root: Node
     edges: list[tuple[str, str]]
-    """Refs: the second waits for the first. Parents wait for their children, so that nobody is offered them before."""
+    """Refs: the second waits for the first. Parents wait for their children without edges."""
 
 
 def load(path: str | Path) -> Mapping[str, Any]:
@@ -131,12 +129,6 @@ def read(given: Mapping[str, Any] | str | Path) -> Plan:
     except CycleError as cycle:
         told = " -> ".join(str(nodes[ref].fields["title"]) for ref in reversed(cycle.args[1]))
         raise _wrong("plan", f"these wait for each other, or for what they are part of: {told}") from None
-    # A parent waits for a child by waiting for a sibling that does.
-    followed = {before for before, ref in edges if above.get(before) == above.get(ref)}
-    for node in nodes.values():
-        last = [(child.ref, node.ref) for child in node.children if child.ref not in followed]
-        node.begun = len(last) > MOST_CHILDREN
-        edges += [] if node.begun else last
     return Plan(root, edges)
 
 

@@ -155,7 +155,9 @@ def _whole(plan: Plan, nodes: list[Node], parent: str | None) -> dict[str, Any] 
         for key, body in node.notes.items()
     ]
     most, most_notes, most_bytes = _AT_ONCE
-    unusual = any(node.done or node.fields.keys() & {"metadata", "properties", "statusLabel"} for node in nodes)
+    unusual = any(
+        node.done or node.fields.keys() & {"container", "metadata", "properties", "statusLabel"} for node in nodes
+    )
     if deep or unusual or len(nodes) + len(plan.edges) > most or len(notes) > most_notes:
         return None
     names = {plan.root.ref: "root"}
@@ -209,7 +211,7 @@ def _item(node: Node, parent: str | None) -> dict[str, Any]:
 
 
 def _role(node: Node) -> str:
-    return "terminal" if node.done else "work" if node.begun else "blocked"
+    return "terminal" if node.done else "blocked"
 
 
 def _parts(whole: Sequence[T], size: int) -> Iterator[Sequence[T]]:
