@@ -239,6 +239,89 @@ def test_claims(items: Run) -> None:
     assert items(f"release {item}")[0] == Exit.OK
 
 
+class Terminal(io.StringIO):
+    """Somebody who answers."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def family(items: Run) -> tuple[str, str, str]:
+    """A parent, its open child and the child below that; another child has ended."""
+    parent = added(items, "Parent")
+    child = added(items, "Child", "--parent", parent)
+    below = added(items, "Below", "--parent", child)
+    assert items("done", added(items, "Over", "--parent", parent))[0] == Exit.OK
+    return parent, child, below
+
+
+def roles(items: Run, *ids: str) -> list[str]:
+    return [shown(items, one)["item"]["role"] for one in ids]
+
+
+def test_without_a_terminal_open_children_keep_a_parent_from_being_done(items: Run) -> None:
+    parent, child, below = family(items)
+    other = added(items, "Other")
+    code, out, err = items(f"done {other} {parent[:8]}")
+    assert (code, out) == (Exit.USAGE, "")
+    assert f"{parent[:8]}  Parent: 1 open child\n  {child[:8]}  queue" in err
+    assert "(--with-children), or not (--alone)?" in err
+    assert "Over" not in err
+    assert roles(items, parent, child, below, other) == ["queue"] * 4
+    assert items(f"done {parent} --alone --with-children")[0] == Exit.USAGE
+    assert items(f"done {parent} --alone")[0] == Exit.OK
+    assert roles(items, parent, child, below) == ["terminal", "queue", "queue"]
+
+
+def test_all_below_a_parent_is_done_with_it(items: Run) -> None:
+    parent, child, below = family(items)
+    items(f"block {below}")
+    code, _, err = items(f"done {parent} --with-children --result merged")
+    assert code == Exit.FAILED
+    assert f"{parent}: is not completed: 1 item below it could not be" in err
+    assert roles(items, parent, child, below) == ["queue", "terminal", "blocked"]
+    items(f"resume {below}")
+    items(f"reopen {child}")
+    code, out, err = items(f"done {parent} --with-children --result merged --json")
+    assert code == Exit.OK, err
+    answer = json.loads(out)
+    assert [one["itemId"] for one in answer["results"]] == [parent]
+    assert {one["itemId"] for one in answer["below"] if one["applied"]} == {child, below}
+    assert roles(items, parent, child, below) == ["terminal"] * 3
+    assert "merged" in items(f"note {parent} result")[1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "expected"),
+    [
+        ("y\n", Exit.OK, ["terminal"] * 3),
+        ("alone\n", Exit.OK, ["terminal", "queue", "queue"]),
+        ("\n", Exit.FAILED, ["queue"] * 3),
+        ("", Exit.FAILED, ["queue"] * 3),
+    ],
+)
+def test_somebody_at_a_terminal_is_asked_about_open_children(
+    items: Run, monkeypatch: pytest.MonkeyPatch, answer: str, code: Exit, expected: list[str]
+) -> None:
+    family_ids = family(items)
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    ended, _, err = items(f"done {family_ids[0]}")
+    assert (ended, "Complete the children, too?" in err) == (code, True)
+    assert roles(items, *family_ids) == expected
+
+
+def test_nothing_is_asked_if_the_children_are_named_too(items: Run) -> None:
+    parent, child = added(items, "Parent"), added(items, "Child")
+    assert items(f"edit {child} --parent {parent}")[0] == Exit.OK
+    items("edit", parent, "--container")
+    assert shown(items, parent)["item"]["container"] is True
+    assert "container: never offered" in items(f"show {parent}")[1]
+    assert items("edit", parent, "--clear", "container")[0] == Exit.OK
+    assert "container" not in shown(items, parent)["item"]
+    items(f"done {parent} {child[:10]}")
+    assert roles(items, parent, child) == ["terminal"] * 2
+
+
 def test_watch_sees_changes_and_ends(items: Run, fleet: RunningFleet, project: str) -> None:
     parent = added(items, "p")
     child = added(items, "c", "--parent", parent)

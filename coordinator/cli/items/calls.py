@@ -30,12 +30,20 @@ async def full_id(fleet: Fleet, id: str) -> str:
     return str(found["id"])
 
 
-async def advance(fleet: Fleet, ids: Sequence[str], transition: dict[str, Any], json: bool, done: str) -> int:
+async def advance(
+    fleet: Fleet,
+    ids: Sequence[str],
+    transition: dict[str, Any],
+    json: bool,
+    done: str,
+    below: Sequence[dict[str, Any]] = (),
+) -> int:
     """Moves items, each on its own, and prints what became of them.
 
     Args:
         transition: trigger and whatever goes with it, the same for all.
         done: what a line says of an item that was moved: ``done``.
+        below: what has become of items below them before, as ``complete_tree`` answers.
 
     Returns:
         the exit code: not 0 if one was refused.
@@ -45,7 +53,10 @@ async def advance(fleet: Fleet, ids: Sequence[str], transition: dict[str, Any], 
         moves = [{"itemId": one, **transition} for one in ids[begin : begin + _BATCH]]
         results += (await fleet.call("advance_item", {"transitions": moves}))["results"]
     if json:
-        print_json({"results": results})
+        print_json({"results": results, **({"below": below} if below else {})})
+    for one in below if not json else ():
+        if one["applied"]:
+            print(f"{short(one['itemId'])}  {done}: {printable(one['title'])}")
     for one in results if not json else ():
         if one["applied"]:
             label = f" ({printable(one['statusLabel'])})" if one.get("statusLabel") else ""

@@ -27,6 +27,7 @@ from coordinator.cli.items.arguments import (
     words,
 )
 from coordinator.cli.items.calls import advance, complain
+from coordinator.cli.items.children import asked, complete_below, is_named, parents_among
 from coordinator.cli.items.tables import short
 from coordinator.cli.items.writing import write_note
 from coordinator.cli.terminal import print_json, printable
@@ -52,16 +53,20 @@ def done(
         Parameter(help="What came of it: text. '-': from stdin, '@FILE': from a file.", allow_leading_hyphen=True),
     ] = None,
     result_json: Annotated[str | None, Parameter(help="The same as JSON.", allow_leading_hyphen=True)] = None,
+    alone: Annotated[bool, Parameter(negative="", help="Leave open children as they are; else this asks.")] = False,
+    with_children: Annotated[bool, Parameter(negative="", help="Complete everything below, too, before.")] = False,
     summary: Summary = None,
     fence: Fence = None,
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Completes items.
+    """Completes items. Of one with open children it names these and asks; without a terminal that is an error.
 
     Raises:
-        CommandFailed: the fleet cannot be reached, or an argument is malformed.
+        CommandFailed: the fleet cannot be reached, an argument is malformed, or an item has open children.
     """
+    if alone and with_children:
+        raise CommandFailed("give --alone or --with-children, not both", Exit.USAGE)
     if result is not None and result_json is not None:
         raise CommandFailed("give --result or --result-json, not both", Exit.USAGE)
     value: Any = words(result) if result is not None else None
@@ -70,7 +75,21 @@ def done(
             value = msgspec.json.decode(words(result_json))
         except msgspec.MsgspecError as error:
             raise CommandFailed(f"--result-json is not JSON: {error}", Exit.USAGE) from None
-    return _advance(at, ids, "complete", "done", json, summary=summary, fenceToken=fence, result=value)
+    named, transition = items(ids), given(trigger="complete", summary=summary, fenceToken=fence, result=value)
+    parents = [] if alone else at.run(lambda fleet: parents_among(fleet, named))
+    below = parents if with_children or (parents and asked(parents)) else []
+
+    async def act(fleet: Fleet) -> int:
+        completed, refused = [], []
+        for parent in below:
+            results, ended = await complete_below(fleet, parent)
+            completed += results
+            refused += [] if ended else [parent]
+        left = [one for one in named if not any(is_named(parent.id, (one,)) for parent in refused)]
+        code = await advance(fleet, left, transition, json, "done", completed)
+        return Exit.FAILED if refused else code
+
+    return at.run(act)
 
 
 def block(*ids: Ids, summary: Summary = None, fence: Fence = None, json: AsJson = False, at: Connection = HERE) -> int:
