@@ -86,6 +86,7 @@ def _record(item: Mapping[str, Any], notes: list[dict[str, Any]], source: str) -
         priority=item["priority"],
         complexity=item["complexity"],
         type=item.get("type", ""),
+        container=item.get("container", False),
         tags=[tag for tag in item.get("tags", "").split(",") if tag and tag not in hidden],
         parent=item.get("parentId"),
         notes={one["key"]: one.get("body", "") for one in notes},

@@ -64,6 +64,7 @@ async def _marker(fleet: Fleet, source: str) -> str:
             "title": f"Imports from {source}",
             "summary": _SUMMARY,
             "role": "blocked",
+            "container": True,
             "statusLabel": "import marker",
             "tags": f"import-marker,{item_tag(source, '')}",
         }

@@ -59,6 +59,17 @@ def test_a_list_of_tasks_there_and_back(run: Run, tmp_path: Path) -> None:
     assert "fleet: 1 item created\n" in err
 
 
+def test_headings_are_no_work(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "TODO.md"
+    file.write_text("# Roadmap\n\n## Phase 1\n- [ ] Task A\n- [ ] Task B\n")
+    assert run("import", "--format", "markdown", str(file))[0] == Exit.OK
+    found = json.loads(run("items", "ready", "--json")[1])["recommendations"]
+    assert [one["title"] for one in found] == ["Task A", "Task B"]
+    for agent in ("ann", "bob"):
+        assert run("items", "claim", "--agent", agent)[0] == Exit.OK
+    assert "nothing is offered" in run("items", "claim", "--agent", "cyd")[2]
+
+
 def test_everything_comes_below_an_item(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "TODO.md"
     file.write_text("- [ ] a\n  - [ ] b\n    - [ ] c\n")

@@ -216,7 +216,8 @@ STRUCTURED = [
 async def containers(direct: Direct) -> dict[str, str]:
     """Roles of containers by title."""
     found = (await direct.tools("query_items", operation="search", includeDetails=True, limit=200))["items"]
-    return {one["title"]: one["role"] for one in found if one.get("container")}
+    marker = "import-marker"
+    return {one["title"]: one["role"] for one in found if one.get("container") and marker not in one["tags"]}
 
 
 @pytest.mark.parametrize(("module", "data", "made"), STRUCTURED)
@@ -265,6 +266,28 @@ async def test_an_import_by_a_build_without_containers_is_brought_up_to_date(
     assert await containers(direct) == dict.fromkeys(made, "queue")
     assert (await imported(direct, module.read(data), module.STATES)).updated == 0
     assert not (await audit(store, project)).differences
+
+
+@pytest.mark.parametrize(("module", "data", "made"), STRUCTURED)
+async def test_what_is_exported_as_markdown_comes_back_with_its_containers(
+    store: Store, project: str, module: Any, data: bytes, made: set[str]
+) -> None:
+    direct = Direct(store, project)
+    await imported(direct, module.read(data), module.STATES, module.__name__.rpartition(".")[2])
+    await direct.tools.add("alone")
+    for ended in (False, True):
+        text = "\n".join(markdown.write(await read_project(direct.fleet, "markdown"))).encode()
+        report = await imported(direct, markdown.read(text), markdown.STATES, "markdown")
+        assert (report.created, report.refused) == (0, [])
+        assert set(await containers(direct)) == made
+        assert report.updated == 0 or not ended
+    assert not (await audit(store, project)).differences
+
+
+async def test_the_marker_of_a_source_is_never_offered(store: Store, project: str) -> None:
+    direct = Direct(store, project)
+    await imported(direct, markdown.read(b"- [x] over\n"), markdown.STATES)
+    assert (await claim(direct.tools, "ann", {"role": "blocked", "parents": "any"}))["outcome"] == "no_match"
 
 
 async def test_a_heading_that_becomes_a_task_is_one(store: Store, project: str) -> None:

@@ -34,6 +34,7 @@ def records(draw: st.DrawFn) -> list[Record]:
             blockers=draw(links),
             related=draw(links),
             complexity=draw(st.none() | st.floats(-5, 50)),
+            container=draw(st.booleans()),
         )
         for one in some
     ]
@@ -77,25 +78,32 @@ WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_
 )
 
 
-@given(
-    st.lists(st.tuples(WORDS, LINES, st.sampled_from(["queue", "blocked", "terminal"]), st.integers(-1, 5)), max_size=6)
+ROWS = st.tuples(
+    WORDS, LINES | st.just(""), st.sampled_from(["queue", "blocked", "terminal"]), st.integers(-1, 5), st.booleans()
 )
-def test_written_markdown_comes_back(rows: list[tuple[str, str, str, int]]) -> None:
+
+
+@given(st.lists(ROWS, max_size=6))
+def test_written_markdown_comes_back(rows: list[tuple[str, str, str, int, bool]]) -> None:
     source = Source()
-    for n, (title, text, role, above) in enumerate(rows):
-        parent = f"r{above}" if 0 <= above < n else None
-        source.records.append(Record(f"r{n}", title, text, status=role, priority="low", tags=["t"], parent=parent))
+    for n, (title, text, role, above, container) in enumerate(rows):
+        source.records.append(Record(f"r{n}", title, text, status=role, priority="low", tags=["t"]))
+        source.records[-1].parent = f"r{above}" if 0 <= above < n else None
+        source.records[-1].container = container
     shape(source)
     text = "\n".join(markdown.write(source.records))
     found = markdown.read(text.encode())
     apply_mapping(found, markdown.STATES, Mapping_(), None)
     here = {one.id: one for one in source.records}
     assert found.records == [] or {one.id for one in found.records} == here.keys()
+    found_by_id = {one.id: one for one in found.records}
     states = {"queue": "queue", "blocked": "blocked", "terminal": "done"}
     for one in found.records:
         was = here[one.id]
         assert (one.title, one.parent, one.tags, one.priority) == (was.title, was.parent, ["t"], "low")
-        assert one.state == states[was.status]
+        heading = was.container and not was.description and any(other.parent == was.id for other in here.values())
+        assert one.container == (heading and (was.parent is None or found_by_id[was.parent].container))
+        assert one.container or one.state == states[was.status]
 
 
 @given(records())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from coordinator.interchange.model import ImportProblem, Record, Source, State
 
@@ -162,25 +162,42 @@ def _end_headings(source: Source) -> None:
 
 
 def write(records: Iterable[Record]) -> Iterator[str]:
-    """The records as lists of tasks, each with its identity; parents before their children, which follow them."""
+    """The records as lists of tasks, each with its identity; parents before their children, which follow them.
+    Containers are headings, if they are below no task and have no text."""
     children: dict[str | None, list[Record]] = {}
     for one in records:
         children.setdefault(one.parent, []).append(one)
-    stack = [(one, 0) for one in reversed(children.get(None, []))]
+    yield from _section(None, children, 1)
+
+
+def _section(above: str | None, children: Mapping[str | None, list[Record]], level: int) -> Iterator[str]:
+    """What is below a heading, or at the top: tasks, then headings of this level."""
+    tasks, headings = list[Record](), list[Record]()
+    for one in children.get(above, ()):
+        heading = one.container and one.id in children and not (one.summary or one.description)
+        (headings if heading else tasks).append(one)
+    stack = [(one, 0) for one in reversed(tasks)]
     while stack:
         one, indent = stack.pop()
         yield from _lines(one, indent)
         stack += [(child, indent + 1) for child in reversed(children.get(one.id, []))]
+    for one in headings:
+        yield f"{'#' * level} {_words(one)}"
+        yield from _section(one.id, children, level + 1)
+
+
+def _words(one: Record) -> str:
+    words = [_ESCAPE.sub(r"\\", one.title), *(f"#{tag}" for tag in one.tags)]
+    words += [f"!{one.priority}"] if one.priority in ("high", "low") else []
+    words += [f"(after {', '.join(one.blockers)})"] if one.blockers else []
+    return f"{' '.join(words)} <!-- fleet:{one.id} -->"
 
 
 def _lines(one: Record, indent: int) -> Iterator[str]:
     lead = "  " * indent
     mark = _MARKS.get(one.status, "~" if one.state == "cancelled" else "x")
     mark = "/" if one.state == "in-progress" else mark
-    words = [_ESCAPE.sub(r"\\", one.title), *(f"#{tag}" for tag in one.tags)]
-    words += [f"!{one.priority}"] if one.priority in ("high", "low") else []
-    words += [f"(after {', '.join(one.blockers)})"] if one.blockers else []
-    yield f"{lead}- [{mark}] {' '.join(words)} <!-- fleet:{one.id} -->"
+    yield f"{lead}- [{mark}] {_words(one)}"
     text = "\n\n".join(filter(None, (one.summary, one.description)))
     fence = ""
     for line in text.splitlines():
