@@ -282,7 +282,7 @@ class _Audit:
             if "rh" in fields:
                 self._holding[item] = fields["rh"]
             in_bucket, lease, held_by_agent, parent, left, *more = extra
-            timed, (best, attempts, spent, rank, early, ended, late, *more) = more[: len(_BY_TIME)], more[len(_BY_TIME) :]
+            timed, (best, attempts, spent, rank, *more) = more[: len(_BY_TIME)], more[len(_BY_TIME) :]
             scopes, waits = recount.scopes(fields), [edge for edge in edges if edge.waits]
             if in_bucket is False:
                 yield "is missing in the index of prefixes"
@@ -291,14 +291,14 @@ class _Audit:
             yield from recount.abandoned_problems(fields, left)
             yield from recount_times.held_back_problems(fields, *timed[:4])
             yield from recount_times.time_problems(fields, *timed[4:])
-            yield from recount.children_problems(fields, early, ended, late)
+            yield from recount.children_problems(fields, *more[:3])
             yield from recount.attempt_problems(fields, attempts)
             yield from recount.set_problems(fields, item, best)
             yield from usage.item_problems(fields, bool(spent), rank)
             self._used |= usage.used(item, fields)
-            for scope, score in zip(scopes, more[: len(scopes)], strict=True):
+            for scope, score in zip(scopes, more[3 : len(scopes) + 3], strict=True):
                 yield from recount.rank_problems(fields, scope, score)
-            yield from recount.blocker_problems(fields, zip(waits, more[len(scopes) :], strict=True))
+            yield from recount.blocker_problems(fields, zip(waits, more[len(scopes) + 3 :], strict=True))
 
         edges, texts = f"{_EDGES}:{item}", f"{keys.text.suffix}:{item}"
         return _Subject(name, [("HGETALL", name), ("HGETALL", edges), ("HKEYS", texts)], extra_reads, judge)
