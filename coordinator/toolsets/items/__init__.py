@@ -1,7 +1,7 @@
 """Work items, dependencies, transitions and claims. README.md has every tool and rule.
 
 The central idea: an item is one small hash, and one number, its score, gives its rank: its class (role, and
-whether it is ready, held by a claim, abandoned or waiting for a dependency), then priority, complexity and age. Each
+whether it is ready, held by a claim, abandoned, waiting, or has open children), then priority, complexity and age. Each
 scope has a sorted set with the scores of its items; an item's scopes are its parent's children, the children of any
 parent, its tags and its type. Together these sets are the ranked index. So the next item is the first one in a range of
 scores, items are counted by counting a range, and a change of state is a new score in each scope. It is written in the
@@ -21,8 +21,9 @@ in ``lua/modules``, by subject:
 - layout: ``items`` (begin here), ``claim_record``, ``classes`` (the score), ``index`` (writes the ranked index and that
   of abandoned items), ``batch`` (commands for many items at once), ``schemas`` (note schemas), ``notes``; ``run`` (the
   state of a call), ``terms`` (the settings that come with it)
-- claims: ``claims`` (TTL, fence, expiry), ``attempts`` (counted at the end of a claim), ``held_counts``, ``expiry``
-  (what ends by time), ``holds`` (figures for metrics)
+- claims: ``claims`` (TTL, fence, expiry), ``claim_ends`` (their index by time), ``attempts`` (counted at the end of a
+  claim), ``held_counts``, ``expiry`` (what ends by time), ``holds`` (figures for metrics)
+- parents: ``children`` (an item with open ones is not offered)
 - times: ``held_back`` (back-off, notBefore and quarantine), ``due_times`` (dueAt, templates and their occurrences)
 - resources: ``demands`` (what items say), ``resources`` (what claims hold), ``obstacles`` (claims by id), ``fairness``,
   ``resource_gauges`` (figures for metrics)
