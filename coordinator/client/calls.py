@@ -30,6 +30,7 @@ PATIENCE_SECONDS = 60.0
 LOOKING_SECONDS = 10.0
 """How long a claim is repeated before the loop over jobs pauses."""
 RETRIES_PER_CALL, RETRIES_PER_SECOND = 0.1, 0.5
+ONE_EACH = "make one after the fork, in each process that needs one"
 WAIT_MS = 49_000
 """How long a call waits. The fleet answers then at the latest; the next call waits on."""
 _LONGEST_AWAY = 30.0
@@ -69,6 +70,8 @@ class Calls:
         self._observer = observer or Observer()
         budget = Budget(time.monotonic, RETRIES_PER_SECOND, RETRIES_PER_CALL)
         self._patience = patience
+        # A name that it has given itself is that of one process.
+        self._process = None if agent is not None or os.environ.get("FLEET_AGENT") else os.getpid()
         self._told = False
         self._retries = RetryPolicy(budget, patience, self._failed)
         # Agents that look for work are many, and can wait: those of a process share what they may repeat.
@@ -154,10 +157,26 @@ class Calls:
         return await self._repeated(tool, attempt, retries)
 
     async def _repeated(self, what: str, attempt: Callable[[], Awaitable[T]], retries: RetryPolicy) -> T:
+        self.check_process()
         try:
             return await retries.run(attempt)
         except Retryable as failure:
             raise error_of("unavailable", f"{what}: {failure}") from None
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a child of the one in which the fleet was opened."""
+        return self._process not in (None, os.getpid())
+
+    def check_process(self) -> None:
+        """Binds the fleet to this process, in which it is used first.
+
+        Raises:
+            RuntimeError: it was opened in another one, whose connections and threads a child does not have.
+        """
+        if self.forked:
+            raise RuntimeError(f"this client was opened in another process ({self._process}): {ONE_EACH}")
+        self._process = os.getpid()
 
     def actor(self, agent: str | None = None) -> dict[str, str] | None:
         """The actor as calls name it; None: the caller whom the token names."""

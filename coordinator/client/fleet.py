@@ -74,11 +74,14 @@ class Fleet(Calls):
         self.slots_of = Slots([self._name(number) for number in range(slots)])
 
     async def __aenter__(self) -> Self:
+        self.check_process()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.forked:
+            return
         leaving = asyncio.create_task(self._leave())
         try:
             try:

@@ -289,6 +289,8 @@ class Job:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
+        if self._fleet.forked:
+            return False  # the work goes on in the process that has claimed it
         task, self._task = self._task, None
         ours = isinstance(error, asyncio.CancelledError) and self._interrupted is not None
         if self._interrupted is not None and task is not None and task.uncancel() > self._cancels:

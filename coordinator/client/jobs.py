@@ -130,6 +130,7 @@ class Jobs:
         return self
 
     async def __anext__(self) -> Job:
+        self._fleet.check_process()
         if self._until is not None and self._watch is None:
             self._watch = self._fleet.background(self._until())
             self._watch.add_done_callback(lambda _: self._end())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import threading
 import time
@@ -129,6 +130,11 @@ class Keeper:
         self._poke()
         await asyncio.to_thread(self._thread.join, _END_SECONDS)
 
+    @classmethod
+    def forget_parent(cls) -> None:
+        """In a child process: the thread is not there, and nobody may be about to hire it."""
+        cls._one, cls._hiring = None, threading.Lock()
+
     def keep(self, claim: Claim) -> None:
         """Renews this claim from now on. Cheap: the thread is woken only if it would look too late."""
         with self._lock:
@@ -235,6 +241,9 @@ class Keeper:
                 return
             self._claims.discard(claim)
         claim.lost(why)
+
+
+os.register_at_fork(after_in_child=Keeper.forget_parent)
 
 
 def _deadline(claim: Claim) -> float:

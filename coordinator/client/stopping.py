@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -15,19 +17,25 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 def stopping(stop: Callable[[], object], hurry: Callable[[], object]) -> Iterator[None]:
     """Calls ``stop`` on the first of these signals and ``hurry`` on each further one, in the main thread.
 
-    Only the main thread hears signals; elsewhere this does nothing.
+    Only the main thread hears signals; elsewhere this does nothing. Child processes hear them as before.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    calls = iter([stop])
+    calls, process = iter([stop]), os.getpid()
 
-    def heard(_number: int, _frame: FrameType | None) -> None:
+    def heard(number: int, _frame: FrameType | None) -> None:
+        if os.getpid() != process:
+            signal.signal(number, before[number])
+            os.kill(os.getpid(), number)
+            return
         next(calls, hurry)()
 
-    before = {number: signal.signal(number, heard) for number in _SIGNALS}
+    before: dict[int, Any] = {number: signal.getsignal(number) or signal.SIG_DFL for number in _SIGNALS}
+    for one in _SIGNALS:
+        signal.signal(one, heard)
     try:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+            signal.signal(number, handler)

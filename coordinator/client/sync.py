@@ -8,16 +8,21 @@ over. Every method of a job raises ``ClaimLost`` by itself.
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+import threading
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import BlockingPortal
 
+from coordinator.client.calls import ONE_EACH
 from coordinator.client.fleet import Fleet
 from coordinator.client.flows import Run
 from coordinator.client.job import Job, Outcome, Usage
@@ -28,14 +33,59 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
+class _Portal:
+    """An event loop in a thread, as a context manager. A child process does not have the thread: there, calls are
+    refused, and leaving it does nothing."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        started: Future[BlockingPortal] = Future()
+
+        async def serve() -> None:
+            async with BlockingPortal() as portal:
+                started.set_result(portal)
+                await portal.sleep_until_stopped()
+
+        # The end of anyio's start_blocking_portal would wait for the thread in a child, too.
+        self._thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+        self._thread.start()
+        self._portal = started.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self.forked:
+            self._portal.call(self._portal.stop, kind is not None)
+            self._thread.join()
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is a child of the process that has started it."""
+        return self._process != os.getpid()
+
+    @property
+    def own(self) -> BlockingPortal:
+        """Calls into the loop.
+
+        Raises:
+            RuntimeError: this is a child process.
+        """
+        if self.forked:
+            raise RuntimeError(f"this client was opened in another process ({self._process}): {ONE_EACH}")
+        return self._portal
+
+
 class _Thread:
     """What runs in the thread, called from outside."""
 
-    def __init__(self, portal: BlockingPortal) -> None:
+    def __init__(self, portal: _Portal) -> None:
         self._portal = portal
 
     def _do(self, work: Callable[P, Awaitable[T]], *args: P.args, **more: P.kwargs) -> T:
-        return self._portal.call(partial(work, *args, **more))
+        return self._portal.own.call(partial(work, *args, **more))
 
     def _each(self, items: AsyncIterator[T]) -> Iterator[T]:
         async def following() -> list[T]:
@@ -43,14 +93,14 @@ class _Thread:
                 return [item]
             return []
 
-        while found := self._portal.call(following):
+        while found := self._portal.own.call(following):
             yield from found
 
 
 class SyncJob(_Thread):
     """A ``Job``, as a context manager around the work on it."""
 
-    def __init__(self, job: Job, portal: BlockingPortal) -> None:
+    def __init__(self, job: Job, portal: _Portal) -> None:
         super().__init__(portal)
         self._job = job
         self.item, self.notes, self.results = job.item, job.notes, job.results
@@ -94,7 +144,7 @@ class SyncJob(_Thread):
 
     def usage(self, **used: Any) -> None:
         """As ``Job.usage``."""
-        self._portal.call(partial(self._job.usage, **used))
+        self._portal.own.call(partial(self._job.usage, **used))
 
     def note(self, key: str, body: str, role: str | None = None, usage: Usage | None = None) -> None:
         """As ``Job.note``."""
@@ -133,19 +183,20 @@ class SyncJob(_Thread):
         self._do(self._job.ask, question, usage)
 
     def __enter__(self) -> Self:
-        self._portal.call(self._job.enter)
+        self._portal.own.call(self._job.enter)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        return self._do(self._job.__aexit__, kind, error, trace)
+        # In a child process, the work goes on in the one that has claimed it.
+        return not self._portal.forked and self._do(self._job.__aexit__, kind, error, trace)
 
 
 class SyncTree(_Thread):
     """A ``Tree``."""
 
-    def __init__(self, tree: Tree, portal: BlockingPortal) -> None:
+    def __init__(self, tree: Tree, portal: _Portal) -> None:
         super().__init__(portal)
         self.tree = tree
         self.id, self.ids = tree.id, tree.ids
@@ -179,7 +230,7 @@ class SyncTree(_Thread):
 class SyncRun(_Thread):
     """A ``Run``."""
 
-    def __init__(self, run: Run, portal: BlockingPortal) -> None:
+    def __init__(self, run: Run, portal: _Portal) -> None:
         super().__init__(portal)
         self._run = run
         self.id = run.id
@@ -227,16 +278,18 @@ class SyncFleet(_Thread):
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
+        self._fleet.check_process()
         with ExitStack() as stack:
-            self._portal = stack.enter_context(start_blocking_portal())
-            stack.enter_context(self._portal.wrap_async_context_manager(self._fleet))
+            self._portal = stack.enter_context(_Portal())
+            stack.enter_context(self._portal.own.wrap_async_context_manager(self._fleet))
             self._stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
+        if not self._portal.forked:
+            self._stack.close()
 
     def call(self, tool: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
         """As ``Fleet.call``."""
@@ -244,7 +297,7 @@ class SyncFleet(_Thread):
 
     def jobs(self, **selection: Any) -> Iterator[SyncJob]:
         """As ``Fleet.jobs``."""
-        jobs = self._portal.call(partial(self._fleet.jobs, **_of_trees(selection)))
+        jobs = self._portal.own.call(partial(self._fleet.jobs, **_of_trees(selection)))
         return (SyncJob(job, self._portal) for job in self._each(jobs))
 
     def work(
@@ -262,7 +315,7 @@ class SyncFleet(_Thread):
 
             async def in_thread(job: Job) -> None:
                 at_work.add(job)
-                task = asyncio.get_running_loop().run_in_executor(pool, handler, SyncJob(job, self._portal))
+                task = asyncio.get_running_loop().run_in_executor(pool, _handled, handler, SyncJob(job, self._portal))
                 try:
                     await asyncio.shield(task)
                 except asyncio.CancelledError:
@@ -284,9 +337,9 @@ class SyncFleet(_Thread):
             work = partial(self._fleet.work, in_thread, **selection)
             with stopping(self.stop, _interrupt) if signals else nullcontext():
                 try:
-                    self._portal.call(work)
+                    self._portal.own.call(work)
                 except (KeyboardInterrupt, SystemExit):  # it came in this thread; the work goes on in the other
-                    self._portal.start_task_soon(hurry)
+                    self._portal.own.start_task_soon(hurry)
                     raise
 
     def plan(self, plan: Mapping[str, Any] | str | Path, *, parent: str | None = None) -> SyncTree:
@@ -307,7 +360,26 @@ class SyncFleet(_Thread):
 
     def stop(self) -> None:
         """As ``Fleet.stop``, from any thread."""
-        self._portal.start_task_soon(self._fleet.stop)
+        self._portal.own.start_task_soon(self._fleet.stop)
+
+
+def _handled(handler: Callable[[SyncJob], object], job: SyncJob) -> None:
+    """Calls a handler in a thread of the pool. A child process that comes back from it ends, as it would wait for
+    further work of the pool, which nobody gives it."""
+    process, code = os.getpid(), 0
+    try:
+        handler(job)
+    except BaseException as error:
+        if os.getpid() == process:
+            raise
+        code = 1
+        if isinstance(error, SystemExit) and (error.code is None or isinstance(error.code, int)):
+            code = error.code or 0
+        else:
+            traceback.print_exception(error)
+    if os.getpid() != process:
+        sys.stdout.flush()
+        os._exit(code)
 
 
 def _of_trees(selection: dict[str, Any]) -> dict[str, Any]:

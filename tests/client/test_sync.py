@@ -26,8 +26,8 @@ from tests.support.wait import wait_until_sync
         (
             sync.SyncFleet,
             Fleet,
-            {"actor", "background", "begun", "busy", "ended", "feed", "forget", "keeper", "let_go", "look", "recall"}
-            | {"settle", "until_met"},
+            {"actor", "background", "begun", "busy", "check_process", "ended", "feed", "forget", "forked", "keeper"}
+            | {"let_go", "look", "recall", "settle", "until_met"},
         ),
         (sync.SyncJob, Job, {"abandon", "enter", "halt", "interrupt", "leave", "look", "read_whole", "start"}),
         (sync.SyncTree, Tree, set()),
