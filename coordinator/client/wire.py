@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 from urllib.parse import quote
@@ -27,9 +28,26 @@ def encoded(arguments: Any) -> bytes:
         Invalid: they have something that JSON has not.
     """
     try:
-        return _encode(arguments)
+        text = _encode(arguments)
+        # It writes null for numbers that JSON does not have.
+        if b"null" in text and (found := _unwritable(msgspec.to_builtins(arguments))):
+            raise ValueError(f"{found}, a number that JSON does not have")
+        return text
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise error_of("VALIDATION_ERROR", f"the arguments cannot be written as JSON: {error}") from None
+
+
+def _unwritable(value: Any, path: str = "") -> str:
+    """Where a number is infinite or none, and which; empty: nowhere."""
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else f"{path.removeprefix('.')} is {value}"
+    if isinstance(value, dict):
+        parts = ((f"{path}.{name}", one) for name, one in value.items())
+    elif isinstance(value, list | tuple):
+        parts = ((f"{path}[{number}]", one) for number, one in enumerate(value))
+    else:
+        return ""
+    return next(filter(None, (_unwritable(one, where) for where, one in parts)), "")
 
 
 class _Problem(msgspec.Struct):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from typing import Any
 
@@ -207,3 +208,24 @@ async def test_calls_of_all_toolsets_reach_a_real_fleet(running: RunningFleet, f
         await fleet.call("get_context", {"itemId": "abcdef12"})
     with pytest.raises(Invalid, match="Unknown tool"):
         await fleet.call("claim")
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (math.nan, "transitions[0].result is nan"),
+        ({"best": None, "loss": math.inf}, "transitions[0].result.loss is inf"),
+        ({"losses": [1.0, (0.5, -math.inf)]}, "transitions[0].result.losses[1][1] is -inf"),
+    ],
+)
+async def test_numbers_that_json_does_not_have_are_refused(fleet: Fleet, result: Any, why: str) -> None:
+    await fleet.call("manage_items", CREATE)
+    async for job in fleet.jobs(wait=False):
+        async with job:
+            with pytest.raises(Invalid) as refused:
+                await job.done(result)
+            assert f"{why}, a number that JSON does not have" in refused.value.message
+            assert job.outcome is None
+            await job.done({"loss": None})
+        noted = await fleet.call("query_notes", {"operation": "list", "itemId": job.id})
+        assert (job.outcome, [note["body"] for note in noted["notes"]]) == ("done", ['{"loss":null}'])
