@@ -19,7 +19,7 @@ from coordinator.cli.terminal import counted, print_json, printable
 from coordinator.client import Fleet
 from coordinator.interchange.files import read_regular
 from coordinator.interchange.formats import backlog, beads, github, jira, linear, markdown, taskmaster
-from coordinator.interchange.importing import Import, Report, counts
+from coordinator.interchange.importing import Import, Report
 from coordinator.interchange.mapping import Mapping_, apply_mapping, read_mapping
 from coordinator.interchange.model import ImportProblem, Source
 from coordinator.interchange.shaping import MAX_DEPTH, shape
@@ -102,7 +102,7 @@ def import_(
 
     report = at.run(act, patience=_PATIENCE_SECONDS)
     if json:
-        print_json({**msgspec.to_builtins(report), "lost": counts(found.lost), "remarks": found.remarks})
+        print_json({**msgspec.to_builtins(report), "lost": found.losses(), "remarks": found.remarks})
     else:
         _print(report, found, dry_run, close_missing)
     return Exit.FAILED if report.refused else Exit.OK
@@ -156,7 +156,7 @@ def _say(text: str) -> None:
 def _print(report: Report, found: Source, dry_run: bool, closing: bool) -> None:
     for remark in found.remarks:
         _say(printable(remark))
-    if lost := counts(found.lost):
+    if lost := found.losses():
         _say(printable(f"not imported: {'; '.join(lost)}"))
     for words, named in (
         ("left as they are, because somebody holds them", report.claimed),

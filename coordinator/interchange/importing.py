@@ -7,7 +7,6 @@ these. Until then it requires a capability that no agent has, so nobody gets it 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -419,8 +418,3 @@ def _tags(item: Mapping[str, Any]) -> list[str]:
 
 def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def counts(lost: Counter[str]) -> list[str]:
-    """What of a source is not imported, as sentences."""
-    return [f"{count} x {what}" for what, count in lost.most_common() if count]

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from coordinator.interchange.encodings import text_of_bytes
 from coordinator.interchange.files import read_regular
 from coordinator.interchange.model import STATES, ImportProblem, Source, State
 from coordinator.interchange.yamltext import safe_yaml
@@ -40,10 +41,10 @@ def read_mapping(path: Path) -> Mapping_:
         ImportProblem: it cannot be read, or says something that is not allowed.
     """
     try:
-        found = msgspec.convert(safe_yaml(read_regular(path).decode()), Mapping_)
-    except (OSError, UnicodeDecodeError) as error:
+        found = msgspec.convert(safe_yaml(text_of_bytes(read_regular(path))), Mapping_)
+    except OSError as error:
         raise ImportProblem(f"the mapping {path} cannot be read: {error}") from None
-    except (msgspec.ValidationError, ValueError) as error:
+    except (ImportProblem, msgspec.ValidationError, ValueError) as error:
         raise ImportProblem(f"the mapping {path}: {error}") from None
     for name, state in found.status.items():
         if state not in STATES:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.interchange.encodings import encoding_of
 from coordinator.interchange.formats import backlog, beads, github, jira, linear, markdown, taskmaster
 from coordinator.interchange.formats.lines import MOST_BYTES
 from coordinator.interchange.formats.tables import unguarded
@@ -74,6 +75,72 @@ def test_github() -> None:
     assert "--limit" in github.read(json.dumps(many).encode()).remarks[0]
     with pytest.raises(ImportProblem, match="issue 7 has no url"):
         github.read(b'[{"number": 7, "title": "x"}]')
+
+
+ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32")
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_texts_are_read_in_the_encodings_that_programs_write(encoding: str, tmp_path: Path) -> None:
+    issues = '[{"number":1,"title":"Gr\u00fc\u00dfe","url":"https://github.com/o/r/issues/1","state":"OPEN"}]'
+    lines = '{"id":"a","title":"Gr\u00fc\u00dfe"}\n'
+    table = "Issue key,Summary,Status\nA-1,Gr\u00fc\u00dfe,Open\n"
+    list_ = "- [ ] Gr\u00fc\u00dfe\n"
+    for module, text in ((github, issues), (beads, lines), (jira, table), (markdown, list_)):
+        assert [one.title for one in module.read(text.encode(encoding)).records] == ["Gr\u00fc\u00dfe"], module
+    if "32" not in encoding:
+        assert encoding_of(markdown.with_ids(list_.encode(encoding))) == encoding
+    file = tmp_path / "map.yaml"
+    file.write_bytes('status: {"Gr\u00fc\u00dfe": done}\n'.encode(encoding))
+    assert read_mapping(file).status == {"Gr\u00fc\u00dfe": "done"}
+    for module in (github, beads, jira, markdown):
+        with pytest.raises(ImportProblem, match="not text in UTF-8: byte 4; save it in UTF-8"):
+            module.read("1234\u00fc".encode("cp1252"))
+
+
+REST = """[{"url": "https://api.github.com/repos/o/r/issues/1",
+  "html_url": "https://github.com/o/r/issues/1", "number": 1,
+  "title": "Not done", "body": null, "state": "closed", "state_reason": "not_planned", "labels": [{"name": "bug"}],
+  "type": {"name": "Bug"}, "parent_issue_url": "https://api.github.com/repos/o/r/issues/3", "user": {"login": "ann"},
+  "reactions": {"total_count": 0}, "issue_dependencies_summary": {"total_blocked_by": 1, "total_blocking": 0}},
+ {"url": "https://api.github.com/repos/o/r/issues/2", "html_url": "https://github.com/o/r/pull/2", "number": 2,
+  "title": "A pull request", "state": "open", "pull_request": {}},
+ {"url": "https://api.github.com/repos/o/r/issues/3", "html_url": "https://github.com/o/r/issues/3", "number": 3,
+  "title": "Above", "state": "open"}]"""
+
+
+def test_github_as_its_rest_interface_lists_it() -> None:
+    pages = [json.loads(REST), [{**json.loads(REST)[2], "number": 4, "html_url": "https://github.com/o/r/issues/4"}]]
+    flat = [*pages[0], *pages[1]]
+    forms = [json.dumps(pages), json.dumps(pages[0]) + json.dumps(pages[1]), "\n".join(map(json.dumps, flat))]
+    forms.append(json.dumps({"total_count": 4, "items": flat}))
+    for form in forms:
+        source = github.read(form.encode())
+        found = ready(source, github)
+        assert list(found) == [f"https://github.com/o/r/issues/{n}" for n in (3, 4, 1)]
+        one = found["https://github.com/o/r/issues/1"]
+        assert (one.state, one.type, one.parent) == ("cancelled", "Bug", "https://github.com/o/r/issues/3")
+        assert source.losses() == [
+            "1 x pull requests: A pull request",
+            "1 x dependencies, which this form only counts: take `gh issue list --json ...,blockedBy`",
+            "1 x user",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        ('[{"number": 7, "title": "x", "url": "u"}]', "issue 7 has no state"),  # a closed one would be revived
+        ('{"message": "Bad credentials", "status": "401"}', "not a list of issues"),
+        ('[{"number": 1', "cut off"),
+        ("Here are the issues", "not JSON: JSON is malformed: invalid character (byte 0)"),
+    ],
+)
+def test_what_is_no_list_of_issues_is_refused_for_its_reason(data: str, why: str) -> None:
+    with pytest.raises(ImportProblem) as refused:
+        github.read(data.encode())
+    assert why in str(refused.value)
+    assert ("cut off" in str(refused.value)) == ("cut off" in why)
 
 
 def test_task_master() -> None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from coordinator.interchange.encodings import text_of_bytes
 from coordinator.interchange.files import read_regular
 from coordinator.interchange.model import ImportProblem, Record, Source, State, sections, text_of, texts_of
 from coordinator.interchange.yamltext import safe_yaml
@@ -51,8 +52,8 @@ def _last_status(folder: Path) -> str:
         file = folder / name
         if file.is_file():
             try:
-                statuses = texts_of(_mapping(safe_yaml(read_regular(file).decode())).get("statuses"))
-            except (OSError, ValueError) as error:
+                statuses = texts_of(_mapping(safe_yaml(text_of_bytes(read_regular(file)))).get("statuses"))
+            except (ImportProblem, OSError, ValueError) as error:
                 raise ImportProblem(f"{file}: {error}") from None
             return statuses[-1].lower() if statuses else "done"
     return "done"
@@ -61,8 +62,8 @@ def _last_status(folder: Path) -> str:
 def _record(file: Path, ended: bool, last: str, source: Source) -> Record:
     try:
         data = read_regular(file, _MOST_BYTES + 1)
-        text = data.decode()
-    except (OSError, UnicodeDecodeError) as error:
+        text = text_of_bytes(data)
+    except (OSError, ImportProblem) as error:
         raise ImportProblem(f"{file} cannot be read: {error}") from None
     match = _FRONT.match(text)
     if len(data) > _MOST_BYTES or match is None:

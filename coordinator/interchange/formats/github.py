@@ -1,18 +1,36 @@
-"""GitHub: ``gh issue list --json number,title,body,state,stateReason,labels,milestone,url,...``."""
+"""GitHub: ``gh issue list --json number,title,body,state,stateReason,labels,milestone,url,...``, and ``gh api``."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from coordinator.interchange.formats.lines import json_value
+from coordinator.interchange.formats.lines import json_values
 from coordinator.interchange.model import ImportProblem, Record, Source, State, text_of
 
 STATES: dict[str, State] = {"": "queue", "open": "queue", "closed": "done", "not_planned": "cancelled"}
 _LISTED = 30
 _PRIORITY = re.compile(r"(?:priority[ :/_-]*)?(p[0-4]|critical|highest|urgent|high|medium|normal|low|lowest)", re.I)
+_PULL = re.compile(r"/pull/\d+$")
 _LINKS = ("subIssues", "blockedBy", "blocking")
-_LOST = ("comments", "assignees", "author", "createdAt", "updatedAt", "closedAt", "projectItems", "reactionGroups")
+_READ = {
+    *_LINKS,
+    "number",
+    "title",
+    "body",
+    "state",
+    "stateReason",
+    "labels",
+    "milestone",
+    "url",
+    "parent",
+    "issueType",
+}
+_READ |= {"id", "closed", "isPinned"}  # other members say the same
+_REST = {"html_url": "url", "state_reason": "stateReason", "type": "issueType", "parent_issue_url": "parent"}
+"""Members as the REST interface has them."""
+_REST_ONLY = {"node_id", "repository_url", "labels_url", "comments_url", "events_url", "timeline_url", "repository"}
+_REST_ONLY |= {"pull_request", "author_association", "assignee", "sub_issues_summary", "score"}
 
 
 def read(data: bytes) -> Source:
@@ -21,32 +39,71 @@ def read(data: bytes) -> Source:
     Raises:
         ImportProblem: it is none.
     """
-    found = json_value(data)
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ImportProblem("the file is not a list of issues, as `gh issue list --json ...` prints it")
     source = Source()
-    by_url: dict[str, Record] = {}
+    issues: list[dict[str, Any]] = []
+    found = _issues(data)
     for place, one in enumerate(found):
-        record = _record(one, place, source)
+        if "html_url" in one:
+            one = _of_rest(one, source)
+        url, number = text_of(one.get("url")), text_of(one.get("number")) or place + 1
+        if not url:
+            raise ImportProblem(f"issue {number} has no url: ask for it (--json number,title,url,...)")
+        if _PULL.search(url):
+            source.leave_out("pull requests", text_of(one.get("title")) or url)
+        elif not text_of(one.get("state")):
+            raise ImportProblem(f"issue {number} has no state: ask for it (--json number,title,url,state,...)")
+        else:
+            issues.append(one)
+    by_url: dict[str, Record] = {}
+    for one in issues:
+        record = _record(one, source)
         by_url[record.id] = record
         source.records.append(record)
-    for one in found:
+    for one in issues:
         _link(one, by_url, source)
     if len(found) == _LISTED:
-        source.remarks.append(f"exactly {_LISTED} issues came: `gh issue list` prints no more unless --limit is given")
+        source.remarks.append(
+            f"exactly {_LISTED} issues came: gh prints no more without --limit (`gh api`: --paginate)"
+        )
     return source
 
 
-def _record(one: dict[str, Any], place: int, source: Source) -> Record:
-    url, number = text_of(one.get("url")), text_of(one.get("number"))
-    if not url:
-        raise ImportProblem(f"issue {number or place + 1} has no url: ask for it (--json number,title,url,...)")
+def _issues(data: bytes) -> list[dict[str, Any]]:
+    """The objects of a list, a search, pages in a list (``--slurp``), or of several of these one after the other."""
+    found: list[Any] = []
+    for value in json_values(data):
+        found += value if isinstance(value, list) else [value]
+    flat = [each for one in found for each in (one if isinstance(one, list) else _items(one))]
+    if not all(isinstance(one, dict) and one.keys() & {"number", "title", "url"} for one in flat):
+        raise ImportProblem("the file is not a list of issues, as `gh issue list --json ...` prints it")
+    return flat
+
+
+def _items(one: Any) -> list[Any]:
+    return _list(one["items"]) if isinstance(one, dict) and "total_count" in one else [one]
+
+
+def _of_rest(one: dict[str, Any], source: Source) -> dict[str, Any]:
+    """An issue of the REST interface, as ``gh issue list`` prints it."""
+    issue = {_REST.get(name, name): value for name, value in one.items() if name != "url" and name not in _REST_ONLY}
+    parent = text_of(issue.get("parent"))
+    issue["parent"] = {
+        "url": parent.replace("://api.github.com/repos/", "://github.com/").replace("/api/v3/repos/", "/")
+    }
+    summary = issue.pop("issue_dependencies_summary", None)
+    if _of(summary, "total_blocked_by") or _of(summary, "total_blocking"):
+        source.lost["dependencies, which this form only counts: take `gh issue list --json ...,blockedBy`"] += 1
+    return issue
+
+
+def _record(one: dict[str, Any], source: Source) -> Record:
+    url = text_of(one.get("url"))
     labels = [text_of(_of(label, "name")) or text_of(label) for label in _list(one.get("labels"))]
     priority = next((match[1] for label in labels if (match := _PRIORITY.fullmatch(label.strip()))), "")
     milestone = text_of(_of(one.get("milestone"), "title"))
     reason = text_of(one.get("stateReason")).lower()
-    for name in _LOST:
-        source.lost[name] += bool(one.get(name))
+    for name, value in one.items():
+        source.lost[name] += name not in _READ and bool(value) and _of(value, "total_count") != 0
     return Record(
         url,
         text_of(one.get("title")),

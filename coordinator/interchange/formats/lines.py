@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
+from coordinator.interchange.encodings import text_of_bytes
 from coordinator.interchange.model import ImportProblem
 
 MOST_BYTES = 16 * 1024 * 1024
 """The longest line."""
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+_next = json.JSONDecoder().raw_decode
 
 
 def json_lines(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a file with one per line, each with its line from 1.
 
     Raises:
-        ImportProblem: a line is too long, or no JSON object.
+        ImportProblem: it is not text, or a line is too long, or no JSON object.
     """
     begin, number = 0, 0
-    data = data.removeprefix(b"\xef\xbb\xbf")
+    data = text_of_bytes(data).encode()
     while begin < len(data):
         end = data.find(b"\n", begin)
         end = len(data) if end < 0 else end
@@ -45,7 +48,31 @@ def json_value(data: bytes) -> Any:
     Raises:
         ImportProblem: it is not.
     """
+    return _value(text_of_bytes(data))
+
+
+def json_values(data: bytes) -> list[Any]:
+    """The values of a file that has one or more, one after the other, as programs print pages of results.
+
+    Raises:
+        ImportProblem: it is not.
+    """
+    text, begin, found = text_of_bytes(data).strip(), 0, list[Any]()
+    while begin < len(text) or not found:
+        try:
+            end = _next(text, begin)[1]
+        except (ValueError, RecursionError):
+            end = len(text)  # whose decoder says what is wrong
+        found.append(_value(text[begin:end]))
+        while end < len(text) and text[end].isspace():
+            end += 1
+        begin = end
+    return found
+
+
+def _value(text: str) -> Any:
     try:
-        return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
+        return msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise ImportProblem(f"the file is not JSON: {error}; is it cut off?") from None
+        cut = "; is it cut off?" if "truncated" in str(error) else ""
+        raise ImportProblem(f"the file is not JSON: {error}{cut}") from None

@@ -13,7 +13,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from coordinator.interchange.model import ImportProblem, Record, Source, State
+from coordinator.interchange.encodings import encoding_of, text_of_bytes
+from coordinator.interchange.model import Record, Source, State
 
 STATES: dict[str, State] = {
     "": "queue",
@@ -41,25 +42,25 @@ def read(data: bytes) -> Source:
     """Reads a file.
 
     Raises:
-        ImportProblem: it is not text in UTF-8.
+        ImportProblem: it is not text.
     """
-    return _read(_text(data))[0]
+    return _read(text_of_bytes(data))[0]
 
 
 def with_ids(data: bytes) -> bytes:
     """The file with an identity at each task, so that a task keeps it when its title changes.
 
     Raises:
-        ImportProblem: it is not text in UTF-8.
+        ImportProblem: it is not text.
     """
-    text = _text(data)
+    text = text_of_bytes(data)
     _, places = _read(text)
     lines = text.split("\n")
     for at, key in places.items():
         if not _IDENTITY.search(lines[at]):
             end = "\r" if lines[at].endswith("\r") else ""
             lines[at] = f"{lines[at].rstrip()} <!-- fleet:{key} -->{end}"
-    return "\n".join(lines).encode()
+    return "\n".join(lines).encode(encoding_of(data))
 
 
 def _read(text: str) -> tuple[Source, dict[int, str]]:
@@ -208,10 +209,3 @@ def _lines(one: Record, indent: int) -> Iterator[str]:
         yield f"{lead}  {line}".rstrip()
     if fence:
         yield f"{lead}  {fence}"
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ImportProblem(f"the file is not text in UTF-8: byte {error.start}") from None

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from coordinator.interchange.encodings import text_of_bytes
 from coordinator.interchange.model import ImportProblem
 
 _MOST = 16 * 1024 * 1024
@@ -36,12 +37,9 @@ def rows(data: bytes, needed: tuple[str, ...]) -> Iterator[Row]:
         needed: columns that it must have.
 
     Raises:
-        ImportProblem: it is not CSV, not in UTF-8, or lacks a column.
+        ImportProblem: it is not text, not CSV, or lacks a column.
     """
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ImportProblem(f"the file is not text in UTF-8: byte {error.start}") from None
+    text = text_of_bytes(data)
     csv.field_size_limit(_MOST)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     columns: dict[str, list[int]] = {}
