@@ -42,6 +42,8 @@ class Record(Struct):
     notes: dict[str, str] = field(default_factory=dict)
     """Key -> text."""
     url: str = ""
+    updated: str = ""
+    """When it was changed last, if the source says it (ISO 8601)."""
     extra: dict[str, Any] = field(default_factory=dict)
     """What has no place here, as the source has it: kept in the item's properties."""
 

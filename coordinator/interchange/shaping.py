@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
-from coordinator.interchange.model import Record, Source
+from coordinator.interchange.model import ImportProblem, Record, Source
 
 MAX_DEPTH = 3
 TITLE, SUMMARY, TEXT_BYTES = 500, 2_000, 500_000
@@ -23,6 +24,9 @@ def shape(source: Source, below: int = -1) -> None:
 
     Args:
         below: the depth of the item that they come below; -1: of none.
+
+    Raises:
+        ImportProblem: records with one id differ, and it is not known which is the newest.
     """
     most = MAX_DEPTH - 1 - below
     remarks: dict[str, list[str]] = {}
@@ -30,11 +34,7 @@ def shape(source: Source, below: int = -1) -> None:
     def say(what: str, key: str) -> None:
         remarks.setdefault(what, []).append(key)
 
-    records: dict[str, Record] = {}
-    for one in source.records:
-        if one.id in records:
-            say("came twice; the last one counts", one.id)
-        records[one.id] = one
+    records = _one_of_each(source.records, say)
     for one in records.values():
         _links(one, records, say)
         _lengths(one, say)
@@ -57,6 +57,38 @@ def shape(source: Source, below: int = -1) -> None:
     for what, ids in remarks.items():
         named = ", ".join(ids[:_NAMED]) + (f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else "")
         source.remarks.append(f"{len(ids)} {what}: {named}")
+
+
+def _one_of_each(found: Sequence[Record], say: _Say) -> dict[str, Record]:
+    """Of records with one id the newest: an older one may revive closed work."""
+    records: dict[str, Record] = {}
+    unclear: dict[str, str] = {}
+    for one in found:
+        other = records.setdefault(one.id, one)
+        if other is one:
+            continue
+        say("came more than once; the newest counts", one.id)
+        times = [_time(each.updated) for each in (other, one)]
+        if other == one:
+            continue
+        if None in times or times[0] == times[1]:
+            unclear[one.id] = f"{one.id} ({other.title!r}, {one.title!r})"
+        elif times[1] > times[0]:  # type: ignore[operator]
+            records[one.id] = one
+    if unclear:
+        raise ImportProblem(
+            f"several have one id, and it is not known which is the newest: {', '.join(unclear.values())}; "
+            "leave one of each in the source"
+        )
+    return records
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _links(one: Record, records: Mapping[str, Record], say: _Say) -> None:

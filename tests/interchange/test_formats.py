@@ -55,6 +55,40 @@ def test_beads() -> None:
     assert sum(source.lost.values()) == 7
 
 
+def test_of_lines_with_one_id_the_newest_counts() -> None:
+    """As ``merge=union`` leaves them: the last one may be older, and revive closed work."""
+    new = {"id": "ab-1", "title": "Finished", "status": "closed", "updated_at": "2026-01-05T12:00:00Z"}
+    old = {**new, "status": "open", "updated_at": "2026-01-05T13:30:00+02:00"}
+    other = {"id": "ab-2", "title": "Other"}
+    for lines in ([new, other, old], [old, new, other], [old, new, old, new]):
+        source = beads.read("\n".join(map(json.dumps, lines)).encode())
+        assert ready(source, beads)["ab-1"].state == "done"
+        assert "ab-1" in source.remarks[0]
+    assert len(ready(beads.read("\n".join(map(json.dumps, [old, old])).encode()), beads)) == 1
+    for time in ("", "yesterday", new["updated_at"]):
+        unclear = [new, {**old, "updated_at": time}, other, {**other, "status": "closed"}]
+        with pytest.raises(ImportProblem, match=r"ab-1 \('Finished', 'Finished'\), ab-2 \('Other', 'Other'\)"):
+            ready(beads.read("\n".join(map(json.dumps, unclear)).encode()), beads)
+
+
+def test_other_formats_revive_nothing_either() -> None:
+    list_ = b"- [x] Done <!-- fleet:a -->\n- [ ] Done <!-- fleet:a -->\n"
+    tasks = b'{"tasks": [{"id": 1, "title": "a", "status": "done"}, {"id": "1", "title": "a"}]}'
+    for module, data in ((markdown, list_), (taskmaster, tasks), (jira, f"{JIRA}P-1,101,Epic,Epic,To Do\n".encode())):
+        with pytest.raises(ImportProblem, match="it is not known which is the newest"):
+            ready(module.read(data), module)
+    issue = {"number": 1, "title": "x", "url": "u", "state": "CLOSED", "updatedAt": "2026-01-02T00:00:00Z"}
+    pages = [issue, {**issue, "state": "OPEN", "updatedAt": "2026-01-01T00:00:00Z"}]
+    assert ready(github.read(json.dumps(pages).encode()), github)["u"].state == "done"
+    closed = b'{"id": "a", "title": "x", "status": "shipped", "closed_at": "2026-01-01T00:00:00Z"}'
+    assert ready(beads.read(closed), beads)["a"].state == "done"
+
+
+def test_a_merge_conflict_is_named() -> None:
+    with pytest.raises(ImportProblem, match="line 1 begins a merge conflict"):
+        beads.read(b'<<<<<<< HEAD\n{"id":"a","title":"x"}\n=======\n{"id":"a","title":"y"}\n>>>>>>> theirs\n')
+
+
 def test_github() -> None:
     issue = {"title": "x", "body": "b", "labels": [{"name": "P1"}, {"name": "net work"}], "milestone": {"title": "1.4"}}
     url = "https://github.com/o/r/issues/"

@@ -92,6 +92,7 @@ def _record(file: Path, ended: bool, last: str, source: Source) -> Record:
         parent=text_of(front.get("parent_task_id")) or None,
         blockers=texts_of(front.get("dependencies")),
         notes=notes,
+        updated=text_of(front.get("updated_date")) or str(front.get("updated_date") or ""),
         extra={"milestone": front["milestone"]} if text_of(front.get("milestone")) else {},
     )
 

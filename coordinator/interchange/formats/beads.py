@@ -52,6 +52,7 @@ def _record(one: dict[str, Any], number: int, source: Source) -> Record:
     if not id:
         raise ImportProblem(f"line {number} has no id")
     priority = text_of(one.get("priority"))
+    status = text_of(one.get("status"))
     record = Record(
         id,
         text_of(one.get("title")),
@@ -61,7 +62,10 @@ def _record(one: dict[str, Any], number: int, source: Source) -> Record:
             ("Acceptance criteria", text_of(one.get("acceptance_criteria"))),
             ("Notes", text_of(one.get("notes"))),
         ),
-        status=text_of(one.get("status")),
+        status=status,
+        # A status of one's own is closed if the issue is.
+        state="done" if one.get("closed_at") and status.lower() not in STATES else None,
+        updated=text_of(one.get("updated_at")),
         priority=_PRIORITIES.get(priority, priority),
         type=text_of(one.get("issue_type")),
         tags=texts_of(one.get("labels")),

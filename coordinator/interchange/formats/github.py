@@ -27,7 +27,13 @@ _READ = {
     "issueType",
 }
 _READ |= {"id", "closed", "isPinned"}  # other members say the same
-_REST = {"html_url": "url", "state_reason": "stateReason", "type": "issueType", "parent_issue_url": "parent"}
+_REST = {
+    "html_url": "url",
+    "state_reason": "stateReason",
+    "type": "issueType",
+    "updated_at": "updatedAt",
+    "parent_issue_url": "parent",
+}
 """Members as the REST interface has them."""
 _REST_ONLY = {"node_id", "repository_url", "labels_url", "comments_url", "events_url", "timeline_url", "repository"}
 _REST_ONLY |= {"pull_request", "author_association", "assignee", "sub_issues_summary", "score"}
@@ -40,7 +46,8 @@ def read(data: bytes) -> Source:
         ImportProblem: it is none.
     """
     source = Source()
-    issues: list[dict[str, Any]] = []
+    issues = list[dict[str, Any]]()
+    last: dict[str, dict[str, Any]] = {}
     found = _issues(data)
     for place, one in enumerate(found):
         if "html_url" in one:
@@ -52,15 +59,13 @@ def read(data: bytes) -> Source:
             source.leave_out("pull requests", text_of(one.get("title")) or url)
         elif not text_of(one.get("state")):
             raise ImportProblem(f"issue {number} has no state: ask for it (--json number,title,url,state,...)")
-        else:
+        elif last.get(url) != one:  # pages may overlap
+            last[url] = one
             issues.append(one)
-    by_url: dict[str, Record] = {}
-    for one in issues:
-        record = _record(one, source)
-        by_url[record.id] = record
-        source.records.append(record)
-    for one in issues:
-        _link(one, by_url, source)
+    source.records = [_record(one, source) for one in issues]
+    by_url = {one.id: one for one in source.records}
+    for one, record in zip(issues, source.records, strict=True):
+        _link(one, record, by_url, source)
     if len(found) == _LISTED:
         source.remarks.append(
             f"exactly {_LISTED} issues came: gh prints no more without --limit (`gh api`: --paginate)"
@@ -113,12 +118,12 @@ def _record(one: dict[str, Any], source: Source) -> Record:
         type=text_of(_of(one.get("issueType"), "name")),
         tags=labels + ([f"milestone:{milestone}"] if milestone else []),
         url=url,
+        updated=text_of(one.get("updatedAt")),
         extra={"number": one.get("number")},
     )
 
 
-def _link(one: dict[str, Any], by_url: dict[str, Record], source: Source) -> None:
-    record = by_url[text_of(one.get("url"))]
+def _link(one: dict[str, Any], record: Record, by_url: dict[str, Record], source: Source) -> None:
     if isinstance(one.get("parent"), dict):
         record.parent = text_of(one["parent"].get("url")) or None
     for name in _LINKS:

@@ -46,16 +46,15 @@ def read(data: bytes) -> Source:
         ImportProblem: it is none.
     """
     source = Source()
-    found = list(rows(data, ("Issue key", "Summary", "Status")))
+    found = list({tuple(row.cells): row for row in rows(data, ("Issue key", "Summary", "Status"))}.values())
     # A parent may be named by the number of the issue, which is not its key.
     keys = {row["Issue id"]: row["Issue key"] for row in found if row["Issue id"]}
-    records = {row["Issue key"]: _record(row, keys, source) for row in found}
-    for row in found:
-        record = records[row["Issue key"]]
+    source.records = [_record(row, keys, source) for row in found]
+    records = {one.id: one for one in source.records}
+    for row, record in zip(found, source.records, strict=True):
         for other in row.all("Outward issue link (Blocks)"):
             if other in records:
                 records[other].blockers.append(record.id)
-    source.records = list(records.values())
     return source
 
 
@@ -76,6 +75,7 @@ def _record(row: Row, keys: dict[str, str], source: Source) -> Record:
         priority=row["Priority"],
         type=row["Issue Type"],
         tags=row.all("Labels"),
+        updated=row["Updated"],
         parent=keys.get(parent, parent) or None,
         blockers=row.all("Inward issue link (Blocks)"),
         related=row.all("Outward issue link (Relates)") + row.all("Inward issue link (Relates)"),

@@ -60,5 +60,6 @@ def _record(row: Row, ids: dict[str, str], source: Source) -> Record:
         blockers=others("Blocked by"),
         related=others("Related to") + others("Duplicate of"),
         url=row["URL"],
+        updated=row["Updated"],
         extra={name.lower(): row[name] for name in _KEPT if row[name]},
     )

@@ -39,6 +39,8 @@ def json_lines(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, _decode(line)
         except (msgspec.MsgspecError, RecursionError) as error:
             cut = "" if whole else "; it is the last one: is the file cut off?"
+            if line.startswith(b"<<<<<<< "):
+                raise ImportProblem(f"line {number} begins a merge conflict: resolve it first") from None
             raise ImportProblem(f"line {number} is not a JSON object: {error}{cut}") from None
 
 

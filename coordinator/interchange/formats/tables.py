@@ -18,12 +18,12 @@ class Row:
     """A row: the values of a column by its name, in any case."""
 
     def __init__(self, columns: dict[str, list[int]], cells: list[str]) -> None:
-        self._columns, self._cells = columns, cells
+        self._columns, self.cells = columns, cells
 
     def all(self, name: str) -> list[str]:
         """The values that are not blank, of all columns of that name."""
         places = self._columns.get(name.lower(), ())
-        return [cell for at in places if at < len(self._cells) and (cell := unguarded(self._cells[at]).strip())]
+        return [cell for at in places if at < len(self.cells) and (cell := unguarded(self.cells[at]).strip())]
 
     def __getitem__(self, name: str) -> str:
         """The first value that is not blank; empty: there is none."""
