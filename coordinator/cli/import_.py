@@ -86,6 +86,11 @@ def import_(
     except ImportProblem as problem:
         raise CommandFailed(f"{file}: {problem}" if map is None else str(problem), Exit.USAGE) from None
 
+    if not found.records:
+        if close_missing:
+            raise CommandFailed(f"{file}: there are no items in it; --close-missing would cancel all", Exit.USAGE)
+        _say(f"{file}: there are no items in it" + (", such as '- [ ] text'" if format == "markdown" else ""))
+
     async def act(fleet: Fleet) -> Report:
         below, depth = None, -1
         if parent is not None:

@@ -59,6 +59,19 @@ def test_a_list_of_tasks_there_and_back(run: Run, tmp_path: Path) -> None:
     assert "fleet: 1 item created\n" in err
 
 
+def test_a_file_without_items_is_told_and_cancels_nothing(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "TODO.md"
+    file.write_text("- [ ] a\n")
+    assert run("import", "--format", "markdown", str(file))[0] == Exit.OK
+    file.write_text("# Plan\n\nLater.\n")
+    code, _, err = run("import", "--format", "markdown", str(file))
+    assert code == Exit.OK
+    assert "there are no items in it, such as '- [ ] text'" in err
+    code, out, err = run("import", "--format", "markdown", "--close-missing", str(file))
+    assert (code, out) == (Exit.USAGE, "")
+    assert "would cancel all" in err
+
+
 def test_headings_are_no_work(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "TODO.md"
     file.write_text("# Roadmap\n\n## Phase 1\n- [ ] Task A\n- [ ] Task B\n")

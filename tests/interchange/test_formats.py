@@ -287,6 +287,29 @@ def test_markdown() -> None:
     assert upload.id not in {one.id for one in renamed.records}
 
 
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("```markdown\n```bash\nls\n```\n- [ ] a\n", ["a"]),  # a closing fence has no info string
+        ("```\n```bash\n- [ ] code\n```\n- [ ] a\n", ["a"]),
+        ("````\n```\n- [ ] code\n````  \n- [ ] a\n", ["a"]),
+        ("~~~\n```\n- [ ] code\n~~~\n- [ ] a\n", ["a"]),
+        ("```js``` in a line\n- [ ] a\n", ["a"]),
+        ("- [ ] a\n  ```\n  - [ ] code\n\n- [ ] b\n", ["a", "b"]),  # a fence ends with the entry that it is in
+        ("- [ ] a\n```\n- [ ] code\n```\n", ["a"]),
+        ("1. [ ] a\n2) [x] b\n   - [ ] c\n-   [ ] d\n+ [ ]\te\n", ["a", "b", "c", "d", "e"]),
+        ("- [ ] a\n\n## Notes\n- [P] tasks = other files\n- [1] a reference\n- [ ](b)\n- [](c)\n", ["a"]),
+    ],
+)
+def test_tasks_of_markdown_are_those_that_commonmark_shows(text: str, titles: list[str]) -> None:
+    source = markdown.read(text.encode())
+    found = ready(source, markdown)
+    assert sorted(one.title for one in found.values() if not one.container) == titles
+    legend = ["entries with another mark than one of a task"] if "[P]" in text else []
+    assert list(source.left_out) == legend
+    assert markdown.with_ids(text.encode()).count(b"<!-- fleet:") == len(titles)
+
+
 def test_ids_that_are_written_keep_tasks_what_they_are() -> None:
     written = markdown.with_ids(MARKDOWN.encode())
     assert [one.id for one in markdown.read(written).records] == [

@@ -25,6 +25,9 @@ LONG: dict[str, Callable[[int], str]] = {
     "many references": lambda n: "- [ ]" + " (after a" * (n // 4),
     "a long description": lambda n: "- [ ] a\n" + "  text\n" * (n // 4),
     "many tasks": lambda n: "- [ ] a\n" * (n // 10),
+    "a number": lambda n: "1" * n + ". [ ] a",
+    "fences in a task": lambda n: "- [ ] a\n" + "  ```x\n" * (n // 4),
+    "a fence of spaces": lambda n: " " * n + "```" + " " * n + "x",
     "empty lines": lambda n: "\n" * n,
 }
 SECTIONS: dict[str, Callable[[int], str]] = {

@@ -1,9 +1,9 @@
 """Markdown: a list of tasks, below headings.
 
 ``- [ ] Upload retries #net !high`` is a task with a tag and a priority; ``[x]`` is done, ``[~]`` or ``[-]`` cancelled,
-``[!]`` blocked. Deeper tasks are children, headings are containers of what is below them, and text below a task is its
-description. ``<!-- fleet:1a2b3c -->`` at the end of a task is its identity; without it, the path of headings and
-titles. A backslash keeps ``#``, ``!`` or ``(after`` from being read as more than text.
+``[!]`` blocked; ``1. [ ]`` is one, too. Deeper tasks are children, headings are containers of what is below them, and
+text below a task is its description. ``<!-- fleet:1a2b3c -->`` at the end of a task is its identity; without it, the
+path of headings and titles. A backslash keeps ``#``, ``!`` or ``(after`` from being read as more than text.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ STATES: dict[str, State] = {
     "~": "cancelled",
     "-": "cancelled",
 }
-_TASK = re.compile(r"([ \t]*)[-*+] \[(.)\] +(.*)")
+_TASK = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]{1,4}\[([xX]|\W)\][ \t]+(.*)")
+_REMARK = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]{1,4}(\[\w\][ \t]+.*)")
+"""An entry with a letter in brackets that is no mark: text, such as a legend."""
 _HEADING = re.compile(r"(#{1,6}) +(.*)")
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+_FENCE = re.compile(r"(\s*)(`{3,}|~{3,})(.*)")
 _IDENTITY = re.compile(r"(?<!\s)\s*(?<!\\)<!-- fleet:([0-9a-zA-Z_.-]{1,64}) -->\s*")
 _TAG = re.compile(r"(?:^|\s)#([A-Za-z][\w:./-]*)(?=\s|$)")
 _PRIORITY = re.compile(r"(?:^|\s)!(high|medium|low)(?=\s|$)", re.IGNORECASE)
@@ -71,13 +73,19 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
     used: Counter[str] = Counter()
     texts: list[tuple[Record, list[str]]] = []
     """Of all tasks: the lines of their descriptions."""
-    fence = ""
+    fence, room = "", 0
     lines: list[str] | None = None
     listed: set[str] = set()
     for at, line in enumerate(text.split("\n")):
         line = line.rstrip("\r")
+        lead = _indent(line)
+        if lead < room and line.strip():  # a fence of a task ends with it
+            fence, room = "", 0
         if match := _FENCE.match(line):
-            fence = _fence(fence, match[1])
+            if not fence:
+                room = tasks[-1][0] + 2 if tasks and lead >= tasks[-1][0] + 2 else 0
+            fence = _fence(fence, match)
+            room = room if fence else 0
             _describe(lines, line, tasks)
             continue
         task, heading = (None, None) if fence else (_TASK.fullmatch(line), _HEADING.fullmatch(line))
@@ -90,7 +98,7 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
             headings.append((level, record))
             tasks, lines = [], None
         elif task is not None:
-            indent = len(task[1].expandtabs(4))
+            indent = lead
             tasks = [one for one in tasks if one[0] < indent]
             above = tasks[-1][1] if tasks else headings[-1][1] if headings else None
             current = _record(task[3], above, used)
@@ -105,6 +113,8 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
             lines = []
             texts.append((current, lines))
         else:
+            if not fence and (match := _REMARK.fullmatch(line)):
+                source.leave_out("entries with another mark than one of a task", match[1])
             _describe(lines, line, tasks)
     for one, described in texts:
         one.description = "\n".join(described).strip("\n")
@@ -112,9 +122,17 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
     return source, places
 
 
-def _fence(open_: str, mark: str) -> str:
-    """The fence that is open after a line with this mark; empty: none is."""
-    return "" if open_ and mark.startswith(open_) else open_ or mark
+def _indent(line: str) -> int:
+    """The columns before a line's text."""
+    return len(line[: len(line) - len(line.lstrip())].expandtabs(4))
+
+
+def _fence(open_: str, match: re.Match[str]) -> str:
+    """The fence that is open after a line that begins with a mark of one; empty: none is."""
+    mark, info = match[2], match[3]
+    if open_:
+        return "" if mark.startswith(open_) and not info.strip() else open_
+    return "" if mark[0] == "`" and "`" in info else mark
 
 
 def _describe(lines: list[str] | None, line: str, tasks: list[tuple[int, Record]]) -> None:
@@ -203,7 +221,7 @@ def _lines(one: Record, indent: int) -> Iterator[str]:
     fence = ""
     for line in text.splitlines():
         if match := _FENCE.match(line):
-            fence = _fence(fence, match[1])
+            fence = _fence(fence, match)
         elif not fence and (_TASK.fullmatch(line) or _HEADING.fullmatch(line)):
             line = f"> {line}"  # else it would be read as a task or a heading of its own
         yield f"{lead}  {line}".rstrip()
