@@ -195,7 +195,7 @@ def test_task_master() -> None:
     source = taskmaster.read(json.dumps({"master": {"tasks": tasks}, "empty": {"tasks": []}}).encode())
     found = ready(source, taskmaster)
     assert found["master/2"].blockers == ["master/1"]
-    assert found["master/2.2"].blockers == ["master/2.1", "master/1"]
+    assert found["master/2.2"].blockers == ["master/2.1"], "a text without a dot names a sibling, as a number does"
     assert found["master/2.2"].parent == "master/2"
     assert found["master/2"].parent == "master"
     assert (found["master/1"].summary, found["master/1"].description) == ("sum", "how\n\n## Test strategy\n\ntest")
@@ -205,6 +205,29 @@ def test_task_master() -> None:
     assert (found["master"].state, found["empty"].state) == ("queue", "done")
     old = taskmaster.read(json.dumps({"tasks": tasks[:1]}).encode())
     assert [(one.id, one.state) for one in old.records] == [("master", "done"), ("master/1", None)]
+
+
+def test_task_master_at_any_depth() -> None:
+    deep: dict[str, Any] = {"id": 1, "title": "deep", "status": "pending", "dependencies": ["2", 900, "900"]}
+    sub = {"id": 2, "title": "sub", "dependencies": ["1", "1.1"], "assignee": "ann"}
+    sub["subtasks"] = [deep, {"id": "7.2.2", "title": "beside", "dependencies": ["7.1", "1"]}]
+    tasks = [
+        {"id": 1, "title": "first", "subtasks": [{"id": 1, "title": "a"}]},
+        {"id": 7, "title": "seventh", "dependencies": ["1"], "subtasks": [{"id": 1, "title": "one"}, sub]},
+        {"id": 900, "title": "many"},
+    ]
+    source = taskmaster.read(json.dumps({"master": {"tasks": tasks}}).encode())
+    found = {key.removeprefix("master/"): one for key, one in ready(source, taskmaster).items()}
+    blockers = {key: [one.removeprefix("master/") for one in found[key].blockers] for key in found}
+    assert (blockers["7"], blockers["7.2"]) == (["1"], ["7.1", "1.1"])
+    assert (blockers["7.2.1"], blockers["7.2.2"]) == (["7.2.2", "900"], ["7.1"]), "one of a cycle is left out"
+    assert (found["7.2.1"].parent, found["7.2.2"].title) == ("master/7.2", "beside")
+    assert source.losses() == ["1 x assignee"]
+    for _ in range(200):
+        below: dict[str, Any] = {"id": 1, "title": "deeper"}
+        deep["subtasks"] = [below]
+        deep = below
+    assert len(taskmaster.read(json.dumps({"tasks": tasks}).encode()).records) == 209
 
 
 TASK = """\

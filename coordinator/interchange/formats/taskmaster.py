@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import deque
 from typing import Any
 
 from coordinator.interchange.formats.lines import json_value
@@ -19,7 +21,10 @@ STATES: dict[str, State] = {
     "cancelled": "cancelled",
 }
 _SIBLINGS = 100
-"""In a subtask, a smaller number names a subtask of the same task."""
+"""In a subtask, a smaller number names a subtask of the same task, also where it is a text."""
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_READ = {"id", "title", "description", "details", "testStrategy", "status", "priority", "dependencies", "subtasks"}
+_READ |= {"complexity", "complexityScore", "parentTaskId", "parentId"}
 
 
 def read(data: bytes) -> Source:
@@ -44,16 +49,19 @@ def read(data: bytes) -> Source:
             raise ImportProblem(f"{name}: tasks is not a list")
         root = Record(name, name, type="context", container=True, state="queue")
         source.records.append(root)
-        for place, task in enumerate(tasks):
-            record = _record(task, f"{name}: task {place + 1}", name, None)
-            record.parent = root.id
+        # Of each task: its place for messages, the number of the one above, and the record above.
+        left: deque[tuple[Any, str, str | None, Record]] = deque(
+            (one, f"{name}: task {place + 1}", None, root) for place, one in enumerate(tasks)
+        )
+        while left:
+            task, place, above, parent = left.popleft()
+            record = _record(task, place, name, above, source)
+            record.parent = parent.id
             source.records.append(record)
             number = record.id.removeprefix(f"{name}/")
             subtasks = task.get("subtasks")
-            for n, subtask in enumerate(subtasks if isinstance(subtasks, list) else []):
-                child = _record(subtask, f"{name}: subtask {n + 1} of task {number}", name, number)
-                child.parent = record.id
-                source.records.append(child)
+            for n, one in enumerate(subtasks if isinstance(subtasks, list) else []):
+                left.append((one, f"{name}: subtask {n + 1} of task {number}", number, record))
         _end_root(root, [one for one in source.records if one.parent == root.id])
     return source
 
@@ -63,7 +71,7 @@ def _end_root(root: Record, tasks: list[Record]) -> None:
     root.state = "done" if ended else "queue"
 
 
-def _record(task: Any, place: str, context: str, above: str | None) -> Record:
+def _record(task: Any, place: str, context: str, above: str | None, source: Source) -> Record:
     number = text_of(task.get("id")) if isinstance(task, dict) else ""
     if not number:
         raise ImportProblem(f"{place} has no id")
@@ -72,6 +80,8 @@ def _record(task: Any, place: str, context: str, above: str | None) -> Record:
     summary = text_of(task.get("description"))
     if len(summary) > 2_000:
         summary, details = "", sections(("", summary), ("Details", details))
+    for name, value in task.items():
+        source.lost[name] += name not in _READ and bool(value)
     complexity = task.get("complexity", task.get("complexityScore"))
     dependencies = task.get("dependencies")
     blockers = [_blocker(one, above) for one in dependencies] if isinstance(dependencies, list) else []
@@ -90,6 +100,7 @@ def _record(task: Any, place: str, context: str, above: str | None) -> Record:
 
 def _blocker(value: Any, above: str | None) -> str:
     """The id of a dependency within its context."""
-    if above is not None and isinstance(value, int) and value < _SIBLINGS:
-        return f"{above}.{value}"
-    return text_of(value)
+    id = text_of(value).strip()  # noqa: A001 (as the format names it)
+    if above is not None and _NUMBER.fullmatch(id) and int(id) < _SIBLINGS:
+        return f"{above}.{id}"
+    return id
