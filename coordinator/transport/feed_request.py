@@ -59,7 +59,7 @@ def read_request(path: str, query: bytes, head: Mapping[bytes, bytes]) -> FeedRe
     given = _parameters(query)
     wait_ms = _number(given, "waitMs", 0, LONGEST_WAIT_MS)
     takes = accepted(head.get(b"accept"))
-    stream = wait_ms is None and takes.stream
+    stream = wait_ms is None and 0 < takes.stream >= takes.json
     limit = _number(given, "limit", 1, MOST_LIMIT)
     if stream and limit is not None:
         raise invalid("limit", "is for answers in JSON: with waitMs, or 'Accept: application/json'")

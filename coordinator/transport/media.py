@@ -9,22 +9,25 @@ from typing import NamedTuple
 JSON = b"application/json"
 STREAM = b"text/event-stream"
 HTML = b"text/html"
+TEXT = b"text/plain"
 
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _PARAMETERS = rb"(?:[ \t]*;[ \t]*(?:" + _TOKEN + rb'=(?:[^;"\\]*|"(?:[^"\\]|\\.)*"))?)*[ \t]*'
 _IS_JSON = re.compile(re.escape(JSON) + _PARAMETERS, re.IGNORECASE)
 _QUALITY = re.compile(rb"[01](?:\.\d*)?")
+_LEAST = 0.001
+"""The least ``q`` that allows something."""
 _REMEMBERED = 256
 
 
 class Accepted(NamedTuple):
-    """Which media types a client accepts."""
+    """Which media types a client accepts, and how gladly (``q``, 0 to 1)."""
 
-    json: bool
-    stream: bool
+    json: float
+    stream: float
     """An event stream (SSE)."""
     html: bool
-    """Named explicitly, as browsers do; ``*/*`` is not enough."""
+    """Named explicitly, as browsers do, and liked as well as plain text; ``*/*`` is not enough."""
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -40,17 +43,17 @@ def accepted(accept: bytes | None) -> Accepted:
     The most specific range decides. Parameters other than ``q`` are ignored.
     """
     if accept is None or not accept.strip():
-        return Accepted(True, True, False)
+        return Accepted(1.0, 1.0, False)
     ranges: dict[bytes, float] = {}
     for entry in accept.lower().split(b","):
         kind, *parameters = (part.strip() for part in entry.split(b";"))
         ranges[kind] = max(ranges.get(kind, 0.0), _quality(parameters))
 
-    def takes(kind: bytes) -> bool:
+    def takes(kind: bytes) -> float:
         wider = (kind, kind.partition(b"/")[0] + b"/*", b"*/*")
-        return next((ranges[one] for one in wider if one in ranges), 0.0) > 0
+        return next((ranges[one] for one in wider if one in ranges), 0.0)
 
-    return Accepted(takes(JSON), takes(STREAM), HTML in ranges and takes(HTML))
+    return Accepted(takes(JSON), takes(STREAM), HTML in ranges and takes(HTML) >= (takes(TEXT) or _LEAST))
 
 
 def _quality(parameters: list[bytes]) -> float:

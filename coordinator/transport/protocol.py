@@ -144,13 +144,18 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         scope[GONE] = self.is_gone
         scope[CONNECTION] = self
         super().on_headers_complete()
+        if scope["http_version"] == "1.0":
+            _end_by_closing(self.cycle)
         if not self.pipeline:
             self._answering = self.cycle
 
     def write_chunk(self, chunk: bytes) -> bool:
-        """Writes a chunk of the answer that is being sent; returns False if the client has not taken the last ones."""
+        """Writes a chunk of the answer that is being sent (in HTTP/1.0 without its frame); returns False if the client
+        has not taken the last ones."""
         if self.flow.write_paused or self.transport.is_closing():
             return False
+        if self._answering.chunked_encoding is False:
+            chunk = chunk.partition(b"\r\n")[2][:-2]
         self.transport.write(chunk)
         return True
 
@@ -290,6 +295,23 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if cycle is None or cycle.response_complete or not cycle.response_started:
             self.transport.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
         self.transport.close()
+
+
+def _end_by_closing(cycle: Any) -> None:
+    """Sends an answer of unknown length without chunks, as HTTP/1.0 has none (RFC 9112, 6.1): uvicorn closes the
+    connection behind it."""
+    send_with_length, known = cycle.send, True
+
+    async def send(message: Any) -> None:
+        nonlocal known
+        if message["type"] == "http.response.start":
+            known = any(name.lower() == b"content-length" for name, _ in message.get("headers", ()))
+            cycle.chunked_encoding = None if known else False
+        elif not known:
+            cycle.expected_content_length = len(message.get("body", b""))
+        await send_with_length(message)
+
+    cycle.send = send
 
 
 def most_unfinished() -> int:

@@ -272,3 +272,44 @@ async def test_a_project_that_is_full_of_listeners_says_so(front: Front, project
 
 def test_entries_are_in_the_order_of_their_numbers() -> None:
     assert entry_of("5-10") > entry_of("5-9") > entry_of("4-99")
+
+
+async def test_a_client_of_http_1_0_gets_no_chunks(front: Front, tools: Client) -> None:
+    """Neither of the frames that are sent by the front-end nor of those that are written to the connection at once."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
+    request = f"GET /feed/{tools.project} HTTP/1.0\r\nhost: 127.0.0.1:{front.port}\r\nconnection: keep-alive\r\n\r\n"
+    writer.write(request.encode())
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head
+    assert b"\r\nconnection: close\r\n" in head
+    body = await reader.readuntil(b"\n\n")
+    for title in ("one", "two"):
+        await tools.add(title)
+        body += await reader.readuntil(b"\n\n")
+    front.feed.hold(True, 0.0)
+    body += await reader.read()
+    assert b"\r" not in body
+    frames = [frame.split(b"\n") for frame in body.removesuffix(b"\n\n").split(b"\n\n")]
+    assert all(
+        line.startswith((b":", b"event: ", b"id: ", b"data: ", b"retry: ")) for lines in frames for line in lines
+    )
+    assert body.count(b'"item.create"') == 2
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("text/event-stream;q=0.5, application/json", "application/json"),
+        ("*/*;q=0.1, application/json", "application/json"),
+        ("text/event-stream;q=0, */*", "application/json"),
+        ("text/event-stream, application/json;q=0.5", "text/event-stream"),
+        ("text/event-stream, application/json", "text/event-stream"),
+        ("text/event-stream;q=0.1, application/json;q=0", "text/event-stream"),
+        ("*/*", "text/event-stream"),
+        ("", "text/event-stream"),
+    ],
+)
+async def test_the_client_says_which_form_it_prefers(front: Front, project: str, accept: str, kind: str) -> None:
+    async with front.http.stream("GET", f"/feed/{project}", headers={"accept": accept}) as response:
+        assert response.headers["content-type"] == kind

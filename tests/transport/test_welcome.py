@@ -31,7 +31,8 @@ async def test_a_browser_gets_the_welcome_page(app: FrontEnd) -> None:
 
 
 async def test_a_program_gets_plain_text(app: FrontEnd) -> None:
-    for accept in ([], [("accept", "*/*")], [("accept", "application/json")]):
+    preferred = [("accept", "text/html;q=0.5, text/plain")]
+    for accept in ([], [("accept", "*/*")], [("accept", "application/json")], preferred):
         response = await send(app, "GET", "/", [HOST, *accept])
         assert (response.status, response.content_type) == (200, "text/plain")
         assert "http://127.0.0.1:8420/mcp" in response.body.decode()
