@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 SOME = 60
 """Items that wait for a hub: more counts than its own script changes."""
-AT_WORK: Json = {"role": "work"}
+AT_WORK: Json = {"role": "work", "parents": "any"}
 
 
 def reopening(*clients: Client) -> None:

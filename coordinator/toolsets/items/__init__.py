@@ -18,8 +18,8 @@ and ``tools`` what joins them. A tool is under the same name in each: ``items`` 
 Each file in ``lua`` is one atomic operation; ``change`` and ``read`` are their protocols. Shared code is
 in ``lua/modules``, by subject:
 
-- layout: ``items`` (begin here), ``claim_record``, ``classes`` (the score), ``index`` (writes the ranked index and that
-  of abandoned items), ``batch`` (commands for many items at once), ``schemas`` (note schemas), ``notes``; ``run`` (the
+- layout: ``items`` (begin here), ``claim_record``, ``classes`` (the score), ``index`` (writes the ranked index),
+  ``abandoned``, ``batch`` (commands for many items at once), ``schemas`` (note schemas), ``notes``; ``run`` (the
   state of a call), ``terms`` (the settings that come with it)
 - claims: ``claims`` (TTL, fence, expiry), ``claim_ends`` (their index by time), ``attempts`` (counted at the end of a
   claim), ``held_counts``, ``expiry`` (what ends by time), ``holds`` (figures for metrics)

@@ -11,7 +11,7 @@ reply:     {now, how many are in the list, rows (modules/rows.lua), since when e
 errors:    none
 writes:    none
 --]]
-local index = require 'index'
+local abandoned = require 'abandoned'
 local read = require 'read'
 local rows = require 'rows'
 
@@ -23,12 +23,12 @@ return function(run, list, offset, limit)
       overdue = run.keys.due, recurring = run.keys.recurring,
     }
     local key, shown, times = sets[list], {}, {}
-    local last_scores = {abandoned = index.WAITING_OFFSET - 1, overdue = run.now}
+    local last_scores = {abandoned = abandoned.WAITING_OFFSET - 1, overdue = run.now}
     local total = redis.call('ZCOUNT', key, 0, last_scores[list] or '+inf')
     local last = math.min(offset + limit, total) - 1
     local flat = last < tonumber(offset) and {} or redis.call('ZRANGE', key, offset, last, 'WITHSCORES')
     for n = 1, #flat, 2 do
-      shown[#shown + 1], times[#times + 1] = rows.of(run, flat[n]), tonumber(flat[n + 1]) % index.WAITING_OFFSET
+      shown[#shown + 1], times[#times + 1] = rows.of(run, flat[n]), tonumber(flat[n + 1]) % abandoned.WAITING_OFFSET
     end
     return {run.now, total, shown, times}
   end)

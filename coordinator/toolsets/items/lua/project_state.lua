@@ -10,6 +10,7 @@ reply:     {now, counts by role code, how many are ready in the queue, the oldes
 errors:    none
 writes:    none
 --]]
+local abandoned = require 'abandoned'
 local agent_drains = require 'agent_drains'
 local claim_ends = require 'claim_ends'
 local classes = require 'classes'
@@ -53,7 +54,8 @@ return function(run)
       now, tallies.of_project(run), count(run, QUEUE * STATES + READY) + count(run, QUEUE * STATES + APART), id, oldest,
       count_waiting(run), claim_ends.count(run, now),
       claim_ends.count(run, now, now + EXPIRING_MS),
-      redis.call('ZCOUNT', run.keys.abandoned, 0, index.WAITING_OFFSET - 1), redis.call('ZCARD', run.keys.quarantined),
+      redis.call('ZCOUNT', run.keys.abandoned, 0, abandoned.WAITING_OFFSET - 1),
+      redis.call('ZCARD', run.keys.quarantined),
       redis.call('ZCARD', run.keys.backoffs), redis.call('ZCARD', run.keys.agent_seen), waiters.count(run),
       tonumber(redis.call('ZREVRANGE', run.keys.agent_seen, 0, 0, 'WITHSCORES')[2] or 0), agent_drains.count(run),
       last_change(run), redis.call('ZCOUNT', run.keys.postponed, now + 1, '+inf'), due_times.overdue(run),

@@ -8,12 +8,12 @@ reply:     {now, how many can be taken over, how many wait for a dependency, whe
 errors:    none
 writes:    none
 --]]
+local abandoned = require 'abandoned'
 local classes = require 'classes'
-local index = require 'index'
 local items = require 'items'
 local read = require 'read'
 
-local WAITING_OFFSET = index.WAITING_OFFSET
+local WAITING_OFFSET = abandoned.WAITING_OFFSET
 
 local LATE_MAX = 500
 

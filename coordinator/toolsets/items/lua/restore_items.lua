@@ -13,6 +13,7 @@ writes:    item text ranked beneath prefixes owed leases agents agent_attempts r
            recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter alive
            messages
 --]]
+local abandoned = require 'abandoned'
 local change = require 'change'
 local classes = require 'classes'
 local creation = require 'creation'
@@ -34,7 +35,7 @@ local function set_state(run, item, fields, role_changed_at, modified_at, fence,
   local class = classes.unclaimed_class(item, item.role)
   items.set(item, 'score', item.score + (class - item.class) * CLASS_SIZE)
   index.set_class(run, item, class)
-  index.note_abandoned(run, item)
+  abandoned.note(run, item)
   items.mark_changed(item, 'score')
   items.save(run, item)
   usage.restore(run, item)

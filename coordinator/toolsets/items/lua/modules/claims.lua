@@ -8,6 +8,7 @@
 -- An item that has ended holds nothing: the record of its claim stays until that would have ended, and goes without an
 -- event (modules/claim_ends.lua).
 --   lapsed  scope ('*' or 'p' .. parent) -> lapsed claims in it
+local abandoned = require 'abandoned'
 local agents = require 'agents'
 local attempts = require 'attempts'
 local bounds = require 'bounds'
@@ -100,7 +101,7 @@ local function clear(run, item)
   item.holder, item.expires, item.claimed_at, item.first_claimed_at = nil, nil, nil, nil
   if not held then claims.count_lapsed(run, item, -1) end
   local moved = index.change_class(run, item, classes.unclaimed_class(item, item.role))
-  if not moved and item.role == REVIEW then index.note_abandoned(run, item) end -- its lapsed claim is gone
+  if not moved and item.role == REVIEW then abandoned.note(run, item) end -- its lapsed claim is gone
   items.save_record(run, item)
   if item.k then bounds.restore(run, item) end
   if item.rh then resources.give_back(run, item) end

@@ -2,8 +2,8 @@
 --   score = class * CLASS_SIZE + priority * PRIORITY_SIZE + complexity * GROUP_SIZE + ms from RANK_EPOCH to creation
 --   class = role * STATES + state    roles   0 queue  1 work  2 review  3 terminal  4 blocked
 --                                    states  0 ready (terminal: nobody holds it)  1 held by a claim
---                                            2 abandoned (modules/index.lua) and ready; also work whose children have
---                                              ended (modules/children.lua)
+--                                            2 abandoned and ready (modules/abandoned.lua); also work whose children
+--                                              have ended (modules/children.lua)
 --                                            3 waiting for a dependency, or held back (modules/held_back.lua)
 --                                            4 would be ready, but has open children (modules/children.lua)
 --                                            6 would be abandoned and ready, but has open children

@@ -1,8 +1,7 @@
--- Writes and reads the ranked index (scopes of items with their scores, see modules/classes.lua) and the list of
--- abandoned items. Functions that index an item use its current score; they store it on the item only if documented.
+-- Writes and reads the ranked index (scopes of items with their scores, see modules/classes.lua). Functions that
+-- index an item use its current score; they store it on the item only if documented.
 --   ranked     per scope: ids by their scores
---   abandoned  abandoned items (`classes.is_left`, held by nobody) by when they were left (ms); those that wait
---              (`classes.waits`) have WAITING_OFFSET added; parents that are offered in work, twice that
+local abandoned = require 'abandoned'
 local apart = require 'apart'
 local batch = require 'batch'
 local bounds = require 'bounds'
@@ -10,11 +9,10 @@ local classes = require 'classes'
 local clock = require 'clock'
 local items = require 'items'
 
-local ABANDONED, CLASS_SIZE, HELD, STATES = classes.ABANDONED, classes.CLASS_SIZE, classes.HELD, classes.STATES
+local CLASS_SIZE, HELD, STATES = classes.CLASS_SIZE, classes.HELD, classes.STATES
 
 local index = {}
 
-local WAITING_OFFSET = 2 ^ 42
 local CAN_BE_LEFT = {[classes.WORK] = true, [classes.REVIEW] = true}
 
 function index.each_tag(tags)
@@ -61,11 +59,18 @@ local function index_tags_and_type(run, item, score, other, other_score)
   if item.y then add_to_scope(run, 'y' .. item.y, item, score, other, other_score) end
 end
 
--- Adds a ready item to the index of ready items below its ancestors (modules/bounds.lua); one that is apart to the
--- scopes of its set instead.
+-- Adds a ready item to the index of ready items below its ancestors (modules/bounds.lua), unless it is apart.
+local function lower_bounds(run, item)
+  local is_apart = (item.rq or item.as) and classes.is_ready_class(item.class)
+  if item.pa and not is_apart and classes.is_offered_class(item.class) then
+    bounds.lower(run, item.pa, item.depth - 1, item.score)
+  end
+end
+
+-- Adds an item to what there is beside the shared scopes.
 local function index_elsewhere(run, item)
-  if item.rq or item.as then return apart.place(run, item) end
-  if item.pa and classes.is_offered_class(item.class) then bounds.lower(run, item.pa, item.depth - 1, item.score) end
+  if item.rq or item.as then apart.place(run, item) end
+  lower_bounds(run, item)
 end
 
 -- Adds or moves an item in its scopes.
@@ -118,21 +123,7 @@ function index.reindex(run, item, before)
   for scope in pairs(before) do
     if not entries[scope] then redis.call('ZREM', run.keys.ranked .. scope, item.id) end
   end
-  if not (item.rq or item.as) then index_elsewhere(run, item) end
-end
-
--- Adds an item to abandoned, or removes it, according to its state.
-function index.note_abandoned(run, item)
-  if not (item.fence or item.ch) then return end
-  local left = item.fence and classes.is_left(item, item.role)
-  if classes.is_held(item) or not (left or item.class % STATES == ABANDONED) then
-    return redis.call('ZREM', run.keys.abandoned, item.id)
-  end
-  local known, offset = redis.call('ZSCORE', run.keys.abandoned, item.id), left and 0 or 2 * WAITING_OFFSET
-  if left and classes.waits(item) then offset = WAITING_OFFSET end
-  local since = known and tonumber(known) % WAITING_OFFSET or item.holder and item.expires or run.now
-  redis.call('ZADD', run.keys.abandoned, clock.whole(since + offset), item.id)
-  run.abandoned_noted = true
+  lower_bounds(run, item)
 end
 
 -- Sets the class of an item; in an offered class, the item will be handed out (modules/serve.lua).
@@ -150,7 +141,7 @@ function index.change_class(run, item, class)
   if item.rq or item.rs or item.du or item.as then apart.moved(run, item, before) end
   -- Not if it was held and still is.
   local matters = before % STATES ~= HELD or class % STATES ~= HELD
-  if matters and (CAN_BE_LEFT[role] or CAN_BE_LEFT[item.role]) then index.note_abandoned(run, item) end
+  if matters and (CAN_BE_LEFT[role] or CAN_BE_LEFT[item.role]) then abandoned.note(run, item) end
   return true
 end
 
@@ -194,6 +185,5 @@ function index.add_all(run, list)
 end
 
 index.EVERYTHING = EVERYTHING
-index.WAITING_OFFSET = WAITING_OFFSET
 
 return index
