@@ -61,6 +61,9 @@ def import_(
     write_ids: Annotated[
         bool, Parameter(negative="", help="Of markdown: write an identity to each task of FILE first.")
     ] = False,
+    skip_unreadable: Annotated[
+        bool, Parameter(negative="", help="Of backlog: leave out files that cannot be read; else they stop the import.")
+    ] = False,
     redis_url: Annotated[
         str | None, Parameter(help="Of fleet: its Redis. Default: that of the fleet on the data directory.")
     ] = None,
@@ -74,14 +77,14 @@ def import_(
         CommandFailed: the file is malformed, a status is unknown, or the fleet cannot be reached.
     """
     if format == "fleet":
-        if map or unknown or source or parent or close_missing or write_ids or dry_run:
+        if map or unknown or source or parent or close_missing or write_ids or skip_unreadable or dry_run:
             raise CommandFailed("--format fleet: a project is restored as it was, without options", Exit.USAGE)
         return _restore(file, redis_url, json, at)
     name = source or format
     if not _NAME.fullmatch(name):
         raise CommandFailed("--source must be 1 to 80 of a-z, 0-9 and . _ -", Exit.USAGE)
     try:
-        found = _read(format, file, write_ids and not dry_run)
+        found = _read(format, file, write_ids and not dry_run, skip_unreadable)
         apply_mapping(found, _MODULES[format].STATES, read_mapping(map) if map is not None else Mapping_(), unknown)
     except ImportProblem as problem:
         raise CommandFailed(f"{file}: {problem}" if map is None else str(problem), Exit.USAGE) from None
@@ -128,7 +131,7 @@ def _restore(file: str, redis_url: str | None, json: bool, at: Connection) -> in
     return Exit.OK
 
 
-def _read(format: str, file: str, write_ids: bool) -> Source:
+def _read(format: str, file: str, write_ids: bool, skip_unreadable: bool) -> Source:
     """Reads the source.
 
     Raises:
@@ -138,7 +141,9 @@ def _read(format: str, file: str, write_ids: bool) -> Source:
     if format == "backlog":
         if file == "-":
             raise CommandFailed("--format backlog: give the folder, not stdin", Exit.USAGE)
-        return backlog.read_folder(Path(file))
+        return backlog.read_folder(Path(file), skip_unreadable)
+    if skip_unreadable:
+        raise CommandFailed("--skip-unreadable: goes with --format backlog", Exit.USAGE)
     try:
         data = sys.stdin.buffer.read() if file == "-" else read_regular(Path(file))
         if write_ids:

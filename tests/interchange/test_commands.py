@@ -152,6 +152,7 @@ def test_a_project_is_written_and_restored(
         (("import", "--format", "backlog", "/"), "no folder of Backlog.md"),
         (("import", "--format", "beads", "--source", "A b", "/"), "--source"),
         (("import", "--format", "beads", "--write-ids", os.devnull), "--write-ids"),
+        (("import", "--format", "beads", "--skip-unreadable", os.devnull), "--skip-unreadable"),
         (("import", "--format", "beads", "--map", "/nowhere", os.devnull), "the mapping /nowhere"),
         (("import", "--format", "fleet", "--dry-run", "/"), "without options"),
         (("import", "--format", "fleet", "--url", "http://x", "/nowhere"), "works on the store"),

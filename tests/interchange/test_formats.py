@@ -259,21 +259,64 @@ Plan
 def test_backlog(tmp_path: Path) -> None:
     tasks = tmp_path / "backlog" / "tasks"
     tasks.mkdir(parents=True)
-    (tmp_path / "backlog" / "config.yml").write_text("statuses: [To Do, Doing, Shipped]\n")
+    (tmp_path / "backlog" / "config.yml").write_text("statuses: [To Do, Doing, Shipped]\ntask_prefix: BACK\n")
     (tasks / "back-7 - Login.md").write_text(TASK.format(status="Shipped"))
     (tasks / "back-7.2 - Sub.md").write_text("---\nid: back-7.2\ntitle: Sub\nstatus: To Do\n---\n")
     completed = tasks.parent / "completed"
     completed.mkdir()
-    (completed / "task-3 - Old.md").write_text("---\r\nid: task-3\r\ntitle: Old\r\nstatus: To Do\r\n---\r\n")
+    (completed / "back-3 - Old.md").write_text("---\r\nid: task-3\r\ntitle: Old\r\nstatus: To Do\r\n---\r\n")
     found = ready(backlog.read_folder(tmp_path), backlog)
     login = found["BACK-7"]
     assert login.description == "Text\n\n## Acceptance Criteria\n\n- [ ] #1 works"
     assert (login.notes, login.state, login.blockers) == ({"plan": "Plan"}, "done", ["TASK-3"])
     assert found["TASK-3"].state == "done"
     assert found["BACK-7.2"].parent == "BACK-7"
-    (tasks / "bad.md").write_text("---\nid: !!python/object/apply:os.system [echo]\n---\n")
-    with pytest.raises(ImportProblem, match=r"bad\.md"):
+
+
+def test_files_of_backlog_are_those_that_the_tool_reads(tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks"
+    (tasks / "old").mkdir(parents=True)
+    people = ("@alex", "[@alex, 'B: c', @dd]", "\n  - @alex\n  - '@b'", "A: b", '"@alex"', "", "[]", "*star")
+    for n, name in enumerate(people):
+        front = f"---\nid: task-{n}\ntitle: '@x'\nassignee: {name}\nreporter: @ann\nodd: 1\n---\n"
+        (tasks / f"Task-{n} - Do.md").write_text(front, "utf-8-sig" if n else "utf-8")
+    for name in ("readme.md", "back-1 - Other.md", "old/task-9 - Below.md", "notes.txt"):
+        (tasks / name).write_text("# Tasks\n")
+    drafts = tmp_path / "drafts"
+    drafts.mkdir()
+    (drafts / "draft-1 - Idea.md").write_text("")
+    source = backlog.read_folder(tmp_path)
+    assert sorted(ready(source, backlog)) == [f"TASK-{n}" for n in range(len(people))]
+    assert source.losses() == [
+        "3 x files that Backlog.md does not take for tasks (task_prefix task): "
+        "tasks/back-1 - Other.md, tasks/old/task-9 - Below.md, tasks/readme.md",
+        "1 x files in the folder drafts: draft-1 - Idea",
+        f"{len(people)} x reporter",
+        f"{len(people)} x odd",
+        f"{len(people) - 2} x assignee",
+    ]
+
+
+def test_all_files_of_backlog_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks"
+    tasks.mkdir()
+    bad = {
+        "task-1.md": b"# No front matter\n",
+        "task-2.md": b"---\nid: task-2\ntitle: Fix: this\n---\n",
+        "task-3.md": b"---\nid: !!python/object/apply:os.system [echo]\n---\n",
+        "task-4.md": b"---\nid: task-4\ntitle: \xfc\n---\n",
+        "task-5.md": b"---\ntitle: x\n---\n",
+    }
+    for name, data in bad.items():
+        (tasks / name).write_bytes(data)
+    (tasks / "task-6.md").write_text("---\nid: task-6\ntitle: x\n---\n")
+    (tasks / "task-7.md").symlink_to("nowhere")
+    with pytest.raises(ImportProblem) as refused:
         backlog.read_folder(tmp_path)
+    assert all(f"tasks/{name}: " in str(refused.value) for name in [*bad, "task-7.md"])
+    source = backlog.read_folder(tmp_path, skip_unreadable=True)
+    assert list(ready(source, backlog)) == ["TASK-6"]
+    assert len(source.left_out["files that cannot be read"]) == 6
 
 
 MARKDOWN = """\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -18,26 +19,45 @@ _HEADING = re.compile(r"^## ++(\S.*)$", re.MULTILINE)
 _NUMBER = re.compile(r"(?:[A-Za-z]+-)?(\d+(?:\.\d+)*)")
 _MOST_BYTES = 4 * 1024 * 1024
 _NOTES = {"implementation plan": "plan", "implementation notes": "notes"}
-_LOST = ("assignee", "created_date", "updated_date", "reporter", "ordinal")
+_READ = {"id", "title", "status", "priority", "type", "labels", "parent_task_id", "dependencies", "milestone"}
+_PEOPLE = re.compile(r"^([ \t]*(?:(?:assignee|reporter):[ \t]*|-[ \t]+(?=@)))([^\s-].*)$", re.MULTILINE)
 
 
-def read_folder(folder: Path) -> Source:
-    """Reads a folder; of one that holds ``backlog``, that.
+def read_folder(folder: Path, skip_unreadable: bool = False) -> Source:
+    """Reads the files that Backlog.md takes for tasks; of a folder that holds ``backlog``, that.
+
+    Args:
+        skip_unreadable: whether files that cannot be read are left out.
 
     Raises:
-        ImportProblem: it is none, or a file in it is none of a task.
+        ImportProblem: it is none, or files in it cannot be read: all are named.
     """
     folder = folder / "backlog" if (folder / "backlog" / "tasks").is_dir() else folder
     if not (folder / "tasks").is_dir():
         raise ImportProblem(f"{folder} is no folder of Backlog.md: it has no folder 'tasks'")
     source = Source()
-    last = _last_status(folder)
+    last, prefix = _settings(folder)
+    unreadable: list[str] = []
     for part, ended in (("tasks", False), ("completed", True)):
-        for file in sorted((folder / part).glob("*.md")):
-            source.records.append(_record(file, ended, last, source))
+        for file in sorted((folder / part).rglob("*.md")):
+            name = str(file.relative_to(folder))
+            if file.parent != folder / part or not file.name.lower().startswith(f"{prefix}-"):
+                source.leave_out(f"files that Backlog.md does not take for tasks (task_prefix {prefix})", name)
+                continue
+            try:
+                source.records.append(_record(file, ended, last, source))
+            except (ImportProblem, OSError, ValueError) as error:
+                unreadable.append(f"{name}: {error}")
     for part in ("archive", "drafts"):
-        if (folder / part).is_dir():
-            source.lost[f"tasks in the folder {part}"] = len(list((folder / part).rglob("*.md")))
+        for file in sorted((folder / part).rglob("*.md")):
+            source.leave_out(f"files in the folder {part}", file.stem)
+    for problem in unreadable:
+        source.leave_out("files that cannot be read", problem)
+    if unreadable and not skip_unreadable:
+        raise ImportProblem(
+            f"{len(unreadable)} files cannot be read; mend them, or leave them out (--skip-unreadable): "
+            + "; ".join(unreadable)
+        )
     numbers = {_number(one.id): one.id for one in source.records}
     for one in source.records:
         one.blockers = [numbers.get(_number(other), other) for other in one.blockers]
@@ -46,40 +66,40 @@ def read_folder(folder: Path) -> Source:
     return source
 
 
-def _last_status(folder: Path) -> str:
-    """The status that means done: the last one of the configuration."""
+def _settings(folder: Path) -> tuple[str, str]:
+    """The status that means done, which is the last one of the configuration, and how names of tasks begin."""
     for name in ("config.yml", "config.yaml"):
         file = folder / name
         if file.is_file():
             try:
-                statuses = texts_of(_mapping(safe_yaml(text_of_bytes(read_regular(file)))).get("statuses"))
+                found = _mapping(safe_yaml(text_of_bytes(read_regular(file))))
             except (ImportProblem, OSError, ValueError) as error:
                 raise ImportProblem(f"{file}: {error}") from None
-            return statuses[-1].lower() if statuses else "done"
-    return "done"
+            statuses = texts_of(found.get("statuses"))
+            prefix = text_of(found.get("task_prefix")).lower()
+            return statuses[-1].lower() if statuses else "done", prefix or "task"
+    return "done", "task"
 
 
 def _record(file: Path, ended: bool, last: str, source: Source) -> Record:
-    try:
-        data = read_regular(file, _MOST_BYTES + 1)
-        text = text_of_bytes(data)
-    except (OSError, ImportProblem) as error:
-        raise ImportProblem(f"{file} cannot be read: {error}") from None
-    match = _FRONT.match(text)
+    """The task of a file.
+
+    Raises:
+        ImportProblem, OSError, ValueError: it cannot be read.
+    """
+    data = read_regular(file, _MOST_BYTES + 1)
+    match = _FRONT.match(text_of_bytes(data))
     if len(data) > _MOST_BYTES or match is None:
-        raise ImportProblem(f"{file} is not a task: it has no front matter, or is too large")
-    try:
-        front = _mapping(safe_yaml(match[1]))
-    except ValueError as error:
-        raise ImportProblem(f"{file}: {error}") from None
+        raise ImportProblem("it has no front matter, or is too large")
+    front = _mapping(safe_yaml(_PEOPLE.sub(_quoted, match[1])))
     id = text_of(front.get("id"))  # noqa: A001 (as the format names it)
     if not id:
-        raise ImportProblem(f"{file}: the front matter has no id")
+        raise ImportProblem("the front matter has no id")
     # Ids differ in case and prefix where they are named, and not in number.
     status = text_of(front.get("status"))
     description, notes = _body(_MARKS.sub("", match[2]))
-    for name in _LOST:
-        source.lost[name] += bool(front.get(name))
+    for name, value in front.items():
+        source.lost[str(name)] += name not in _READ and bool(value)
     return Record(
         id.upper(),
         text_of(front.get("title")),
@@ -92,9 +112,18 @@ def _record(file: Path, ended: bool, last: str, source: Source) -> Record:
         parent=text_of(front.get("parent_task_id")) or None,
         blockers=texts_of(front.get("dependencies")),
         notes=notes,
-        updated=text_of(front.get("updated_date")) or str(front.get("updated_date") or ""),
+        updated=str(front.get("updated_date") or ""),
         extra={"milestone": front["milestone"]} if text_of(front.get("milestone")) else {},
     )
+
+
+def _quoted(match: re.Match[str]) -> str:
+    """A line with names of people, which may be no YAML: the tool quotes them before it reads them."""
+    lead, value = match[1], match[2].strip()
+    if value[0] == "[" and value[-1] == "]":
+        names = [one.strip() for one in value[1:-1].split(",")]
+        return f"{lead}[{', '.join(json.dumps(one) if one[:1] == '@' else one for one in names)}]"
+    return match[0] if value[0] in "'\"[" else lead + json.dumps(value)
 
 
 def _body(text: str) -> tuple[str, dict[str, str]]:
