@@ -424,6 +424,60 @@ def test_jira() -> None:
     assert two.notes == {"comments": "one"}
 
 
+LINKS = """\
+Summary,Issue key,Status,Outward issue link (Blocker),Inward issue link (Depends),Inward issue link (Problem/Incident),\
+Outward issue link (Relates),Custom field (Story Points),Assignee,Outward issue link (Depends)
+a,A-1,To Do,A-2,A-3,A-4,A-5,3,ann,
+b,A-2,To Do,,,,,,,
+c,A-3,To Do,,,,,,,
+d,A-4,To Do,,,,,,,A-5
+e,A-5,To Do,,,,,,,
+"""
+
+
+def test_links_of_jira_hold_back_or_are_named() -> None:
+    source = jira.read(LINKS.encode())
+    found = ready(source, jira)
+    assert {key: one.blockers for key, one in found.items() if one.blockers} == {
+        "A-2": ["A-1"],
+        "A-3": ["A-1"],
+        "A-4": ["A-5"],
+    }
+    assert found["A-1"].related == ["A-4", "A-5"]
+    assert source.losses() == [
+        "1 x Inward issue link (Problem/Incident): RELATES_TO, it holds nothing back",
+        "1 x Custom field (Story Points)",
+        "1 x Assignee",
+    ]
+
+
+def test_rows_with_more_cells_than_columns_are_named_and_refused() -> None:
+    text = (
+        "Summary,Issue key,Issue id,Issue Type,Status,Labels,Description,Environment,Outward issue link (Blocks)\n"
+        "Good row,AB-1,1,Task,To Do,one,the description,linux,\n"
+        "Wide row,AB-2,2,Task,To Do,label1, label2,the real description,linux,\n"
+        '"Wide\nrow",AB-3,3,Task,To Do,,,,,more\n'
+    )
+    with pytest.raises(ImportProblem, match=r"2 rows have more cells .*: AB-2 \(line 3\), AB-3 \(line 5\)"):
+        jira.read(text.encode())
+    with pytest.raises(ImportProblem, match=r"1 rows .*: E-1 \(line 2\)"):
+        linear.read(b"ID,Title,Status\nE-1,a,b,Todo\n")
+
+
+@pytest.mark.parametrize(
+    ("resolution", "category", "state"),
+    [("Fixed", "", "done"), ("Won't Do", "Done", "cancelled"), ("", "Done", "done"), ("Unresolved", "To Do", "queue")],
+)
+def test_what_jira_has_closed_is_not_revived(resolution: str, category: str, state: str) -> None:
+    row = f"Summary,Issue key,Status,Resolution,Status Category\na,A-1,Shipped,{resolution},{category}\n".encode()
+    source = jira.read(row)
+    apply_mapping(source, jira.STATES, Mapping_(), "queue")
+    assert source.records[0].state == state
+    assert ready(jira.read(row), jira, status={"shipped": "blocked"})["A-1"].state == (
+        "cancelled" if state == "cancelled" else "blocked"
+    )
+
+
 def test_unknown_statuses_stop_the_import_unless_they_are_mapped(tmp_path: Path) -> None:
     lines = b'{"id":"a","title":"x","status":"In QA"}\n{"id":"b","title":"y","status":"Parked"}\n'
     with pytest.raises(ImportProblem, match=r"'In QA' \(1\), 'Parked' \(1\)"):

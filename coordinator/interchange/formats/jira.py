@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from coordinator.interchange.formats.tables import Row, rows
 from coordinator.interchange.model import Record, Source, State, sections
 
@@ -24,19 +26,26 @@ STATES: dict[str, State] = {
     "won't do": "cancelled",
 }
 _REFUSED = ("won't do", "won't fix", "wont fix", "duplicate", "cannot reproduce", "declined", "invalid")
-_LOST = (
-    "Assignee",
-    "Reporter",
-    "Creator",
-    "Created",
-    "Updated",
-    "Due date",
-    "Votes",
-    "Watchers",
-    "Attachment",
-    "Sprint",
-)
-_KEPT = ("Issue key", "Project key", "Fix Version/s", "Component/s", "Resolution")
+_KEPT = ("Issue key", "Project key", "Fix Version/s", "Fix versions", "Component/s", "Components", "Resolution")
+_PARENTS = ("Parent", "Parent id", "Parent key", "Custom field (Epic Link)")
+_LINK = re.compile(r"(outward|inward) issue link \((.*)\)")
+_WAITS = {"inward": ("blocks", "blocker", "gantt: finish to start"), "outward": ("depends on", "dependency", "depends")}
+"""Types of links by which an issue waits for the one that it names: at the inward end, or at the outward one."""
+_READ = {
+    *_KEPT,
+    *_PARENTS,
+    "Issue id",
+    "Summary",
+    "Status",
+    "Status Category",
+    "Description",
+    "Environment",
+    "Priority",
+}
+_READ |= {"Issue Type", "Labels", "Comment"}
+# Other columns say the same as these.
+_READ |= {"Project name", "Project type", "Project lead", "Project lead id", "Project description", "Project url"}
+_READ |= {"Parent summary", "Status Category Changed", "Assignee Id", "Reporter Id", "Creator Id", "Watchers Id"}
 
 
 def read(data: bytes) -> Source:
@@ -52,17 +61,39 @@ def read(data: bytes) -> Source:
     source.records = [_record(row, keys, source) for row in found]
     records = {one.id: one for one in source.records}
     for row, record in zip(found, source.records, strict=True):
-        for other in row.all("Outward issue link (Blocks)"):
-            if other in records:
-                records[other].blockers.append(record.id)
+        _link(row, record, records, source)
     return source
 
 
+def _link(row: Row, record: Record, records: dict[str, Record], source: Source) -> None:
+    """Adds what the links of a row say; those whose type is not known are kept as relations, and said."""
+    for column in row.others(_READ):
+        match = _LINK.fullmatch(column.lower())
+        if match is None:
+            source.lost[column] += 1
+            continue
+        end, kind = match.groups()
+        for other in row.all(column):
+            if kind in _WAITS[end]:
+                record.blockers.append(other)
+            elif kind in (*_WAITS["inward"], *_WAITS["outward"]):
+                if other in records:
+                    records[other].blockers.append(record.id)
+            else:
+                record.related.append(other)
+                if kind != "relates":
+                    source.lost[f"{column}: RELATES_TO, it holds nothing back"] += 1
+
+
 def _record(row: Row, keys: dict[str, str], source: Source) -> Record:
-    for name in _LOST:
-        source.lost[name] += bool(row[name])
-    parent = row["Parent"] or row["Parent id"] or row["Custom field (Epic Link)"]
-    refused = row["Resolution"].lower() in _REFUSED
+    parent = next((row[name] for name in _PARENTS if row[name]), "")
+    resolution = row["Resolution"].lower()
+    refused = resolution in _REFUSED
+    status = row["Status"]
+    state: State | None = "cancelled" if refused else None
+    if state is None and status.lower() not in STATES:  # one of their own: what else says whether it is closed?
+        resolved = resolution not in ("", "unresolved")
+        state = "done" if resolved else STATES.get(row["Status Category"].lower() or "?")
     comments = row.all("Comment")
     if comments:
         source.lost["authors and times of comments: kept as one note"] += 1
@@ -70,15 +101,13 @@ def _record(row: Row, keys: dict[str, str], source: Source) -> Record:
         row["Issue key"],
         row["Summary"],
         sections(("", row["Description"]), ("Environment", row["Environment"])),
-        status="" if refused else row["Status"],
-        state="cancelled" if refused else None,
+        status="" if refused else status,
+        state=state,
         priority=row["Priority"],
         type=row["Issue Type"],
         tags=row.all("Labels"),
         updated=row["Updated"],
         parent=keys.get(parent, parent) or None,
-        blockers=row.all("Inward issue link (Blocks)"),
-        related=row.all("Outward issue link (Relates)") + row.all("Inward issue link (Relates)"),
         notes={"comments": "\n\n".join(comments)} if comments else {},
         extra={name.lower(): row[name] for name in _KEPT if row[name]},
     )

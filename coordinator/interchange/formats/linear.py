@@ -18,8 +18,9 @@ STATES: dict[str, State] = {
     "cancelled": "cancelled",
     "duplicate": "cancelled",
 }
-_LOST = ("Creator", "Assignee", "Cycle Name", "Created", "Updated", "Started", "Due Date", "SLA Status", "Roadmaps")
 _KEPT = ("ID", "Team", "Estimate", "Project", "Initiatives", "Duplicate of")
+_READ = {*_KEPT, "UUID", "Title", "Description", "Status", "Priority", "Labels", "Completed", "Canceled", "URL"}
+_READ |= {"Parent issue", "Blocked by", "Related to"}
 
 
 def read(data: bytes) -> Source:
@@ -39,8 +40,7 @@ def read(data: bytes) -> Source:
 
 
 def _record(row: Row, ids: dict[str, str], source: Source) -> Record:
-    for name in _LOST:
-        source.lost[name] += bool(row[name])
+    source.lost.update(row.others(_READ))
     ended: State | None = "cancelled" if is_date(row["Canceled"]) else "done" if is_date(row["Completed"]) else None
     estimate = row["Estimate"]
 

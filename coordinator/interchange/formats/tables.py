@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 
 from coordinator.interchange.encodings import text_of_bytes
@@ -17,8 +17,8 @@ _FORMULA = "=+-@\t\r"
 class Row:
     """A row: the values of a column by its name, in any case."""
 
-    def __init__(self, columns: dict[str, list[int]], cells: list[str]) -> None:
-        self._columns, self.cells = columns, cells
+    def __init__(self, columns: dict[str, list[int]], titles: dict[str, str], cells: list[str]) -> None:
+        self._columns, self._titles, self.cells = columns, titles, cells
 
     def all(self, name: str) -> list[str]:
         """The values that are not blank, of all columns of that name."""
@@ -29,6 +29,11 @@ class Row:
         """The first value that is not blank; empty: there is none."""
         return next(iter(self.all(name)), "")
 
+    def others(self, read: Collection[str]) -> list[str]:
+        """The columns that have a value, and are none of these, as they are named there."""
+        known = {name.lower() for name in read}
+        return [title for name, title in self._titles.items() if name not in known and self[name]]
+
 
 def rows(data: bytes, needed: tuple[str, ...]) -> Iterator[Row]:
     """The rows of a file.
@@ -37,22 +42,34 @@ def rows(data: bytes, needed: tuple[str, ...]) -> Iterator[Row]:
         needed: columns that it must have.
 
     Raises:
-        ImportProblem: it is not text, not CSV, or lacks a column.
+        ImportProblem: it is not text, not CSV, or lacks a column; or rows have more values than there are columns,
+            so that some may be those of others.
     """
     text = text_of_bytes(data)
     csv.field_size_limit(_MOST)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     columns: dict[str, list[int]] = {}
+    titles: dict[str, str] = {}
+    wide: list[str] = []
     try:
-        for at, name in enumerate(next(reader, [])):
+        head = next(reader, [])
+        for at, name in enumerate(head):
             columns.setdefault(name.strip().lower(), []).append(at)
+            titles.setdefault(name.strip().lower(), name.strip())
         if missing := [name for name in needed if name.lower() not in columns]:
             raise ImportProblem(f"the file has no column {', '.join(map(repr, missing))}")
         for cells in reader:
-            if any(cells):
-                yield Row(columns, cells)
+            if len(cells) > len(head):
+                wide.append(f"{Row(columns, titles, cells)[needed[0]] or '?'} (line {reader.line_num})")
+            elif any(cells):
+                yield Row(columns, titles, cells)
     except csv.Error as error:
         raise ImportProblem(f"line {reader.line_num}: {error}; is the file cut off?") from None
+    if wide:
+        raise ImportProblem(
+            f"{len(wide)} rows have more cells than there are columns, for a comma that is not in quotes, perhaps: "
+            + ", ".join(wide)
+        )
 
 
 def unguarded(cell: str) -> str:
