@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import resource
 import sys
@@ -102,6 +103,8 @@ def main() -> None:
     run_below()
     _raise_file_limit()
     _open_closed()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # texts that the terminal's encoding does not have
     # Processes of a fleet configure this again. Logs of other commands must not mix with their output.
     logs.configure("info", "auto")
     try:

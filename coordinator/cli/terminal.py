@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import sys
 from typing import Any
 
 import msgspec
@@ -23,9 +24,16 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def print_json(value: Any, indent: int = 2) -> None:
-    """Prints a value as JSON, with control and invisible characters escaped; indent -1: on one line."""
+    """Prints a value as JSON. Control and invisible characters are escaped, and those that the encoding of the output does
+    not have. indent -1: on one line."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()
-    print("".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text))
+    encoding = sys.stdout.encoding or "utf-8"
+    taken = text.encode(encoding, "replace").decode(encoding)
+    escaped = (
+        one if one == "\n" or (one == other and one.isprintable()) else json.dumps(one)[1:-1]
+        for one, other in zip(text, taken, strict=True)
+    )
+    print("".join(escaped))
 
 
 def operator() -> str:

@@ -76,7 +76,7 @@ class Record:
 def write_private(path: Path, text: str) -> None:
     """Writes a file that only its owner can read."""
     path.touch(mode=0o600)
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
 
 
 def prepare(state: Path) -> None:

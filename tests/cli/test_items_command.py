@@ -64,6 +64,26 @@ def shown(items: Run, item: str) -> Any:
     return json.loads(out)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "title"),
+    [("latin-1", "Caf\u00e9 ??"), ("ascii:surrogateescape", "Caf? ??"), ("utf-8", "Caf\u00e9 \u4f60\U0001f600")],
+)
+def test_letters_that_the_encoding_of_the_output_does_not_have_are_replaced(
+    items: Run, encoding: str, title: str
+) -> None:
+    item = added(items, given := "Caf\u00e9 \u4f60\U0001f600")
+
+    def printed(*words: str) -> str:
+        command = [sys.executable, "-m", "coordinator", "items", *words]
+        ended = subprocess.run(
+            command, env={**os.environ, "PYTHONIOENCODING": encoding}, capture_output=True, check=True, timeout=120
+        )
+        return ended.stdout.decode(encoding.partition(":")[0])
+
+    assert title in printed("list")
+    assert json.loads(printed("show", item, "--json"))["item"]["title"] == given
+
+
 def test_an_item_from_its_creation_to_its_result(items: Run) -> None:
     parent = added(items, "Parent")
     first = added(items, "First", "--parent", parent[:8], "--priority", "high", "--tags", "api")

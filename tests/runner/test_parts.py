@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -345,3 +347,13 @@ def test_a_prompt_that_is_cut_says_so() -> None:
     assert len(text) < MOST_BYTES + 5_000
     assert f"of which these are the first {MOST_BYTES:,}.)\n====" in text
     assert "(Cut here" not in _prompt(results=results[:90])
+
+
+def test_prompts_are_utf_8_in_any_locale(tmp_path: Path) -> None:
+    script = (
+        "import pathlib, sys; from coordinator.runner.records import write_private;"
+        "write_private(pathlib.Path(sys.argv[1]), chr(0x4F60))"
+    )
+    plain = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    subprocess.run([sys.executable, "-c", script, tmp_path / "prompt"], env={**os.environ, **plain}, check=True)
+    assert (tmp_path / "prompt").read_text(encoding="utf-8") == "\u4f60"
