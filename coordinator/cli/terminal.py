@@ -24,8 +24,10 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def print_json(value: Any, indent: int = 2) -> None:
-    """Prints a value as JSON. Control and invisible characters are escaped, and those that the encoding of the output does
-    not have. indent -1: on one line."""
+    """Prints a value as JSON; indent -1: on one line.
+
+    Control and invisible characters are escaped, and those that the encoding of the output does not have.
+    """
     text = msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()
     encoding = sys.stdout.encoding or "utf-8"
     taken = text.encode(encoding, "replace").decode(encoding)
