@@ -101,6 +101,7 @@ class Model:
             name
             for name, one in self.items.items()
             if not one.holder
+            and not self.children(name)
             and not self.exhausted(agent, name)
             and all(self.items[up].holder in ("", agent) for up in self.above(one.parent))
         }
