@@ -16,7 +16,7 @@ from cyclopts import Group, Parameter
 from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.client.short_forms import budget
-from coordinator.runner.environment import NAME, environment_of
+from coordinator.runner.environment import NAME, absolute, environment_of
 from coordinator.runner.options import PLACES, Options, Selection, unknown_place
 from coordinator.runner.presets import PRESETS, preset_of
 from coordinator.runner.protocols import Workspaces
@@ -176,9 +176,10 @@ def options_of(command: tuple[str, ...], flags: Mapping[str, Any]) -> Options:
         for flag in ("ttl", "timeout", "stall", "max_time", "drain")
     }
     check_range("--ttl", times["ttl"], 10, 86_400)
-    # One with a slash is looked for in the workspace.
-    if "/" not in command[0] and shutil.which(command[0]) is None:
-        raise CommandFailed(f"{command[0]} was not found in PATH", Exit.USAGE)
+    if "/" not in command[0]:  # else it is looked for in the workspace
+        if (program := shutil.which(command[0], path=absolute(os.environ.get("PATH", os.defpath)))) is None:
+            raise CommandFailed(f"{command[0]} was not found in the absolute directories of PATH", Exit.USAGE)
+        command = (program, *command[1:])
     return Options(
         command=command,
         state=state_of(get("state_dir")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping
 
@@ -45,3 +46,10 @@ def environment_of(
         for field, value in (("NAME", who), ("EMAIL", f"{mail}@fleet.invalid"))
     }
     return identity | _SET | passed | dict(given)
+
+
+def absolute(places: str) -> str:
+    """A list of directories such as ``PATH`` without relative and empty ones: they are in workspaces, which commands
+    write to.
+    """
+    return os.pathsep.join(one for one in places.split(os.pathsep) if os.path.isabs(one))

@@ -42,7 +42,7 @@ USED = json.dumps({"result": "fine", "usage": {"outputTokens": 12, "costUsd": 26
         (("--worktree", ".", "--workspace", ".", "--", "true"), "exclude each other"),
         (("--base", "main", "--", "true"), "--base needs --worktree"),
         (("--instructions", "/no/such", "--", "true"), "--instructions /no/such cannot be read"),
-        (("--", "no-such-program", "x"), "no-such-program was not found in PATH"),
+        (("--", "no-such-program", "x"), "no-such-program was not found in the absolute directories of PATH"),
         (("--runner", "docz"), "docs"),
         (("--runner", "docs", "--metrics", "no-port"), "--metrics: must be a port"),
     ],

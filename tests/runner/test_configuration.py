@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 
+from coordinator.cli.run_flags import options_of
 from coordinator.runner.workspaces import Repository, Worktrees
 from tests.runner.repositories import Place, failure
 
@@ -469,6 +472,54 @@ async def test_settings_of_a_worktree_and_a_sparse_checkout_are_passed_on(place:
     commit = await made.commit()
     assert place.git("diff", "--name-only", "main", str(commit)) == "in/a"
     assert "removed" in await made.close(done=True)
+
+
+async def test_a_pipe_in_the_place_of_a_record_holds_up_nothing(place: Place) -> None:
+    made = await place.open()
+    record = place.repository().admin(made.path.name) / "fleet.json"
+    record.unlink()
+    os.mkfifo(record)
+    append(made.path / "new.txt", "work\n")
+    assert await made.commit()
+    with anyio.fail_after(30):
+        assert await made.close(done=True)
+    place.collect()
+
+
+async def test_a_start_says_that_configuration_or_hooks_were_changed(place: Place) -> None:
+    assert list(await place.worktrees().start()) == []
+    assert list(await place.worktrees().start()) == []
+    for change in (lambda: place.git("config", "core.pager", "less"), lambda: append(place.path / ".git/hooks/a", "")):
+        change()
+        (said,) = await place.worktrees().start()
+        assert f"configuration or hooks in {place.path}/.git are others than those of the last runner" in said
+        assert list(await place.worktrees().start()) == []
+
+
+@pytest.mark.parametrize("before", ["", ".", "tools", "./node_modules/.bin"])
+async def test_programs_and_libraries_are_not_found_in_workspaces(
+    place: Place, trap: Trap, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    place.environment["PATH"] = f"{before}:{place.environment['PATH']}"
+    place.environment["LD_LIBRARY_PATH"] = f"{before}:/opt/lib:"
+    hook = place.path / ".git/hooks/pre-commit"
+    hook.write_text(f"#!/bin/sh\necho $LD_LIBRARY_PATH > {place.top}/libraries\nid > {place.top}/id\n")
+    hook.chmod(0o755)
+    made = await place.open()
+    for name in ("git", "id", "sh"):
+        program = made.path / before / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f'#!/bin/sh\ntouch {trap.marks}/{name}\nexec {shutil.which(name)} "$@"\n')
+        program.chmod(0o755)
+    append(made.path / "new.txt", "work\n")
+    assert await made.commit()
+    await made.close(done=True)
+    assert trap.sprung() == []
+    assert (place.top / "libraries").read_text() == "/opt/lib\n"
+    assert (place.top / "id").read_text()
+    monkeypatch.setenv("PATH", place.environment["PATH"])
+    found, *arguments = options_of(("id", "-u"), {}).command
+    assert (Path(found).is_absolute(), Path(found).name, arguments) == (True, "id", ["-u"])
 
 
 async def test_a_repository_with_other_hashes(tmp_path: Path) -> None:

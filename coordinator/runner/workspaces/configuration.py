@@ -125,8 +125,13 @@ def take(git: Git, common: Path, top: Path | None, root: Path) -> Configuration:
     above.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = Path(tempfile.mkdtemp(dir=above, prefix="new-"))
     try:
-        notices = _fill(git, part, common, top, root)
+        notices, before = _fill(git, part, common, top, root), newest(root)
         place = above / _digest(part)
+        if before is not None and before.path != place:
+            notices.append(
+                f"git's configuration or hooks in {common} are others than those of the last runner, and count from "
+                "now on: if you have not changed them, a command has, so stop this runner and look at them"
+            )
         try:
             part.rename(place)
         except OSError:

@@ -8,12 +8,16 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from coordinator.runner.environment import absolute
+
 OLDEST = (2, 36)
 """Of git: earlier ones cannot list worktrees in a form that is safe to read."""
 SECONDS = 600.0
 """How long one git command may take."""
 _KEPT = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_SSL_CAINFO")
 """Variables of git that do not direct it elsewhere."""
+_SEARCHED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+"""Variables with directories in which programs and libraries are found."""
 SETTINGS = (
     *("-c", "gc.auto=0"),
     *("-c", "maintenance.auto=false"),  # neither leaves a process behind
@@ -49,6 +53,8 @@ class Git:
     def __init__(self, directory: Path, environment: Mapping[str, str], pins: Mapping[str, str] = {}) -> None:
         self.directory, self.pins = directory, dict(pins)
         kept = {name: value for name, value in environment.items() if not name.startswith("GIT_") or name in _KEPT}
+        searched = {name: absolute(kept.pop(name)) for name in _SEARCHED if name in kept}
+        kept |= {name: places for name, places in searched.items() if places}
         fixed = {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
         self.environment = kept | fixed | self.pins
 

@@ -156,8 +156,10 @@ class Repository:
 
     def origin(self, name: str) -> Origin | None:
         """Where a worktree comes from; None: it never was finished."""
+        place = self.admin(name) / "fleet.json"
         try:
-            return msgspec.json.decode((self.admin(name) / "fleet.json").read_bytes(), type=Origin)
+            # Commands can write there, and a pipe would never end.
+            return msgspec.json.decode(place.read_bytes(), type=Origin) if place.is_file() else None
         except (OSError, msgspec.MsgspecError):
             return None
 
