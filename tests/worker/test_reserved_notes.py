@@ -11,7 +11,12 @@ from tests.worker.client import Agent, Tools, actor
 pytestmark = pytest.mark.anyio
 
 ASKED = ["question-1", "answer-1", "answer-2", "answer-007", "ANSWER-1", "Question-12", " answer-1", "answer-\u0661"]
+ASKED += [
+    *("answer - 1", "answer\u2011\u00ad1", "answer\u22121", "\u0430nswer-1\u200b"),
+    *("\uff51uestion-\u2460", "a\u0301nswer-1"),
+]
 FREE = ["result", "handed-back", "answer", "answers", "answer-draft", "question", "my-answer-1", "running-1", "run"]
+FREE.append("\u043e\u0442\u0432\u0435\u0442-1")
 
 
 async def kept(tools: Tools, item: str) -> dict[str, str]:
@@ -29,7 +34,7 @@ async def write(tools: Tools, *notes: Json) -> list[str]:
     return [one["error"] for one in answer.get("failures", ())]
 
 
-@pytest.mark.parametrize("key", [*ASKED, "run-1", "RUN-2-1", "run-1-22222222"])
+@pytest.mark.parametrize("key", [*ASKED, "run-1", "RUN-2-1", "run-1-22222222", "r\u0446n\u20131"])
 async def test_no_agent_writes_a_kept_note_about_its_item(tools: Tools, agent: Agent, key: str) -> None:
     item = await tools.add()
     await agent.take()
