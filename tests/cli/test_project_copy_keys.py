@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from coordinator.cli.projects.copying import accept
+from coordinator.cli.exits import CommandFailed
+from coordinator.cli.projects import transfer
+from coordinator.cli.projects.copying import abort, accept
 from coordinator.settings.workflows import Signing
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
@@ -36,8 +38,10 @@ async def pair(urls: dict[str, str]) -> AsyncIterator[Make]:
 
 async def secrets(store: Store, project: str) -> set[str]:
     """All keys for signatures that a store has."""
-    families = (keys.signing_keys.key(keys.FLEET), keys.project_keys.key(project))
-    values = [value.decode() for name in families for value in await store.command("HVALS", name)]
+    of_fleet = await store.command_of(keys.FLEET, "HVALS", keys.signing_keys.key(keys.FLEET))
+    values = [
+        one.decode() for one in of_fleet + await store.command_of(project, "HVALS", keys.project_keys.key(project))
+    ]
     return {value.rpartition(":")[2] for value in values}
 
 
@@ -66,6 +70,31 @@ async def test_the_target_verifies_tokens_of_the_project_and_can_make_none_for_t
     for known in (mine, SigningKeys(here, signing.keys)):
         assert await known.verify("p", b"token", signed.mac, project) is None
         assert (await known.sign("p", b"token", project)).mac != signed.mac
+
+
+async def test_a_move_that_is_ended_when_the_target_has_the_keys_leaves_the_source_with_others(
+    pair: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = await pair("one", "two")
+    here, there, project = both.here.store, both.there.store, both.project
+    await both.here.add()
+    mine = SigningKeys(here)
+    signed = await mine.sign("p", b"token", project)
+
+    async def fails(*_: object) -> None:
+        raise CommandFailed("interrupted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transfer, "publish", fails)
+        with pytest.raises(CommandFailed, match="interrupted"):
+            await both.copy(deletes=True)
+    learned = await secrets(there, project)
+    await abort(*both.ends, project)
+    assert await both.serves(both.here)
+    await here.fences.look()
+    for known in (mine, SigningKeys(here)):
+        assert await known.verify("p", b"token", signed.mac, project) is None
+        assert not {key.secret.hex() for key in (await known.ring(project)).keys("")} & learned
 
 
 async def test_a_project_that_comes_back_has_new_keys_and_what_was_signed_anywhere_is_valid(pair: Make) -> None:

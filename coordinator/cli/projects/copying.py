@@ -32,7 +32,7 @@ from coordinator.errors import ToolFailure
 from coordinator.settings.workflows import Signing
 from coordinator.steps.left_jobs import remove_jobs
 from coordinator.steps.queue_place import queues_of
-from coordinator.store import ServerError, Store
+from coordinator.store import ServerError, Store, keys
 from coordinator.store.fences import LOOK_SECONDS, State
 from coordinator.store.fencing import Fence, FenceLost, Fencing
 from coordinator.store.leader_lease import LeaderLeases
@@ -433,6 +433,8 @@ async def abort(here: End, there: End | None, project: str) -> str:
     if there is not None:
         its, its_state = await there.fencing.found(project)
         if its_state == "arriving" and its == identity:
+            if await there.store.command_of(project, "EXISTS", keys.project_keys.key(project)):
+                await _renew_keys(Keys(here.fencing, project, identity))  # the target could have kept what it was given
             await drop(there, project, its)
         elif its_state == "reserved" and its == identity:
             await release(there, project, its)
@@ -448,6 +450,11 @@ async def abort(here: End, there: End | None, project: str) -> str:
         )
     await release(here, project, identity)
     return f"the copy of the project {project} has ended: it is served here"
+
+
+async def _renew_keys(here: Keys) -> None:
+    """Has a project sign with keys that no other store knows; what was signed before is not valid any more."""
+    await here.set_signing_keys({SALT: secrets.token_hex(8)})
 
 
 async def accept(end: End, project: str) -> str:
@@ -466,7 +473,7 @@ async def accept(end: End, project: str) -> str:
         raise CommandFailed(f"the project {project} is not refused here", Exit.USAGE)
     listed, said = (await end.fencing.all()).get(project), f"the project {project} is served here"
     here = Keys(end.fencing, project, identity)
-    await here.set_signing_keys({SALT: secrets.token_hex(8)})
+    await _renew_keys(here)
     if await here.names():
         await transfer.hand_over_anew(here)
         await transfer.publish(end.store, project)
