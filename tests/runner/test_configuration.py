@@ -321,7 +321,7 @@ async def test_a_missing_object_is_not_fetched_by_what_the_command_has_configure
     place.git("cat-file", "-p", blob, at=made.path, fails=True)
     assert trap.sprung()
     append(made.path / "README", "changed\n")
-    await failure(made.commit())
+    assert await made.commit(), "it is wanted for a comparison alone"
     await made.close(done=True)
     assert trap.sprung() == []
 
