@@ -15,7 +15,17 @@ from coordinator.store import Store, keys
 from coordinator.store.address import parse
 from coordinator.store.clients import client as redis_client
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.recount import ABANDONED, CLASS_SPAN, NO_COMPLEXITY, Score, parts_of, state_of
+from coordinator.toolsets.items.rules.recount import (
+    ABANDONED,
+    CLASS_SPAN,
+    NO_COMPLEXITY,
+    PARENT,
+    PARENT_LEFT,
+    READY,
+    Score,
+    parts_of,
+    state_of,
+)
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, ROLE_CODES
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse, ms, server_time, state
@@ -378,8 +388,9 @@ class World:
 
         def on_offer(score: Score) -> bool:
             if "role" in selector or not abandoned:
-                return score.role == ROLE_CODES[selector.get("role", "queue")] and score.state in (0, ABANDONED)
-            return score.state == ABANDONED or (score.role == ROLE_CODES["queue"] and score.state == 0)
+                states = (READY, ABANDONED) if abandoned else (READY, ABANDONED, PARENT, PARENT_LEFT)
+                return score.role == ROLE_CODES[selector.get("role", "queue")] and score.state in states
+            return score.state == ABANDONED or (score.role == ROLE_CODES["queue"] and score.state == READY)
 
         def rank(item: str) -> tuple[int, bool, int, str]:
             score = parts_of(items[item][0].score)

@@ -247,6 +247,45 @@ async def test_parents_keep_their_dependencies_times_and_resources(schemas: Clie
     assert await agrees(schemas)
 
 
+async def test_a_parent_that_requires_something_is_not_apart_while_it_waits_for_its_children(tools: Client) -> None:
+    top, other = await tools.add(), await tools.add(priority="low")
+    parent = await tools.add(parentId=top, requires=["gpu"], priority="high")
+    child = await tools.add(parentId=parent, role="blocked")
+    assert await agrees(tools)
+    await tools.update(parent, parentId=other)
+    assert await agrees(tools)
+    await tools.update(parent, requires=[])
+    assert await agrees(tools)
+    await tools.update(parent, requires=["gpu"])
+    await tools.delete(child)
+    assert await agrees(tools)
+
+
+async def test_a_held_item_with_left_parents_below_it_can_be_moved_after_it_was_passed_over(tools: Client) -> None:
+    held, above = await tools.add(), await tools.add()
+    for parent in await tools.add_many(9, parentId=held, role="work"):
+        await tools.claim("gone", parent)
+        await tools.add(parentId=parent, role="blocked")
+    await tools.claim("gone", above)
+    await tools.claim("holder", held)
+    assert await taken(tools, role="work", parents="any") == "no_match"
+    await tools.update(held, parentId=above)
+    assert await tools.get(held) | {"parentId": above} == await tools.get(held)
+    assert await agrees(tools)
+    await tools.release("holder", held)
+    assert await taken(tools, "gone", role="work", parents="any") != "no_match"
+    assert await agrees(tools)
+
+
+async def test_a_parent_that_is_offered_in_work_is_deleted_whole(schemas: Client) -> None:
+    parent = await schemas.add(type="manual")
+    child = await schemas.add(parentId=parent)
+    await schemas.move(child, "start", "complete")
+    await schemas.delete(parent, recursive=True)
+    assert await agrees(schemas)
+    assert await taken(schemas) == "no_match"
+
+
 async def test_a_hundred_parents_cost_a_claim_nothing(tools: Client) -> None:
     """The search meets none of them."""
     for _ in range(4):

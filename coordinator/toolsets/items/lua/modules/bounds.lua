@@ -10,7 +10,7 @@
 -- until the claim ends (`bounds.restore`). The bound may be missing meanwhile.
 local classes = require 'classes'
 
-local CLASS_SIZE, PRIORITY_SIZE = classes.CLASS_SIZE, classes.PRIORITY_SIZE
+local PRIORITY_SIZE = classes.PRIORITY_SIZE
 
 local bounds = {}
 
@@ -65,7 +65,7 @@ function bounds.move(run, item, from)
   local scores = redis.call('ZMSCORE', run.keys.beneath .. (from or ''), unpack(bound_members(item.id)))
   bounds.remove(run, item, from)
   for _, score in ipairs(scores) do
-    local is_bound = score and classes.is_offered_class(math.floor(score / CLASS_SIZE))
+    local is_bound = score and PLACES[math.floor(score / PRIORITY_SIZE)] -- not put aside
     if is_bound then bounds.lower(run, item.id, item.depth, tonumber(score)) end
   end
 end

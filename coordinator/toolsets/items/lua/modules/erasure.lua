@@ -58,7 +58,7 @@ function erasure.erase(run, item)
   held_back.forget(run, item)
   due_times.forget(run, item)
   usage.forget(run, item)
-  if item.fence then redis.call('ZREM', run.keys.abandoned, id) end
+  if item.fence or item.ch then redis.call('ZREM', run.keys.abandoned, id) end
   local notes = redis.call('HVALS', run.keys.notes .. id)
   if edges[1] then unlink.remove(run, item, edges, true) end
   redis.call('ZREM', run.keys.ranked .. 'p' .. (item.pa or ''), id)
