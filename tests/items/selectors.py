@@ -83,6 +83,11 @@ class Model:
             if blocked == thing.id
         )
 
+    def waits_for_children(self, thing: Thing) -> bool:
+        """Whether a child is open, so that the item is not offered."""
+        below = (child for child in self.things.values() if child.parent == thing.id)
+        return thing.role in ("queue", "work") and any(child.role != "terminal" for child in below)
+
     def shielded(self, thing: Thing, agent: str | None, selector: Mapping[str, Any]) -> bool:
         """Whether another agent holds an ancestor; with a scope, only below that."""
         scope = selector.get("parentId") or selector.get("ancestorId")
@@ -129,12 +134,14 @@ class Model:
         ``claimed`` adds held and shielded items.
         """
         on_offer = agent is not None
+        parents = selector.get("parents") or ("after_children" if on_offer else "any")
         things = [
             thing
             for thing in self.things.values()
             if self.matches(thing, selector, on_offer)
             and thing.requires <= set(able)
             and not self.waits(thing)
+            and (parents == "any" or not self.waits_for_children(thing))
             and (claimed or (thing.holder is None and not self.shielded(thing, agent, selector)))
         ]
         order = selector.get("orderBy") or "priority"

@@ -67,6 +67,7 @@ bounds = st.tuples(st.integers(0, 30), st.integers(-1, 1), st.sampled_from(("Z",
 """Which item's time, how many milliseconds from it, and the zone it is written in."""
 FILTERS: dict[str, st.SearchStrategy[Any]] = {
     "role": st.sampled_from(OPEN),
+    "parents": st.sampled_from(("any", "after_children")),
     "parentId": st.integers(0, 30),
     "ancestorId": st.integers(0, 30),
     "tags": st.lists(st.sampled_from(TAGS), min_size=1, max_size=3).map(" , ".join),
