@@ -7,7 +7,8 @@ and output mean. It never adds a flag that widens what the agent may do; ``--yol
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path, PurePath
 
 import msgspec
@@ -89,6 +90,8 @@ class Preset:
     passed: Words = ()
     """Variables of the runner's environment that it gets, its credentials above all."""
     reader: Callable[[], Reader] = PlainReader
+    plain: Words = ()
+    """Options that choose the form of its output, and the word for plain text."""
     speaks: bool = False
     """Its output ends with an event that says whether it has succeeded, and its last message is the result if it leaves
     no result file."""
@@ -96,6 +99,14 @@ class Preset:
     requires_changes: bool = False
     """It exits with 0 whatever happens, so only changed files show that something was done."""
     mcp: Callable[[Path, str, Headers], Entry] = _no_mcp
+
+    def printing(self, given: Sequence[str]) -> Preset:
+        """The preset as the user's command line prints: plain text has no events, and its exit code is its word."""
+        *options, word = self.plain or ("",)
+        for option in options:
+            if f"{option}={word}" in given or (option, word) in pairwise(given):
+                return replace(self, reader=PlainReader, speaks=False)
+        return self
 
     def command(self, given: Sequence[str], *, yolo: bool = False) -> list[str]:
         """The command line of the user with what the preset adds."""
@@ -121,6 +132,7 @@ _CLAUDE = Preset(
     yolo=("--permission-mode", "bypassPermissions"),
     passed=("ANTHROPIC_*", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_MAX_RETRIES", "IS_SANDBOX"),
     reader=ClaudeReader,
+    plain=("--output-format", "text"),
     speaks=True,
     mcp=_claude_mcp,
 )
@@ -151,6 +163,7 @@ _GEMINI = Preset(
     variables={"GEMINI_CLI_NO_RELAUNCH": "1"},  # else it ignores signals, in a parent of the real agent
     passed=("GEMINI_*", "GOOGLE_*"),
     reader=GeminiReader,
+    plain=("-o", "--output-format", "text"),
     speaks=True,
     exit_codes={
         **EXIT_CODES,
@@ -170,6 +183,7 @@ _OPENCODE = Preset(
     yolo=("--auto",),
     passed=("OPENCODE_*", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
     reader=OpencodeReader,
+    plain=("--format", "default"),
     speaks=True,
     mcp=_opencode_mcp,
 )
@@ -193,5 +207,5 @@ def preset_of(command: Sequence[str], name: str | None) -> Preset:
         KeyError: there is none of that name.
     """
     if name is not None:
-        return PRESETS[name]
-    return PRESETS.get(PurePath(command[0]).name, SCRIPT) if command else SCRIPT
+        return PRESETS[name].printing(command)
+    return PRESETS.get(PurePath(command[0]).name, SCRIPT).printing(command) if command else SCRIPT

@@ -21,6 +21,7 @@ from coordinator.runner.outcomes import Outcome
 from coordinator.runner.presets import PRESETS, SCRIPT, preset_of
 from coordinator.runner.prompt import MOST_BYTES, prompt_of
 from coordinator.runner.protocols import Reading
+from coordinator.runner.readers import PlainReader
 
 SECRET = 'hunter2-"quoted"-secret'
 
@@ -222,6 +223,26 @@ def test_permissions_are_widened_only_when_asked() -> None:
 def test_a_preset_can_be_named() -> None:
     assert preset_of(["./wrapper"], "claude").name == "claude"
     assert preset_of([], None) is SCRIPT
+
+
+@pytest.mark.parametrize(
+    ("command", "speaks"),
+    [
+        ("claude --output-format json", True),
+        ("claude --output-format text", False),
+        ("claude --output-format=text -p", False),
+        ("gemini -o json", True),
+        ("gemini -o text", False),
+        ("gemini --output-format text", False),
+        ("opencode run --format default", False),
+        ("opencode run text", True),
+        ("codex exec text", True),
+    ],
+)
+def test_an_agent_that_prints_plain_text_is_judged_by_its_exit_code(command: str, speaks: bool) -> None:
+    preset = preset_of(command.split(), None)
+    assert (preset.speaks, preset.reader is PlainReader) == (speaks, not speaks)
+    assert preset.name == command.split()[0]
 
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if name != "aider"])

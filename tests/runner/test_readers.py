@@ -142,6 +142,46 @@ def test_errors_of_gemini_before_its_first_event() -> None:
     assert reading.error == "Invalid auth method selected."
 
 
+FORMS = {
+    "an array on one line": lambda messages: json.dumps(messages),
+    "an array on many lines": lambda messages: json.dumps(messages, indent=2),
+    "an array with a message a line": lambda messages: "[\n" + ",\n".join(map(json.dumps, messages)) + "\n]",
+    "the last message": lambda messages: json.dumps(messages[-1]),
+    "the last message on many lines": lambda messages: json.dumps(messages[-1], indent=2),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("noise", ["", "warning: slow\n"])
+def test_json_of_claude_in_any_form(form: str, noise: str) -> None:
+    lines = (STREAMS / "claude-2.1.197-done.jsonl").read_text().splitlines()
+    reading = read(ClaudeReader(), f"{noise}{FORMS[form]([json.loads(line) for line in lines])}\n{noise}")
+    assert (reading.finished, reading.success, reading.text) == (True, True, "all done")
+    assert reading.usage.cost_usd == pytest.approx(0.002005)
+    failed = [{"type": "result", "subtype": "success", "is_error": True, "result": "API Error: 529 overloaded"}]
+    reading = read(ClaudeReader(), f"{noise}{FORMS[form](failed)}\n{noise}")
+    assert (reading.success, reading.trouble) == (False, "provider")
+
+
+@pytest.mark.parametrize("noise", ["{", "[", "}", "[1, 2]", "[\nnoise\n]", "{\n  'a': 1"])
+def test_brackets_that_begin_nothing_hide_no_event(noise: str) -> None:
+    lines = (STREAMS / "claude-2.1.197-done.jsonl").read_text()
+    reading = read(ClaudeReader(), f"{noise}\n{lines}")
+    assert (reading.success, reading.text, reading.session is None) == (True, "all done", False)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_of_gemini(indent: int | None) -> None:
+    tokens = {"prompt": 200, "candidates": 30, "thoughts": 10, "cached": 10}
+    said = {"session_id": "1", "response": "all done", "stats": {"models": {"gemini-3": {"tokens": tokens}}}}
+    reading = read(GeminiReader(), json.dumps(said, indent=indent))
+    assert (reading.finished, reading.success, reading.text, reading.session) == (True, True, "all done", "1")
+    assert (reading.usage.input_tokens, reading.usage.cached_input_tokens, reading.usage.output_tokens) == (200, 10, 40)
+    error = {"session_id": "1", "error": {"type": "Error", "message": "slow down", "code": 429}}
+    reading = read(GeminiReader(), json.dumps(error, indent=indent))
+    assert (reading.success, reading.trouble, reading.error) == (False, "rate_limit", "slow down")
+
+
 def test_a_command_line_that_fails_before_it_begins() -> None:
     said = "\x1b[31merror: unknown option '--frobnicate'\x1b[0m"
     for reader in READERS.values():

@@ -1,4 +1,7 @@
-"""Events of ``claude -p --output-format stream-json --verbose``; its ``json`` format is the last of them."""
+"""Events of ``claude -p --output-format stream-json --verbose``.
+
+Its ``json`` format is the last of them; with ``--verbose``, which may come from the user's settings, an array of all.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of ``gemini -o stream-json``. With ``json`` it prints one object over many lines: that is plain output."""
+"""Events of ``gemini -o stream-json``; its ``json`` format is one object with the answer."""
 
 from __future__ import annotations
 
@@ -44,6 +44,10 @@ class GeminiReader(EventReader):
                 self.show(event.get("message"))
             case "result":
                 self._result(event)
+            case None if "response" in event or "error" in event:
+                found.session = words(event.get("session_id")) or None
+                found.text = words(event.get("response"))
+                self._result({**event, "status": "error" if event.get("error") else "success"})
 
     def _refused(self, error: Json) -> None:
         said = f"{error.get('type')} {error.get('message')}"

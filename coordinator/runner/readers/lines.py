@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from abc import ABC, abstractmethod
 from collections import deque
@@ -22,6 +23,10 @@ DENIALS = 100
 """Denials of a run that are kept."""
 _HEAD = 4_000
 """Characters of a text that can matter for one line of it."""
+_UNKNOWN_FORM = (AttributeError, KeyError, TypeError, ValueError, IndexError)
+"""What a known event in an unknown form raises."""
+_MOST_OPEN = 10_000_000
+"""Bytes of JSON on several lines."""
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Colours and other orders to terminals."""
 
@@ -79,7 +84,8 @@ class PlainReader:
 
 
 class EventReader(ABC):
-    """Reads one JSON object a line; a subclass takes what it knows of one in ``event``."""
+    """Reads JSON: an object a line, an array of objects, or either on many lines. A subclass takes what it knows of an
+    object in ``event``."""
 
     def __init__(self) -> None:
         self._reading = Reading()
@@ -87,33 +93,48 @@ class EventReader(ABC):
         """The last line that was no event: the only word of a command line that fails before it begins."""
         self._told = False
         """Whether it calls itself an error: then only another one takes its place."""
+        self._open: list[bytes] = []
+        """Lines of JSON that is not closed yet."""
+        self._open_size = 0
 
     def line(self, stream: Stream, line: bytes) -> None:
         """Takes a line of output; anything unknown or broken counts as an event and is passed over."""
         self._reading.events += 1
-        event: Any = None
-        if stream == "stdout" and line[:1] == b"{":
-            try:
-                event = msgspec.json.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError):  # noise, or a line that was cut off
-                event = None
-        try:
-            if isinstance(event, dict):
+        found = self._decoded(line) if stream == "stdout" else None
+        events = [one for one in (found if isinstance(found, list) else [found]) if isinstance(one, dict)]
+        for event in events:
+            with contextlib.suppress(*_UNKNOWN_FORM):
                 self.event(event)
-            elif line and not line.isspace():
-                error = _ERROR.match(line) is not None
-                if error or not self._told:
-                    self._noise, self._told = line[:_HEAD], error
-                self.noise(line)
-        except (AttributeError, KeyError, TypeError, ValueError, IndexError):  # a known event in an unknown form
+        if events or not line or line.isspace():
             return
+        error = _ERROR.match(line) is not None
+        if error or not self._told:
+            self._noise, self._told = line[:_HEAD], error
+        if stream == "stderr":
+            with contextlib.suppress(*_UNKNOWN_FORM):
+                self.noise(line)
+
+    def _decoded(self, line: bytes) -> Any:
+        """The JSON that ends with this line; None: there is none, or it goes on."""
+        if line[:1] in (b"{", b"[") and (found := _json(line.rstrip().removesuffix(b","))) is not None:
+            self._open, self._open_size = [], 0  # what seemed to be open was noise
+            return found
+        if not self._open and line.rstrip() not in (b"{", b"["):
+            return None
+        self._open.append(line)
+        self._open_size += len(line)
+        closed = line.rstrip() in (b"}", b"]")
+        found = _json(b"\n".join(self._open)) if closed else None
+        if closed or self._open_size > _MOST_OPEN:
+            self._open, self._open_size = [], 0
+        return found
 
     @abstractmethod
     def event(self, event: Json) -> None:
         """Takes an event."""
 
     def noise(self, line: bytes) -> None:  # noqa: B027 (for most it says nothing)
-        """Takes a line that is no event."""
+        """Takes a line of standard error."""
 
     def reading(self) -> Reading:
         """What it has read so far."""
@@ -146,6 +167,14 @@ class EventReader(ABC):
         """Records what was not permitted."""
         if len(self._reading.denials) < DENIALS:
             self._reading.denials += (one_line(what, SHOWN),)
+
+
+def _json(text: bytes) -> Any:
+    """A value; None: it is noise, or was cut off."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def words(value: object) -> str:
