@@ -163,6 +163,40 @@ def test_json_of_claude_in_any_form(form: str, noise: str) -> None:
     assert (reading.success, reading.trouble) == (False, "provider")
 
 
+def said_by_claude(text: str, message: str = "a", **more: Any) -> dict[str, Any]:
+    return {"type": "assistant", "message": {"id": message, "content": [{"type": "text", "text": text}]}, **more}
+
+
+@pytest.mark.parametrize("result", [{"result": ""}, {"result": " \n"}, {"result": None}, {}])
+def test_the_last_message_is_the_text_of_a_run_without_a_result(result: dict[str, Any]) -> None:
+    tool = {"type": "assistant", "message": {"id": "b", "content": [{"type": "tool_use", "name": "Bash", "input": {}}]}}
+    messages = [
+        said_by_claude("I look.", "x"),
+        said_by_claude("I did "),
+        said_by_claude("the work."),
+        tool,
+        said_by_claude("found it", "s", parent_tool_use_id="t"),
+        said_by_claude(" ", "c"),
+        {"type": "assistant", "message": {"model": "<synthetic>", "content": [{"type": "text", "text": "none"}]}},
+    ]
+    ended = {"type": "result", "subtype": "success", "is_error": False, **result}
+    reading = read(ClaudeReader(), json.dumps([*messages, ended]))
+    assert (reading.success, reading.text) == (True, "I did the work.")
+    reading = read(ClaudeReader(), json.dumps([*messages, {**ended, "is_error": True}]))
+    assert (reading.success, reading.text.strip()) == (False, "")
+
+
+def test_what_gemini_says_before_its_last_tool_is_its_text_if_nothing_follows() -> None:
+    def message(content: str) -> dict[str, Any]:
+        return {"type": "message", "role": "assistant", "content": content, "delta": True}
+
+    events = [message("I "), message("did it."), {"type": "tool_use", "tool_name": "t"}, message("\n")]
+    ended = {"type": "result", "status": "success"}
+    assert read(GeminiReader(), "\n".join(map(json.dumps, [*events, ended]))).text == "I did it."
+    last = [message("all "), message("done"), ended]
+    assert read(GeminiReader(), "\n".join(map(json.dumps, [*events, *last]))).text == "all done"
+
+
 @pytest.mark.parametrize("noise", ["{", "[", "}", "[1, 2]", "[\nnoise\n]", "{\n  'a': 1"])
 def test_brackets_that_begin_nothing_hide_no_event(noise: str) -> None:
     lines = (STREAMS / "claude-2.1.197-done.jsonl").read_text()

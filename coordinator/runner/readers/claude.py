@@ -23,6 +23,8 @@ class ClaudeReader(EventReader):
     def __init__(self) -> None:
         super().__init__()
         self._messages: dict[str, Json] = {}
+        self._last: tuple[str, str] = "", ""
+        """The id of its last message with text, which may come in parts, and the text."""
 
     def event(self, event: Json) -> None:
         """Takes an event."""
@@ -32,7 +34,7 @@ class ClaudeReader(EventReader):
             case "system":
                 self._system(event)
             case "assistant":
-                self._assistant(event["message"])
+                self._assistant(event["message"], own=not event.get("parent_tool_use_id"))
             case "rate_limit_event":
                 limit = event["rate_limit_info"]
                 if limit.get("status") == "rejected" and isinstance(limit.get("resetsAt"), int | float):
@@ -49,7 +51,8 @@ class ClaudeReader(EventReader):
             case "api_retry":
                 self.show("retrying:", event.get("error"), event.get("error_status"))
 
-    def _assistant(self, message: Json) -> None:
+    def _assistant(self, message: Json, *, own: bool) -> None:
+        """Takes a part of a message, of the agent's own or of a subagent."""
         if message.get("model") != "<synthetic>":
             self._messages[str(message.get("id"))] = message.get("usage") or {}
             self._sum()
@@ -59,6 +62,10 @@ class ClaudeReader(EventReader):
                 self.show(part.get("name"), next((str(one) for one in given.values()), ""))
             elif part.get("type") == "text":
                 self.show(part.get("text"))
+                if own and (text := words(part.get("text"))).strip() and message.get("model") != "<synthetic>":
+                    name, before = self._last
+                    key = str(message.get("id"))
+                    self._last = key, before + text if name == key else text
 
     def _sum(self) -> None:
         """Usage so far, for runs that end without a result."""
@@ -76,7 +83,9 @@ class ClaudeReader(EventReader):
         found, kind = self._reading, event.get("subtype")
         found.finished = True
         found.success = kind == "success" and not event.get("is_error")
-        found.text = words(event.get("result"))
+        found.text = said = words(event.get("result"))
+        if found.success and not said.strip():
+            found.text = self._last[1]
         found.usage.cost_usd = money(event.get("total_cost_usd"))
         found.usage.turns = whole(event.get("num_turns")) or found.usage.turns
         if models := [one for one in (event.get("modelUsage") or {}).values() if isinstance(one, dict)]:
@@ -89,7 +98,7 @@ class ClaudeReader(EventReader):
         if found.success:
             self.forgive()
             return
-        said = "; ".join(map(str, event.get("errors") or ())) or found.text or str(kind)
+        said = "; ".join(map(str, event.get("errors") or ())) or said or str(kind)
         aborted = "abort" in str(event.get("terminal_reason")) or "interrupt" in said.lower()
         trouble: Trouble | None = "limit" if kind in _LIMITS else None
         if aborted and not event.get("api_error_status"):

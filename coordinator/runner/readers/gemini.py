@@ -16,6 +16,8 @@ class GeminiReader(EventReader):
         super().__init__()
         self._object: list[bytes] = []
         """Lines of an object on standard error that is not closed yet."""
+        self._before_tool = False
+        """Whether the text is from before the last tool: what follows it takes its place, if something does."""
 
     def event(self, event: Json) -> None:
         """Takes an event."""
@@ -30,10 +32,13 @@ class GeminiReader(EventReader):
             case "message":
                 if event.get("role") != "user":
                     content = str(event.get("content") or "")
-                    found.text = found.text + content if event.get("delta") else content
+                    if not self._before_tool:
+                        found.text = found.text + content if event.get("delta") else content
+                    elif content.strip():
+                        found.text, self._before_tool = content, False
                     self.show(content)
             case "tool_use":
-                found.text = ""  # what follows the last tool is the answer
+                self._before_tool = True
                 self.show(event.get("tool_name"), next(iter((event.get("parameters") or {}).values()), ""))
             case "tool_result":
                 if event.get("status") == "error":
