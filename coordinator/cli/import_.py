@@ -101,7 +101,10 @@ def import_(
             if top["depth"] == MAX_DEPTH:
                 raise CommandFailed(f"--parent: nothing can be below an item at depth {MAX_DEPTH}", Exit.USAGE)
             below, depth = top["id"], top["depth"]
-        shape(found, depth)
+        try:
+            shape(found, depth)
+        except ImportProblem as problem:
+            raise CommandFailed(f"{file}: {problem}", Exit.USAGE) from None
         work = Import(fleet, name, parent=below, close_missing=close_missing, dry_run=dry_run, say=_say)
         try:
             return await work.run(found.records)
@@ -179,5 +182,5 @@ def _print(report: Report, found: Source, dry_run: bool, closing: bool) -> None:
             _say(printable(f"{words}: {shown}{more}"))
     verb = "would be " if dry_run else ""
     said = f"{counted(report.created, 'item')} {verb}created, {report.updated} updated, {report.unchanged} unchanged"
-    said += f", {report.closed} cancelled" if report.closed else ""
+    said += f", {report.closed} {verb}cancelled" if report.closed else ""
     print(said + (f"; {counted(report.dependencies, 'dependency', 'dependencies')}" if report.dependencies else ""))

@@ -100,6 +100,15 @@ def test_everything_comes_below_an_item(run: Run, tmp_path: Path) -> None:
     assert "--parent" in err
 
 
+def test_several_of_one_id_stop_the_import(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "issues.jsonl"
+    file.write_text('{"id":"a-1","title":"x","status":"closed"}\n{"id":"a-1","title":"x","status":"open"}\n')
+    code, out, err = run("import", "--format", "beads", str(file))
+    assert (code, out) == (Exit.USAGE, "")
+    assert f"{file}: several have one id" in err
+    assert run("items", "list")[1] == ""
+
+
 def test_stdin_statuses_and_dry_runs(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     data = b'{"id": "a-1", "title": "x", "status": "odd", "assignee": "bob"}\n'
 
