@@ -19,6 +19,7 @@ from coordinator.interchange.identity import FIELDS, HOLD, Known, external, exte
 from coordinator.interchange.lock import find_marker, locked
 from coordinator.interchange.model import Record
 from coordinator.interchange.register import read_register, write_register
+from coordinator.interchange.rehearsal import Rehearsal
 from coordinator.interchange.side_by_side import side_by_side
 
 T = TypeVar("T")
@@ -88,24 +89,29 @@ class Import:
         """
         if self._dry_run:
             marker = await find_marker(self._fleet, self._source)
-            await self._look(records, {} if marker is None else await read_register(self._fleet, marker))
+            register = {} if marker is None else await read_register(self._fleet, marker)
+            self._fleet, self._say = Rehearsal(self._fleet).fleet, lambda text: None
+            await self._bring(records, register)
             return self.report
         async with locked(self._fleet, self._source, self._say) as marker:
-            await self._look(records, await read_register(self._fleet, marker))
-            new = [one for one in records if one.id not in self._known]
-            old = [one for one in records if one.id in self._known]
-            for level in _levels(new, self._known):
-                await self._create(level)
-            await self._update(old)
-            unfinished = [one for one in new if _has_more(one) and one.id in self._ids]
-            unfinished += [one for one in old if self._known[one.id].seen is None]
-            await side_by_side(self._move, [one for one in unfinished if one.id in self._known])
-            await self._connect(unfinished)
-            await self._annotate(one for one in unfinished if one.notes)
-            await self._finish(unfinished)
-            await self._vanished()
+            await self._bring(records, await read_register(self._fleet, marker))
             await write_register(self._fleet, marker, self._ids)
         return self.report
+
+    async def _bring(self, records: Sequence[Record], register: Mapping[str, str]) -> None:
+        await self._look(records, register)
+        new = [one for one in records if one.id not in self._known]
+        old = [one for one in records if one.id in self._known]
+        for level in _levels(new, self._known):
+            await self._create(level)
+        await self._update(old)
+        unfinished = [one for one in new if _has_more(one) and one.id in self._ids]
+        unfinished += [one for one in old if self._known[one.id].seen is None]
+        await side_by_side(self._move, [one for one in unfinished if one.id in self._known])
+        await self._connect(unfinished)
+        await self._annotate(one for one in unfinished if one.notes)
+        await self._finish(unfinished)
+        await self._vanished()
 
     # --- what is here ---------------------------------------------------------------------------
 
@@ -133,13 +139,13 @@ class Import:
         for one in records:
             here = self._known.get(one.id)
             if here is None:
-                self.report.created += self._dry_run
-            elif here.seen == seen_of(one):
+                continue
+            if here.seen == seen_of(one):
                 self.report.unchanged += 1
-            elif here.claimed:
+            elif here.claimed and here.seen is not None:
                 self.report.claimed.append(one.id)
             else:
-                self.report.updated += self._dry_run
+                self.report.updated += 1
 
     async def _adopt(self, ids: Iterable[str]) -> None:
         """Takes items that were exported, and come back under their own UUIDs, for those of this source."""
@@ -300,7 +306,6 @@ class Import:
         await self._annotate(one for one in changed if one.notes and _differs(self._known[one.id], one, "notes"))
         await side_by_side(self._move, moves)
         await self._change(fields)
-        self.report.updated = len(changed) + sum(self._known[one.id].seen is None for one in records)
 
     def _changed_fields(self, one: Record, known: Known, different: set[str]) -> dict[str, Any]:
         change: dict[str, Any] = {"id": known.id}

@@ -176,6 +176,30 @@ async def test_a_dry_run_changes_nothing(store: Store, project: str) -> None:
     assert await state(direct) == before
 
 
+async def test_a_dry_run_says_what_the_run_does(store: Store, project: str) -> None:
+    direct = Direct(store, project)
+    first = a_project()
+    await take(direct, first[:30])
+    ids = {one.id: one.url for one in await read_project(direct.fleet, "beads")}
+    for held in ("a-0", "a-16"):
+        await direct.tools.claim(f"holds {held}", ids[held])
+    with pytest.raises((Killed, BaseExceptionGroup)):
+        await take(Direct(store, project, fails_after=2), first[:34])
+    second = [one for one in first[:38] if one["id"] not in ("a-8", "a-16")]
+    for number, change in ((0, {"title": "held"}), (2, {"title": "new"}), (3, {"status": "open"})):
+        second[number] |= change
+    second[4]["dependencies"].append({"depends_on_id": "a-1", "type": "blocks"})
+    for closes in (False, True):
+        dry = await take(direct, second, dry_run=True, close_missing=closes)
+        before = await state(direct)
+        assert await take(direct, second, dry_run=True, close_missing=closes) == dry
+        assert await state(direct) == before
+        run = await take(direct, second, close_missing=closes)
+        assert run == dry
+        assert (bool(run.created), bool(run.dependencies), run.closed) == (not closes, not closes, int(closes))
+        assert run.claimed == ["a-0", "a-16"][: 1 + closes]
+
+
 async def test_exported_items_come_back_as_themselves(store: Store, project: str) -> None:
     """Also in another format than the one that they came in."""
     direct = Direct(store, project)
