@@ -21,7 +21,7 @@ from coordinator.interchange.files import read_regular
 from coordinator.interchange.formats import backlog, beads, github, jira, linear, markdown, taskmaster
 from coordinator.interchange.importing import Import, Report
 from coordinator.interchange.mapping import Mapping_, apply_mapping, read_mapping
-from coordinator.interchange.model import ImportProblem, Source
+from coordinator.interchange.model import ImportProblem, Source, label_of
 from coordinator.interchange.shaping import MAX_DEPTH, shape
 
 Format = Literal["beads", "github", "taskmaster", "backlog", "markdown", "linear", "jira", "fleet"]
@@ -91,7 +91,9 @@ def import_(
 
     if not found.records:
         if close_missing:
-            raise CommandFailed(f"{file}: there are no items in it; --close-missing would cancel all", Exit.USAGE)
+            raise CommandFailed(
+                f"{file}: there are no items in it; --close-missing would cancel all of the source {name}", Exit.USAGE
+            )
         _say(f"{file}: there are no items in it" + (", such as '- [ ] text'" if format == "markdown" else ""))
 
     async def act(fleet: Fleet) -> Report:
@@ -115,7 +117,7 @@ def import_(
     if json:
         print_json({**msgspec.to_builtins(report), "lost": found.losses(), "remarks": found.remarks})
     else:
-        _print(report, found, dry_run, close_missing)
+        _print(report, found, name, source is None, dry_run, close_missing)
     return Exit.FAILED if report.refused else Exit.OK
 
 
@@ -166,21 +168,29 @@ def _say(text: str) -> None:
     print(f"fleet: {text}", file=sys.stderr)
 
 
-def _print(report: Report, found: Source, dry_run: bool, closing: bool) -> None:
+def _print(report: Report, found: Source, name: str, unnamed: bool, dry_run: bool, closing: bool) -> None:
     for remark in found.remarks:
         _say(printable(remark))
     if lost := found.losses():
         _say(printable(f"not imported: {'; '.join(lost)}"))
+    verb = "would be " if dry_run else ""
+    vanished = f"not in the source {name} any more"
+    if closing:
+        vanished += f", so they {verb or 'are '}cancelled unless somebody holds them"
+    if unnamed:
+        vanished += " (if this is another source than the last time, name it with --source)"
     for words, named in (
-        ("left as they are, because somebody holds them", report.claimed),
-        ("not in the source any more", [] if closing else report.vanished),
+        (
+            "left as they are, because somebody holds them",
+            [label_of(report.titles[one], one) for one in report.claimed],
+        ),
+        (vanished, [label_of(report.titles[one], one) for one in report.vanished]),
         ("refused", report.refused),
     ):
         if named:
             more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
             shown = "; ".join(one if len(one) <= _LONGEST else one[:_LONGEST] + "…" for one in named[:_NAMED])
             _say(printable(f"{words}: {shown}{more}"))
-    verb = "would be " if dry_run else ""
     said = f"{counted(report.created, 'item')} {verb}created, {report.updated} updated, {report.unchanged} unchanged"
     said += f", {report.closed} {verb}cancelled" if report.closed else ""
     print(said + (f"; {counted(report.dependencies, 'dependency', 'dependencies')}" if report.dependencies else ""))

@@ -81,6 +81,7 @@ class Known(msgspec.Struct):
     role: str
     tags: list[str]
     properties: dict[str, Any]
+    title: str
     external: Mapping[str, Any]
     """What its properties say about the source; empty: it was not imported from there."""
     claimed: bool = False

@@ -17,7 +17,7 @@ from coordinator.client import Fleet, FleetError
 from coordinator.interchange.exporting import edges_of, search
 from coordinator.interchange.identity import FIELDS, HOLD, Known, external, external_of, item_tag, seen_of, source_tag
 from coordinator.interchange.lock import find_marker, locked
-from coordinator.interchange.model import Record
+from coordinator.interchange.model import Record, label_of
 from coordinator.interchange.register import read_register, write_register
 from coordinator.interchange.rehearsal import Rehearsal
 from coordinator.interchange.side_by_side import side_by_side
@@ -46,6 +46,8 @@ class Report(Struct):
     """Ids of items that are not in the source any more."""
     closed: int = 0
     """How many of these were cancelled."""
+    titles: dict[str, str] = field(default_factory=dict)
+    """By id of the source: how the items that are named here are called."""
     refused: list[str] = field(default_factory=list)
     """What the fleet has refused: a sentence each."""
 
@@ -112,6 +114,8 @@ class Import:
         await self._annotate(one for one in unfinished if one.notes)
         await self._finish(unfinished)
         await self._vanished()
+        named = {*self.report.claimed, *self.report.vanished}
+        self.report.titles = {id_: self._known[id_].title for id_ in sorted(named)}
 
     # --- what is here ---------------------------------------------------------------------------
 
@@ -163,7 +167,8 @@ class Import:
                 return None
             raise
         properties = msgspec.json.decode(item.get("properties") or "{}")
-        return Known(item["id"], item["role"], _tags(item), properties, external_of(properties, self._source), one[1])
+        here = external_of(properties, self._source)
+        return Known(item["id"], item["role"], _tags(item), properties, item["title"], here, one[1])
 
     # --- new items ------------------------------------------------------------------------------
 
@@ -177,7 +182,7 @@ class Import:
             made = iter(answer["items"])
             for at, (one, _) in enumerate(batch):
                 if at in refused:
-                    self.report.refused.append(f"{one.id}: {refused[at]}")
+                    self.report.refused.append(f"{label_of(one.title, one.id)}: {refused[at]}")
                 else:
                     self._ids[one.id] = next(made)["id"]
                     self.report.created += 1

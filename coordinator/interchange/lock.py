@@ -33,7 +33,7 @@ async def locked(fleet: Fleet, source: str, say: Callable[[str], None]) -> Async
     marker = await _marker(fleet, source)
     # An identity of its own, because an agent has one claim: its others are to stay.
     agent = f"{fleet.agent}{'-' if '/' in fleet.agent else '/'}import-{uuid4().hex[:8]}"
-    fence = await _claim(fleet, marker, agent, say)
+    fence = await _claim(fleet, marker, source, agent, say)
     try:
         async with asyncio.TaskGroup() as group:
             renewing = group.create_task(_renew(fleet, marker, agent, fence))
@@ -78,7 +78,7 @@ async def _marker(fleet: Fleet, source: str) -> str:
     return str(found)
 
 
-async def _claim(fleet: Fleet, marker: str, agent: str, say: Callable[[str], None]) -> int:
+async def _claim(fleet: Fleet, marker: str, source: str, agent: str, say: Callable[[str], None]) -> int:
     waits = False
     while True:
         claim = {"itemId": marker, "ttlSeconds": _TTL_SECONDS}
@@ -90,7 +90,7 @@ async def _claim(fleet: Fleet, marker: str, agent: str, say: Callable[[str], Non
             await fleet.call("advance_item", {"transitions": moves})
         elif one["outcome"] == "already_claimed":
             if not waits:
-                say("another import of this source is running: waiting for its end")
+                say(f"another import of source {source} is running: waiting for its end (--source names others)")
             waits = True
             await asyncio.sleep(min(_ASK_SECONDS, one.get("retryAfterMs", 0) / 1000 + 0.05))
         else:

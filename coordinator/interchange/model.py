@@ -12,6 +12,9 @@ State = Literal["queue", "in-progress", "blocked", "done", "cancelled", "skip"]
 STATES: tuple[State, ...] = ("queue", "in-progress", "blocked", "done", "cancelled", "skip")
 
 
+_SHOWN = 80
+
+
 class ImportProblem(Exception):
     """The source cannot be read, or says something that must be decided first: a sentence for whoever imports."""
 
@@ -67,6 +70,11 @@ class Source(Struct):
         """What is not imported, as sentences."""
         named = [f"{len(titles)} x {kind}: {', '.join(titles)}" for kind, titles in self.left_out.items()]
         return named + [f"{count} x {what}" for what, count in self.lost.most_common() if count]
+
+
+def label_of(title: str, id: str) -> str:
+    """How messages name an item of a source: ids of some say nothing to people."""
+    return f"{title if len(title) <= _SHOWN else title[:_SHOWN] + '…'} ({id})" if title and title != id else id
 
 
 def text_of(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from coordinator.interchange.model import ImportProblem, Record, Source
+from coordinator.interchange.model import ImportProblem, Record, Source, label_of
 
 MAX_DEPTH = 3
 TITLE, SUMMARY, TEXT_BYTES = 500, 2_000, 500_000
@@ -55,7 +55,9 @@ def shape(source: Source, below: int = -1) -> None:
     order = sorted(records, key=lambda key: depths[key])
     source.records = [records[key] for key in order]
     for what, ids in remarks.items():
-        named = ", ".join(ids[:_NAMED]) + (f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else "")
+        named = ", ".join(label_of(records[one].title, one) for one in ids[:_NAMED]) + (
+            f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+        )
         source.remarks.append(f"{len(ids)} {what}: {named}")
 
 

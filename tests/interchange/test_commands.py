@@ -72,6 +72,26 @@ def test_a_file_without_items_is_told_and_cancels_nothing(run: Run, tmp_path: Pa
     assert "would cancel all" in err
 
 
+def test_what_another_source_would_cancel_is_named_with_the_way_out(run: Run, tmp_path: Path) -> None:
+    one, other = tmp_path / "TODO.md", tmp_path / "OTHER.md"
+    one.write_text("- [ ] Write the page\n")
+    other.write_text("- [ ] Another\n")
+    assert run("import", "--format", "markdown", str(one))[0] == Exit.OK
+    words = ("import", "--format", "markdown", "--close-missing", str(other))
+    code, out, err = run(*words, "--dry-run")
+    assert (code, out) == (Exit.OK, "1 item would be created, 0 updated, 0 unchanged, 1 would be cancelled\n")
+    assert "not in the source markdown any more, so they would be cancelled" in err
+    assert "--source" in err
+    assert ": Write the page (" in err
+    code, out, err = run(*words, "--source", "other")
+    assert (code, out, "--source" in err) == (Exit.OK, "1 item created, 0 updated, 0 unchanged\n", False)
+    item = run("items", "search", "Write")[1].split()[0]
+    assert run("items", "claim", item)[0] == Exit.OK
+    one.write_text("- [ ] Next\n")
+    err = run("import", "--format", "markdown", "--close-missing", str(one))[2]
+    assert "because somebody holds them: Write the page (" in err
+
+
 def test_headings_are_no_work(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "TODO.md"
     file.write_text("# Roadmap\n\n## Phase 1\n- [ ] Task A\n- [ ] Task B\n")
