@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+from operator import ne
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -84,7 +85,7 @@ def import_(
     if not _NAME.fullmatch(name):
         raise CommandFailed("--source must be 1 to 80 of a-z, 0-9 and . _ -", Exit.USAGE)
     try:
-        found = _read(format, file, write_ids and not dry_run, skip_unreadable)
+        found = _read(format, file, write_ids, skip_unreadable, dry_run)
         apply_mapping(found, _MODULES[format].STATES, read_mapping(map) if map is not None else Mapping_(), unknown)
     except ImportProblem as problem:
         raise CommandFailed(f"{file}: {problem}" if map is None else str(problem), Exit.USAGE) from None
@@ -136,7 +137,7 @@ def _restore(file: str, redis_url: str | None, json: bool, at: Connection) -> in
     return Exit.OK
 
 
-def _read(format: str, file: str, write_ids: bool, skip_unreadable: bool) -> Source:
+def _read(format: str, file: str, write_ids: bool, skip_unreadable: bool, dry_run: bool) -> Source:
     """Reads the source.
 
     Raises:
@@ -154,10 +155,13 @@ def _read(format: str, file: str, write_ids: bool, skip_unreadable: bool) -> Sou
         if write_ids:
             if format != "markdown" or file == "-":
                 raise CommandFailed("--write-ids: goes with --format markdown and a file", Exit.USAGE)
-            data = markdown.with_ids(data)
-            fresh = Path(f"{file}.new")
-            fresh.write_bytes(data)
-            fresh.replace(file)
+            before, data = data, markdown.with_ids(data)
+            changed = sum(map(ne, before.split(b"\n"), data.split(b"\n")))
+            _say(f"{counted(changed, 'task')} of {file} {'would get' if dry_run else 'got'} an identity there")
+            if changed and not dry_run:
+                fresh = Path(f"{file}.new")
+                fresh.write_bytes(data)
+                fresh.replace(file)
     except OSError as error:
         raise CommandFailed(f"{file}: {error.strerror}", Exit.USAGE) from None
     found: Source = _MODULES[format].read(data)

@@ -44,7 +44,13 @@ def run(fleet: RunningFleet, project: str, monkeypatch: pytest.MonkeyPatch, capf
 def test_a_list_of_tasks_there_and_back(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "TODO.md"
     file.write_text("# Release\n- [ ] Upload \u200d retries #net !high\n  - [x] Child\n")
+    text = file.read_text()
+    code, out, err = run("import", "--format", "markdown", "--write-ids", "--dry-run", str(file))
+    assert (code, out) == (Exit.OK, "3 items would be created, 0 updated, 0 unchanged\n"), err
+    assert f"2 tasks of {file} would get an identity" in err
+    assert file.read_text() == text
     code, out, err = run("import", "--format", "markdown", "--write-ids", str(file))
+    assert f"2 tasks of {file} got an identity" in err
     assert (code, out) == (Exit.OK, "3 items created, 0 updated, 0 unchanged\n"), err
     file.write_text(file.read_text().replace("Upload", "Download"))
     assert run("import", "--format", "markdown", str(file))[1] == "0 items created, 1 updated, 2 unchanged\n"
@@ -181,6 +187,7 @@ def test_a_project_is_written_and_restored(
         (("import", "--format", "backlog", "/"), "no folder of Backlog.md"),
         (("import", "--format", "beads", "--source", "A b", "/"), "--source"),
         (("import", "--format", "beads", "--write-ids", os.devnull), "--write-ids"),
+        (("import", "--format", "beads", "--write-ids", "--dry-run", os.devnull), "--write-ids"),
         (("import", "--format", "beads", "--skip-unreadable", os.devnull), "--skip-unreadable"),
         (("import", "--format", "beads", "--map", "/nowhere", os.devnull), "the mapping /nowhere"),
         (("import", "--format", "fleet", "--dry-run", "/"), "without options"),

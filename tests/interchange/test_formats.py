@@ -32,7 +32,7 @@ BEADS = b"""\
 "acceptance_criteria":"fast","dependencies":[{"issue_id":"app-1.1","depends_on_id":"app-1","type":"parent-child"},
 {"depends_on_id":"app-2","type":"blocks"},{"depends_on_id":"app-3","type":"waits-for"}],
 "comments":[{"author":"ann","created_at":"2025-01-01","text":"hi"}],"estimated_minutes":30}
-{"id":"app-2","title":"Done","status":"closed","assignee":"bob"}
+{"id":"app-2","title":"Done","status":"closed","assignee":"bob","odd":[1],"none":""}
 {"id":"app-3","title":"Later","status":"deferred"}
 {"id":"app-4","title":"Gone","status":"tombstone"}
 {"id":"app-5","title":"Wisp","status":"open","ephemeral":true}
@@ -51,8 +51,16 @@ def test_beads() -> None:
     assert cache.notes == {"comments": "ann 2025-01-01:\nhi"}
     assert cache.extra == {"estimated_minutes": 30}
     assert (found["app-1"].priority, found["app-2"].state, found["app-3"].state) == ("high", "done", "blocked")
-    assert source.lost["assignee"] == 1
-    assert sum(source.lost.values()) == 7
+    assert source.losses() == [
+        "1 x lines of type memory: x",
+        "1 x tombstones: Gone",
+        "1 x ephemeral issues: Wisp",
+        "1 x issues of type message: Mail",
+        "1 x dependencies of type waits-for: RELATES_TO, they hold nothing back",
+        "1 x authors and times of comments: kept as one note",
+        "1 x assignee",
+        "1 x odd",
+    ]
 
 
 def test_of_lines_with_one_id_the_newest_counts() -> None:

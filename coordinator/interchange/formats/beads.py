@@ -22,8 +22,10 @@ STATES: dict[str, State] = {
 }
 _PRIORITIES = {"0": "high", "1": "high", "2": "medium", "3": "low", "4": "low"}
 _NO_ITEMS = ("message", "event", "gate", "molecule")
-_LOST = ("assignee", "created_by", "created_at", "updated_at", "closed_at", "owner")
 _KEPT = ("estimated_minutes", "external_ref", "due_at", "defer_until", "close_reason")
+_READ = {*_KEPT, "_type", "id", "title", "description", "design", "acceptance_criteria", "notes", "status", "priority"}
+_READ |= {"issue_type", "labels", "dependencies", "comments"}
+_READ |= {"dependency_count", "dependent_count", "comment_count", "content_hash"}  # other members say the same
 _STATUS_OUT = {"queue": "open", "work": "in_progress", "review": "in_progress", "blocked": "blocked"}
 
 
@@ -36,12 +38,15 @@ def read(data: bytes) -> Source:
     source = Source()
     for number, one in json_lines(data):
         kind = text_of(one.get("_type")) or "issue"
+        name = text_of(one.get("title")) or text_of(one.get("id")) or text_of(one.get("key")) or f"line {number}"
         if kind != "issue":
-            source.lost[f"lines of type {kind}"] += 1
-        elif text_of(one.get("status")) == "tombstone" or text_of(one.get("issue_type")) in _NO_ITEMS:
-            source.lost["tombstones, messages, events, gates and molecules"] += 1
+            source.leave_out(f"lines of type {kind}", name)
+        elif text_of(one.get("status")) == "tombstone":
+            source.leave_out("tombstones", name)
+        elif (kind := text_of(one.get("issue_type"))) in _NO_ITEMS:
+            source.leave_out(f"issues of type {kind}", name)
         elif one.get("ephemeral"):
-            source.lost["ephemeral issues"] += 1
+            source.leave_out("ephemeral issues", name)
         else:
             source.records.append(_record(one, number, source))
     return source
@@ -76,8 +81,8 @@ def _record(one: dict[str, Any], number: int, source: Source) -> Record:
     if comments := [_comment(each) for each in _objects(one.get("comments"))]:
         record.notes["comments"] = "\n\n".join(comments)
         source.lost["authors and times of comments: kept as one note"] += 1
-    for name in _LOST:
-        source.lost[name] += bool(one.get(name))
+    for name, value in one.items():
+        source.lost[name] += name not in _READ and bool(value)
     return record
 
 
