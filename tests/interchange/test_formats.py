@@ -211,6 +211,12 @@ def test_task_master() -> None:
     assert [found[f"master/2.{n}"].state for n in (1, 2)] == ["blocked", "in-progress"]
     assert [one.id for one in found.values() if one.container] == ["master", "empty"]
     assert (found["master"].state, found["empty"].state) == ("queue", "done")
+    mixed = {"tasks": tasks[:1], "meta": {"a": 1}, "v2": {"tasks": tasks[:1], "metadata": {"created": "now"}}}
+    both = taskmaster.read(json.dumps(mixed).encode())
+    assert [one.id for one in both.records] == ["v2", "v2/1", "master", "master/1"]
+    assert both.losses() == ["1 x meta", "1 x metadata of context v2"]
+    with pytest.raises(ImportProblem, match="at the top and in the context master"):
+        taskmaster.read(json.dumps({**mixed, "master": mixed["v2"]}).encode())
     old = taskmaster.read(json.dumps({"tasks": tasks[:1]}).encode())
     assert [(one.id, one.state) for one in old.records] == [("master", "done"), ("master/1", None)]
 
@@ -382,6 +388,12 @@ def test_tasks_of_markdown_are_those_that_commonmark_shows(text: str, titles: li
     legend = ["entries with another mark than one of a task"] if "[P]" in text else []
     assert list(source.left_out) == legend
     assert markdown.with_ids(text.encode()).count(b"<!-- fleet:") == len(titles)
+
+
+def test_text_of_markdown_that_belongs_to_no_task_is_told() -> None:
+    source = markdown.read(b"Intro\n\n# Plan\nWhy.\n\n- [ ] a\n  Text\n\nMore\n## Notes\n```\ncode\n```\n")
+    assert source.records[1].description == "Text\n\nMore"
+    assert source.losses() == ["3 x lines of text below no task"]
 
 
 def test_ids_that_are_written_keep_tasks_what_they_are() -> None:

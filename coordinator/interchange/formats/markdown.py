@@ -115,6 +115,8 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
         else:
             if not fence and (match := _REMARK.fullmatch(line)):
                 source.leave_out("entries with another mark than one of a task", match[1])
+            if lines is None and line.strip():
+                source.lost["lines of text below no task"] += 1
             _describe(lines, line, tasks)
     for one, described in texts:
         one.description = "\n".join(described).strip("\n")

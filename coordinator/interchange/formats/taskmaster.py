@@ -36,14 +36,17 @@ def read(data: bytes) -> Source:
     found = json_value(data)
     if not isinstance(found, dict):
         raise ImportProblem("the file is not one of Task Master: it has no object at the top")
-    if isinstance(found.get("tasks"), list):
-        contexts = {"master": found}
-    else:
-        contexts = {name: one for name, one in found.items() if isinstance(one, dict) and "tasks" in one}
+    contexts = {name: one for name, one in found.items() if isinstance(one, dict) and "tasks" in one}
+    if isinstance(found.get("tasks"), list):  # as before there were contexts
+        if "master" in contexts:
+            raise ImportProblem("there are tasks at the top and in the context master: leave those that count")
+        contexts["master"] = {"tasks": found["tasks"]}
     if not contexts:
         raise ImportProblem("the file is not one of Task Master: it has no tasks")
     source = Source()
+    source.lost.update(name for name, value in found.items() if value and name != "tasks" and name not in contexts)
     for name, context in contexts.items():
+        source.lost.update(f"{one} of context {name}" for one, value in context.items() if value and one != "tasks")
         tasks = context["tasks"]
         if not isinstance(tasks, list):
             raise ImportProblem(f"{name}: tasks is not a list")
