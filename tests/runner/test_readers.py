@@ -305,6 +305,21 @@ def test_no_reader_raises_and_all_that_it_says_is_well_formed(name: str, data: A
         ("stream disconnected before completion: error sending request", "provider"),
         ("connect ECONNREFUSED 127.0.0.1:1", "provider"),
         ("unexpected status 404 Not Found", "usage"),
+        ("5-hour limit reached \u2219 resets 3am", "rate_limit"),
+        ("Session limit reached \u2219 resets 6pm", "rate_limit"),
+        ("Weekly limit reached \u2219 resets Oct 9, 12pm", "rate_limit"),
+        ("Opus weekly limit reached", "rate_limit"),
+        ("Limit reached \u00b7 resets 5pm (UTC)", "rate_limit"),
+        ("You have reached your session limit. It resets at 5pm.", "rate_limit"),
+        ("Spending limit reached", "rate_limit"),
+        ("Your daily limit was exceeded", "rate_limit"),
+        ("Your limit will reset at 2026-11-26 15:00:00", "rate_limit"),
+        ("Context limit reached", "error"),
+        ("the output token limit was reached", "error"),
+        ("Recursion limit exceeded", "error"),
+        ("time limit reached", "error"),
+        ("Memory limit exceeded", "error"),
+        ("the limit of the line is 80", "error"),
         ("the tests fail on line 429 of the module", "error"),
         ("cannot find the file", "error"),
     ],
@@ -322,12 +337,28 @@ NOON = datetime(2026, 11, 26, 12, 0, tzinfo=UTC).timestamp()
         ("Please try again in 1.5s.", 1.5),
         ("Rate limit reached. Try again in 3 days 4 hours 2 minutes.", 3 * 86_400 + 4 * 3600 + 120),
         ("Please try again in 20ms", 0.02),
+        ("Your quota will reset after 19h47m14s.", 71_234),
+        ("Resets in 2h39m52s.", 9_592),
+        ("Please try again in 7m12s", 432),
+        ("Please try again in 6m0.5s", 360.5),
+        ("Try again in 1d2h.", 26 * 3600),
+        ("Try again in 1h 5 minutes and 3 secs", 3600 + 303),
+        ("resets in 1 week", 7 * 86_400),
+        ("x-ratelimit-reset-requests: 1m30s", 90),
+        ('{"retryDelay": "34.5s"}', 34.5),
+        ("retry-after: 30s", 30),
+        ("try again in 3 months", None),
         ("retry-after: 30", 30),
         ("Claude AI usage limit reached|" + str(int(NOON) + 600), 600),
         ("You've hit your limit · resets 3pm (UTC)", 3 * 3600),
         ("You've hit your limit · resets 3:30pm (Europe/Berlin)", 2.5 * 3600),
         ("You've hit your limit · resets 11am (UTC)", 23 * 3600),
         ("You've hit your limit · resets Nov 28 at 1pm (UTC)", 49 * 3600),
+        ("Weekly limit reached \u2219 resets November 28, 1pm (UTC)", 49 * 3600),
+        ("Weekly limit reached \u2219 resets Nov 26, 11am (UTC)", None),
+        ("resets at 2026-11-26T13:00:00Z", 3600),
+        ("Your limit will reset at 2026-11-26 15:00:00 +0200", 3600),
+        ("resets at 2026-13-26 15:00 UTC", None),
         ("resets 3pm (No/Where)", None),
         ("resets Feb 31 at 1pm (UTC)", None),
         ("try again in 99 days", None),
@@ -336,3 +367,26 @@ NOON = datetime(2026, 11, 26, 12, 0, tzinfo=UTC).timestamp()
 )
 def test_the_wait_that_an_error_asks_for(message: str, seconds: float | None) -> None:
     assert wait_of(message, NOON) == (pytest.approx(seconds) if seconds is not None else None)
+
+
+@pytest.mark.parametrize(
+    ("now", "message", "days"),
+    [
+        ("2026-12-30T12:00", "resets Jan 3, 12pm (UTC)", 4),
+        ("2026-12-31T23:00", "resets Jan 1 at 11pm (UTC)", 1),
+        ("2027-01-01T00:00", "resets Jan 2, 12am (UTC)", 1),
+        ("2027-12-30T00:00", "resets Jan 3, 2027, 12pm (UTC)", None),
+        ("2027-01-01T00:00", "resets Dec 31, 11pm (UTC)", None),
+        ("2028-02-27T00:00", "resets Feb 29, 12am (UTC)", 2),
+        ("2027-02-27T00:00", "resets Feb 29, 12am (UTC)", None),
+    ],
+)
+def test_a_date_without_a_year_is_the_next_one(now: str, message: str, days: int | None) -> None:
+    seconds = wait_of(message, datetime.fromisoformat(f"{now}+00:00").timestamp())
+    assert seconds == (None if days is None else days * 86_400)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_limit_that_is_told_in_plain_words_before_the_first_event(reader: str) -> None:
+    reading = read(READERS[reader](), "Session limit reached. Try again in 2h30m.\n")
+    assert (reading.trouble, reading.retry_after_seconds) == ("rate_limit", 9_000)

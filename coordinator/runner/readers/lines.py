@@ -143,6 +143,8 @@ class EventReader(ABC):
             found.error = one_line(_text(self._noise), ERROR)
             if found.session is None and _USAGE.search(found.error):
                 found.trouble = "usage"
+            elif found.session is None and trouble_of(found.error) == "rate_limit":
+                found.trouble, found.retry_after_seconds = "rate_limit", wait_of(found.error)
         return found
 
     # --- for subclasses

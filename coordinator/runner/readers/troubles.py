@@ -15,11 +15,19 @@ LONGEST_WAIT = 8 * 86_400.0
 _STATUS = re.compile(
     r"(?:status(?: code)?|error|http|code|rejected)\b[^0-9\n]{0,12}\b([45]\d\d)\b|^\s*([45]\d\d) ", re.IGNORECASE
 )
+_OF_AN_ITEM = (
+    r"(?:context|tokens?|turns?|steps?|iterations?|retry|retries|attempts?|recursion|depth|stack|time|memory|disk|output"
+    r"|input|length|size|line|characters?|window|file)"
+)
+"""What a limit is of that lies in the work on one item: the next one may keep it."""
 _WORDS: tuple[tuple[Trouble, re.Pattern[str]], ...] = (
     (
         "rate_limit",
         re.compile(
             r"rate.?limit|usage limit|spend limit|hit your .{0,30}limit|quota|too many requests|resource.?exhausted"
+            r"|\b(?:hours?|session|daily|weekly|monthly|account|plan|subscription|messages?|requests?) limit\b"
+            rf"|(?<![\w-])(?!{_OF_AN_ITEM}\b)[\w-]+ limit (?:has been |was |is )?(?:reached|exceeded|hit)\b"
+            r"|^limit reached|limit will reset"
             r"|credit balance|insufficient.?(?:funds|credits)|billing|out of .{0,20}credits",
             re.IGNORECASE,
         ),
@@ -44,20 +52,26 @@ _WORDS: tuple[tuple[Trouble, re.Pattern[str]], ...] = (
     ),
     ("usage", re.compile(r"model .{0,80}(?:not found|does not exist|not supported)|unknown model", re.IGNORECASE)),
 )
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(
-    r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|[smhd])\b", re.IGNORECASE
+    r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|[smhdw])(?![a-z])",
+    re.IGNORECASE,
 )
 _IN = re.compile(
-    r"(?:try again|retry|resets?|available|wait)\s*(?:in|after|for)?:?\s*"
+    r"(?:try again|retry(?:.?after|.?delay)?|resets?(?:-\w+)?|available|wait)[\"']?\s*(?:in|after|for)?:?\s*[\"']?"
     r"((?:\d+(?:\.\d+)?\s*[a-z]+[,\s]*(?:and\s+)?)+)",
     re.IGNORECASE,
 )
 _HEADER = re.compile(r"retry.?after\D{0,4}(\d+)(?!\s*[a-z\d])", re.IGNORECASE)
 _EPOCH = re.compile(r"\|(\d{10})\b")
+_DATE_TIME = re.compile(
+    r"(?:try again at|resets?(?: at)?|until):?\s+"
+    r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)\s?(Z|UTC|[+-]\d\d:?\d\d)?",
+    re.IGNORECASE,
+)
 _CLOCK = re.compile(
     r"(?:try again at|resets?(?: at)?)\s+"
-    r"(?:(?P<date>[A-Z][a-z]{2} \d{1,2})(?:st|nd|rd|th)?,?(?: (?P<year>\d{4}))?,?(?: at)? )?"
+    r"(?:(?P<date>[A-Z][a-z]{2,8} \d{1,2})(?:st|nd|rd|th)?,?(?: (?P<year>\d{4}))?,?(?: at)? )?"
     r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s?(?P<half>[ap]m)\b(?:\s*\((?P<zone>[A-Za-z_]+(?:/[A-Za-z_]+)*)\))?",
     re.IGNORECASE,
 )
@@ -94,6 +108,8 @@ def wait_of(message: str, now: float | None = None) -> float | None:
         seconds = sum(spans) if spans else None
     elif found := _HEADER.search(message):
         seconds = float(found[1])
+    if seconds is None and (found := _DATE_TIME.search(message)):
+        seconds = _until_date_time(found, now)
     if seconds is None and (found := _CLOCK.search(message)):
         seconds = _until_clock(found, now)
     return seconds if seconds is not None and 0 < seconds <= LONGEST_WAIT else None
@@ -105,17 +121,29 @@ def _unit(word: str) -> str:
 
 
 def _until_clock(found: re.Match[str], now: float) -> float | None:
-    """Seconds until a time of day, today or tomorrow, or of a day that is named."""
+    """Seconds until a time of day, today or tomorrow, or of a day that is named, in the next year if it has passed."""
     try:
         zone = ZoneInfo(found["zone"]) if found["zone"] else None
         here = datetime.fromtimestamp(now, zone).astimezone(zone)
         hour = int(found["hour"]) % 12 + (12 if found["half"].lower() == "pm" else 0)
         then = here.replace(hour=hour, minute=int(found["minute"] or 0), second=0, microsecond=0)
         if found["date"]:
-            day = datetime.strptime(f"{found['date']} {found['year'] or here.year}", "%b %d %Y")  # noqa: DTZ007
-            then = then.replace(year=day.year, month=day.month, day=day.day)
+            month, day = found["date"].split()
+            named = datetime.strptime(f"{month[:3]} {day} {found['year'] or here.year}", "%b %d %Y")  # noqa: DTZ007
+            then = then.replace(year=named.year, month=named.month, day=named.day)
+            if then <= here and not found["year"]:
+                then = then.replace(year=here.year + 1)
         elif then <= here:
             then += timedelta(days=1)
     except (ValueError, KeyError, OSError):  # no such time, or zone
         return None
     return then.timestamp() - now
+
+
+def _until_date_time(found: re.Match[str], now: float) -> float | None:
+    """Seconds until a date with a time, in the host's zone if it names none."""
+    try:
+        zone = (found[2] or "").upper().replace("UTC", "Z")
+        return datetime.fromisoformat(found[1].replace(" ", "T") + zone).timestamp() - now
+    except (ValueError, OverflowError):
+        return None
