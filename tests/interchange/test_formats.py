@@ -93,6 +93,10 @@ def test_other_formats_revive_nothing_either() -> None:
 
 
 def test_a_merge_conflict_is_named() -> None:
+    with pytest.raises(ImportProblem, match="line 2 begins a merge conflict"):
+        markdown.read(b"# Plan\n<<<<<<< HEAD\n- [x] a\n=======\n- [ ] a\n>>>>>>> theirs\n")
+    with pytest.raises(ImportProblem, match="3 rows have no Issue key: lines 2, 4, 6"):
+        jira.read(b"Summary,Issue key,Status\n<<<<<<< HEAD\na,A-1,Done\n=======\na,A-1,To Do\n>>>>>>> theirs\n")
     with pytest.raises(ImportProblem, match="line 1 begins a merge conflict"):
         beads.read(b'<<<<<<< HEAD\n{"id":"a","title":"x"}\n=======\n{"id":"a","title":"y"}\n>>>>>>> theirs\n')
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from coordinator.interchange.encodings import encoding_of, text_of_bytes
-from coordinator.interchange.model import Record, Source, State
+from coordinator.interchange.model import ImportProblem, Record, Source, State
 
 STATES: dict[str, State] = {
     "": "queue",
@@ -44,7 +44,7 @@ def read(data: bytes) -> Source:
     """Reads a file.
 
     Raises:
-        ImportProblem: it is not text.
+        ImportProblem: it is not text, or has a merge conflict.
     """
     return _read(text_of_bytes(data))[0]
 
@@ -53,7 +53,7 @@ def with_ids(data: bytes) -> bytes:
     """The file with an identity at each task, so that a task keeps it when its title changes.
 
     Raises:
-        ImportProblem: it is not text.
+        ImportProblem: it is not text, or has a merge conflict.
     """
     text = text_of_bytes(data)
     _, places = _read(text)
@@ -78,6 +78,8 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
     listed: set[str] = set()
     for at, line in enumerate(text.split("\n")):
         line = line.rstrip("\r")
+        if not fence and line.startswith("<<<<<<< "):
+            raise ImportProblem(f"line {at + 1} begins a merge conflict: resolve it first")
         lead = _indent(line)
         if lead < room and line.strip():  # a fence of a task ends with it
             fence, room = "", 0

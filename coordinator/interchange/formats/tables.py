@@ -39,18 +39,18 @@ def rows(data: bytes, needed: tuple[str, ...]) -> Iterator[Row]:
     """The rows of a file.
 
     Args:
-        needed: columns that it must have.
+        needed: columns that it must have; each row has a value in the first one.
 
     Raises:
-        ImportProblem: it is not text, not CSV, or lacks a column; or rows have more values than there are columns,
-            so that some may be those of others.
+        ImportProblem: it is not text, not CSV, or lacks a column; or rows have no value in the first one needed, or
+            more cells than there are columns, so that some may be those of others.
     """
     text = text_of_bytes(data)
     csv.field_size_limit(_MOST)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     columns: dict[str, list[int]] = {}
     titles: dict[str, str] = {}
-    wide: list[str] = []
+    wide, nameless = list[str](), list[str]()
     try:
         head = next(reader, [])
         for at, name in enumerate(head):
@@ -62,14 +62,21 @@ def rows(data: bytes, needed: tuple[str, ...]) -> Iterator[Row]:
             if len(cells) > len(head):
                 wide.append(f"{Row(columns, titles, cells)[needed[0]] or '?'} (line {reader.line_num})")
             elif any(cells):
-                yield Row(columns, titles, cells)
+                row = Row(columns, titles, cells)
+                if row[needed[0]]:
+                    yield row
+                else:
+                    nameless.append(str(reader.line_num))
     except csv.Error as error:
         raise ImportProblem(f"line {reader.line_num}: {error}; is the file cut off?") from None
+    faults = []
     if wide:
-        raise ImportProblem(
-            f"{len(wide)} rows have more cells than there are columns, for a comma that is not in quotes, perhaps: "
-            + ", ".join(wide)
-        )
+        why = "have more cells than there are columns, for a comma that is not in quotes, perhaps"
+        faults.append(f"{len(wide)} rows {why}: {', '.join(wide)}")
+    if nameless:
+        faults.append(f"{len(nameless)} rows have no {needed[0]}: lines {', '.join(nameless)}")
+    if faults:
+        raise ImportProblem("; ".join(faults))
 
 
 def unguarded(cell: str) -> str:
