@@ -104,7 +104,8 @@ def main() -> None:
     _raise_file_limit()
     _open_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # texts that the terminal's encoding does not have
+        with contextlib.suppress(OSError):  # a pipe has taken the place of a file since it was opened
+            sys.stdout.reconfigure(errors="replace")  # texts that the terminal's encoding does not have
     # Processes of a fleet configure this again. Logs of other commands must not mix with their output.
     logs.configure("info", "auto")
     try:
