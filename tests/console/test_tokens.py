@@ -10,17 +10,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
-import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from coordinator.console.sessions import Sessions
 from coordinator.identity import token_edit
-from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
-from coordinator.store import Store
-from coordinator.transport.sealing import Seals
-from tests.authentication.support import KEYS, Authenticators, with_auth
 from tests.console.authority import Authority
 from tests.console.visitors import CHANGE, NAVIGATION, SCRIPT, Visitor, signed_in, token_of
 from tests.identity.signing import Signer
@@ -83,30 +76,6 @@ def test_a_jwt_is_taken_as_it_is(guarded: RunningFleet, authority: Authority) ->
     }
     assert visitor.fill_in(SIGN_IN, token=authority.signer.token("bo", **said)).status == 303
     assert 'bo</span><span class="kind">user</span>' in visitor.open(AGENTS).text
-
-
-@pytest.mark.anyio
-async def test_a_session_by_a_jwt_has_what_the_settings_still_allow(store: Store) -> None:
-    authenticators = Authenticators()
-    settings = Settings(auth=Auth(mode="required", verifier=KEYS, default_permissions=("items.read", "flows.read")))
-    authenticator = authenticators.make(settings)
-    authenticators.verifier.knows("a.b.c", sub="bo", kind="user")
-    sessions = Sessions(store, Seals(store, settings), authenticator, settings)
-    made = await sessions.by_token({}, "a.b.c")
-    assert made is not None
-    head = {b"cookie": made[1].partition(b";")[0]}
-
-    async def permissions(**auth: Any) -> set[str] | None:
-        """Those of the visitor under other settings; None: they have to sign in."""
-        authenticator.configure(with_auth(settings, mode="required", **auth))
-        viewer = await sessions.viewer(head)
-        return None if viewer is None or viewer.caller is None else set(viewer.caller.permissions)
-
-    assert await permissions(verifier=KEYS, default_permissions=("*",)) == {"items.read", "flows.read"}
-    assert await permissions(verifier=KEYS, default_permissions=("items",)) == {"items.read"}
-    assert await permissions(verifier=msgspec.structs.replace(KEYS, issuer="https://another.example")) is None
-    assert await permissions() is None
-    await authenticators.close()
 
 
 def test_a_session_ends_with_its_token(guarded: RunningFleet) -> None:
