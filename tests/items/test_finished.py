@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.store.claim_lists import ClaimList, read_claims
 from tests.items.client import Client
 from tests.items.moments import lapse
 from tests.items.parked import Fronts
@@ -112,3 +116,13 @@ async def test_an_item_ended_by_its_children_holds_nothing(tools: Client) -> Non
     assert await tools.store.command("ZCOUNT", keys.leases.key(tools.project), "-inf", 2**42) == 0
     assert (await take(tools, "bob"))["itemId"] == other
     assert not (await audit(tools.store, tools.project)).differences
+
+
+@pytest.mark.parametrize("name", get_args(ClaimList))
+async def test_no_list_of_claims_has_it(tools: Client, name: ClaimList) -> None:
+    await finished(tools, "ann")
+    other = await tools.add()
+    await tools.claim("bob", other)
+    found = await read_claims(tools.store, tools.project, name)
+    assert found.live == 1
+    assert {dashed(claim.row.id) for claim in found.claims} <= {other}

@@ -21,12 +21,12 @@ local rows = require 'rows'
 local EXPIRING_MS = 60000
 local LOOKED_MAX = 1000
 
--- The live claims of some positions in leases after those that have expired, as {id, first claimed at, last sign of
+-- The live claims of some positions, the one that ends soonest first, as {id, first claimed at, last sign of
 -- life, whether it is stalled, agent}.
 local function claimed(run, first, last)
   if last < first then return {} end
-  local expired = redis.call('ZCOUNT', run.keys.leases, '-inf', run.now)
-  local names, list = redis.call('ZRANGE', run.keys.leases, expired + first, expired + last), {}
+  local from, to, count = '(' .. run.now, claim_ends.LIVE_MAX, last - first + 1
+  local names, list = redis.call('ZRANGEBYSCORE', run.keys.leases, from, to, 'LIMIT', first, count), {}
   if not names[1] then return list end
   for n, id in ipairs(redis.call('HMGET', run.keys.agents, unpack(names))) do
     local record = id and redis.call('HGET', run.keys.item .. id, 'w')
