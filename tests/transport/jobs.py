@@ -82,6 +82,9 @@ class _Store:
     async def run(self, *_: object) -> tuple[str, list[tuple[str, str]]]:
         return "", []
 
+    async def command(self, *_: object) -> list[bytes]:
+        return []
+
 
 def seals() -> Seals:
     """Seals without a store."""
