@@ -126,3 +126,13 @@ async def test_no_list_of_claims_has_it(tools: Client, name: ClaimList) -> None:
     found = await read_claims(tools.store, tools.project, name)
     assert found.live == 1
     assert {dashed(claim.row.id) for claim in found.claims} <= {other}
+
+
+async def test_a_lease_without_an_item_goes_with_the_others(tools: Client) -> None:
+    """A damaged store does not keep front-ends from putting back what has ended."""
+    item, other = await finished(tools, "ann"), await finished(tools, "bob")
+    await tools.store.command("HDEL", keys.agents.key(tools.project), "ann")
+    await lapse(tools, item)
+    await lapse(tools, other)
+    assert await tools.store.command("ZCARD", keys.leases.key(tools.project)) == 0
+    assert "claimDetail" not in await tools("get_context", itemId=other)

@@ -118,9 +118,12 @@ end
 -- Removes the records of up to `budget` claims on terminal items whose time is over. Returns whether none are left.
 function claims.forget_finished(run, budget)
   local over = claim_ends.finished(run, budget)
-  for _, id in ipairs(over[1] and redis.call('HMGET', run.keys.agents, unpack(over)) or {}) do
-    claims.finish(run, items.load(run, id))
+  if not over[1] then return true end
+  for n, id in ipairs(redis.call('HMGET', run.keys.agents, unpack(over))) do
+    local item = id and items.load(run, id)
+    if item and item.holder == over[n] then claims.finish(run, item) end
   end
+  redis.call('ZREM', run.keys.leases, unpack(over)) -- also of what a damaged store has lost
   return #over < budget
 end
 
