@@ -23,6 +23,7 @@ from coordinator.settings.attempts import Attempts
 from coordinator.store import Store
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, actor
+from tests.items.moments import lapse
 from tests.items.parked import Fronts
 from tests.items.test_recurs import age
 
@@ -142,6 +143,40 @@ async def test_a_project_is_restored_as_it_was(store: Store, project: str) -> No
             assert await edges(other, item["id"]) == await edges(tools, item["id"])
     taken = await other.claims("next", [{"selector": {}}])
     assert taken["claimResults"][0]["takeover"] is True, "what was left in the middle is not offered"
+
+
+async def test_parents_in_all_states_are_offered_as_before(store: Store, project: str) -> None:
+    schemas = {"work_item_schemas": {"home": {"lifecycle": "permanent", "notes": []}, "own": {"lifecycle": "manual"}}}
+    settings = msgspec.convert({"attempts": {"max": 0, "backoff_seconds": 0}, **schemas}, Settings)
+    tools, other = Client(store, project, settings), Client(store, f"{project}-2", settings)
+    for role in ("queue", "work", "review", "blocked", "terminal"):
+        await tools.add(f"child of {role}", parentId=await tools.add(role, role=role))
+    for kind, trigger in (("own", "start"), ("own", ""), ("home", "start"), ("home", "")):
+        child = await tools.add(f"ended {kind}", parentId=await tools.add(f"{kind} {trigger}", type=kind))
+        if trigger:
+            await tools.move(child, trigger)
+        await tools.move(child, "complete")
+    left = await tools.add("left")
+    await tools.claim("gone", left)
+    await tools.advance(left, "start", "gone")
+    await tools.add("below what was left", parentId=left)
+    await lapse(tools, left)
+    container = await tools.add("container", container=True)
+    await tools.add("in the container", parentId=container)
+    await tools.next()
+    await restored(store, other.project, await written(store, project))
+    assert not (await audit(store, other.project)).differences
+    for options in ({}, {"parents": "after_children"}, {"role": "work"}, {"role": "work", "parents": "after_children"}):
+        assert await other.next(limit=20, **options) == await tools.next(limit=20, **options)
+    for selector in ({}, {"parents": "any"}):
+        while True:
+            claims = [(await one.claims("x", [{"selector": selector}]))["claimResults"][0] for one in (tools, other)]
+            assert claims[0].get("itemId") == claims[1].get("itemId")
+            if claims[0]["outcome"] != "success":
+                break
+            for one in (tools, other):
+                await one.advance(claims[0]["itemId"], "cancel", "x")
+    assert not (await audit(store, other.project)).differences
 
 
 async def test_a_restored_project_is_no_dead_copy(store: Store, project: str) -> None:
