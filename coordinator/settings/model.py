@@ -309,7 +309,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             description=(
                 "What tools/list says about results: 'lean' their structure, and of large ones only that they are "
                 "objects; 'full' everything, for clients that generate code from it; 'none' nothing. Results are the "
-                "same."
+                "same. 'full' also describes an argument again where a tool has it twice."
             )
         ),
     ] = "lean"

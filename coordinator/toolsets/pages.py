@@ -20,9 +20,7 @@ MAX_LIMIT = 200
 MAX_OFFSET = 10_000
 ANSWER_CHARS = 50_000
 """Characters of the rows of one answer. With all that surrounds them, it stays below 60,000."""
-Limit = Annotated[
-    int, Meta(description="Most entries listed. A page with large ones ends earlier.", ge=1, le=MAX_LIMIT)
-]
+Limit = Annotated[int, Meta(description="Most entries listed; fewer if they are large.", ge=1, le=MAX_LIMIT)]
 Offset = Annotated[int, Meta(description="How many to skip: nextOffset of the page before.", ge=0, le=MAX_OFFSET)]
 
 _encode = msgspec.json.Encoder().encode

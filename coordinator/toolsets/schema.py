@@ -24,8 +24,10 @@ MAX_RESULT = "anthropic/maxResultSizeChars"
 """Key of a tool's ``_meta``: up to how many characters Claude Code shows a result whole to its model."""
 Outputs = Literal["lean", "full", "none"]
 """How much ``tools/list`` says about results."""
-LEAN_BYTES = 1_300
+LEAN_BYTES = 850
 """For a longer structure a lean list only says that it is an object."""
+HUGE = 10**9
+"""Lean lists leave out greater maxima: no caller comes near them by intent."""
 _BESIDE = frozenset(("description", "examples", "title", "default", "enum", "format", "pattern"))
 _BESIDE |= {f"{bound}{of}" for bound in ("min", "max") for of in ("imum", "Length", "Items", "Properties")}
 """Keywords left out of lean lists: descriptions, values and bounds."""
@@ -75,6 +77,42 @@ def identified_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     required = [name for name in schema.get("required", ()) if name not in _marked(arguments, FILLED_BY_CALLER)]
     schema.pop("required", None)
     return {**schema, "required": required} if required else schema
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def lean_input_schema(arguments: type[msgspec.Struct], identified: bool = False) -> dict[str, Any]:
+    """``input_schema``, or ``identified_schema``, in which a repeated member is described once, and no bound is huge.
+
+    A member is repeated if its name and its whole schema are. Cached and shared: do not change it.
+    """
+    schema: dict[str, Any] = _concise((identified_schema if identified else input_schema)(arguments), set())
+    return schema
+
+
+def _concise(node: Any, seen: set[tuple[str, bytes]]) -> Any:
+    if isinstance(node, list):
+        return [_concise(one, seen) for one in node]
+    if not isinstance(node, dict):
+        return node
+    made: dict[str, Any] = {}
+    for key, value in node.items():
+        if key in ("properties", "$defs"):
+            made[key] = {name: _member(name, member, seen) for name, member in value.items()}
+        elif key in ("default", "enum", "examples"):
+            made[key] = value
+        elif key != "maximum" or value < HUGE:
+            made[key] = _concise(value, seen)
+    return made
+
+
+def _member(name: str, schema: dict[str, Any], seen: set[tuple[str, bytes]]) -> dict[str, Any]:
+    same = (name, msgspec.json.encode(schema))
+    shown = schema
+    if same in seen:
+        shown = {key: value for key, value in schema.items() if key != "description"}
+    seen.add(same)
+    made: dict[str, Any] = _concise(shown, seen)
+    return made
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -150,15 +188,19 @@ def describe(
     Args:
         name: the published name; None: the tool's own.
         identified: for authenticated callers, who need not name themselves as actors.
-        outputs: how much it says about results.
+        outputs: how much it says about results. Only 'full' repeats the description of an argument.
     """
     results = {}
     if tool.result and outputs != "none":
         results["outputSchema"] = output_schema(tool.result) if outputs == "full" else lean_output_schema(tool.result)
+    if outputs == "full":
+        arguments = identified_schema(tool.arguments) if identified else input_schema(tool.arguments)
+    else:
+        arguments = lean_input_schema(tool.arguments, identified)
     return {
         "name": name or tool.name,
         "description": tool.description,
-        "inputSchema": identified_schema(tool.arguments) if identified else input_schema(tool.arguments),
+        "inputSchema": arguments,
         **results,
         "annotations": behaviour(tool),
         **({"_meta": {MAX_RESULT: tool.result_chars}} if tool.result_chars else {}),

@@ -35,7 +35,7 @@ ItemRef = Annotated[str, Meta(description="UUID or hex prefix (4 digits or more)
 OptionalItemRef = Annotated[str | None, Meta(description="UUID or hex prefix (4 digits or more).")]
 RequestId = Annotated[
     str | None,
-    Meta(description="A new UUID per operation; with an actor, repeated calls get the first answer."),
+    Meta(description="A new UUID per operation; repeated calls get the first answer."),
 ]
 OptionalActor = Annotated[Actor | None, Meta(description="Who acts; needed for requestId.")]
 FenceToken = Annotated[
@@ -55,8 +55,8 @@ Capabilities = Annotated[
 ]
 Requires = Annotated[list[str], Meta(description="Capabilities that an agent needs for it; absent: none.")]
 AnyTag = Annotated[str | None, Meta(description="Comma-separated, at most 20; an item needs one of them.")]
-ChildrenOf = Annotated[str | None, Meta(description="Only direct children of this item; UUID or hex prefix.")]
-ItemsBelow = Annotated[str | None, Meta(description="Only items below this one, at any depth; UUID or hex prefix.")]
+ChildrenOf = Annotated[str | None, Meta(description="Only direct children of this item.")]
+ItemsBelow = Annotated[str | None, Meta(description="Only items below this one, at any depth.")]
 ComplexityMax = Annotated[
     int | None,
     Meta(description="1 to 10; leaves out items without one.", extra_json_schema={"minimum": 1, "maximum": 10}),
@@ -64,7 +64,7 @@ ComplexityMax = Annotated[
 GivenNoteKey = Annotated[
     str,
     Meta(
-        description="Name of the note, unique per item; 1 to 200 characters.",
+        description="Name of the note, unique per item.",
         extra_json_schema={"minLength": 1, "maxLength": 200},
     ),
 ]

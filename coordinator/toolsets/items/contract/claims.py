@@ -77,7 +77,7 @@ Bound = Annotated[str | None, Meta(description="Inclusive.")]
 RoleOnOffer = Annotated[
     str | None,
     Meta(
-        description="Default: what is on offer, that is ready items in queue and abandoned ones in work or review.",
+        description="Default: ready items in queue, and abandoned ones in work or review.",
         extra_json_schema={"enum": ["queue", "work", "review", "blocked", None]},
     ),
 ]
@@ -134,7 +134,7 @@ class ClaimEntry(Arguments, kw_only=True, omit_defaults=False):
     resources: Annotated[
         list[GivenResource],
         Meta(
-            description="With itemId: what the claim takes besides what the item demands; a renewal takes these in "
+            description="With itemId: taken besides what the item demands; a renewal takes these in "
             "addition, all or none.",
             extra_json_schema={"maxItems": MOST_DEMANDS},
         ),
@@ -142,7 +142,7 @@ class ClaimEntry(Arguments, kw_only=True, omit_defaults=False):
     claim_ref: Annotated[
         str | None,
         Meta(
-            description="1 to 64 characters, echoed in the result.",
+            description="Echoed in the result.",
             extra_json_schema={"minLength": 1, "maxLength": 64},
         ),
     ] = None
@@ -162,7 +162,7 @@ class ReleaseEntry(Arguments, kw_only=True):
         ),
     ] = None
     detail: Annotated[
-        str | None, Meta(description="With reason: up to 500 characters.", extra_json_schema={"maxLength": 500})
+        str | None, Meta(description="With reason: more about it.", extra_json_schema={"maxLength": 500})
     ] = None
     usage: GivenUsage = None
 
@@ -175,7 +175,7 @@ class ClaimItem(Arguments, kw_only=True):
     )
     request_id: Annotated[
         str,
-        Meta(description="A UUID that the caller makes up for one logical operation; repeating the call is safe."),
+        Meta(description="A new UUID per operation; repeated calls get the first answer."),
     ]
     claims: Annotated[
         list[ClaimEntry],
@@ -198,8 +198,8 @@ class ClaimItem(Arguments, kw_only=True):
     wait_ms: Annotated[
         int,
         Meta(
-            description="With a selector: how long to wait for an item, in milliseconds; answered after 50 s at the "
-            "latest. Stay below your client's limit for a call: 5 s for OpenAI Agents, 60 s or more for others.",
+            description="With a selector: milliseconds to wait for an item; answered after 50 s at the latest. Stay "
+            "below your client's limit for a call: 5 s for OpenAI Agents, 60 s or more for others.",
             ge=0,
             le=MAX_WAIT_MS,
         ),

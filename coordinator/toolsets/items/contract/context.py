@@ -57,10 +57,8 @@ from coordinator.toolsets.waiting_reads import After, Waited, WaitMs
 class GetContext(Arguments, kw_only=True):
     """A snapshot: of one item (itemId), of what happened since a time (since), of agents, or of everything (none)."""
 
-    item_id: Annotated[str | None, Meta(description="This item; UUID or hex prefix. Wins over since.")] = None
-    since: Annotated[
-        str | None, Meta(description="ISO-8601 time with zone, inclusive, such as 2026-01-01T12:00:00Z.")
-    ] = None
+    item_id: Annotated[str | None, Meta(description="This item. Wins over since.")] = None
+    since: Annotated[str | None, Meta(description="ISO-8601 time with zone, inclusive.")] = None
     agents: Annotated[
         bool, Meta(description="True: the agents of the last day and what they do; goes with limit and offset only.")
     ] = False

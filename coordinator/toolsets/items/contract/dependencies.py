@@ -74,7 +74,7 @@ class ManageDependencies(Arguments, kw_only=True):
     operation: Annotated[
         str,
         Meta(
-            description="create takes dependencies or pattern; delete takes id, both ends, or deleteAll with one.",
+            description="create takes dependencies or pattern.",
             extra_json_schema={"enum": ["create", "delete"]},
         ),
     ]
@@ -104,8 +104,8 @@ class ManageDependencies(Arguments, kw_only=True):
     ] = None
     target: Annotated[str | None, Meta(description="fan-in: the item that waits for the sources.")] = None
     id: Annotated[str | None, Meta(description="Delete: the dependency's UUID.")] = None
-    from_item_id: Annotated[str | None, Meta(description="Delete: edges from this item; UUID or hex prefix.")] = None
-    to_item_id: Annotated[str | None, Meta(description="Delete: edges to this item; UUID or hex prefix.")] = None
+    from_item_id: Annotated[str | None, Meta(description="Delete: edges from this item.")] = None
+    to_item_id: Annotated[str | None, Meta(description="Delete: edges to this item.")] = None
     delete_all: Annotated[bool, Meta(description="Delete: every edge of fromItemId or toItemId.")] = False
     actor: OptionalActor = None
     request_id: RequestId = None

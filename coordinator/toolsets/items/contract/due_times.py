@@ -14,13 +14,13 @@ OVERLAP = ("skip", "allow")
 GivenNotBefore = Annotated[
     str | None | UnsetType,
     Meta(
-        description="Not ready before: ISO-8601 with zone, or from now on as in +30m or +1d12h (s, m, h, d, w). Null "
-        "clears."
+        description="Not ready before: ISO-8601 with zone, or from now on as in +30m or +1d12h (s, m, h, d, w). Null: "
+        "none."
     ),
 ]
 GivenDueAt = Annotated[
     str | None | UnsetType,
-    Meta(description="When it is due, in the same form; with recurs, from each occurrence on. Null clears."),
+    Meta(description="When it is due, in the same form; with recurs, from each occurrence on. Null: none."),
 ]
 NotBefore = Annotated[IsoTime, Meta(description="It is not ready before, UTC; absent: at any time.")]
 DueAt = Annotated[

@@ -41,10 +41,8 @@ GivenContainer = Annotated[bool | None | UnsetType, Meta(description="True: stru
 class ItemSpec(Arguments, kw_only=True):
     """An item to create, or with ``id`` the fields of one to change."""
 
-    id: Annotated[str | None, Meta(description="Update: the item. UUID or hex prefix.")] = None
-    title: Annotated[
-        Text, Meta(description="Required on create; 1 to 500 characters.", extra_json_schema={"maxLength": 500})
-    ] = UNSET
+    id: Annotated[str | None, Meta(description="Update: the item.")] = None
+    title: Annotated[Text, Meta(description="Required on create.", extra_json_schema={"maxLength": 500})] = UNSET
     description: Annotated[Text, Meta(description="Long text, at most 500,000 bytes. Null clears it.")] = UNSET
     summary: Annotated[Text, Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": 2000})] = UNSET
     role: Annotated[
@@ -68,7 +66,7 @@ class ItemSpec(Arguments, kw_only=True):
     metadata: Annotated[Text, Meta(description="Free text for tools, at most 500,000 bytes.")] = UNSET
     type: Annotated[
         Text,
-        Meta(description="Selects the work-item schema; up to 200 characters.", extra_json_schema={"maxLength": 200}),
+        Meta(description="Selects the work-item schema.", extra_json_schema={"maxLength": 200}),
     ] = UNSET
     properties: Annotated[
         Text,
@@ -107,7 +105,7 @@ class ManageItems(Arguments, kw_only=True):
     ] = None
     ids: Annotated[
         list[str] | None,
-        Meta(description="Delete: ids (UUID or hex prefix).", extra_json_schema={"minItems": 1, "maxItems": 1000}),
+        Meta(description="Delete: the items.", extra_json_schema={"minItems": 1, "maxItems": 1000}),
     ] = None
     parent_id: Annotated[
         str | None, Meta(description="Create: default parent; an item's own parentId overrides it.")

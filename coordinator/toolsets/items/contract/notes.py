@@ -75,9 +75,7 @@ class ManageNotes(Arguments, kw_only=True):
     ids: Annotated[list[str] | None, Meta(description="Delete: note UUIDs.", extra_json_schema={"maxItems": 500})] = (
         None
     )
-    item_id: Annotated[
-        str | None, Meta(description="Delete: all notes of this item, or the one under key; UUID or hex prefix.")
-    ] = None
+    item_id: Annotated[str | None, Meta(description="Delete: all notes of this item, or the one under key.")] = None
     key: Annotated[str | None, Meta(description="Delete, with itemId: only the note under this key.")] = None
     actor: OptionalActor = None
     request_id: RequestId = None
@@ -128,7 +126,7 @@ class QueryNotes(Arguments, kw_only=True):
         Meta(description="get takes id, list takes itemId.", extra_json_schema={"enum": ["get", "list"]}),
     ]
     id: Annotated[str | None, Meta(description="Get: the note's UUID.")] = None
-    item_id: Annotated[str | None, Meta(description="List: the item; UUID or hex prefix.")] = None
+    item_id: Annotated[str | None, Meta(description="List: the item.")] = None
     role: Annotated[
         str | None, Meta(description="List: only this phase.", extra_json_schema={"enum": [*NOTE_ROLES, None]})
     ] = None

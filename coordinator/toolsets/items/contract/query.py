@@ -56,10 +56,8 @@ class QueryItems(Arguments, kw_only=True):
         str,
         Meta(description="get takes id; overview may take itemId.", extra_json_schema={"enum": list(OPERATIONS)}),
     ]
-    id: Annotated[str | None, Meta(description="Get: the item; UUID or hex prefix.")] = None
-    item_id: Annotated[str | None, Meta(description="Overview: this item and its children; without it, the roots.")] = (
-        None
-    )
+    id: Annotated[str | None, Meta(description="Get: the item.")] = None
+    item_id: Annotated[str | None, Meta(description="Overview: this item; none: the roots.")] = None
     parent_id: Annotated[str | None, Meta(description="Search: direct children of this item.")] = None
     depth: Annotated[Annotated[int, Meta(ge=0, le=3)] | None, Meta(description="Search: 0 for roots, to 3.")] = None
     role: Annotated[
@@ -85,7 +83,7 @@ class QueryItems(Arguments, kw_only=True):
     claim_status: Annotated[
         str | None,
         Meta(
-            description="Search: claimed (live), unclaimed (no claim on record) or expired; adds isClaimed to results.",
+            description="Search: claimed (live), unclaimed (none on record) or expired; adds isClaimed.",
             extra_json_schema={"enum": [*CLAIM_STATUSES, None]},
         ),
     ] = None

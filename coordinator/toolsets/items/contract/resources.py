@@ -17,7 +17,7 @@ _UNITS = {"minimum": 1, "maximum": MOST_UNITS}
 class GivenResource(Arguments, kw_only=True):
     """A resource that an item demands."""
 
-    key: Annotated[str, Meta(description="A path, as 'gpu' or 'repo/app/docs'.", extra_json_schema=_KEY)]
+    key: Annotated[str, Meta(description="A path: 'gpu', 'repo/app'.", extra_json_schema=_KEY)]
     mode: Annotated[str, Meta(description="Default exclusive.", extra_json_schema={"enum": _MODES})] = "exclusive"
     units: Annotated[int, Meta(description="Of exclusive; default 1.", extra_json_schema=_UNITS)] = 1
 

@@ -110,13 +110,11 @@ class CreateWorkTree(Arguments, kw_only=True):
     """A root with children, edges and notes, created in one step."""
 
     root: Annotated[TreeItem, Meta(description="The root of the new tree.")]
-    parent_id: Annotated[str | None, Meta(description="Existing item to put the root under; UUID or hex prefix.")] = (
-        None
-    )
+    parent_id: Annotated[str | None, Meta(description="Existing item to put the root under.")] = None
     children: Annotated[list[TreeChild], Meta(description="Children of the root.")] = []
     deps: Annotated[list[TreeDependency], Meta(description="Edges between root and children.")] = []
     create_notes: Annotated[bool, Meta(description="Add blank notes for what the schemas ask for.")] = False
-    notes: Annotated[list[TreeNote], Meta(description="Notes with their text; they win over createNotes.")] = []
+    notes: Annotated[list[TreeNote], Meta(description="Notes with text; they win over createNotes.")] = []
     actor: OptionalActor = None
     request_id: RequestId = None
 
@@ -165,11 +163,11 @@ class CreateWorkTreeResult(Result, kw_only=True):
 class CompleteTree(Arguments, kw_only=True):
     """Complete or cancel a subtree, or a list of items, in dependency order."""
 
-    root_id: Annotated[str | None, Meta(description="All descendants of this item; UUID or hex prefix.")] = None
+    root_id: Annotated[str | None, Meta(description="All descendants of this item.")] = None
     item_ids: Annotated[
         list[str] | None,
         Meta(
-            description="Instead of rootId: these items; UUIDs or hex prefixes.",
+            description="Instead of rootId: these items.",
             extra_json_schema={"maxItems": 2000},
         ),
     ] = None

@@ -27,7 +27,7 @@ class Usage(Arguments, kw_only=True):
     cached_tokens: Annotated[_Part, Meta(description="inputTokens from a cache.")] = 0
     cost_micro_usd: Annotated[_Part, Meta(description="Millionths of a US dollar.")] = 0
     wall_ms: Annotated[_Part, Meta(description="Time worked.")] = 0
-    model: Annotated[str | None, Meta(description="Up to 200 characters.", extra_json_schema={"maxLength": 200})] = None
+    model: Annotated[str | None, Meta(description="Which model.", extra_json_schema={"maxLength": 200})] = None
 
 
 GivenUsage = Annotated[Usage | None, Meta(description="Used since the last report; added on success.")]

@@ -21,7 +21,7 @@ LISTED_BLOCKERS = 20
 _DESCRIPTION = (
     "All items that are blocked: explicitly (role blocked), and those in queue, work or review that wait for an "
     "unsatisfied dependency. blockedBy lists satisfied dependencies too; blockerCount counts the unsatisfied ones. "
-    "parentId restricts it to that item's children. Up to 500 items of a role, best first, in pages (limit, offset)."
+    "Up to 500 items of a role, best first."
 )
 
 

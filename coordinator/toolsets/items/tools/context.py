@@ -59,11 +59,11 @@ _WAITS_FOR = ("terminal", "tree_terminal", "unblocked", "changed", "note:")
 _DESCRIPTION = (
     "A snapshot in one of four modes. With itemId: the item's note schema, which notes are filled, whether it can "
     "move forward, and who holds its claim; include adds more; waitMs waits for waitFor. With agents: who claimed, "
-    "renewed or waited in the last day, with state and capabilities. With since: active items, role transitions since "
-    "then (newest first) and stalled items. Without any: active, blocked, stalled and abandoned items and the number "
-    "of claims. The last two also count what is held back, and overdue. Active items are in work or review; stalled "
-    "ones lack required notes of that phase; abandoned ones were left by an agent whose claim has ended. Lists come "
-    "in pages (limit, offset), best first; stalledItems shows those of the page's activeItems."
+    "renewed or waited in the last day, with state and capabilities. With since: active items, role transitions "
+    "since then (newest first) and stalled items. Without any: active, blocked, stalled and abandoned items and the "
+    "number of claims. The last two also count what is held back, and overdue. Active: in work or review; stalled: "
+    "lacking required notes of that phase; abandoned: left by an agent whose claim has ended. Lists come best first; "
+    "stalledItems shows those of the page's activeItems."
 )
 
 

@@ -31,17 +31,16 @@ from coordinator.toolsets.tool import RESULT_CHARS, Call, Services, Tool
 MAX_LISTED_EDGES = 5_000
 
 _MANAGE = (
-    "Create or delete dependency edges. BLOCKS: toItem waits until fromItem reaches unblockAt (default terminal); "
-    "IS_BLOCKED_BY: the other way round; RELATES_TO: no waiting. Create takes explicit edges or a pattern (linear, "
-    "fan-out, fan-in), at most 150 edges, and is all or nothing: self-edges, duplicates and cycles are refused. "
-    "Delete by id, by fromItemId and toItemId (with type: only that type), or with deleteAll every edge of one item."
+    "Create or delete dependency edges. BLOCKS: toItem waits until fromItem reaches unblockAt; IS_BLOCKED_BY: the "
+    "other way round; RELATES_TO: no waiting. Create takes explicit edges or a pattern (linear, fan-out, fan-in), at "
+    "most 150 edges, and is all or nothing: self-edges, duplicates and cycles are refused. Delete by id, by "
+    "fromItemId and toItemId (with type: only that type), or with deleteAll every edge of one item."
 )
 
 _QUERY = (
-    "The dependencies of an item. direction incoming: what it waits for; outgoing: what waits for it. counts cover all "
-    "of its dependencies, whatever the filters. neighborsOnly=false adds the graph: all items that blocking "
-    "dependencies connect with this one, blockers first, and the number of edges on the longest path (depth). "
-    "Long lists come in pages (limit, offset)."
+    "The dependencies of an item, and counts of all of them, whatever the filters. neighborsOnly=false adds the "
+    "graph: all items that blocking dependencies connect with this one, blockers first, and depth, the edges on the "
+    "longest path."
 )
 
 

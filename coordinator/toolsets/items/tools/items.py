@@ -34,10 +34,10 @@ MAX_ITEMS = 1000
 
 _MANAGE = (
     "Create, update or delete work items, each on its own: refused ones are listed under failures, the others take "
-    "effect. New items keep their order in every list. Depth follows from the parent and is at most 3. A parent is not "
-    "offered and ends with its last child, unless its type has another lifecycle: for work after the children, add a "
-    "last child that waits for the others. Update changes only the given fields; to change the role, use advance_item. "
-    "Delete with recursive removes the descendants too; without it, an item that has children is refused."
+    "effect. New items keep their order in every list. Depth is at most 3. A parent is not offered and ends with its "
+    "last child, unless its type has another lifecycle: for work after the children, add a last child that waits for "
+    "the others. Update changes only the given fields; to change the role, use advance_item. Delete without "
+    "recursive refuses an item that has children."
 )
 
 

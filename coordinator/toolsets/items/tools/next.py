@@ -25,10 +25,9 @@ from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Complete, Completed, Criticality, Tool
 
 _ITEM = (
-    "The best items to work on: in the given role, waiting for no dependency, and neither claimed nor below a claimed "
-    "item (unless parentId or ancestorId names that item or one below it). Ordered by priority (high first), then "
-    "complexity (low first, unset last), then age; or by orderBy. Fast at any number of items. To find and claim the "
-    "best item in one step, use claim_item with a selector instead."
+    "The best items to work on: in the given role, waiting for no dependency, and neither claimed nor below a "
+    "claimed item (unless parentId or ancestorId names that item or one below it). To find and claim the best item "
+    "in one step, use claim_item with a selector instead."
 )
 _STATUS = (
     "What an item's next transition would be, without making it: Ready with nextRole and trigger, Blocked with the "

@@ -40,14 +40,12 @@ DEFAULT_ROOTS = 20
 
 _DESCRIPTION = (
     "Read work items. get: one item in full, without its claim. search: a page of short items that match all given "
-    "filters, and the total. overview: with itemId the item in full, how many children it has by role, and the newest "
-    "200 (or limit) of them; without it the newest roots, and how many children these have by role and claim. "
+    "filters, and the total. overview: with itemId the item in full, how many children it has by role, and the "
+    "newest 200 (or limit) of them; without it the newest roots, and how many children these have by role and claim. "
     "A search is fast at any number of items if it has, beside role, priority and created bounds, at most one of "
-    "parentId, type, depth 0 and a single tag, and sorts by createdAt, priority or complexity. Any other search looks "
-    "at every item that passes the narrowest of these filters (or, with an open role, the due bounds): some seconds "
-    "at 1,000,000 items; offset plus limit is then at most 10,000. An item that changes meanwhile may be missed, or "
-    "counted twice in total, but is listed once at most. query ignores case (Unicode "
-    "folding); sortBy title goes by code point, ignoring the case of A to Z."
+    "parentId, type, depth 0 and a single tag, and sorts by createdAt, priority or complexity. Any other looks at "
+    "each item that passes the narrowest of these filters (or, with an open role, the due bounds); its offset plus "
+    "limit is at most 10,000."
 )
 
 

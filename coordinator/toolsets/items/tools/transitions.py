@@ -27,11 +27,10 @@ MAX_TRANSITIONS = 100
 
 _DESCRIPTION = (
     "Apply trigger-based role transitions, in order, each on its own. Triggers: start (queue to work, work to review "
-    "or terminal, review to terminal; the first one after a claim with takeover begins the work again, in the item's "
-    "role), complete, block, hold, resume, cancel, reopen. Moving forward needs satisfied "
-    "dependencies. Only the holder can move an item with a live claim. Parents follow by cascade. Reports the items "
-    "that each transition unblocked. result goes with a transition that ends an item: what came of the work, for the "
-    "agents of items that depend on it (claim_item with include)."
+    "or terminal, review to terminal; the first one after a claim with takeover leaves the role as it is), complete, "
+    "block, hold, resume, cancel, reopen. Moving forward needs satisfied dependencies. Only the holder can move an "
+    "item with a live claim. Parents follow by cascade. Reports the items that each transition unblocked. result "
+    "is for the agents of items that depend on this one."
 )
 
 _COLLISIONS = {"not_claim_holder": "not_holder", "stale_fence": "stale_fence"}

@@ -48,8 +48,7 @@ _CREATE = (
 _COMPLETE = (
     "Complete (or cancel) all descendants of rootId, or the items of itemIds, in dependency order. Refuses an item "
     "that lacks required notes, waits for another item or is claimed by somebody else, and then skips the items that "
-    "depend on it. cancel ignores notes and dependencies. The root itself is included only with includeRoot; parents "
-    "of completed items do not change."
+    "depend on it. cancel ignores notes and dependencies. Parents of completed items do not change."
 )
 
 
