@@ -178,7 +178,7 @@ def _told(done: Done) -> Answer:
     elif isinstance(error, dict):
         problem = str(error.get("message", ""))
     else:
-        problem = " ".join(done.text) if done.failed else _problem(result)
+        problem = done.text if done.failed else _problem(result)
     return _answer(problem, done.body or b"{}")
 
 

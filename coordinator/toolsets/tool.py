@@ -128,8 +128,10 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """A result in a form that its contract prescribes. (Other results are structs, sent as they are and as text.)"""
 
-    text: tuple[str, ...] = ()
-    """The text blocks, verbatim; empty: ``structured`` as JSON."""
+    text: str = ""
+    """The text, verbatim; empty: ``structured`` as JSON. It is one block: clients join blocks, and read a document."""
+    indented: bool = False
+    """Whether the JSON in the text is indented."""
     structured: Any = None
     """The structured content; None: the result has text only. Clients of revisions before 2026-07-28 get a list as
     ``{"result": [...]}``, because these revisions allow only objects."""

@@ -33,6 +33,9 @@ _log = structlog.get_logger(__name__)
 _NOT_FOUND = frozenset(("", "RESOURCE_NOT_FOUND", "invalid_session_token"))
 """Codes of failures that a wrong project may cause; empty: the toolset has its own form of failures."""
 
+HINT = "fleet-coordinator/hint"
+"""Key of a hint in ``_meta`` of a result that is no object."""
+
 Recheck = Callable[[], Awaitable[object]]
 """Called periodically while a call waits. Raises ToolFailure if its caller is no longer authorized."""
 
@@ -72,12 +75,14 @@ class Done(msgspec.Struct, frozen=True):
     failed: bool
     retry_after: int | None = None
     """Seconds for a ``Retry-After`` header, when the call was shed."""
-    text: tuple[str, ...] = ()
-    """The text blocks; empty: one block with ``body``."""
+    text: str = ""
+    """The text block; empty: ``body``."""
+    indented: bool = False
+    """Whether ``body`` is indented in the text block."""
     meta: Mapping[str, Any] | None = None
     """``_meta`` of the result."""
     hint: bytes = b""
-    """A hint to the reader, as JSON; part of ``body`` and ``text`` where they can hold it."""
+    """A hint to the reader, as JSON; it is in ``body``, ``text`` or ``meta``, too."""
     code: str = ""
     """Of a failure; empty: there is none, or its handler has answered it in the toolset's own form."""
     link: Mapping[str, str] | None = None
@@ -87,23 +92,23 @@ class Done(msgspec.Struct, frozen=True):
     interim: Mapping[str, Any] | None = None
     """The whole result, if the call is not complete: ``resultType`` and what belongs to it. The rest is empty then."""
 
-    def blocks(self) -> tuple[str, ...]:
-        """The text blocks of the result."""
-        return self.text or (self.body.decode(),)
+    def shown(self) -> str:
+        """The text block: one, so that clients which join blocks have one document."""
+        return self.text or (msgspec.json.format(self.body, indent=2) if self.indented else self.body).decode()
 
     def content(self, modern: bool) -> list[Any]:
         """The content blocks of the result for a client, as they are encoded to JSON."""
         link = [self.link] if self.link is not None and modern else []
-        return [*({"type": "text", "text": text} for text in self.blocks()), *link]
+        return [{"type": "text", "text": self.shown()}, *link]
 
     def hinted(self, hint: str) -> Done:
-        """The answer with a hint: in the structured content, if that is an object, and in the text."""
+        """The answer with a hint: a member of the object that it is, also beside the sentence of a failure; of a list,
+        or of text alone, in ``_meta``, because a document has no other place for it."""
         body, text, encoded = self.body, self.text, to_json(hint)
-        if text or not body.startswith(b"{"):
-            text = (*self.blocks(), f"hint: {hint}")
-        if body.startswith(b"{"):
-            body = body[:-1] + (b"" if body == b"{}" else b",") + b'"hint":' + encoded + b"}"
-        return msgspec.structs.replace(self, body=body, text=text, hint=encoded)
+        if not body.startswith(b"{"):
+            return msgspec.structs.replace(self, meta={**(self.meta or {}), HINT: hint}, hint=encoded)
+        body = body[:-1] + (b"" if body == b"{}" else b",") + b'"hint":' + encoded + b"}"
+        return msgspec.structs.replace(self, body=body, text=text and f"{text}\nhint: {hint}", hint=encoded)
 
     def structured(self, modern: bool) -> bytes:
         """The structured content for a client; before revision 2026-07-28 it must be an object."""
@@ -373,7 +378,7 @@ def _done(tool: Tool, call: Call, result: Any) -> Done:
 
 def _replied(reply: Reply, retry_after: int | None = None) -> Done:
     body = b"" if reply.structured is None else to_json(reply.structured)
-    return Done(body, reply.is_error, retry_after, reply.text, reply.meta)
+    return Done(body, reply.is_error, retry_after, reply.text, reply.indented, reply.meta)
 
 
 def _failed(tool: Tool, failure: ToolFailure) -> Done:

@@ -339,7 +339,8 @@ class FastPath:
 
     def response(self, parsed: ParsedCall, done: Done) -> bytes:
         """The body of the answer, as the SDK's server would give it."""
-        if done.text or done.meta is not None or done.link is not None or not done.body.startswith(b"{"):
+        special = done.text or done.indented or done.meta is not None or done.link is not None
+        if special or not done.body.startswith(b"{"):
             return self._special(parsed, done)
         tails = self._modern_tails if parsed.modern else self._legacy_tails
         return b"".join(
@@ -355,7 +356,7 @@ class FastPath:
         )
 
     def _special(self, parsed: ParsedCall, done: Done) -> bytes:
-        """The body of an answer with text blocks or ``_meta``, or with structured content that is not an object."""
+        """The body of an answer with text of its own or ``_meta``, or with structured content that is not an object."""
         if done.interim is not None:
             result: dict[str, Any] = {**done.interim, "_meta": {_SERVER_INFO_KEY: self._server_info}}
             return b'{"jsonrpc":"2.0","id":' + parsed.request_id + b',"result":' + to_json(result) + b"}"

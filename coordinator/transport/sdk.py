@@ -246,7 +246,7 @@ def _result(done: Done, context: Context) -> types.CallToolResult | dict[str, An
         return dict(done.interim)
     modern = context.protocol_version == MODERN
     structured = done.structured(modern)
-    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text) for text in done.blocks()]
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=done.shown())]
     if done.link is not None and modern:
         content.append(types.ResourceLink.model_validate(done.link))
     return types.CallToolResult(

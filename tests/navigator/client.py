@@ -60,7 +60,7 @@ class Client:
         if isinstance(answer, Reply):
             assert not tool.result
             assert not answer.is_error
-            return answer.text[0] if answer.text else msgspec.json.decode(msgspec.json.encode(answer.structured))
+            return answer.text or msgspec.json.decode(msgspec.json.encode(answer.structured))
         data = msgspec.json.decode(msgspec.json.encode(answer))
         must_keep_to(tool.result, data)
         return data

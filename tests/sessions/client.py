@@ -129,8 +129,8 @@ class Sessions:
 
 def read(tool: Tool, made: Reply) -> Answer:
     """A reply as its caller sees it."""
-    (text,) = made.text
     body = None if made.structured is None else json.loads(msgspec.json.encode(made.structured))
+    text = made.text or json.dumps(body, indent=2, ensure_ascii=False)
     if tool.result and body is not None:
         must_keep_to(tool.result, body)
     if made.is_error:
@@ -141,8 +141,7 @@ def read(tool: Tool, made: Reply) -> Answer:
         return Answer(text, {}, error["code"], error.get("retryAfterMs"))
     if tool.result:
         assert body is not None
-        assert json.loads(text) == body
-        assert text == json.dumps(body, indent=2, ensure_ascii=False)
+        assert (made.indented, made.text) == (True, "")
     else:
         assert body is None
     return Answer(text, dict(made.meta or {}), result=body or {})

@@ -59,7 +59,7 @@ class Job:
 
 
 def said(text: str, failed: bool = False) -> Reply:
-    return Reply(text=(text,), is_error=failed)
+    return Reply(text=text, is_error=failed)
 
 
 def _broken() -> Reply:

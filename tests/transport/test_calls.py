@@ -168,10 +168,10 @@ async def test_a_result_with_is_error_counts_as_an_error() -> None:
     for failed in (True, False):
 
         async def answer(call: Call, given: Any, failed: bool = failed) -> Reply:
-            return Reply(text=("as told",), is_error=failed)
+            return Reply(text="as told", is_error=failed)
 
         done = await calls.run(dataclasses.replace(tools["nothing"], handler=answer), CALL, Nothing(), "fast")
-        assert (done.failed, done.blocks()) == (failed, ("as told",))
+        assert (done.failed, done.shown()) == (failed, "as told")
     assert hooks.requests == [("nothing", "error", "fast"), ("nothing", "ok", "fast")]
 
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import redis
 
+from coordinator.definitions import toon
 from coordinator.identity.bearers import Defaults, of_entry, of_outcome
 from coordinator.identity.noop import trust_self_reported
 from coordinator.identity.token_file import TokenEntry
@@ -19,6 +20,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd
+from coordinator.transport.calls import HINT
 from coordinator.transport.projects import Projects
 from tests.support import leaks
 from tests.support.contracts import toolsets
@@ -82,15 +84,21 @@ def neighbour(project: str, onlooker: redis.Redis) -> Iterator[str]:
 
 
 def hint_in(result: dict[str, Any]) -> str | None:
-    """The hint of a result, the same in the text and in the structured content, unless that is a list."""
-    texts, structured = [block["text"] for block in result["content"]], result.get("structuredContent")
-    said = [text.removeprefix("hint: ") for text in texts if text.startswith("hint: ")]
-    if isinstance(structured, dict):
-        if not said and (own := msgspec.json.decode(texts[0])) == structured and "hint" in own:
-            said = [own["hint"]]
-        assert [structured["hint"]] == said if "hint" in structured else not said
-    assert len(said) <= 1
-    return said[0] if said else None
+    """The hint of a result, whose text is one document: a member of the object, or else in ``_meta``."""
+    (block,), structured = result["content"], result.get("structuredContent")
+    beside = result.get("_meta", {}).get(HINT)
+    if not isinstance(structured, dict) or "result" in structured:
+        rows = structured["result"] if isinstance(structured, dict) else structured
+        assert structured is None or msgspec.json.decode(block["text"]) == rows
+        assert "hint: " not in block["text"]
+        return beside
+    assert beside is None
+    said = structured.get("hint")
+    if block["text"].startswith("{"):
+        assert msgspec.json.decode(block["text"]) == structured
+    else:  # the sentence of a failure
+        assert block["text"] == structured["error"]["message"] + (f"\nhint: {said}" if said else "")
+    return said
 
 
 @pytest.mark.parametrize(("toolset", "tool", "arguments"), READS)
@@ -103,6 +111,14 @@ async def test_reads_of_an_unwritten_project_carry_a_hint(
         expected = "" if toolset == "navigator" else f"nobody has written to the project '{project}' yet"
         # The project of another test may happen to have a similar name.
         assert (hint_in(result) or "").partition("; did you mean ")[0] == expected
+
+
+async def test_a_hinted_list_in_toon_is_one_document(fronts: Fronts, project: str) -> None:
+    for result in await fronts.call(f"/p/{project}/mcp/sessions", "list_workflows", {}):
+        assert hint_in(result)
+        found = toon.read("".join(block["text"] for block in result["content"]))
+        assert {"id", "title", "version", "tags"} == found.data[0].keys()
+        assert not found.notes
 
 
 FLOW = {

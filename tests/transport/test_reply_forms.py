@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -15,19 +16,20 @@ from tests.transport.rig import Add, FakeStore, Hooks, call, legacy, modern, ope
 pytestmark = pytest.mark.anyio
 
 FORMS = {
-    "text": Reply(text=("a: 1\n", "second")),
-    "text and meta": Reply(text=("a: 1",), meta={"session_token": "x.y", "validation": {"status": "valid"}}),
+    "text": Reply(text="a: 1\n"),
+    "text and meta": Reply(text="a: 1", meta={"session_token": "x.y", "validation": {"status": "valid"}}),
     "object": Reply(structured={"b": [1, 2.5, None]}),
-    "object and text": Reply(structured={"b": 1}, text=("one",)),
+    "object and text": Reply(structured={"b": 1}, text="one"),
+    "indented object": Reply(structured={"b": 1}, indented=True),
     "list": Reply(structured=[{"id": 1}, {"id": 2}]),
     "empty list": Reply(structured=[]),
-    "failure": Reply(text=("Workflow not found: x",), is_error=True),
+    "failure": Reply(text="Workflow not found: x", is_error=True),
     "structured failure": Reply(structured={"error": {"code": "STALE"}, "links": []}, is_error=True, meta={"k": "v"}),
 }
 
 
 def as_text(failure: ToolFailure) -> Reply:
-    return Reply(text=(f"{failure.code}: {failure.message}",), is_error=True)
+    return Reply(text=f"{failure.code}: {failure.message}", is_error=True)
 
 
 def app_of(form: Reply | ToolFailure, *, fast: bool) -> FrontEnd:
@@ -65,8 +67,10 @@ async def test_both_paths_return_the_form(name: str, era: Any) -> None:
     form = FORMS[name]
     result = await answers(form, {"left": 1}, era)
     assert result["isError"] == form.is_error
-    if form.text:
-        assert [block["text"] for block in result["content"]] == list(form.text)
+    (block,) = result["content"]
+    separators = None if form.indented else (",", ":")
+    in_json = json.dumps(form.structured, indent=2 if form.indented else None, separators=separators)
+    assert block["text"] == (form.text or in_json)
     if form.structured is None:
         assert "structuredContent" not in result
     elif isinstance(form.structured, list) and era is legacy:

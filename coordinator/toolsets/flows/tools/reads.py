@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -39,6 +40,7 @@ _WHOLE_CHARS = 500_000
 _BEGINNING = 200
 """Characters shown of a result that is too large."""
 _BEFORE = "fleet-coordinator/before"
+_NOTICE = "fleet-coordinator/notice"
 _GET = (
     "Get a workflow with its steps so far. A gate that waits for workflow_step_ready is a step with status running and "
     "tool null. result_json is the JSON text of what a step returned, or of its error; of the largest, only size and "
@@ -72,13 +74,12 @@ class Reads:
             name=args.name or "",
             before=args.before or 0,
         )
-        meta = {_BEFORE: listed.before} if listed.before else None
-        rows = [_listed(row) for row in listed.rows]
-        if args.limit <= MAX_LIMIT:
-            return Reply(structured=rows, meta=meta)
-        # The result is a bare list, so this goes into a text of its own.
-        notice = f"limit: {str(args.limit)[:20]} is more than the maximum of {MAX_LIMIT}, so {MAX_LIMIT} was used"
-        return Reply(text=(msgspec.json.encode(rows).decode(), notice), structured=rows, meta=meta)
+        meta: dict[str, Any] = {_BEFORE: listed.before} if listed.before else {}
+        if args.limit > MAX_LIMIT:
+            # A bare list has no place for it.
+            given = str(args.limit)[:20]
+            meta[_NOTICE] = f"limit: {given} is more than the maximum of {MAX_LIMIT}, so {MAX_LIMIT} was used"
+        return Reply(structured=[_listed(row) for row in listed.rows], meta=meta or None)
 
     async def workflow_get(self, call: Call, args: WorkflowGet) -> Workflow | Question:
         """A workflow with its steps so far; with waitMs, when it has come to a state. While a

@@ -157,7 +157,7 @@ class Catalogue:
         if found is None:
             known = dict.fromkeys(one.index for one in folder.resources)
             raise missing("Resource not found", args.index, known, f" in workflow {args.workflow_id}")
-        return Reply(text=(found.text,))
+        return Reply(text=found.text)
 
     async def list_templates(self, call: Call, args: OfWorkflow) -> Reply:
         """The templates of a workflow."""
@@ -171,7 +171,7 @@ class Catalogue:
         if found is None:
             known = dict.fromkeys(one.index for one in folder.templates)
             raise missing("Template not found", f"index {args.index}", known, f" in workflow {args.workflow_id}")
-        return Reply(text=(found.text,))
+        return Reply(text=found.text)
 
     async def discover_resources(self, call: Call, args: NoArguments) -> Reply:
         """All documents, each with its call."""

@@ -16,11 +16,6 @@ from coordinator.definitions import META, Checkpoint, Library, LoadedText, Loade
 SEPARATOR = "\n\n---\n\n"
 
 
-def pretty(result: msgspec.Struct) -> str:
-    """The JSON text of a result, indented."""
-    return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
-
-
 def discovery(server: str, version: str, library: Library) -> str:
     """The answer of discover: the server, and the bootstrap guide of the workflow ``meta`` or the built-in one."""
     folder = library.folders.get(META)

@@ -16,7 +16,7 @@ from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.settings.effective_auth import auth_mode
 from coordinator.store.signing_keys import SigningKeys
-from coordinator.toolsets.sessions.rules import refusals, texts, tokens, trace, validation
+from coordinator.toolsets.sessions.rules import refusals, tokens, trace, validation
 from coordinator.toolsets.sessions.rules.signer import Signer
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
 from coordinator.toolsets.sessions.store.sessions import SessionStore, State
@@ -204,14 +204,14 @@ def meta(token: str, warnings: Sequence[str]) -> dict[str, Any]:
 
 def in_json(result: msgspec.Struct, meta: dict[str, Any] | None) -> Reply:
     """A result in JSON, as readable text and structured."""
-    return Reply(text=(texts.pretty(result),), structured=result, meta=meta)
+    return Reply(structured=result, indented=True, meta=meta)
 
 
 def in_text(text: str, meta: dict[str, Any] | None = None) -> Reply:
     """A result of only text."""
-    return Reply(text=(text,), meta=meta)
+    return Reply(text=text, meta=meta)
 
 
 def refusal(failure: ToolFailure) -> Reply:
     """The answer to a failed call: a sentence as text, and the structured error for programs."""
-    return Reply(text=(failure.message,), structured=failure.body(), is_error=True)
+    return Reply(text=failure.message, structured=failure.body(), is_error=True)
