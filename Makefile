@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up test lint hosts agents install-agents screenshots chaos test-cluster bench lock
+.PHONY: help install up stop test lint hosts agents install-agents screenshots chaos test-cluster bench lock
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -28,6 +28,9 @@ up: install ## Run a fleet here: embedded Redis, front-ends, workers; data in ./
 	@PATH="$(abspath $(BIN)):$$PATH" FLEET_CONFIG="$${FLEET_CONFIG:-config/gateway.yaml}" \
 	  FLEET_DATA_DIR="$${FLEET_DATA_DIR:-./.fleet}" \
 	  FLEET_FLOWS_DEMO_TOOLS="$${FLEET_FLOWS_DEMO_TOOLS:-true}" exec $(BIN)/fleet up $(ARGS)
+
+stop: install ## Stop the fleet of make up, and wait for its end.
+	@FLEET_DATA_DIR="$${FLEET_DATA_DIR:-./.fleet}" exec $(BIN)/fleet stop $(ARGS)
 
 test: $(VENV)/.installed-dev ## Run the tests.
 	@exec $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)

@@ -1,4 +1,4 @@
-"""Process management of Linux; on other systems these functions do nothing."""
+"""Process management of Linux; on other systems these functions do nothing, or what can be done there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ON_LINUX = sys.platform == "linux"
@@ -55,6 +55,45 @@ def ended_children() -> Iterator[int]:
                 with contextlib.suppress(ChildProcessError):
                     if entry.name.isdigit() and os.waitid(os.P_PID, int(entry.name), look):
                         yield int(entry.name)
+
+
+def signal_if(pid: int, number: int, is_it: Callable[[], bool]) -> bool:
+    """Signals a process, unless another one has its id by now; False: it has, or there is none.
+
+    Args:
+        is_it: whether the process is the one that is meant. From before it is asked until the signal is sent, the id
+            stays that of one process, where the kernel lets a process be held (``pidfd_open``).
+    """
+    try:
+        held = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    except (AttributeError, OSError):
+        held = -1
+    try:
+        if not is_it():
+            return False
+        if held < 0:
+            os.kill(pid, number)
+        else:
+            signal.pidfd_send_signal(held, number)
+        return True
+    except ProcessLookupError:
+        return False
+    finally:
+        if held >= 0:
+            os.close(held)
+
+
+def has_open(pid: int, path: Path) -> bool:
+    """Whether a process of this user has a file open; False on systems that do not show it."""
+    with contextlib.suppress(OSError):
+        file = path.stat()
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if os.path.samestat(entry.stat(), file):
+                    return True
+    return False
 
 
 def _prctl(option: int, value: object) -> None:

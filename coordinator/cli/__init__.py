@@ -22,9 +22,10 @@ from typing import Any
 from cyclopts import App, CycloptsError, Parameter
 
 from coordinator import __version__
-from coordinator.cli import wrong_usage
+from coordinator.cli import refusals, wrong_usage
 from coordinator.cli.commands import COMMANDS, GROUPS
 from coordinator.cli.exits import CommandFailed, Exit, UnknownOption
+from coordinator.cli.leading import behind_the_command
 from coordinator.cli.supervision.init import run_below
 from coordinator.cli.terminal import absent, printable
 from coordinator.metrics import logs
@@ -71,8 +72,9 @@ app = _app()
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; failures are printed on stderr."""
+    refusals.typed = arguments
     try:
-        result = app(list(arguments))
+        result = app(behind_the_command(arguments))
         sys.stdout.flush()
     except CycloptsError as error:
         return _fail(wrong_usage.sentence(error, app), Exit.USAGE)

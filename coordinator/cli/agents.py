@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType, convert
 
 from coordinator.cli.commands import COMMANDS
+from coordinator.cli.connection import AT_STORE, ByUrl
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
 from coordinator.cli.terminal import counted, print_json, printable
+from coordinator.client import Fleet
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
@@ -29,13 +31,16 @@ Name = Annotated[str, Parameter(help="An agent's id, or what precedes a '/' in s
 
 
 @with_settings(only=STORE_SETTINGS)
-def agents(loaded: LoadedSettings, *, json: AsJson = False, project: Project = DEFAULT_PROJECT) -> int:
+def agents(
+    loaded: LoadedSettings, *, json: AsJson = False, project: Project = DEFAULT_PROJECT, by_url: ByUrl = AT_STORE
+) -> int:
     """Lists agents, last seen first.
 
     Raises:
-        CommandFailed: the store cannot be used, or there is no such project.
+        CommandFailed: the fleet or its store cannot be used, or there is no such project.
     """
-    found = with_store(loaded, lambda store: _everybody(store, project))
+    at = by_url.connection(loaded, project)
+    found = at.run(_everybody_told) if at else with_store(loaded, lambda store: _everybody(store, project))
     if json:
         print_json(found)
     else:
@@ -118,6 +123,23 @@ async def _everybody(store: Store, project: str) -> AgentsResult:
     return result
 
 
+async def _everybody_told(fleet: Fleet) -> AgentsResult:
+    """The same from the tool, which tells only operators who holds what."""
+    result: AgentsResult | None = None
+    entries: dict[str, AgentEntry] = {}
+    offset: int | UnsetType = 0
+    while isinstance(offset, int):
+        asked = {"agents": True, "limit": _PAGE, "offset": offset}
+        page = convert(await fleet.call("get_context", asked), AgentsResult)
+        for one in page.agents:
+            entries.setdefault(one.id, one)
+        result, offset = result or page, page.next_offset
+    assert result is not None  # noqa: S101
+    result.agents = list(entries.values())
+    result.next_offset = result.truncated = UNSET
+    return result
+
+
 def _is_named(agent: AgentEntry, name: str) -> bool:
     return agent.id == name or agent.id.startswith(f"{name}/")
 
@@ -137,8 +159,9 @@ def _lines(found: AgentsResult, project: str) -> Iterator[str]:
 
 def _state(one: AgentEntry) -> str:
     words = [one.kind, "verified" if one.verified else "unverified", one.state]
-    if one.state == "holding":
-        words[-1] = f"holds {one.item_id} since {one.holding_since} until {one.claim_expires_at}"
+    if one.state == "holding":  # which item, only operators are told
+        what, until = (one.item_id, f" until {one.claim_expires_at}") if one.item_id else ("an item", "")
+        words[-1] = f"holds {what} since {one.holding_since}{until}"
     if one.waiting_since:
         words.append(f"waits since {one.waiting_since}")
     if one.draining:

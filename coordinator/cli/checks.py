@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import re
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.settings import PROJECT_VARIABLE
+
+if TYPE_CHECKING:
+    from coordinator.settings import LoadedSettings
+
+_PLAIN = re.compile(r"[\w-]+", re.ASCII)
 
 
-def check_base_url(url: str | None) -> None:
-    """Checks that the URL of ``--url`` is one that a path can be appended to.
+def check_base_url(url: str | None, name: str = "--url") -> None:
+    """Checks that a URL is one that a path can be appended to.
+
+    Args:
+        name: of the flag or variable that it comes from.
 
     Raises:
         CommandFailed: it is not.
@@ -22,7 +34,19 @@ def check_base_url(url: str | None) -> None:
     except ValueError:
         good = False
     if not good:
-        raise CommandFailed("--url must be an http or https URL such as http://127.0.0.1:8420", Exit.USAGE)
+        raise CommandFailed(f"{name} must be an http or https URL such as http://127.0.0.1:8420", Exit.USAGE)
+
+
+def base_urls(text: str, name: str) -> list[str]:
+    """The URLs of a list after commas, without the slashes at their ends.
+
+    Raises:
+        CommandFailed: as ``check_base_url``.
+    """
+    urls = [one.strip() for one in text.split(",") if one.strip()]
+    for one in urls:
+        check_base_url(one, name)
+    return [one.rstrip("/") for one in urls]
 
 
 def check_range(flag: str, value: float, least: float, most: float) -> None:
@@ -34,3 +58,26 @@ def check_range(flag: str, value: float, least: float, most: float) -> None:
     # Written so that NaN fails too.
     if not least <= value <= most:
         raise CommandFailed(f"{flag} must be from {least} to {most}, not {value}", Exit.USAGE)
+
+
+def by_flag(loaded: LoadedSettings, name: str) -> bool:
+    """Whether a setting was given on the command line."""
+    return loaded.sources[name].startswith("flag ")
+
+
+def check_project_name(name: str, source: str = "", rule: re.Pattern[str] = _PLAIN) -> None:
+    """Checks that a name can be part of a path; which of these can be a project, the fleet decides.
+
+    Args:
+        source: what names it; default: flag or variable.
+        rule: what it must match.
+
+    Raises:
+        CommandFailed: it does not.
+    """
+    if not rule.fullmatch(name):
+        # Here, because the store takes long to import.
+        from coordinator.store.keys import PROJECT_RULE
+
+        source = source or (PROJECT_VARIABLE if os.environ.get(PROJECT_VARIABLE) == name else "--project")
+        raise CommandFailed(f"{source}: must be {PROJECT_RULE}", Exit.USAGE)

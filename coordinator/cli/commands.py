@@ -17,6 +17,24 @@ COMMANDS: dict[str, Command] = {
         """,
         ("fleet up", "fleet up --port 9000 --frontends 4 --data-dir ./data"),
     ),
+    "status": Command(
+        "coordinator.cli.status:status",
+        """Show what runs on a data directory, and whether it is well.
+
+        Processes with their ids, ports, health, versions. The exit code is 0 if a fleet runs there and is well, 1 if
+        something is wrong with it, 6 if none runs.
+        """,
+        ("fleet status", "fleet status --data-dir ./data --json"),
+    ),
+    "stop": Command(
+        "coordinator.cli.stop:stop",
+        """Stop the fleet of a data directory, and wait for its end.
+
+        That is the one of `fleet up`. Work in progress may end, as after Ctrl-C. What is left of a fleet that was
+        killed is ended, too.
+        """,
+        ("fleet stop", "fleet stop --data-dir ./data --wait 300"),
+    ),
     "serve": Command(
         "coordinator.cli.serve:serve",
         """Run front-end processes only, against an existing Redis.
@@ -82,7 +100,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "agents-md": Command(
         "coordinator.cli.agents_md:agents_md",
-        """Print instructions for agents, as a block of an AGENTS.md or as a skill.
+        """Print instructions for agents, for an AGENTS.md or as a skill.
 
         For workers, with the tools of /mcp/worker, or for orchestrators, with those of /mcp/items. Agents whose host
         shows them MCP prompts have the same as the prompts `work` and `orchestrate`. With --file the block is written
@@ -111,7 +129,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "console": Command(
         "coordinator.cli.console:console",
-        """Print a link that signs you in to the console, the live web page of the fleet.
+        """Print a link that signs you in to the console, a web page.
 
         The link is good once, for 60 seconds, and signs you in under your user name, with all permissions: whoever can
         run this has access to the fleet's store already. Needs the settings of the fleet: its config file and
@@ -297,7 +315,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "doctor": Command(
         "coordinator.cli.doctor.command:app",
-        """Check everything that the fleet depends on; silent when all is well.
+        """Check all that the fleet depends on; silent when all is well.
 
         Checks the Redis (which one it is, persistence, eviction, memory, role, clock, latency, keys, layout,
         permissions, writes), what is drained, what work was left in the middle, whether a worker serves each queue
@@ -497,7 +515,10 @@ COMMANDS: dict[str, Command] = {
 GROUPS: dict[str, Command] = {
     "": Command(
         "",
-        "Coordinate a fleet of AI agents: shared work items, claims and workflows over MCP, kept in Redis.",
+        """Coordinate a fleet of AI agents: shared work items, claims and workflows over MCP, kept in Redis.
+
+        Options that say which fleet (--url, --data-dir ...) may precede the command.
+        """,
         ("fleet up", "fleet doctor"),
     ),
     "config": Command(
@@ -537,7 +558,7 @@ GROUPS: dict[str, Command] = {
     ),
     "gateway": Command(
         "",
-        "Check a gateway's configuration; show its audit; answer approvals.",
+        "Check a gateway's file; show its audit; answer approvals.",
         ("fleet gateway check config/gateway.yaml", "fleet gateway approvals list"),
     ),
     "webhooks": Command(

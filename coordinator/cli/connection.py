@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from cyclopts import Group, Parameter
 
+from coordinator.cli.checks import base_urls, by_flag, check_project_name
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.refusals import as_typed
 from coordinator.cli.terminal import operator
 from coordinator.client import Fleet, FleetError, Invalid, Unavailable
 from coordinator.settings import AGENT_VARIABLE, PROJECT_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
 
-R = TypeVar("R")
+if TYPE_CHECKING:
+    from coordinator.settings import LoadedSettings
 
-_PLAIN = re.compile(r"[\w-]+", re.ASCII)
-"""What can be part of a path; which of these can be a project, the fleet decides."""
+R = TypeVar("R")
 
 PATIENCE_SECONDS = 10.0
 """How long a command that a person waits for repeats a call."""
 
 _GROUP = Group("Connection", help="FLEET_TOKEN holds the bearer token, where the fleet requires one.", sort_key=10)
+
+Urls = Annotated[
+    tuple[str, ...],
+    Parameter(
+        help=f"Base URL of the fleet. Default: the fleet that runs on the data directory. [env: {URL_VARIABLE}]",
+        show_default=False,
+    ),
+]
+TokenFile = Annotated[Path | None, Parameter(help="File with the bearer token, instead of FLEET_TOKEN.")]
 
 
 @Parameter(name="*", group=_GROUP, negative="")
@@ -34,15 +43,8 @@ _GROUP = Group("Connection", help="FLEET_TOKEN holds the bearer token, where the
 class Connection:
     """The flags of a command that calls a fleet."""
 
-    url: Annotated[
-        str | None,
-        Parameter(
-            help="Base URL of the fleet. Default: the fleet that runs on the data directory.",
-            env_var=URL_VARIABLE,
-            show_env_var=True,
-        ),
-    ] = None
-    token_file: Annotated[Path | None, Parameter(help="File with the bearer token, instead of FLEET_TOKEN.")] = None
+    url: Urls = ()
+    token_file: TokenFile = None
     project: Annotated[str, Parameter(help="The project.", env_var=PROJECT_VARIABLE)] = "default"
     agent: Annotated[
         str | None,
@@ -73,17 +75,18 @@ class Connection:
         return text or None
 
     def base_url(self) -> str:
-        """Where the fleet is.
+        """Where the fleet is; several URLs are after commas.
 
         Raises:
-            CommandFailed: the URL is malformed, or no fleet runs here.
+            CommandFailed: a URL is malformed or contradicts the data directory, or no fleet runs here.
         """
-        # Here, because settings and store take long to import, and a URL needs neither.
-        from coordinator.cli.checks import check_base_url
-
-        if self.url:
-            check_base_url(self.url)
-            return self.url.rstrip("/")
+        if self.url and self.data_dir:
+            raise CommandFailed("--url and --data-dir exclude each other: each names a fleet", Exit.USAGE)
+        by_variable = "" if self.data_dir else os.environ.get(URL_VARIABLE, "")
+        for name, given in (("--url", ",".join(self.url)), (URL_VARIABLE, by_variable)):
+            if urls := base_urls(given, name):
+                return ",".join(urls)
+        # Here, because it takes long to import, and a URL does not need it.
         from coordinator.cli.fleetfile import in_use, read_fleet
         from coordinator.settings import load_settings
 
@@ -105,11 +108,7 @@ class Connection:
         Raises:
             CommandFailed: it cannot be said where the fleet is, or who calls.
         """
-        if not _PLAIN.fullmatch(self.project):
-            # Here, because the store takes long to import, and the fleet checks all other names.
-            from coordinator.store.keys import PROJECT_RULE
-
-            raise CommandFailed(f"--project: must be {PROJECT_RULE}", Exit.USAGE)
+        check_project_name(self.project)
         token = self.token()
         # With a token, its caller acts; who acts without one can only be said.
         agent = self.agent or ("" if token else operator())
@@ -138,3 +137,33 @@ class Connection:
 
 HERE = Connection()
 """The default of the parameter ``at`` of commands."""
+
+
+@Parameter(name="*", group=_GROUP, negative="")
+@dataclass(frozen=True)
+class ByUrl:
+    """The flags of a command that works on the store of a fleet, or over its URL."""
+
+    url: Urls = ()
+    token_file: TokenFile = None
+
+    def connection(self, loaded: LoadedSettings, project: str) -> Connection | None:
+        """The fleet that a URL names; None: the store that the settings name.
+
+        A flag decides before FLEET_URL, and that before other settings, as it does for commands that take URLs only.
+
+        Raises:
+            CommandFailed: the flags contradict each other.
+        """
+        stores = [f"--{name.replace('_', '-')}" for name in ("redis_url", "data_dir") if by_flag(loaded, name)]
+        if stores and self.url:
+            raise CommandFailed(f"--url and {stores[0]} exclude each other: each names a fleet", Exit.USAGE)
+        if stores or not (self.url or os.environ.get(URL_VARIABLE)):
+            if self.token_file is not None:
+                raise CommandFailed("--token-file: goes with --url; the store is used without a token", Exit.USAGE)
+            return None
+        return Connection(self.url, self.token_file, project, os.environ.get(AGENT_VARIABLE))
+
+
+AT_STORE = ByUrl()
+"""The default of the parameter ``by_url`` of commands."""

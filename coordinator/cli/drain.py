@@ -84,14 +84,20 @@ def drain(
     url = running_url(loaded.settings)
     try:
         queue_url = loaded.settings.steps.queue_url or url
-        return asyncio.run(drain_scope(url, queue_url, loaded.settings.redis_timeout_ms, scope, wait, end))
+        timeout_ms, by_host = loaded.settings.redis_timeout_ms, host is not None
+        return asyncio.run(drain_scope(url, queue_url, timeout_ms, scope, wait, end, by_host))
     except KeyboardInterrupt:
         told = f"if {scope} was asked to take no new work, that holds until `{ending(scope)}`"
         raise CommandFailed(f"interrupted; {told}") from None
 
 
-async def drain_scope(url: str, queue_url: str, timeout_ms: int, scope: str, wait: float, end: bool) -> int:
+async def drain_scope(
+    url: str, queue_url: str, timeout_ms: int, scope: str, wait: float, end: bool, by_host: bool = True
+) -> int:
     """Begins a drain and waits for the work in progress, or ends a drain; returns the exit code.
+
+    Args:
+        by_host: whether the host of the scope was named; else it is this one.
 
     Raises:
         CommandFailed: the store cannot be used, or no process is in the scope.
@@ -103,7 +109,7 @@ async def drain_scope(url: str, queue_url: str, timeout_ms: int, scope: str, wai
             left = await drains.end(scope)
             _say(f"{scope} takes new work again" + (f"; still drained: {', '.join(sorted(left))}" if left else ""))
             return Exit.OK
-        if unknown := _unknown(scope, await drains.processes()):
+        if unknown := _unknown(scope, await drains.processes(), by_host):
             raise CommandFailed(unknown, Exit.USAGE)
         await drains.begin(scope)
         _say(f"{scope} takes no new work from now on; `{ending(scope)}` ends that")
@@ -125,17 +131,18 @@ async def drain_scope(url: str, queue_url: str, timeout_ms: int, scope: str, wai
         await queue.close()
 
 
-def _unknown(scope: str, running: Mapping[str, Sequence[str]]) -> str:
+def _unknown(scope: str, running: Mapping[str, Sequence[str]], by_host: bool) -> str:
     """The error for a scope without processes; '' for any other.
 
     Args:
         running: host -> the names of its processes.
+        by_host: as ``drain_scope``.
     """
     if scope == FLEET_SCOPE:
         return ""
     host, _, process = scope.partition(":")[2].partition("/")
     if host not in running:
-        return f"--host: no process runs on {host}; " + (
+        return f"{'--host' if by_host else '--process'}: no process runs on {host}; " + (
             f"processes run on {', '.join(running)}" if running else "none has registered in the store yet, try again"
         )
     if process and process not in running[host]:

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections import deque
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlencode
 
 from cyclopts import Parameter
 
 from coordinator.cli.checks import check_range
+from coordinator.cli.connection import AT_STORE, ByUrl
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
 from coordinator.cli.terminal import print_json, printable
+from coordinator.client import Fleet, Unavailable
+from coordinator.client.calls import WAIT_MS, away_seconds
 from coordinator.errors import ToolFailure
 from coordinator.feed import Cursor, Event, FeedReader, Gap
 from coordinator.feed.cursor import OLDEST
 from coordinator.feed.listener import Item
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
-from coordinator.store.keys import DEFAULT_PROJECT, check_project
+from coordinator.store.keys import DEFAULT_PROJECT
 
 if TYPE_CHECKING:
     from coordinator.transport.feed_request import FeedRequest
 
 
 _COUNT = 100
+_PAGE = 1_000
+"""Events of one answer of the feed; its most."""
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -47,11 +54,12 @@ def events(
         int | None, Parameter(help="Without --after and --follow: only the last ones; 100 by default. [1 to 100000]")
     ] = None,
     json: Annotated[bool, Parameter(help="Print one JSON object a line, as the feed has it.", negative="")] = False,
+    by_url: ByUrl = AT_STORE,
 ) -> int:
     """Prints the events of a project, oldest first; those kept so far, or, with ``follow``, those that come.
 
     Raises:
-        CommandFailed: the store cannot be used, or an argument is malformed.
+        CommandFailed: the fleet or its store cannot be used, or an argument is malformed.
     """
     # Here, because it imports the transport with MCP's SDK, for which other commands would have to wait, too.
     from coordinator.transport.feed_request import read_request
@@ -61,19 +69,21 @@ def events(
         if follow or after is not None:
             raise CommandFailed("--count: goes without --after and --follow", Exit.USAGE)
     begin = OLDEST if after is None and not follow else after
-    given = {"after": begin, "kinds": kinds, "id": id, "root": root}
+    given = {name: value for name, value in (("kinds", kinds), ("id", id), ("root", root)) if value is not None}
+    query = given if begin is None else {**given, "after": begin}
     try:
-        check_project(project)
-        asked = read_request(
-            f"/feed/{project}", urlencode({k: v for k, v in given.items() if v is not None}).encode(), {}
-        )
+        asked = read_request(f"/feed/{project}", urlencode(query).encode(), {})
     except ToolFailure as failure:
         raise CommandFailed(f"--{failure.message}", Exit.USAGE) from None
+    last = None if follow or after is not None else count or _COUNT
+    if (at := by_url.connection(loaded, project)) is not None:
+        at.run(lambda fleet: _show_answers(_answers(fleet, given, begin, follow), last, json))
+        return Exit.OK
 
     async def show(store: Store) -> None:
         if why := await unwritten(store, project):
             print(f"fleet: {why}", file=sys.stderr)
-        await _show(store, asked, follow, None if follow or after is not None else count or _COUNT, json)
+        await _show(store, asked, follow, last, json)
 
     with_store(loaded, show)
     return Exit.OK
@@ -118,8 +128,7 @@ async def _show(store: Store, asked: FeedRequest, follow: bool, last: int | None
             at = _position(items, at)
         for item in kept:
             _print(item, as_json)
-        if not as_json:
-            print(f"fleet: go on with --after {reader.cursor_of(listener)}", file=sys.stderr)
+        _print_cursor(reader.cursor_of(listener), as_json)
     finally:
         reader.close(listener)
         await reader.aclose()
@@ -131,14 +140,66 @@ def _position(items: list[Item], at: Cursor) -> Cursor:
     return at if last is None else Cursor(at.project, at.epoch, last.entry)
 
 
+async def _answers(
+    fleet: Fleet, given: Mapping[str, str], after: str | None, follow: bool
+) -> AsyncIterator[dict[str, Any]]:
+    """Answers of the feed, from a cursor or from now on, until nothing more is kept; with ``follow``, without end."""
+    failures, waits = 0, 0
+    while True:
+        query = {**given, "waitMs": waits, "limit": _PAGE} | ({"after": after} if after is not None else {})
+        try:
+            answer = await fleet.feed(urlencode(query))
+        except Unavailable:
+            if not follow:
+                raise
+            await asyncio.sleep(away_seconds(failures))
+            failures += 1
+            continue
+        failures, after = 0, answer["cursor"]
+        yield answer
+        if not (follow or answer["hasMore"]):
+            return
+        waits = 0 if answer["hasMore"] else WAIT_MS
+
+
+async def _show_answers(answers: AsyncIterator[dict[str, Any]], last: int | None, as_json: bool) -> None:
+    """Prints the events of answers; ``last``: only so many, the last ones."""
+    kept, cursor = deque[dict[str, Any]](maxlen=last), ""
+    async for answer in answers:
+        cursor = answer["cursor"]
+        if hint := answer.get("hint"):
+            print(f"fleet: {printable(hint)}", file=sys.stderr)
+        if "gap" in answer:
+            _print_gap(answer["gap"]["reason"], cursor, as_json)
+        kept.extend(answer["events"])
+        while last is None and kept:
+            _print_event(kept.popleft(), as_json)
+        sys.stdout.flush()
+    for event in kept:
+        _print_event(event, as_json)
+    _print_cursor(cursor, as_json)
+
+
+def _print_cursor(cursor: str, as_json: bool) -> None:
+    if not as_json:
+        print(f"fleet: go on with --after {cursor}", file=sys.stderr)
+
+
 def _print(item: Item, as_json: bool) -> None:
     if isinstance(item, Gap):
-        if as_json:
-            print_json({"gap": {"reason": item.reason}, "cursor": item.cursor}, indent=-1)
-        else:
-            print(f"fleet: events are missing here: {item.reason}", file=sys.stderr)
-        return
-    envelope = item.envelope
+        _print_gap(item.reason, item.cursor, as_json)
+    else:
+        _print_event(item.envelope, as_json)
+
+
+def _print_gap(reason: str, cursor: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"gap": {"reason": reason}, "cursor": cursor}, indent=-1)
+    else:
+        print(f"fleet: events are missing here: {reason}", file=sys.stderr)
+
+
+def _print_event(envelope: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(envelope, indent=-1)
         return

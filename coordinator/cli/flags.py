@@ -11,6 +11,7 @@ stands for ``--project`` where this has the default project.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 import re
@@ -18,12 +19,22 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec
 
+import msgspec
 from cyclopts import Group, Parameter
 
+from coordinator.cli.checks import by_flag, check_project_name
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.fleetfile import read_fleet
 from coordinator.cli.sound import sound
 from coordinator.errors import that_exist
-from coordinator.settings import PROJECT_VARIABLE, LoadedSettings, Settings, load_settings
+from coordinator.settings import (
+    PROJECT_VARIABLE,
+    URL_VARIABLE,
+    LoadedSettings,
+    Settings,
+    load_settings,
+    redacted,
+)
 from coordinator.settings.fields import Field, bare, fields_of, is_list
 from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
 
@@ -49,6 +60,7 @@ def with_settings(
     only: Collection[str] | None = None,
     listed: Collection[str] = LISTED,
     starts_store: bool = False,
+    finds_fleet: bool | None = None,
 ) -> Callable[[Callable[Concatenate[LoadedSettings, P], int]], Callable[..., int]]:
     """Decorates a command whose first parameter is the ``LoadedSettings``.
 
@@ -58,10 +70,14 @@ def with_settings(
         only: names of the settings that it gets flags for, all of them in its help; by default it gets all settings.
         listed: names of the settings that its help lists if it gets all.
         starts_store: whether it may start a Redis of its own if no URL is given; other commands use one that runs.
+        finds_fleet: whether its settings say only which fleet it is about (``of_one_fleet``). Default: it gets no
+            others than some, with ``redis_url``.
 
     Raises:
         SettingsError: (from the command) with everything that is wrong with the settings.
     """
+    if finds_fleet is None:
+        finds_fleet = only is not None and "redis_url" in only and not starts_store
     names = set(Settings.__struct_fields__ if only is None else only) - set(without)
     shown = names & set(listed) if only is None else names
     fields = [field for field in fields_of(Settings) if field.flag is not None and field.name in names]
@@ -70,13 +86,18 @@ def with_settings(
         def run(*args: Any, config: Path | None = None, **kwargs: Any) -> int:
             flags = {field.name: kwargs.pop(field.name, None) for field in fields}
             loaded = sound(load_settings(flags, os.environ, config))
+            if finds_fleet:
+                loaded = of_one_fleet(loaded, takes_url)
             if project == DEFAULT_PROJECT and (named := os.environ.get(PROJECT_VARIABLE)):
                 kwargs.setdefault("project", named)
+            if project == DEFAULT_PROJECT and "project" in kwargs:
+                check_project_name(kwargs["project"], rule=PROJECT)
             check_listed(loaded.settings, kwargs.get("project", project))
             return command(loaded, *args, **kwargs)
 
         signature = inspect.signature(command, eval_str=True)
         project = signature.parameters["project"].default if "project" in signature.parameters else None
+        takes_url = "by_url" in signature.parameters
         own = list(signature.parameters.values())[1:]
         added = _annotations(fields, shown, {} if starts_store else _OF_READERS)
         extra = [
@@ -90,6 +111,33 @@ def with_settings(
         return run
 
     return decorate
+
+
+def of_one_fleet(loaded: LoadedSettings, takes_url: bool = False) -> LoadedSettings:
+    """The settings of a command about one fleet: with ``--data-dir`` it is the one that runs there.
+
+    So a ``redis_url`` of the environment or the file counts only if it is this fleet's.
+
+    Args:
+        takes_url: whether the command works over a URL, too.
+
+    Raises:
+        CommandFailed: only FLEET_URL names the fleet, but the command needs the store.
+    """
+    settings = loaded.settings
+    if by_flag(loaded, "data_dir") and settings.redis_url and not by_flag(loaded, "redis_url"):
+        fleet = read_fleet(Path(settings.data_dir))
+        if fleet is None or fleet.store != redacted(settings.redis_url):
+            own = msgspec.structs.replace(settings, redis_url="")
+            return dataclasses.replace(loaded, settings=own, sources={**loaded.sources, "redis_url": "default"})
+    named = any(loaded.sources[name] != "default" for name in ("data_dir", "redis_url"))
+    if os.environ.get(URL_VARIABLE) and not named and not takes_url:
+        raise CommandFailed(
+            f"this works on the store of a fleet, and only {URL_VARIABLE} says which fleet: give --redis-url, or "
+            "--data-dir on its machine",
+            Exit.USAGE,
+        )
+    return loaded
 
 
 def check_listed(settings: Settings, project: str | Collection[str] | None) -> None:

@@ -5,7 +5,9 @@ The lock file next to it shows whether that fleet still runs: the kernel release
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import os
 import time
 from pathlib import Path
 from typing import IO
@@ -47,6 +49,10 @@ class Fleet(msgspec.Struct, frozen=True):
     processes: tuple[Process, ...]
     admin_url: str = ""
     """Where /metrics and /readyz are."""
+    stopping: bool = False
+    """Whether it has been told to stop."""
+    drain_seconds: int = 0
+    """How long its processes may take to stop."""
 
 
 class FleetFile:
@@ -68,6 +74,9 @@ class FleetFile:
                 "another directory (--data-dir or FLEET_DATA_DIR)",
                 Exit.DATA_DIR,
             )
+        self._lock.truncate(0)
+        self._lock.write(f"{os.getpid()}\n")
+        self._lock.flush()
         self.previous = _read(self._path)
         """The file of an earlier supervisor that was killed, if there is one."""
 
@@ -104,6 +113,21 @@ def in_use(data_dir: Path) -> bool:
     except OSError:
         pass
     return False
+
+
+def supervisor_of(data_dir: Path) -> int | None:
+    """The process id of the fleet that runs on a data directory, as it has written it; None: no fleet runs there."""
+    with contextlib.suppress(OSError, ValueError):
+        if in_use(data_dir):
+            return int((data_dir / "fleet.lock").read_text(encoding="ascii"))
+    return None
+
+
+def left_over(data_dir: Path) -> Fleet | None:
+    """The fleet of a data directory that was killed; None: one runs there, or the last one has ended as it should."""
+    found = None if in_use(data_dir) or is_of_another_user(data_dir) else _read(data_dir / "fleet.json")
+    # It may have been started meanwhile.
+    return None if in_use(data_dir) else found
 
 
 def _open_lock(data_dir: Path) -> IO[str]:

@@ -2,47 +2,64 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Sequence
+
+from coordinator.settings import AGENT_VARIABLE
 
 _PATH = re.compile(r"(?:\w+(?:\[\d+\])?\.)*(\w+)(?:\[\d+\])?: ")
 _WITHIN = re.compile(r"(?:\w+(?:\[\d+\])?\.)*(resources|budget)(?:\[\d+\])?\.\w+: ")
 """A part of a field that is one argument."""
-_NAMES = {
-    # The command line names ids itself where they are malformed; other refusals quote them.
-    "id": "",
-    "itemId": "",
-    "parentId": "--parent: ",
-    "ancestorId": "--ancestor: ",
-    "maxAttempts": "--max-attempts: ",
-    "notBefore": "--not-before: ",
-    "dueAt": "--due: ",
-    "timeZone": "--time-zone: ",
-    "fenceToken": "--fence: ",
-    "unblockAt": "--unblock-at: ",
+_ACTOR = re.compile(r"(?:\w+(?:\[\d+\])?\.)*(actor)\.\w+: ")
+_FLAGS = {
+    "actor": ("--agent",),
+    "parentId": ("--parent",),
+    "ancestorId": ("--ancestor",),
+    "notBefore": ("--not-before",),
+    "dueAt": ("--due",),
+    "fenceToken": ("--fence",),
+    "cron": ("--cron", "--recurs"),
+    "description": ("--description", "-d"),
+    "result": ("--result", "--result-json"),
+    "summary": ("--summary", "--reason"),
+    "capabilities": ("--capabilities", "--capability"),
+    "ttlSeconds": ("--ttl",),
+    "waitMs": ("--wait",),
     **{
-        same: f"--{same}: "
+        same: (f"--{re.sub('([A-Z])', lambda found: '-' + found[1].lower(), same)}",)
         for same in (
-            "budget",
-            "title",
-            "complexity",
-            "cron",
-            "description",
-            "detail",
-            "requires",
-            "resources",
-            "result",
-            "summary",
-            "tags",
-            "type",
+            *("budget", "title", "complexity", "detail", "maxAttempts", "missed", "overlap", "requires", "resources"),
+            *("tags", "timeZone", "type", "unblockAt"),
         )
     },
 }
+"""Fields of tools -> the flags for them."""
+_IDS = ("id", "itemId")
+"""The command line names ids itself where they are malformed; other refusals quote them."""
+_ARGUMENTS = {"title": "TITLE", "key": "KEY", "body": "BODY", "query": "TEXT"}
+"""Fields -> the arguments for them, of commands that take them without a flag."""
+
+typed: Sequence[str] = ()
+"""The command line that runs."""
 
 
 def as_typed(message: str) -> str:
-    """A refusal that begins with the field of a tool, with the argument that a person typed instead."""
-    if part := _WITHIN.match(message):
-        return f"--{part[1]}: {message[part.end() :]}"
-    if (path := _PATH.match(message)) is None:
+    """A refusal that begins with the field of a tool, with what a person typed instead: a flag, or an argument.
+
+    Where neither was typed, the refusal is about what the fleet has, and the field stays.
+    """
+    found = _WITHIN.match(message) or _ACTOR.match(message) or _PATH.match(message)
+    if found is None:
         return message
-    return _NAMES.get(path[1], f"{path[1]}: ") + message[path.end() :]
+    field, text = found[1], message[found.end() :]
+    if field == "actor" and not _given("--agent"):
+        return f"{AGENT_VARIABLE}: {text}" if os.environ.get(AGENT_VARIABLE) else f"who acts: {text}"
+    if field in _IDS:
+        return text
+    name = next(filter(_given, _FLAGS.get(field, ())), _ARGUMENTS.get(field, field))
+    return f"{name}: {text}"
+
+
+def _given(flag: str) -> bool:
+    return any(word == flag or word.startswith(f"{flag}=") for word in typed)

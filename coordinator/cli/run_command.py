@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import App, Parameter
 
+from coordinator.cli.checks import base_urls, check_project_name
 from coordinator.cli.commands import COMMANDS
 from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import CommandFailed, Exit, UnknownOption
@@ -29,6 +30,7 @@ from coordinator.runner.masking import Masker, secrets_of
 from coordinator.runner.options import Options
 from coordinator.runner.protocols import WorkspaceFailed, Workspaces
 from coordinator.runner.records import NoRoom
+from coordinator.settings import URL_VARIABLE
 
 _ITEMS, _LIMITS, _HOW, _WHERE = Items(), Limits(), How(), Where()
 _WORTH_TELLING = 3
@@ -60,6 +62,12 @@ def run(
         flags = _entry(runner, config)
         command = command or flags.pop("command", ())
         here = {name: flags.pop(name) for name in _OF_CONNECTION if name in flags}
+        if "url" in here:
+            here["url"] = tuple(base_urls(here["url"], f"runners.{runner}.url"))
+            if at.data_dir or os.environ.get(URL_VARIABLE):
+                del here["url"]
+        if "project" in here:
+            check_project_name(here["project"], f"runners.{runner}.project")
         default = {name: value for name, value in here.items() if getattr(at, name) == getattr(HERE, name)}
         at = replace(at, **default | ({"token_file": Path(default["token_file"])} if "token_file" in default else {}))
     flags |= given(items, limits, how, where)
@@ -109,6 +117,7 @@ async def _run(at: Connection, options: Options, workspaces: Workspaces) -> int:
 
 
 def _fleet(at: Connection, slots: int) -> Fleet:
+    check_project_name(at.project)
     return Fleet(at.base_url(), at.token() or "", at.project, at.agent, slots, kind="external", observer=_Watcher())
 
 

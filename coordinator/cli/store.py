@@ -19,7 +19,7 @@ from coordinator.store.identity import identity_file
 from coordinator.store.places import look_at_all, mark
 
 
-@with_settings(only=(*STORE_SETTINGS, "store_id"))
+@with_settings(only=(*STORE_SETTINGS, "store_id"), finds_fleet=False)  # a directory also has a store's identity
 def accept(
     loaded: LoadedSettings,
     *,

@@ -69,7 +69,7 @@ class _Up:
         self._started_at = now()
         self._embedded: StoreSupervisor | ClusterSupervisor | None = None
         self._supervisor: Supervisor | None = None
-        self._ready = False
+        self._ready = self._stopping = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Starts everything, waits for the stop signal, and stops it.
@@ -145,6 +145,8 @@ class _Up:
                 await stop.wait()
             _log.info("stopping", drain_seconds=self._settings.drain_seconds)
         finally:
+            self._stopping = True
+            self._write()
             await self._supervisor.drain()
 
     def _child_settings(self) -> Settings:
@@ -191,6 +193,8 @@ class _Up:
             base_url=base_url(settings.host, settings.port),
             admin_url=base_url(settings.admin_host or settings.host, settings.admin_port or settings.port),
             ready=self._ready,
+            stopping=self._stopping,
+            drain_seconds=settings.drain_seconds,
             started_at=self._started_at,
             metrics_dir=str(self._metrics_dir),
             store="embedded" if embedded is not None else redacted(settings.redis_url),

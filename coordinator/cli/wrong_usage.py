@@ -65,6 +65,8 @@ def unknown_option(name: str, app: App, arguments: Sequence[str]) -> str:
 
 def _option(name: str, known: ArgumentCollection) -> str:
     name = name.partition("=")[0]
+    if name in ("--url", "--token-file") and any("--redis-url" in one.names for one in known):
+        return f"unknown option {name!r}: this works on the store of a fleet; give --redis-url or --data-dir"
     every = {flag.lstrip("-"): flag for one in known if one.parse for flag in one.names if flag.startswith("--")}
     # Without the dashes, in which all are alike.
     close = get_close_matches(name.lstrip("-"), every, n=1, cutoff=0.6)

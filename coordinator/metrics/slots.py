@@ -61,9 +61,9 @@ def slot_is_free(directory: Path, slot: str) -> bool:
         return free and _unowned(directory, slot)
 
 
-def any_owned(directory: Path) -> bool:
-    """Whether a living process owns one of the slots."""
-    return any(not _unowned(directory, path.stem) for path in directory.glob("*.lock"))
+def owned(directory: Path) -> list[str]:
+    """The slots that living processes own."""
+    return sorted(path.stem for path in directory.glob("*.lock") if not _unowned(directory, path.stem))
 
 
 def clear_free_slots(directory: Path) -> None:

@@ -51,6 +51,7 @@ READY_SECONDS = 300.0
 LEAVE_SECONDS = 10.0
 """How long a server may take to end after SIGTERM before it is killed."""
 _LAST_WORDS_BYTES = 4096
+_LOOK_SECONDS = 0.01
 _PORT_ATTEMPTS = 5
 _DIES_WITH_PARENT = """
 import ctypes, os, signal, sys
@@ -242,14 +243,14 @@ class EmbeddedServer:
         while not _try_lock(lock):
             if not asked:
                 asked = True
-                _shut_down(self.data_dir)
+                shut_down(self.data_dir)
             if time.monotonic() > deadline:
                 lock.close()
                 raise DataDirBusy(
                     f"the data directory {self.data_dir} is in use by an earlier server that does not end: "
                     "stop that one or choose another directory"
                 )
-            time.sleep(0.01)
+            time.sleep(_LOOK_SECONDS)
         return lock
 
     def endpoint(self) -> tuple[str | int, list[tuple[str, str]]]:
@@ -356,7 +357,11 @@ def owner_lock(directory: Path) -> IO[str]:
         DataDirBusy: another fleet uses the directory.
     """
     lock = open(directory / "owner.lock", "a+", encoding="ascii", opener=own_file)  # noqa: SIM115 (kept open)
-    if not _try_lock(lock):
+    owned = _try_lock(lock)
+    if not owned:  # it may just be looked at
+        time.sleep(_LOOK_SECONDS)
+        owned = _try_lock(lock)
+    if not owned:
         lock.seek(0)
         owner = lock.read().strip()
         lock.close()
@@ -378,6 +383,15 @@ def find_running(data_dir: Path | str) -> str | None:
     """The URL (with password) of the server that runs on a data directory, or None."""
     url = known_url(data_dir)
     return url if url is not None and state_of(url) is not None else None
+
+
+def orphaned(data_dir: Path | str) -> list[Path]:
+    """The directories, of a data directory, with servers that run although who has started them is gone."""
+    directory = Path(data_dir).absolute()
+    if is_of_another_user(directory) or _locked(directory / "owner.lock"):
+        return []
+    locks = (directory / "server.lock", *directory.glob(f"{SHARDS}/*/server.lock"))
+    return [one.parent for one in locks if _locked(one)]
 
 
 def known_url(data_dir: Path | str) -> str | None:
@@ -428,7 +442,7 @@ def state_of(url: str) -> Literal["ready", "loading"] | None:
     return "ready"
 
 
-def _shut_down(directory: Path) -> None:
+def shut_down(directory: Path) -> None:
     """Asks a server that has lost its owner to save and end."""
     url = known_url(directory)
     if url is not None:
@@ -464,6 +478,18 @@ def _try_lock(file: IO[str]) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _locked(path: Path) -> bool:
+    """Whether a process holds a lock. Those who take these locks try again, because this holds them for a moment."""
+    try:
+        with open(path, encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def _quoted(value: str) -> str:

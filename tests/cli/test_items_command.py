@@ -376,7 +376,7 @@ def test_watch_sees_changes_and_ends(items: Run, fleet: RunningFleet, project: s
         ("list --parent 00000000", Exit.FAILED, "fleet: --parent: no item's id begins"),
         ("start --jsn", Exit.USAGE, "unknown option"),
         ("show 00000000-0000-4000-8000-000000000000", Exit.FAILED, "no such item"),
-        ("add ''", Exit.FAILED, "fleet: --title: is required"),
+        ("add ''", Exit.FAILED, "fleet: TITLE: is required"),
         ("add x --tags 'A B'", Exit.FAILED, "fleet: --tags: 'A B' must be"),
         ("add x --complexity 11", Exit.FAILED, "fleet: --complexity: must be 1 to 10"),
         ("add x --description @/nowhere", Exit.USAGE, "cannot read"),

@@ -101,3 +101,19 @@ def test_the_settings_of_make_up_can_be_overridden(checkout: Path) -> None:
     assert told.startswith("./.fleet|config/gateway.yaml|true|up --data-dir other --port 0\n")
     mine = {"FLEET_DATA_DIR": "/some where", "FLEET_CONFIG": "/my fleet.yaml", "FLEET_FLOWS_DEMO_TOOLS": "false"}
     assert make(checkout, "up", VENV=".venv", env=mine).startswith("/some where|/my fleet.yaml|false|up\n")
+
+
+def test_the_fleet_that_is_stopped_is_the_one_that_was_started(checkout: Path) -> None:
+    program = checkout / ".venv" / "bin" / "fleet"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\necho "$1 $FLEET_DATA_DIR"\n')
+    program.chmod(0o755)
+    for stamp in (".created", ".installed"):
+        (checkout / ".venv" / stamp).touch()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FLEET_", "MAKE", "ARGS"))}
+    for env, where in (({}, "./.fleet"), ({"FLEET_DATA_DIR": "/elsewhere"}, "/elsewhere")):
+        said = [
+            subprocess.run(["make", "-o", "install", one], cwd=checkout, env=kept | env, capture_output=True, text=True)
+            for one in ("up", "stop")
+        ]
+        assert [one.stdout for one in said] == [f"up {where}\n", f"stop {where}\n"], [one.stderr for one in said]

@@ -10,10 +10,12 @@ import msgspec
 from cyclopts import Parameter
 
 from coordinator.cli.checks import check_range
+from coordinator.cli.connection import AT_STORE, ByUrl
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
 from coordinator.cli.terminal import counted, operator, print_json, printable
+from coordinator.client import Fleet, NotFound
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.idempotency import NO_KEY
@@ -24,6 +26,10 @@ from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, FlowStor
 R = TypeVar("R")
 
 _WIDE = 2_000
+_PAGE = 100
+"""The most workflows in one answer of the tool."""
+_SHARED = ("id", "name", "status", "completed_at", "cancelled_at")
+"""What rows of the tool and of the store call the same."""
 
 Project = Annotated[str, Parameter(help="The project that the workflow belongs to.")]
 Id = Annotated[int, Parameter(help="The workflow's id, as `fleet flows list` shows it.")]
@@ -44,11 +50,12 @@ def show_list(
         Literal["auto", "table", "plain", "json"],
         Parameter(help="Shape of the output; 'auto' is a table on a terminal, else plain lines."),
     ] = "auto",
+    by_url: ByUrl = AT_STORE,
 ) -> int:
     """Prints the workflows.
 
     Raises:
-        CommandFailed: the store cannot be used, or the project's name is malformed.
+        CommandFailed: the fleet or its store cannot be used, or the project's name is malformed.
     """
     check_range("--limit", limit, 1, 10_000)
 
@@ -56,7 +63,10 @@ def show_list(
         listed = await FlowStore(store, loaded.settings).list(project, limit=limit + 1, status=status, name=name)
         return listed, "" if listed.rows else await unwritten(store, project)
 
-    listed, hint = with_store(loaded, found)
+    if (at := by_url.connection(loaded, project)) is not None:
+        listed, hint = at.run(lambda fleet: _told(fleet, limit + 1, status, name)), ""
+    else:
+        listed, hint = with_store(loaded, found)
     rows = listed.rows[:limit]
     if hint:
         print(f"fleet: {hint}", file=sys.stderr)
@@ -113,14 +123,37 @@ def show(
     return Exit.OK
 
 
+async def _told(fleet: Fleet, most: int, status: str | None, name: str) -> Listed:
+    """The newest workflows, from the tool: at most so many, those that the caller may see."""
+    rows: list[FlowRow] = []
+    page = _PAGE
+    while len(rows) < most and page == _PAGE:
+        asked = {"limit": _PAGE, "status": status, "name": name}
+        answer = await fleet.call("workflow_list", asked | ({"before": rows[-1].id} if rows else {}))
+        page = len(answer["result"])
+        rows += [_row(one) for one in answer["result"]]
+    return Listed(rows[:most])
+
+
+def _row(told: dict[str, Any]) -> FlowRow:
+    """A row of the tool; the id of a workflow is its time of creation."""
+    same: dict[str, Any] = {name: told.get(name) for name in _SHARED}
+    parent = str(told["parent"]) if "parent" in told else None
+    return FlowRow(**same, creator=told["created_by"], created_at=told["id"], parent=parent)
+
+
 @with_settings(only=STORE_SETTINGS)
-def cancel(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
+def cancel(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT, by_url: ByUrl = AT_STORE) -> int:
     """Cancels a workflow.
 
     Raises:
         CommandFailed: there is none, or it has ended.
     """
-    outcome = _with_flows(loaded, lambda flows: flows.cancel(project, NO_KEY, id, operator()))
+    outcome: tuple[bool, str] | None
+    if (at := by_url.connection(loaded, project)) is not None:
+        outcome = at.run(lambda fleet: _cancelled(fleet, id))
+    else:
+        outcome = _with_flows(loaded, lambda flows: flows.cancel(project, NO_KEY, id, operator()))
     if outcome is None:
         raise _unknown(id, project)
     cancelled, status = outcome
@@ -128,6 +161,15 @@ def cancel(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT
         raise CommandFailed(f"workflow {id} has already ended: it is {status}")
     print(f"workflow {id} is cancelled")
     return Exit.OK
+
+
+async def _cancelled(fleet: Fleet, id: int) -> tuple[bool, str] | None:
+    """Whether this call of the tool has cancelled a workflow, and how it had ended; None: there is none."""
+    try:
+        answer = await fleet.call("workflow_cancel", {"id": id})
+    except NotFound:
+        return None
+    return answer["cancelled"], answer.get("status", "cancelled")
 
 
 @with_settings(only=STORE_SETTINGS)

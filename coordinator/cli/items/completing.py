@@ -27,7 +27,7 @@ def ids(context: CompletionContext) -> dict[str, str]:
 
     fields = ("url", "token_file", "project", "agent", "data_dir")
     typed = {name: context[name].value for name in fields if context[name].provided}
-    defaults = {"url": os.environ.get("FLEET_URL"), "project": os.environ.get("FLEET_PROJECT") or "default"}
+    defaults = {"project": os.environ.get("FLEET_PROJECT") or "default"}
 
     async def read(fleet: Fleet) -> dict[str, str]:
         async with asyncio.timeout(_SECONDS):

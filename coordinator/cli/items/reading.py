@@ -236,6 +236,10 @@ def _found(at: Connection, filters: dict[str, Any], limit: int, json: bool, *, t
                 items += page["items"]
                 hint = hint or _hint(page)
             total += page["total"]
+        if not terminal and not items:
+            ended = await fleet.call("query_items", {**filters, "operation": "search", "role": "terminal", "limit": 1})
+            if ended["total"]:
+                hint = f" are open; --all shows {ended['total']} that ended"
         return items, total, hint
 
     items, total, hint = at.run(read)

@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from coordinator.cli.checks import check_project_name
 from coordinator.cli.connection import Connection
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import of_one_fleet
 from coordinator.cli.projects.dumping import dump
 from coordinator.cli.projects.restoring import Restored, restore
 from coordinator.cli.sound import sound
@@ -41,8 +43,12 @@ async def _on_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]
 
 def _loaded(at: Connection, redis_url: str | None) -> LoadedSettings:
     if at.url or at.token_file:
-        raise CommandFailed("--format fleet works on the store: give --data-dir or --redis-url, not --url", Exit.USAGE)
-    return sound(load_settings({"data_dir": at.data_dir, "redis_url": redis_url}, os.environ))
+        given = "--url" if at.url else "--token-file"
+        raise CommandFailed(
+            f"--format fleet works on the store: give --data-dir or --redis-url, not {given}", Exit.USAGE
+        )
+    check_project_name(at.project)
+    return of_one_fleet(sound(load_settings({"data_dir": at.data_dir, "redis_url": redis_url}, os.environ)))
 
 
 async def export_project(at: Connection, redis_url: str | None) -> None:

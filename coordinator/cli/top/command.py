@@ -19,7 +19,7 @@ from coordinator.cli.supervision.running import metrics_dir
 from coordinator.cli.terminal import printable
 from coordinator.cli.top.readings import Interval, Reading, read
 from coordinator.metrics.hot import published
-from coordinator.metrics.slots import any_owned
+from coordinator.metrics.slots import owned
 from coordinator.settings import TOKEN_VARIABLE, LoadedSettings, Settings, redacted
 from coordinator.settings.effective_auth import base_url
 
@@ -57,7 +57,7 @@ def top(
     if url is None and fleet is None:
         if in_use(data_dir):
             raise CommandFailed(f"the fleet on {data_dir} is still starting: try again in a moment")
-        if not any_owned(directory):  # else the port may belong to a fleet of another directory
+        if not owned(directory):  # else the port may belong to a fleet of another directory
             raise CommandFailed(f"no fleet runs on {data_dir}: start `fleet up` there, or say where with --url")
     supervised = fleet is not None
     where = url or _place(fleet) or _configured(loaded.settings)

@@ -1,0 +1,163 @@
+"""``fleet status``: what runs on a data directory, and whether it is well."""
+
+from __future__ import annotations
+
+import asyncio
+import json as json_
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import httpx2
+import msgspec
+from cyclopts import Parameter
+
+from coordinator import __version__
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.fleetfile import Fleet, in_use, left_over, read_fleet, supervisor_of
+from coordinator.cli.stores import open_store, running_url
+from coordinator.cli.supervision.running import metrics_dir
+from coordinator.cli.terminal import print_json, printable
+from coordinator.metrics import slot_is_free
+from coordinator.metrics.slots import owned
+from coordinator.settings import TOKEN_VARIABLE, LoadedSettings, Settings, redacted
+
+_TIMEOUT_SECONDS = 5.0
+_ROLES = {"frontend": "front-end"}
+
+State = Literal["running", "starting", "stopping", "killed", "none"]
+
+
+class Status(msgspec.Struct, kw_only=True):
+    """What ``--json`` prints."""
+
+    state: State
+    well: bool
+    """Whether it runs, and nothing is wrong with it."""
+    data_dir: str
+    fleet: Fleet | None = None
+    """What it says about itself."""
+    ready: bool = False
+    """Whether it answers that it can serve."""
+    store: str = ""
+    """Name and version of the server; empty: it does not answer."""
+    problems: list[str] = []
+    others: list[str] = []
+    """Processes of this directory's host that belong to no fleet there: those of ``fleet serve`` and ``worker``."""
+
+
+@with_settings(only=("data_dir",))
+def status(
+    loaded: LoadedSettings,
+    *,
+    json: Annotated[bool, Parameter(negative="", help="Print as JSON.")] = False,
+) -> int:
+    """Prints what runs on the data directory; the exit code is 0 only if a fleet runs there and is well.
+
+    Raises:
+        CommandFailed: no fleet runs there.
+    """
+    found = _look(loaded.settings)
+    if json:
+        print_json(found)
+    else:
+        print("\n".join(map(printable, _lines(found))))
+    if found.well:
+        return Exit.OK
+    return Exit.FAILED if found.state in ("running", "starting", "stopping") else Exit.STORE_UNREACHABLE
+
+
+def _look(settings: Settings) -> Status:
+    data_dir = Path(settings.data_dir)
+    told = Status(state="none", well=False, data_dir=str(data_dir))
+    directory = metrics_dir(settings)
+    if not in_use(data_dir):
+        told.fleet = left_over(data_dir)
+        if told.fleet is not None:
+            told.state = "killed"
+            left = [one for one in told.fleet.processes if not slot_is_free(directory, one.slot)]
+            told.problems = [f"{one.slot} (process {one.pid}) still runs" for one in left]
+        told.others = owned(directory)
+        return told
+    fleet, pid = read_fleet(data_dir), supervisor_of(data_dir)
+    if fleet is None or fleet.pid != (pid or fleet.pid):
+        told.state, told.problems = "starting", [f"process {pid} has not started anything yet"]
+        return told
+    told.fleet = fleet
+    told.state = "stopping" if fleet.stopping else "running" if fleet.ready else "starting"
+    told.problems = [
+        f"{one.slot} is {'not ready' if one.pid else 'down, and is restarted'}"
+        for one in fleet.processes
+        if not one.ready
+    ]
+    if fleet.version != __version__:
+        told.problems.append(f"it is version {fleet.version}, and this command {__version__}")
+    told.ready, why = _readiness(fleet.admin_url or fleet.base_url)
+    if fleet.store != redacted(settings.redis_url):  # the fleet's own Redis counts, not that of the environment
+        settings = msgspec.structs.replace(settings, redis_url="")
+    told.store, store_why = asyncio.run(_store(settings))
+    told.problems += [*why, *store_why]
+    told.well = told.state == "running" and not told.problems
+    return told
+
+
+def _readiness(where: str) -> tuple[bool, list[str]]:
+    """Whether a front-end answers that it can serve, and what is wrong."""
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    try:
+        answer = httpx2.get(
+            f"{where}/readyz",
+            headers={"authorization": f"Bearer {token}"} if token else {},
+            timeout=_TIMEOUT_SECONDS,
+            trust_env=False,
+        )
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        return False, [f"{where} does not answer: {str(error) or type(error).__name__}"]
+    if answer.status_code == 200:
+        return True, []
+    try:
+        checks: dict[str, Any] = json_.loads(answer.text)["checks"]
+        wrong = [name for name, found in checks.items() if not found["ok"]]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        wrong = [f"HTTP status {answer.status_code}"]
+    return False, [f"{where}/readyz says that it is not ready: {', '.join(wrong)}"]
+
+
+async def _store(settings: Settings) -> tuple[str, list[str]]:
+    """Name and version of the store, and why it cannot be reached."""
+    try:
+        store = await open_store(running_url(settings), settings.redis_timeout_ms, timeout=0, partly=True)
+    except CommandFailed as failure:
+        return "", [f"the store: {failure}"]
+    try:
+        return f"{store.server.name} {store.server.version}", []
+    finally:
+        await store.close()
+
+
+def _lines(found: Status) -> Iterator[str]:
+    fleet, at = found.fleet, found.data_dir
+    if found.state == "none":
+        yield f"no fleet runs on {at}"
+    elif found.state == "killed" and fleet is not None:
+        yield f"no fleet runs on {at}; the last one was killed (process {fleet.pid})"
+    elif fleet is None:
+        yield f"the fleet on {at} is starting"
+    else:
+        yield f"the fleet on {at} is {found.state}: {fleet.base_url}, version {fleet.version}, since {fleet.started_at}"
+        if fleet.admin_url not in ("", fleet.base_url):
+            yield f"operators' port: {fleet.admin_url}"
+        rows: list[tuple[str, str, int | None, str]] = [("supervisor", "up", fleet.pid, "runs")]
+        rows += [
+            (_ROLES.get(one.role, one.role), one.slot, one.pid, "ready" if one.ready else "not ready")
+            for one in fleet.processes
+        ]
+        rows.append(("store", fleet.store, fleet.store_pid, found.store or "does not answer"))
+        for role, slot, pid, state in rows:
+            yield f"  {role:<10}  {slot:<8}  {pid or '-':>8}  {state}"
+    for problem in found.problems:
+        yield f"  ! {problem}"
+    if found.others:
+        yield f"  without a fleet: {', '.join(found.others)}"
