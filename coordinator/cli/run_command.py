@@ -25,6 +25,7 @@ from coordinator.cli.terminal import printable
 from coordinator.client import Denied, Fleet, FleetError, Invalid, NotFound, Observer, Unavailable
 from coordinator.client.retries import Retryable
 from coordinator.runner import strays
+from coordinator.runner.commands import CannotStart
 from coordinator.runner.loop import Runner
 from coordinator.runner.masking import Masker, secrets_of
 from coordinator.runner.options import Options
@@ -35,6 +36,8 @@ from coordinator.settings import URL_VARIABLE
 _ITEMS, _LIMITS, _HOW, _WHERE = Items(), Limits(), How(), Where()
 _WORTH_TELLING = 3
 """So many failures in a row are more than a front-end that was restarted."""
+MOMENT_SECONDS = 2.0
+"""How long a runner that is to end at once may give back what it has claimed, when its commands are killed."""
 _OF_CONNECTION = ("url", "project", "token_file")
 
 
@@ -58,6 +61,8 @@ def run(
     if command and command[0].startswith("-"):
         raise UnknownOption(command[0])
     flags: dict[str, Any] = {}
+    chosen = given(items, limits, how, where)
+    typed = {*chosen, *(["command"] if command or how.preset else [])}
     if runner is not None:
         flags = _entry(runner, config)
         command = command or flags.pop("command", ())
@@ -70,11 +75,15 @@ def run(
             check_project_name(here["project"], f"runners.{runner}.project")
         default = {name: value for name, value in here.items() if getattr(at, name) == getattr(HERE, name)}
         at = replace(at, **default | ({"token_file": Path(default["token_file"])} if "token_file" in default else {}))
-    flags |= given(items, limits, how, where)
-    options = options_of(tuple(command), flags)
-    workspaces = workspaces_of(flags, options)
-    with measured(options.state, flags.get("metrics")):
-        return asyncio.run(_run(at, options, workspaces))
+    flags |= chosen
+    try:
+        options = options_of(tuple(command), flags)
+        workspaces = workspaces_of(flags, options)
+        with measured(options.state, flags.get("metrics")):
+            return asyncio.run(_run(at, options, workspaces))
+    except CannotStart as error:
+        entry = f"runner {runner}: " if runner is not None and error.option not in typed else ""
+        raise CommandFailed(f"{entry}{error}", Exit.USAGE) from None
 
 
 def _entry(name: str, config: Path | None) -> dict[str, Any]:
@@ -93,9 +102,10 @@ async def _run(at: Connection, options: Options, workspaces: Workspaces) -> int:
     loop = asyncio.get_running_loop()
     async with _fleet(at, options.slots) as fleet:
         runner = Runner(fleet, options, workspaces, say)
+        stops = Stops(runner)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
-                loop.add_signal_handler(number, runner.stop)
+                loop.add_signal_handler(number, stops.take, number)
         agent = fleet.agent if options.slots == 1 else f"{fleet.agent} with {options.slots} slots"
         command = Masker(secrets_of(options.environment)).text(" ".join(options.command))
         say(f"works as {agent} for {fleet.url}, project {fleet.project}: {command}")
@@ -111,9 +121,35 @@ async def _run(at: Connection, options: Options, workspaces: Workspaces) -> int:
             raise CommandFailed(error.message, Exit.STORE_UNREACHABLE) from None
         except FleetError as error:
             raise CommandFailed(error.message) from None
-    if runner.broken:
+    if runner.broken and not stops.code:
         raise CommandFailed(runner.broken)
-    return Exit.OK
+    return stops.code
+
+
+class Stops:
+    """What signals do: the first one ends the runner when its commands have ended, the second one at once."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._signals = 0
+        self.code = 0
+        """The exit code that the signals make: 0 after one, that of shells after more."""
+
+    def take(self, number: int) -> None:
+        """A signal has come."""
+        self._signals += 1
+        if self._signals <= 2:
+            self._runner.stop()
+        if self._signals == 2:
+            self.code = 128 + number
+            asyncio.get_running_loop().call_later(MOMENT_SECONDS, self._leave)
+        elif self._signals > 2:
+            self._leave()
+
+    def _leave(self) -> None:
+        say("ended at once: what is still claimed is offered when its claim is over")
+        strays.kill_children()
+        os._exit(self.code)
 
 
 def _fleet(at: Connection, slots: int) -> Fleet:

@@ -15,11 +15,14 @@ from cyclopts import Group, Parameter
 
 from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.run_metrics import metrics_directory
 from coordinator.client.short_forms import budget
+from coordinator.runner.commands import CannotStart
 from coordinator.runner.environment import NAME, absolute, environment_of
 from coordinator.runner.options import PLACES, Options, Selection, unknown_place
 from coordinator.runner.presets import PRESETS, preset_of
 from coordinator.runner.protocols import Workspaces
+from coordinator.runner.records import PLACES as PLACES_OF_STATE
 from coordinator.runner.usage import COUNTED, Most
 from coordinator.runner.workspaces import MIN_FREE, Directories, Hooks, Worktrees
 from coordinator.settings.runners import DURATION
@@ -75,7 +78,9 @@ class Limits:
 
     slots: Annotated[int | None, Parameter(help="How many commands run side by side. [default: 1]")] = None
     ttl: Annotated[Text, _more("How long a claim lasts if this runner dies. [default: 15m]")] = None
-    timeout: Annotated[Text, Parameter(help="How long a command may run: 90s, 15m, 2h. [default: 2h]")] = None
+    timeout: Annotated[
+        Text, Parameter(help="How long a command may run: 90s, 15m, 2h; it is ended within 20 s. [default: 2h]")
+    ] = None
     stall: Annotated[
         Text,
         Parameter(
@@ -146,6 +151,7 @@ def options_of(command: tuple[str, ...], flags: Mapping[str, Any]) -> Options:
 
     Raises:
         CommandFailed: one of them is wrong.
+        CannotStart: the command was not found.
     """
     chosen = {**_DEFAULTS, **flags}
     get = chosen.get
@@ -176,9 +182,9 @@ def options_of(command: tuple[str, ...], flags: Mapping[str, Any]) -> Options:
         for flag in ("ttl", "timeout", "stall", "max_time", "drain")
     }
     check_range("--ttl", times["ttl"], 10, 86_400)
-    if "/" not in command[0]:  # else it is looked for in the workspace
+    if "/" not in command[0]:  # else it is looked for in the workspace, when the runner starts
         if (program := shutil.which(command[0], path=absolute(os.environ.get("PATH", os.defpath)))) is None:
-            raise CommandFailed(f"{command[0]} was not found in the absolute directories of PATH", Exit.USAGE)
+            raise CannotStart("command", f"{command[0]} was not found in the absolute directories of PATH")
         command = (program, *command[1:])
     return Options(
         command=command,
@@ -238,7 +244,8 @@ def workspaces_of(flags: Mapping[str, Any], options: Options) -> Workspaces:
         )
     if wrong := next((name for name in ("base", "fresh", "salvage", "disposable") if chosen.get(name)), None):
         raise CommandFailed(f"--{wrong} needs --worktree", Exit.USAGE)
-    return Directories(directory or ".", hooks, int(least * _GIB))
+    own = options.state, *(options.state / one for one in PLACES_OF_STATE), metrics_directory(options.state)
+    return Directories(directory or ".", hooks, int(least * _GIB), own)
 
 
 def seconds_of(flag: str, text: str) -> float:

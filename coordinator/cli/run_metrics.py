@@ -26,7 +26,7 @@ def measured(state: Path, address: str | None) -> Iterator[None]:
     Raises:
         CommandFailed: the directory cannot be written, or the address not be used.
     """
-    directory = Path(os.environ.get("FLEET_METRICS_DIR") or state / "metrics")
+    directory = metrics_directory(state)
     with contextlib.ExitStack() as held:
         try:
             (slot,) = held.enter_context(reserved_slots(directory, "run", 1))
@@ -41,6 +41,11 @@ def measured(state: Path, address: str | None) -> Iterator[None]:
         if address is not None:
             held.enter_context(_served(Exposition(directory), address))
         yield
+
+
+def metrics_directory(state: Path) -> Path:
+    """Where the metrics of runners are."""
+    return Path(os.environ.get("FLEET_METRICS_DIR") or state / "metrics")
 
 
 @contextlib.contextmanager

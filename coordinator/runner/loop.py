@@ -12,7 +12,7 @@ from coordinator.client import ClaimLost, Denied, Fleet, FleetError, Invalid, Jo
 from coordinator.client.job import Job
 from coordinator.client.short_forms import money
 from coordinator.metrics import recorder
-from coordinator.runner import records
+from coordinator.runner import commands, records
 from coordinator.runner.breaker import Breaker
 from coordinator.runner.options import Options
 from coordinator.runner.outcomes import STOPPING, Kind, Outcome
@@ -76,15 +76,12 @@ class Runner:
         """Why it cannot go on: the fault is not that of an item. Empty: it is not broken."""
 
     def stop(self) -> None:
-        """Claims no more, and ends when the commands have, at the latest after the drain; at once if called again."""
+        """Claims no more, and ends when commands have, at the latest after the drain; called again, kills them."""
         self._stops += 1
         self._end("told to stop")
         if self._stops == 2:
-            self._say("ending the commands that run")
-        for run in list(self._runs):
-            if self._stops == 2:
-                run.stop("drain")
-            elif self._stops > 2:
+            self._say("killing the commands that run")
+            for run in self._runs:
                 run.kill()
 
     async def run(self) -> None:
@@ -94,11 +91,13 @@ class Runner:
             FleetError: the fleet refuses this runner, as when its token is not good for claims.
             NoRoom: logs cannot be kept.
             WorkspaceFailed: no workspace can ever be made.
+            CannotStart: the command cannot be started, or one that runs beside it.
         """
         fleet, state = self._fleet, self._options.state
         await asyncio.to_thread(records.prepare, state)
         for notice in await self._workspaces.start():
             self._say(notice)
+        await asyncio.to_thread(commands.check, self._options, self._workspaces)
         with records.alone(state, f"{fleet.url} {fleet.project}", fleet.agent):
             await self._work()
 
@@ -262,6 +261,8 @@ class Runner:
                     await job.hand_back(outcome.reason)
                     return
                 self._runs.add(run)
+                if self._stops > 1:
+                    run.kill()
                 told, job.stopping = False, run.spent
                 attempt = record.attempt
                 most, key = self._options.usage_per_attempt, f"run-{attempt.label}"

@@ -42,6 +42,7 @@ class Options:
     slots: int = 1
     ttl: int = 900
     timeout: float = 7200.0
+    """0: never, as with the next."""
     stall: float = 900.0
     """0: never."""
     verify: tuple[str, ...] = ()

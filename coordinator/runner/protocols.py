@@ -121,8 +121,43 @@ class Workspace(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is at a path at which a program is expected."""
+
+    kind: Literal["program", "not executable", "directory", "missing"]
+    head: bytes = b""
+    """Its first bytes."""
+    why: str = ""
+    """Why there is none, if it is not just missing."""
+
+
+class HookCommands(Protocol):
+    """Shell commands of the operator; empty: none."""
+
+    @property
+    def setup(self) -> str: ...
+    @property
+    def before(self) -> str: ...
+    @property
+    def after(self) -> str: ...
+    @property
+    def teardown(self) -> str: ...
+
+
 class Workspaces(Protocol):
     """Makes the workspaces of one runner."""
+
+    @property
+    def hooks(self) -> HookCommands:
+        """What runs in them besides the command."""
+
+    def program(self, path: str, *, made: bool) -> Program | None:
+        """What a workspace has at a path, relative or absolute, after ``start``; None: that is not known before.
+
+        Args:
+            made: something that runs there before may make it.
+        """
 
     async def start(self) -> Sequence[str]:
         """Checks what can be checked before the first item is claimed.

@@ -33,6 +33,8 @@ PRUNE_SECONDS = 3_600.0
 UNTOLD = "untold"
 DIED = "runner died"
 """The outcome of an attempt whose runner has died."""
+PLACES = ("agents", "live", "metrics", "pruned", "runs", UNTOLD, "worktrees")
+"""What runners have in their directory."""
 _PREFIX = "fleet-run-"
 _PATIENCE = 10.0
 

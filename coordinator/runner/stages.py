@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import socket
 import time
@@ -82,6 +83,7 @@ class AttemptRun:
         self._workspaces = workspaces
         self._say = say
         self._stop: Stop = ""
+        self._killed = False
         self._spent = ""
         """Which budget is spent."""
         self._run: Supervised | None = None
@@ -141,8 +143,8 @@ class AttemptRun:
         self.stop("spent")
 
     def kill(self) -> None:
-        """Ends the command at once."""
-        self._stop = self._stop or "drain"
+        """Ends the command at once. What it has left is not committed: where it is in a worktree, that is kept."""
+        self._stop, self._killed = self._stop or "drain", True
         for task in (self._opening, self._committing):
             if task is not None:
                 task.cancel()
@@ -201,6 +203,8 @@ class AttemptRun:
 
     async def _stages(self) -> tuple[Outcome, Result | None]:
         options, attempt = self._options, self._attempt
+        if self._killed:
+            return Outcome("later", STOPPING), None
         try:
             self._opening = asyncio.create_task(self._workspaces.open(attempt))
             self._workspace = workspace = await self._opening
@@ -223,25 +227,31 @@ class AttemptRun:
             return Outcome("later", f"logs cannot be kept: {error.strerror}", pauses=True), None
         outcome, result = await self._run_command(workspace, prompt, log)
         if outcome.kind != "lost":
-            # Whatever came of it: uncommitted work is what gets lost.
-            try:
-                self._committing = asyncio.create_task(workspace.commit())
-                self._commit = await self._committing
-                for remark in workspace.remarks:
-                    self._say(remark)
-            except asyncio.CancelledError:
-                if _is_cancelled():
-                    raise
-                outcome = Outcome("later", STOPPING)
-            except WorkspaceFailed as error:
-                if outcome.kind == "done":
-                    outcome = _of_workspace(error, "the work could not be committed")
+            outcome = await self._keep(workspace, outcome)
         if outcome.kind == "done" and (options.require_changes or options.preset.requires_changes):
             changed = await asyncio.to_thread(workspace.changed, ready)
             outcome = outcome if changed else Outcome("failed", "it changed nothing")
         if outcome.kind == "done" and options.verify:
             outcome = await self._verify(workspace)
         return outcome, result
+
+    async def _keep(self, workspace: Workspace, outcome: Outcome) -> Outcome:
+        """Commits what the command has left, whatever came of it: uncommitted work is what gets lost."""
+        if self._killed:
+            return Outcome("later", STOPPING)
+        try:
+            self._committing = asyncio.create_task(workspace.commit())
+            self._commit = await self._committing
+            for remark in workspace.remarks:
+                self._say(remark)
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            return Outcome("later", STOPPING)
+        except WorkspaceFailed as error:
+            if outcome.kind == "done":
+                return _of_workspace(error, "the work could not be committed")
+        return outcome
 
     async def _run_command(self, workspace: Workspace, prompt: Path, log: AttemptLog) -> tuple[Outcome, Result | None]:
         options, preset = self._options, self._options.preset
@@ -296,8 +306,12 @@ class AttemptRun:
         )
         self._run = run
         run.changed = lambda: self._say(f"cannot be killed: {' '.join(map(str, run.alive))}") if run.alive else None
-        if self._stop:
+        if self._killed:
+            run.kill()
+        elif self._stop:
             run.stop()
+        # By a timer of its own, because a look at a large workspace takes long.
+        over = asyncio.get_running_loop().call_later(options.timeout or math.inf, self._time_is_over, run)
         watching = asyncio.create_task(watch(run, log, self._reader, workspace, options, self.stop, self._say))
         cancelled = 0
         ended: Ended | None = None
@@ -311,6 +325,7 @@ class AttemptRun:
                     run.stop() if cancelled == 1 else run.kill()
         finally:
             self._run = None
+            over.cancel()
             watching.cancel()
             await asyncio.wait((watching,))  # ends with a cancellation of this task, which suppressing would lose
         if not watching.cancelled():
@@ -318,6 +333,10 @@ class AttemptRun:
         if cancelled:
             raise asyncio.CancelledError
         return ended
+
+    def _time_is_over(self, run: Supervised) -> None:
+        if not run.leader_ended.is_set():
+            self.stop("timeout")
 
     async def _verify(self, workspace: Workspace) -> Outcome:
         directory, reader = self._attempt.directory / "verify", PlainReader()

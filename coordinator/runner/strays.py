@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from coordinator.linux import adopt_orphans
 from coordinator.runner import supervisor
@@ -42,11 +42,25 @@ def kill(run_ids: Collection[str]) -> list[int]:
     return sorted(found)
 
 
+def kill_children() -> None:
+    """Kills what this process has started itself, such as git, and what that has started. Supervisors end by themselves
+    what is theirs, and then themselves.
+    """
+    if not LINUX:
+        return
+    stats = {int(name): stat_of(int(name)) for name in os.listdir("/proc") if name.isdigit()}
+    parents = {pid: (stat[1], stat[2]) for pid, stat in stats.items() if stat is not None}
+    me = os.getpid()
+    ours = {pid for pid, (parent, _) in parents.items() if parent == me and _SUPERVISOR not in _read(pid, "cmdline")}
+    for pid in _with_descendants(ours, parents):
+        send(pid, parents[pid][1], signal.SIGKILL)
+
+
 def _of(run_ids: Collection[str]) -> dict[int, int]:
     marks = [f"FLEET_RUN={run}\0".encode() for run in run_ids]
     me, session = os.getpid(), os.getsid(0)
     parents: dict[int, tuple[int, int]] = {}
-    found: dict[int, int] = {}
+    found: set[int] = set()
     for name in os.listdir("/proc"):
         if not name.isdigit() or (stat := stat_of(pid := int(name))) is None or pid == me:
             continue
@@ -60,12 +74,16 @@ def _of(run_ids: Collection[str]) -> dict[int, int]:
         parents[pid] = (parent, began)
         orphan = ours and _SUPERVISOR not in _read(pid, "cmdline")
         if orphan or any(mark in _read(pid, "environ") for mark in marks):
-            found[pid] = began
-    above = set(found)
+            found.add(pid)
+    return {pid: parents[pid][1] for pid in _with_descendants(found, parents)}
+
+
+def _with_descendants(pids: Collection[int], parents: Mapping[int, tuple[int, int]]) -> set[int]:
+    """Processes and all below them; parents: by process, each with when that was started."""
+    found = above = set(pids)
     while above:
-        below = {pid for pid, (parent, _) in parents.items() if parent in above and pid not in found}
-        found |= {pid: parents[pid][1] for pid in below}
-        above = below
+        above = {pid for pid, (parent, _) in parents.items() if parent in above} - found
+        found = found | above
     return found
 
 

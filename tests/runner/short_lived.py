@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 from coordinator.cli.run_command import say
 from coordinator.client import Fleet
@@ -22,8 +21,7 @@ from coordinator.runner.workspaces import Directories
 
 async def main(url: str, project: str, directory: str, *command: str) -> None:
     strays.adopt()
-    times: dict[str, Any] = {"ttl": 2, "timeout": 20.0}  # it looks whether the time is over 20 times
-    options = Options(command=command, state=Path(directory, "state"), environment=dict(os.environ), **times)
+    options = Options(command=command, state=Path(directory, "state"), environment=dict(os.environ), ttl=2)
     async with Fleet(url, project=project, kind="external") as fleet:
         runner = Runner(fleet, options, Directories(directory, min_free=0), say)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, runner.stop)

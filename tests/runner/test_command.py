@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import sys
 import urllib.request
@@ -14,9 +16,10 @@ from coordinator import cli
 from coordinator.cli.exits import Exit
 from coordinator.client import Fleet
 from tests.client.backlog import add, context, held, notes, seen
+from tests.runner.repositories import Place
 from tests.support.fleets import RunningCommand, RunningFleet, samples
 from tests.support.ports import free_port
-from tests.support.wait import wait_until
+from tests.support.wait import process_alive, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
 
@@ -110,11 +113,68 @@ async def test_signals_and_metrics(running: RunningFleet, fleet: Fleet, tmp_path
         runner.process.send_signal(signal.SIGTERM)
         await wait_until(lambda: "told to stop" in runner.stdout, what="it heard the signal")
         runner.process.send_signal(signal.SIGTERM)
-        assert runner.process.wait(60) == Exit.OK, runner.stderr
+        assert runner.process.wait(60) == 128 + signal.SIGTERM, runner.stderr
     assert "handed back" in runner.stdout
     assert f"{agent} [masked]" in runner.stdout
     assert "attempts" not in await context(fleet, item)
     assert await held(fleet) == 0
+
+
+STUBBORN = "trap '' INT TERM; echo $$ > begun; while :; do sleep 1; done"
+
+
+async def test_a_second_signal_ends_all_at_once(running: RunningFleet, fleet: Fleet, tmp_path: Path) -> None:
+    (item,) = await add(fleet, "long")
+    command = ["run", "--url", running.state.base_url, "--project", fleet.project, "--workspace", str(tmp_path)]
+    command += ["--drain", "1h", "--state-dir", str(tmp_path / "state"), "--", "sh", "-c", STUBBORN]
+    with RunningCommand(tmp_path / "run", *command) as runner:
+        await wait_until((tmp_path / "begun").exists, what="the command runs")
+        pid = (tmp_path / "begun").read_text().strip()
+        await _signal_twice(runner)
+        assert runner.process.wait(10) == Exit.INTERRUPTED, runner.stderr  # SIGKILL comes 15 s after a stop
+    assert not os.path.exists(f"/proc/{pid}")  # noqa: ASYNC240
+    assert await held(fleet) == 0
+    assert "attempts" not in await context(fleet, item)
+
+
+SLOW_GIT = """#!/bin/sh
+case "$*" in *{words}*) echo $$ > {begun}; exec sleep 600;; esac
+exec {git} "$@"
+"""
+
+
+@pytest.mark.parametrize("words", ["rev-parse", "'worktree add'"], ids=["start", "workspace"])
+async def test_a_second_signal_ends_git(
+    running: RunningFleet, fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    await add(fleet, "long")
+    place, begun, git = Place(tmp_path / "place"), tmp_path / "begun", tmp_path / "bin" / "git"
+    git.parent.mkdir()
+    git.write_text(SLOW_GIT.format(words=words, begun=begun, git=shutil.which("git")))
+    git.chmod(0o755)
+    path = f"{git.parent}{os.pathsep}{os.environ['PATH']}"
+    command = ["run", "--url", running.state.base_url, "--project", fleet.project, "--worktree", str(place.path)]
+    command += ["--min-free", "0", "--state-dir", str(tmp_path / "state"), "--", "true"]
+    with RunningCommand(tmp_path / "run", *command, PATH=path) as runner:
+        await wait_until(lambda: begun.exists() and begun.read_text().strip(), what="git runs")
+        await _signal_twice(runner)
+        assert runner.process.wait(10) == Exit.INTERRUPTED, runner.stderr
+    await wait_until(lambda: not process_alive(int(begun.read_text())), what="git has ended")
+    assert await held(fleet) == 0
+
+
+async def test_a_second_signal_ends_a_wait_for_a_fleet(tmp_path: Path) -> None:
+    command = ("run", "--url", f"http://127.0.0.1:{free_port()}", "--state-dir", str(tmp_path / "state"), "--", "true")
+    with RunningCommand(tmp_path / "run", *command) as runner:
+        await wait_until(lambda: "does not answer" in runner.stdout, what="it is told")
+        await _signal_twice(runner)
+        assert runner.process.wait(10) == Exit.INTERRUPTED, runner.stderr
+
+
+async def _signal_twice(runner: RunningCommand) -> None:
+    runner.process.send_signal(signal.SIGINT)
+    await wait_until(lambda: "told to stop" in runner.stdout, what="it heard the signal")
+    runner.process.send_signal(signal.SIGINT)
 
 
 def _get(port: int, path: str) -> bytes:

@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from coordinator.runner.presets import PRESETS, Preset
 from coordinator.runner.protocols import Attempt, WorkspaceFailed
 from coordinator.runner.records import NoRoom, Record
 from coordinator.runner.stages import Access, AttemptRun, Report
+from coordinator.runner.workspaces.hooks import NONE, Hooks
 from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
@@ -51,9 +53,13 @@ class Directory:
     closed: list[bool] = field(default_factory=list)
     commits: int = 0
     remarks: Sequence[str] = ()
+    hooks: Hooks = NONE
 
     async def start(self) -> tuple[()]:
         return ()
+
+    def program(self, path: str, *, made: bool) -> None:
+        return None
 
     async def open(self, attempt: Attempt) -> Directory:
         if self.fails is not None:
@@ -230,6 +236,36 @@ async def test_the_time_limit_ends_a_command(bench: Bench) -> None:
     assert "--timeout" in report.outcome.reason
 
 
+async def test_the_time_limit_does_not_wait_for_a_look_at_the_workspace(bench: Bench) -> None:
+    looks, looked = threading.Event(), threading.Event()
+
+    def changed_since(_: float) -> bool:
+        looks.set()
+        return looked.wait(60)
+
+    bench.space.changed_since = changed_since  # type: ignore[method-assign, assignment]
+    run, record = bench.attempt("sleep 600", timeout=1.0, stall=0.4, ttl=1)
+    run_of = asyncio.create_task(run.run())
+    try:
+        await wait_until(looks.is_set, what="it looks")
+        await wait_until(lambda: "--timeout" in _reason(bench), what="the command is over")
+    finally:
+        looked.set()
+    assert (await run_of).outcome.kind == "failed"
+    record.close()
+
+
+def _reason(bench: Bench) -> str:
+    return str(json.loads(bench.file("run.json")).get("reason", ""))
+
+
+async def test_the_time_limit_ends_what_ignores_signals_and_holds_the_output(bench: Bench) -> None:
+    script = "trap '' INT TERM; setsid sh -c 'trap \"\" INT TERM HUP; exec sleep 600' & exec sleep 600"
+    report = await bench.run(script, timeout=0.3, ttl=10)
+    assert "--timeout" in report.outcome.reason
+    assert report.note["seconds"] < 0.3 + 20  # which the help says
+
+
 async def test_a_command_that_does_nothing_stalls(bench: Bench) -> None:
     report = await bench.run("echo begun; sleep 600", stall=0.4, ttl=1)
     assert report.outcome.kind == "failed"
@@ -247,11 +283,10 @@ async def test_cpu_time_and_changed_files_are_signs_of_life(bench: Bench) -> Non
 async def test_an_agent_that_stays_after_its_final_event_is_ended(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     monkeypatch.setattr(watch, "FINISHED_SECONDS", 0.05)
     event = {"type": "result", "subtype": "success", "is_error": False, "result": "all done", "total_cost_usd": 0.1}
     preset = Preset(reader=PRESETS["claude"].reader, speaks=True)
-    report = await bench.run(f"echo {shlex.quote(json.dumps(event))}; sleep 600", preset=preset, ttl=1, timeout=1.0)
+    report = await bench.run(f"echo {shlex.quote(json.dumps(event))}; sleep 600", preset=preset, ttl=1)
     assert (report.outcome.kind, report.result) == ("done", "all done")
 
 
@@ -261,6 +296,24 @@ async def test_a_drain_hands_back(bench: Bench) -> None:
     await wait_until((bench.space.path / "begun").exists)
     run.stop("drain")
     assert (await task).outcome.kind == "later"
+    record.close()
+
+
+@pytest.mark.parametrize("moment", ["before", "meanwhile", "verifying"])
+async def test_a_kill_ends_it_at_once_and_commits_nothing(bench: Bench, moment: str) -> None:
+    stubborn = "trap '' INT TERM; echo > begun; while :; do sleep 1; done"
+    verify = ("sh", "-c", stubborn) if moment == "verifying" else ()
+    run, record = bench.attempt("true" if verify else stubborn, verify=verify)
+    if moment == "before":
+        run.kill()
+    task = asyncio.create_task(run.run())
+    if moment != "before":
+        await wait_until((bench.space.path / "begun").exists)
+        run.kill()
+    async with asyncio.timeout(10):  # SIGKILL comes 15 s after a stop
+        report = await task
+    assert (report.outcome.kind, report.outcome.reason) == ("later", "the runner stops")
+    assert bench.space.commits == (1 if verify else 0)
     record.close()
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.runner.protocols import Attempt, WorkspaceFailed
+from coordinator.runner.commands import program_at
+from coordinator.runner.protocols import Attempt, Program, WorkspaceFailed
 from coordinator.runner.workspaces.hooks import NONE, Hooks
-from coordinator.runner.workspaces.worktrees import GIB, changed_since
+from coordinator.runner.workspaces.own_files import changed_since, own_files
+from coordinator.runner.workspaces.worktrees import GIB
 
 ITEM = "{item.id}"
 """Stands for the item's id in the path."""
@@ -23,11 +26,13 @@ class Directories:
     Args:
         where: the directory; with ``{item.id}`` in it each item has one of its own, which its attempts share.
         min_free: bytes that must be free.
+        own: directories in which the runner keeps files.
     """
 
     where: str
     hooks: Hooks = NONE
     min_free: int = 0
+    own: Sequence[Path] = ()
 
     async def start(self) -> tuple[()]:
         """Checks the directory."""
@@ -44,6 +49,18 @@ class Directories:
             raise WorkspaceFailed(f"{what}: {above} cannot be written to", broken=True)
         return ()
 
+    def program(self, path: str, *, made: bool) -> Program | None:
+        """What is at a path; nothing is known of directories that are still to be made."""
+        above = Path(self.where.partition(ITEM)[0]).absolute()
+        place = Path(os.path.normpath(above / path))
+        known = place.is_relative_to(above) and (made or ITEM in self.where)
+        if known:
+            return None
+        found = program_at(place)
+        if found.kind == "missing" and not os.path.isabs(path):
+            return Program("missing", why=f"does not exist in {above}")
+        return found
+
     async def open(self, attempt: Attempt) -> Directory:
         """Makes the directory of an item, if it has one."""
         path, new, free = await asyncio.to_thread(self._make, attempt.item_id)
@@ -57,7 +74,7 @@ class Directories:
             await asyncio.to_thread(path.rename, with_it)
             raise WorkspaceFailed(f"{problem}; the directory is kept as {with_it}")
         await self.hooks.must("before", attempt, path, {})
-        return Directory(path, attempt, self.hooks)
+        return Directory(path, attempt, self.hooks, self.own)
 
     def _make(self, item_id: str) -> tuple[Path, bool, int]:
         path = Path(self.where.replace(ITEM, item_id)).absolute()
@@ -73,14 +90,14 @@ class Directories:
 class Directory:
     """See ``protocols.Workspace``."""
 
-    def __init__(self, path: Path, attempt: Attempt, hooks: Hooks) -> None:
+    def __init__(self, path: Path, attempt: Attempt, hooks: Hooks, own: Sequence[Path]) -> None:
         self.path = path
-        self._attempt, self._hooks = attempt, hooks
+        self._attempt, self._hooks, self._own = attempt, hooks, own
         self.remarks = ()
 
     def changed_since(self, moment: float) -> bool:
-        """Whether a file was changed after a moment."""
-        return changed_since(self.path, moment)
+        """Whether a file was changed after a moment, those of the runner left out."""
+        return changed_since(self.path, moment, own_files(self._own))
 
     changed = changed_since
 

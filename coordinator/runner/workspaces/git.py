@@ -94,6 +94,7 @@ class Git:
                 capture_output=True,
                 timeout=SECONDS,
                 check=False,
+                process_group=0,  # Ctrl-C is for the runner, which decides what ends
             )
         except subprocess.TimeoutExpired:
             raise GitFailed(f"git {words[0]} took longer than {SECONDS:.0f} seconds") from None

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.runner.protocols import Attempt, WorkspaceFailed
+from coordinator.runner.commands import HEAD_BYTES, program_at
+from coordinator.runner.protocols import Attempt, Program, WorkspaceFailed
 from coordinator.runner.workspaces import hooks as commands
 from coordinator.runner.workspaces.cleaning import end
 from coordinator.runner.workspaces.git import SETTINGS, GitFailed, disk_is_full
 from coordinator.runner.workspaces.hooks import NONE, Hooks
-from coordinator.runner.workspaces.ignored import CACHES, ignored_files
+from coordinator.runner.workspaces.ignored import ignored_files
+from coordinator.runner.workspaces.own_files import changed_since
 from coordinator.runner.workspaces.removal import Tree
 from coordinator.runner.workspaces.repository import HOST, Origin, Owned, Repository
 from coordinator.runner.workspaces.salvage import snapshot
@@ -25,6 +27,9 @@ from coordinator.runner.workspaces.staging import between, differences, stage, u
 
 GIB = 1 << 30
 MIN_FREE = 5 * GIB
+_LARGEST_SCRIPT = 1 << 20
+_POINTER = b"version https://git-lfs"
+"""In place of a file that git-lfs has."""
 
 
 @dataclass(slots=True)
@@ -71,6 +76,27 @@ class Worktrees:
             raise GitFailed(f"{repository.common} cannot be written to")
         self._check_room(repository)
         return repository.configuration.notices
+
+    def program(self, path: str, *, made: bool) -> Program | None:
+        """What is at a path; of a relative one, what the base has."""
+        if os.path.isabs(path):
+            return program_at(Path(path))
+        place = os.path.normpath(path)
+        if made or place.startswith(".."):
+            return None
+        git = self._open().git
+        try:
+            mode, _, name = git("ls-tree", "--full-tree", self.base, "--", place).partition("\t")[0].split()
+        except (GitFailed, ValueError):
+            return Program("missing", why=f"does not exist in {self.base}")
+        if mode == "040000":
+            return Program("directory")
+        if mode != "100755":
+            return Program("not executable") if mode == "100644" else None
+        head = b"\0"
+        if int(git("cat-file", "-s", name)) <= _LARGEST_SCRIPT:
+            head = git("cat-file", "blob", name).encode(errors="surrogateescape")[:HEAD_BYTES]
+        return None if head.startswith(_POINTER) else Program("program", head)
 
     def _open(self) -> Repository:
         if self._repository is None:
@@ -270,21 +296,3 @@ class Worktree:
         if not tree.is_intact() or tree.why_unsettled():
             return False
         return self._how.salvage or not (tree.why_astray() or tree.why_unsaved())
-
-
-def changed_since(top: Path, moment: float) -> bool:
-    """Whether a file below a directory was changed after a moment (Unix time), caches and git's own left out."""
-    waiting = [str(top)]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    if entry.name == ".git" or entry.name in CACHES:
-                        continue
-                    if entry.stat(follow_symlinks=False).st_mtime > moment:
-                        return True
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:  # it went meanwhile, or cannot be read
-            continue
-    return False
