@@ -16,6 +16,7 @@ from coordinator.client.errors import FleetError
 from coordinator.client.flows import Run
 from coordinator.client.job import RELEASE_SECONDS, Job
 from coordinator.client.jobs import Jobs, Slot, Slots, at_once
+from coordinator.client.plan import Plan
 from coordinator.client.renewals import Keeper
 from coordinator.client.stopping import stopping
 from coordinator.client.trees import Tree, planted
@@ -243,14 +244,14 @@ class Fleet(Calls):
         if failed:
             raise failed[0]
 
-    async def plan(self, plan: Mapping[str, Any] | str | Path, *, parent: str | None = None) -> Tree:
+    async def plan(self, plan: Mapping[str, Any] | str | Path | Plan, *, parent: str | None = None) -> Tree:
         """Creates a tree of work: all of it or nothing, and nobody is offered a part of it before.
 
         A parent waits for its children, and ends with them.
 
         Args:
             plan: ``{"title", "children": [{"ref", "title", "tags", "after": [ref], ...}]}``, or the path of a YAML
-                file with that, or of a Markdown task list (``plan``, ``markdown``).
+                file with that, or of a Markdown task list (``plan``, ``markdown``); or what ``plan.read`` made of one.
             parent: the item to put it under.
 
         Raises:

@@ -20,20 +20,20 @@ from typing import Any
 
 _TASK = re.compile(r"(?P<indent>\s*)(?:[-*+]|(?P<number>\d+)[.)])\s+(?:\[(?P<box>[ xX])\]\s+)?(?P<text>\S.*)")
 _HEADING = re.compile(r"#{1,6}\s+(?P<title>.*\S)")
-_SUFFIX = re.compile(
-    r"#(?P<tag>[a-z0-9][\w.:/-]*)|!(?P<priority>high|medium|low)"
-    r"|\((?P<name>after|ref|due|not before|recurs|resources|budget):\s*(?P<value>[^()]+)\)"
-)
+MARK = r"\((?P<name>after|ref|due|not before|recurs|resources|budget):\s*(?P<value>[^()]+)\)"
+"""A mark of a task, such as ``(after: build)``."""
+_SUFFIX = re.compile(rf"#(?P<tag>[a-z0-9][\w.:/-]*)|!(?P<priority>high|medium|low)|{MARK}")
 _SINGLE = {"ref": "ref", "due": "dueAt", "not before": "notBefore", "recurs": "recurs"}
 _SINGLE |= {name: name for name in ("resources", "budget")}
 _FENCE = re.compile(r"\s*(`{3,}(?=[^`]*\Z)|~{3,})")
 
 
-def markdown(text: str, title: str) -> dict[str, Any]:
+def markdown(text: str, title: str, places: list[int] | None = None) -> dict[str, Any]:
     """The mapping that a Markdown task list stands for.
 
     Args:
         title: of the plan, if the text has no heading.
+        places: gets the line of each task, from 1, in the order of the text.
     """
     root: dict[str, Any] = {"title": "", "children": []}
     texts: list[tuple[dict[str, Any], list[str]]] = [(root, [])]
@@ -43,7 +43,7 @@ def markdown(text: str, title: str) -> dict[str, Any]:
     open_items: list[tuple[int, int]] = [(-1, 0)]
     """Indents, and places in ``texts``."""
     fence = ""
-    for line in text.expandtabs(4).splitlines():
+    for number, line in enumerate(text.expandtabs(4).splitlines(), 1):
         marked = _FENCE.match(line)
         fenced = fence or marked
         if marked is not None:
@@ -57,6 +57,8 @@ def markdown(text: str, title: str) -> dict[str, Any]:
             above = texts[open_items[-1][1]][0]
             item = _task(task["text"], (task["box"] or " ") in "xX")
             above.setdefault("children", []).append(item)
+            if places is not None:
+                places.append(number)
             if task["number"] is not None:
                 if last in steps:
                     before = texts[last][0]

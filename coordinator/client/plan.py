@@ -16,6 +16,7 @@ form.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -29,6 +30,8 @@ from coordinator.client.short_forms import budget, demands
 from coordinator.errors import that_exist
 
 DEEPEST = 3
+_PATH = re.compile(r"plan((?:\.children\[\d+\])*)(?:\.(\w+))?: ")
+_NUMBER = re.compile(r"\d+")
 _LISTS = ("tags", "traits")
 _TIMES = ("notBefore", "dueAt")
 _FORMS: Mapping[str, Callable[[str], Any]] = {"resources": demands, "budget": budget}
@@ -69,28 +72,91 @@ class Plan:
     """Refs: the second waits for the first. Parents wait for their children without edges."""
 
 
+@dataclass(frozen=True)
+class Text:
+    """A plan as it is written.
+
+    Args:
+        name: of the file, for messages.
+    """
+
+    text: str
+    name: str
+    markdown: bool
+    """Whether it is a task list; else YAML, which JSON is, too."""
+
+    @classmethod
+    def of(cls, path: Path) -> Text:
+        """That of a file. Raises as ``read``."""
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError:
+            raise _wrong(str(path), "is not text") from None
+        return cls(text, str(path), path.suffix in (".md", ".markdown"))
+
+    def mapping(self) -> Mapping[str, Any]:
+        """The mapping that it stands for. Raises as ``read``."""
+        if self.markdown:
+            return markdown(self.text, Path(self.name).stem)
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import MarkedYAMLError, YAMLError  # only plans in files need it
+
+        try:
+            found = YAML(typ="safe", pure=True).load(self.text)
+        except MarkedYAMLError as error:
+            at = f"{self.name}:{error.problem_mark.line + 1}" if error.problem_mark else self.name
+            raise _wrong(at, f"is not YAML: {error.problem or error.context}") from None
+        except (YAMLError, ValueError, RecursionError) as error:  # also values of a wrong form, and a tower of brackets
+            raise _wrong(self.name, f"is not YAML: {error}") from None
+        if not isinstance(found, Mapping):
+            raise _wrong(self.name, "must be a mapping with title and children")
+        return found
+
+    def located(self, message: str) -> str:
+        """A message that begins with the path of an item, with the file and the line of that before it."""
+        path = _PATH.match(message)
+        if path is None:
+            return message
+        numbers = [int(number) for number in _NUMBER.findall(path[1])]
+        line = self._task_line(numbers) if self.markdown else self._entry_line(numbers, path[2] or "")
+        return f"{self.name}:{line}: {message}" if line else f"{self.name}: {message}"
+
+    def _task_line(self, numbers: Sequence[int]) -> int:
+        places: list[int] = []
+        at: Mapping[str, Any] = markdown(self.text, "", places)
+        task = 0
+        for number in numbers:
+            before: Sequence[Mapping[str, Any]] = at["children"][:number]
+            task += 1 + sum(map(_size, before))
+            at = at["children"][number]
+        return places[task - 1] if task else 0
+
+    def _entry_line(self, numbers: Sequence[int], field: str) -> int:
+        from ruamel.yaml import YAML
+
+        at = YAML(typ="safe", pure=True).compose(self.text)
+        for number in numbers:
+            at = _member(at, "children")[1].value[number]
+        key = _member(at, field)[0]
+        return int((key or at).start_mark.line) + 1
+
+
+def _size(item: Mapping[str, Any]) -> int:
+    return 1 + sum(map(_size, item.get("children", ())))
+
+
+def _member(node: Any, name: str) -> tuple[Any, Any]:
+    """Key and value of a member of a YAML mapping; None: it has none."""
+    members = node.value if isinstance(node.value, list) else ()
+    return next(((key, value) for key, value in members if key.value == name), (None, None))
+
+
 def load(path: str | Path) -> Mapping[str, Any]:
     """The mapping that a file has. Raises as ``read``."""
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise _wrong(str(path), "is not text") from None
-    if path.suffix in (".md", ".markdown"):
-        return markdown(text, path.stem)
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError  # only plans in files need it
-
-    try:
-        found = YAML(typ="safe", pure=True).load(text)
-    except (YAMLError, ValueError, RecursionError) as error:  # also values of a wrong form, and a tower of brackets
-        raise _wrong(str(path), f"is not YAML: {error}") from None
-    if not isinstance(found, Mapping):
-        raise _wrong(str(path), "must be a mapping with title and children")
-    return found
+    return Text.of(Path(path)).mapping()
 
 
-def read(given: Mapping[str, Any] | str | Path) -> Plan:
+def read(given: Mapping[str, Any] | str | Path | Text | Plan) -> Plan:
     """Reads and checks a plan.
 
     Args:
@@ -100,7 +166,20 @@ def read(given: Mapping[str, Any] | str | Path) -> Plan:
         Invalid: the plan is wrong; the message says where, and what is allowed.
         OSError: the file cannot be read.
     """
-    root = _node(given if isinstance(given, Mapping) else load(given), "plan", "root", 0)
+    if isinstance(given, Plan):
+        return given
+    if isinstance(given, Mapping):
+        return _checked(given)
+    text = given if isinstance(given, Text) else Text.of(Path(given))
+    mapping = text.mapping()
+    try:
+        return _checked(mapping)
+    except FleetError as error:
+        raise error_of(error.code, text.located(error.message)) from None
+
+
+def _checked(given: Mapping[str, Any]) -> Plan:
+    root = _node(given, "plan", "root", 0)
     nodes: dict[str, Node] = {}
     for node in root.all():
         if nodes.setdefault(node.ref, node) is not node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,7 +12,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from coordinator.client.calls import WAIT_MS
-from coordinator.client.errors import NotFound, Refused, error_of
+from coordinator.client.errors import Invalid, NotFound, Refused, error_of
 from coordinator.client.plan import Node, Plan, read
 from coordinator.client.wire import encoded
 
@@ -25,6 +26,8 @@ _ITEMS, _EDGES, _NOTES, _TRANSITIONS = 500, 150, 200, 100
 """Most in one call otherwise."""
 _READS_AT_A_TIME = 8
 _PAGE = 200
+_FIELD = re.compile(r"\w+: ")
+_PLACE = re.compile(r"\A(?:root|children\[\d+\])(?=[.:])")
 _BY_AGE = {"sortBy": "createdAt", "sortOrder": "asc"}
 
 
@@ -125,13 +128,16 @@ class Tree:
             offset, total = offset + answer["returned"], answer["total"] if answer["returned"] else 0
 
 
-async def planted(fleet: Fleet, given: Mapping[str, Any] | str | Path, parent: str | None) -> Tree:
+async def planted(fleet: Fleet, given: Mapping[str, Any] | str | Path | Plan, parent: str | None) -> Tree:
     """Creates the tree of a plan: see ``Fleet.plan``."""
     plan = read(given)
     nodes = [*plan.root.all()]
     made = _whole(plan, nodes, parent)
     if made is not None:
-        answer = await fleet.call("create_work_tree", made)
+        try:
+            answer = await fleet.call("create_work_tree", made)
+        except Invalid as error:
+            raise error_of(error.code, _named(error.message), error.data) from None
         ids = {one["ref"]: one["id"] for one in answer["children"]}
         return Tree(fleet, answer["root"]["id"], {plan.root.ref: answer["root"]["id"], **ids})
     ids = {}
@@ -144,6 +150,11 @@ async def planted(fleet: Fleet, given: Mapping[str, Any] | str | Path, parent: s
             await fleet.settle(fleet.call("manage_items", deleted))
         raise
     return Tree(fleet, ids[plan.root.ref], ids)
+
+
+def _named(message: str) -> str:
+    """A refusal of the tool with the place in the plan that it is about."""
+    return _PLACE.sub(lambda found: "plan" if found[0] == "root" else f"plan.{found[0]}", message, 1)
 
 
 def _whole(plan: Plan, nodes: list[Node], parent: str | None) -> dict[str, Any] | None:
@@ -182,9 +193,10 @@ async def _in_stages(fleet: Fleet, plan: Plan, nodes: list[Node], parent: str | 
             if answer["failed"]:
                 failure = answer["failures"][0]
                 # Some may have been made; those of the first level are the root alone.
-                raise error_of(
-                    "VALIDATION_ERROR", f"{part[failure.get('index', 0)][0].path}: {failure['error']}", answer
-                )
+                where = part[failure.get("index", 0)][0].path
+                text = failure["error"]
+                said = f"{where}.{text}" if _FIELD.match(text) else f"{where}: {text}"
+                raise error_of("VALIDATION_ERROR", said, answer)
             ids.update((node.ref, one["id"]) for (node, _), one in zip(part, answer["items"], strict=True))
         level = [(child, ids[node.ref]) for node, _ in level for child in node.children]
     for edges in _parts(plan.edges, _EDGES):

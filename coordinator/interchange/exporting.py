@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from coordinator.client import Fleet, FleetError
-from coordinator.interchange.identity import external_of, item_tag, source_tag, sources_of
+from coordinator.interchange.identity import IDENTITY, external_of, source_tag, sources_of
 from coordinator.interchange.model import Record, State
 from coordinator.interchange.side_by_side import side_by_side
 
@@ -71,7 +71,7 @@ def _record(item: Mapping[str, Any], notes: list[dict[str, Any]], source: str) -
     properties = msgspec.json.decode(item.get("properties") or "{}")
     name = external_of(properties, source).get("id") or item["id"]
     origins = {one: external_of(properties, one).get("id") for one in sources_of(properties)}
-    hidden = {tag for one, theirs in origins.items() for tag in (source_tag(one), item_tag(one, str(theirs)))}
+    hidden = {source_tag(one) for one in origins}
     terminal, label = item["role"] == "terminal", item.get("statusLabel")
     state: State | None = "in-progress" if label == "in-progress" else None
     if terminal:
@@ -87,7 +87,9 @@ def _record(item: Mapping[str, Any], notes: list[dict[str, Any]], source: str) -
         complexity=item["complexity"],
         type=item.get("type", ""),
         container=item.get("container", False),
-        tags=[tag for tag in item.get("tags", "").split(",") if tag and tag not in hidden],
+        tags=[
+            tag for tag in item.get("tags", "").split(",") if tag and tag not in hidden and not IDENTITY.fullmatch(tag)
+        ],
         parent=item.get("parentId"),
         notes={one["key"]: one.get("body", "") for one in notes},
         url=item["id"],

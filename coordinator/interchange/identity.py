@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ from coordinator.interchange.model import Record
 
 _DIGITS = 16
 _SEEN_DIGITS = 8
+IDENTITY = re.compile(r"x-[0-9a-f]{16}")
+"""A tag by which an item is found again: that of an import, or of the plan whose root it is."""
 HOLD = "import-unfinished"
 """A capability that no agent has: an item requires it until its dependencies and notes are there, too."""
 FIELDS = (

@@ -284,7 +284,7 @@ async def test_all_items_of_a_large_tree_are_listed(fleet: Fleet) -> None:
 
 async def test_a_plan_that_the_fleet_refuses_leaves_nothing(fleet: Fleet) -> None:
     wrong = {"title": "x", "children": [{"title": "a", "children": [{"title": "b", "tags": "A B"}]}]}
-    with pytest.raises(Invalid, match=r"plan\.children\[0\]\.children\[0\]: tags"):
+    with pytest.raises(Invalid, match=r"plan\.children\[0\]\.children\[0\].tags"):
         await fleet.plan(wrong)
     wrong = {"title": "x", "children": [{"title": "a", "children": [{"title": "b", "notes": {"": "x"}}]}]}
     with pytest.raises(Invalid, match=r"notes: .*key"):

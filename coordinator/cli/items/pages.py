@@ -5,6 +5,15 @@ from __future__ import annotations
 from coordinator.cli.command import Command
 
 ITEM_COMMANDS: dict[str, Command] = {
+    "items plan": Command(
+        "coordinator.cli.items.planning:plan",
+        """Make a tree of work from a plan: a YAML file, or a Markdown task list.
+
+        All of it is made or nothing, and nobody is offered a part before. A plan that was made before is not made
+        again. The page of the client library says what plans can have.
+        """,
+        ("fleet items plan release.md", "fleet items plan release.yaml --parent 550e8400 --dry-run"),
+    ),
     "items add": Command(
         "coordinator.cli.items.writing:add",
         "Add a work item, and print it.",

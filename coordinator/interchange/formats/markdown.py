@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from coordinator.client.markdown import MARK
 from coordinator.interchange.encodings import encoding_of, text_of_bytes
 from coordinator.interchange.model import ImportProblem, Record, Source, State
 
@@ -34,6 +35,7 @@ _IDENTITY = re.compile(r"(?<!\s)\s*(?<!\\)<!-- fleet:([0-9a-zA-Z_.-]{1,64}) -->\
 _TAG = re.compile(r"(?:^|\s)#([A-Za-z][\w:./-]*)(?=\s|$)")
 _PRIORITY = re.compile(r"(?:^|\s)!(high|medium|low)(?=\s|$)", re.IGNORECASE)
 _AFTER = re.compile(r"(?:^|\s)\(after ([0-9a-zA-Z_.,\s-]+)\)(?=\s|$)")
+_OF_PLANS = re.compile(rf"(?<!\S){MARK}(?!\S)")
 _ESCAPED = re.compile(r"\\([#!(<\\])")
 _ESCAPE = re.compile(r"(?=\\[#!(<\\])|(?<!\S)(?=#[A-Za-z]|![hmlHML]|\(after )|(?=<!-- fleet:)")
 _MARKS = {"queue": " ", "work": "/", "review": "/", "blocked": "!"}
@@ -105,6 +107,8 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
             above = tasks[-1][1] if tasks else headings[-1][1] if headings else None
             current = _record(task[3], above, used)
             current.status = task[2].lower()
+            for mark in _OF_PLANS.finditer(current.title):
+                source.leave_out("marks of plans (`fleet items plan` reads them), which stay text", mark[0])
             tasks.append((indent, current))
             places[at] = current.id
             for _, each in headings:

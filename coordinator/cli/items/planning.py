@@ -1,0 +1,127 @@
+"""``fleet items plan``: a tree of work from a file."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from coordinator.cli.connection import HERE, Connection
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.items.arguments import AsJson, item
+from coordinator.cli.items.calls import full_id
+from coordinator.cli.items.completing import ids
+from coordinator.cli.items.tables import short
+from coordinator.cli.terminal import counted, print_json, printable
+from coordinator.client import Fleet, Invalid
+from coordinator.client.plan import Node, Plan, Text, read
+
+_DIGITS = 16
+_PATIENCE_SECONDS = 60.0
+
+
+def plan(
+    file: Annotated[str, Parameter(help="YAML, or a Markdown task list; '-': stdin.", allow_leading_hyphen=True)],
+    *,
+    format: Annotated[
+        Literal["yaml", "markdown"] | None,
+        Parameter(help="What it is. Default: Markdown if its name ends with .md or .markdown, else YAML."),
+    ] = None,
+    parent: Annotated[str | None, Parameter(help="The item to put the tree below.", completer=ids)] = None,
+    again: Annotated[
+        bool, Parameter(negative="", help="Make another tree although this plan was made before.")
+    ] = False,
+    dry_run: Annotated[bool, Parameter(negative="", help="Change nothing; show what would be made.")] = False,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Makes the tree of a plan, all of it or nothing; of a plan that was made before, says so.
+
+    Raises:
+        CommandFailed: the plan is wrong, or the fleet cannot be reached.
+    """
+    text = _text(file, format)
+    try:
+        found = read(text)
+    except Invalid as error:
+        raise CommandFailed(error.message, Exit.USAGE) from None
+
+    async def act(fleet: Fleet) -> tuple[str, Mapping[str, str]]:
+        below = None if parent is None else await full_id(fleet, item(parent, "--parent"))
+        tag = _mark(found, below)
+        if not again and (before := await _made(fleet, tag)):
+            return before, {}
+        if dry_run:
+            return "", {}
+        try:
+            tree = await fleet.plan(found, parent=below)
+        except Invalid as error:
+            raise CommandFailed(text.located(error.message), Exit.USAGE) from None
+        return tree.id, tree.ids
+
+    root, made = at.run(act, patience=_PATIENCE_SECONDS)
+    if json:
+        print_json({"made": bool(made), "id": root or None, "ids": made})
+        return Exit.OK
+    told = f"{counted(len([*found.root.all()]), 'item')}, {counted(len(found.edges), 'dependency', 'dependencies')}"
+    if root and not made:
+        print(f"{short(root)}  was made before from this plan: {printable(found.root.fields['title'])}")
+        print("fleet: nothing is made; --again makes another tree of it", file=sys.stderr)
+        return Exit.OK
+    titles = {one.ref: printable(one.fields["title"]) for one in found.root.all()}
+    waits: dict[str, list[str]] = {}
+    for one, other in found.edges:
+        waits.setdefault(other, []).append(titles[one])
+    print("\n".join(_lines(found.root, made, waits, 0)))
+    print(f"fleet: {told}{'' if made else ' would be made'}", file=sys.stderr)
+    return Exit.OK
+
+
+def _text(file: str, format: str | None) -> Text:
+    """The plan as it is written.
+
+    Raises:
+        CommandFailed: it cannot be read.
+    """
+    try:
+        if file == "-":
+            return Text(sys.stdin.buffer.read().decode("utf-8-sig"), "stdin", format == "markdown")
+        found = Text.of(Path(file))
+    except OSError as error:
+        raise CommandFailed(f"{file}: {error.strerror or error}", Exit.USAGE) from None
+    except UnicodeDecodeError:
+        raise CommandFailed("stdin is not text in UTF-8", Exit.USAGE) from None
+    except Invalid as error:
+        raise CommandFailed(error.message, Exit.USAGE) from None
+    return found if format is None else Text(found.text, found.name, format == "markdown")
+
+
+def _mark(plan: Plan, parent: str | None) -> str:
+    """Gives the root a tag by which the plan is found again, and returns it: one that lists do not show."""
+    nodes = [(node.fields, node.notes, node.done, len(node.children)) for node in plan.root.all()]
+    written = msgspec.json.encode([nodes, sorted(plan.edges), parent], order="sorted")
+    tag = f"x-{hashlib.sha256(written).hexdigest()[:_DIGITS]}"
+    tags = plan.root.fields.get("tags")
+    plan.root.fields["tags"] = f"{tags},{tag}" if tags else tag
+    return tag
+
+
+async def _made(fleet: Fleet, tag: str) -> str:
+    """The root of the newest tree that a plan has made; empty: there is none."""
+    answer = await fleet.call("query_items", {"operation": "search", "tags": tag, "limit": 1})
+    return str(answer["items"][0]["id"]) if answer["items"] else ""
+
+
+def _lines(node: Node, made: Mapping[str, str], waits: Mapping[str, list[str]], depth: int) -> Iterator[str]:
+    """A line for each item: its id, if it has one, title, and what it waits for."""
+    lead = f"{short(made[node.ref])}  " if made else ""
+    more = "  (done)" if node.done else ""
+    more += f"  (after {', '.join(waits[node.ref])})" if node.ref in waits else ""
+    yield f"{lead}{'  ' * depth}{printable(node.fields['title'])}{more}"
+    for child in node.children:
+        yield from _lines(child, made, waits, depth + 1)
