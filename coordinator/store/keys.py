@@ -202,6 +202,7 @@ events = Family("ev", "stream", single=True, reason="capped at events_max", doc=
 transitions = Family("tr", "stream", single=True, reason="capped at events_max",
                      doc="role changes with actor, verification and summary")  # fmt: skip
 waiting = Family("wg", "zset", single=True, ttl="waitMs and 10 s", doc="queues of parked claims by last deadline")
+told = Family("tl", "string", ttl="1 s", doc="what an agent that got nothing was told of what is held back")
 wanted = Family("ws", "hash", ttl="waitMs and 10 s", doc="selectors that lead from a scope and class to their queues")
 queue = Family("wq", "zset", ttl="waitMs and 10 s", doc="parked claims of one selector in order of arrival")
 arrivals = Family("wn", "string", single=True, reason="one counter", doc="numbers parked claims in order of arrival")

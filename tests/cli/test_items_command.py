@@ -252,7 +252,9 @@ def test_claims(items: Run) -> None:
     added(items, "later", "--tags", "busy", "--not-before", "+1h")
     assert items("claim --tags holder --agent other")[0] == Exit.OK
     assert "busy: key/of-claims" in items(f"claim {busy}")[2]
-    assert "(held back: 1 until resources are free, 1 until a later time)" in items("claim --tags busy")[2]
+    why = "1 not before a later time, 1 waiting for resources"
+    assert f"nothing is offered: {why}" in items("claim --tags busy")[2]
+    assert items("ready --tags busy")[2] == f"fleet: nothing is ready: {why}\n"
     assert items(f"claim {item} --tags a")[0] == Exit.USAGE
     assert items(f"done {item} --fence 1")[0] == Exit.FAILED
     assert items(f"release {item} --agent other")[0] == Exit.FAILED

@@ -22,7 +22,7 @@ from coordinator.feed.waits import Waits
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.settings.attempts import Attempts
-from coordinator.store import Store
+from coordinator.store import Store, keys
 from coordinator.toolsets.actor import ActorResolver
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.items.contract.claims import HeldBack
@@ -201,6 +201,10 @@ class Client:
 
     async def role(self, item: str) -> str:
         return str((await self.get(item))["role"])
+
+    async def forget_told(self, agent: str) -> None:
+        """A second passes since the agent was told what is held back: the next answer counts anew."""
+        await self.store.command("DEL", keys.told.key(self.project, agent))
 
     async def expire(self) -> None:
         """Does what front-ends do when something has ended by time."""

@@ -1,7 +1,9 @@
-"""A plain model of all that limits claims: resources, times, budgets, attempts, capabilities and drains."""
+"""A plain model of all that limits claims: resources, times, budgets, attempts, dependencies, children, capabilities
+and drains."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -63,6 +65,10 @@ class Item:
     before: str = "queue"
     later: bool = False
     """Its notBefore lies ahead."""
+    waits: str = ""
+    """The dependency that is not satisfied."""
+    child: str = ""
+    """An open child, which is blocked."""
     held: str = ""
     """backoff or quarantine."""
     count: int = 0
@@ -93,7 +99,9 @@ class Item:
         self.taken = [] if role == "terminal" else self.taken
 
     def end(self, *, failed: bool) -> None:
-        """Its live claim ends, as an attempt if it ``failed`` in work."""
+        """Its live claim ends, as an attempt if it ``failed`` in work. Of what has ended nothing is left of it."""
+        if self.role == "terminal":
+            self.unclaim()
         attempt = failed and self.role == "work"
         self.live, self.taken = False, []
         if attempt:
@@ -203,21 +211,31 @@ class Model:
         open_ones = [
             name for name, one in self.items.items() if one.parent and not one.live and group in ("", one.parent)
         ]
-        offered = [name for name in open_ones if self.items[name].left]
+        offered = [name for name in open_ones if self.items[name].left or self.items[name].held == "quarantine"]
         offered += [name for name in open_ones if self.items[name].role == "queue"]
-        held_back = dict.fromkeys(("resources", "budget", "capabilities", "notBefore", "backoff"), 0)
+        held_back = Counter[str]()
         for name in offered:
-            one = self.items[name]
-            waits = "notBefore" if one.later else one.held
-            lacks = "capabilities" if one.requires - self.able.get(agent, set()) else ""
-            spent = "budget" if self.spent_at(name) else ""
-            why = [reason for reason in (waits, lacks, spent) if reason]
-            if not why and self.fits(agent, one.demands, one.demands):
+            one, why = self.items[name], self.why_not(agent, name)
+            if not why:
                 self.acquire(agent, name, list(one.demands), by_id=False)
                 return "success", name, {}
-            if len(why) < 2:
-                held_back[(why or ["resources"])[0]] += 1
-        return "no_match", "", counts(**held_back) if any(held_back.values()) else {}
+            held_back[why] += 1
+        return "no_match", "", counts(**held_back) if held_back.total() else {}
+
+    def why_not(self, agent: str, name: str) -> str:
+        """The first that keeps an item from an agent; '': nothing does."""
+        one = self.items[name]
+        reasons = {
+            "quarantined": one.held == "quarantine",
+            "notBefore": one.later,
+            "backoff": one.held == "backoff",
+            "dependencies": bool(one.waits),
+            "openChildren": bool(one.child),
+            "budget": bool(self.spent_at(name)),
+            "capabilities": bool(one.requires - self.able.get(agent, set())),
+            "resources": not self.fits(agent, one.demands, one.demands),
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
 
     def release(self, agent: str, name: str, reason: str) -> str:
         one = self.items[name]
@@ -230,7 +248,7 @@ class Model:
 
     def advance(self, agent: str, name: str, trigger: str) -> bool:
         one = self.items[name]
-        if one.live and one.holder != agent:
+        if (one.live and one.holder != agent) or (trigger == "start" and one.waits):
             return False
         if trigger == "start" and one.takeover and one.holder == agent:
             one.takeover = False

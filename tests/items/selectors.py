@@ -37,7 +37,8 @@ def call_of(
 
 
 async def take(tools: Client, agent: str, selector: Json | None = None, **options: Any) -> Json:
-    """Claims by selector; the entry's result."""
+    """Claims by selector; the entry's result. What is held back is counted now."""
+    await tools.forget_told(agent)
     answer = await tools("claim_item", **call_of(agent, selector, **options))
     result: Json = answer["claimResults"][0]
     return result

@@ -11,7 +11,7 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
-from tests.items.client import Client, Json, actor
+from tests.items.client import Client, Json, actor, counts
 from tests.items.moments import lapse, server_time
 from tests.support.wait import wait_until
 
@@ -326,9 +326,10 @@ async def test_it_counts_what_is_held_back_and_overdue(store: Store, project: st
     rng = random.Random(seed)
     tools = Client(store, project, msgspec.convert({"attempts": {"backoff_seconds": 600}}, Settings))
     spent = await tools.add(budget={"tokens": 1})
-    expected: dict[str, int] = dict.fromkeys(("resources", "budget", "capabilities", "notBefore", "backoff"), 0)
+    expected = counts()
+    kinds = ("free", "resources", "budget", "capabilities", "notBefore", "backoff", "dependencies")
     overdue = 0
-    for kind in rng.choices(("free", *expected, "waits"), k=40):
+    for kind in rng.choices(kinds, k=40):
         fields: Json = {"dueAt": rng.choice((None, "2020-01-01T00:00:00Z", "+1h"))}
         if kind == "resources":
             fields["resources"] = [{"key": "gpu"}]
@@ -343,7 +344,7 @@ async def test_it_counts_what_is_held_back_and_overdue(store: Store, project: st
             await tools.claim("a", item)
             await tools.advance(item, "start", "a")
             await tools.claims("a", [], [{"itemId": item, "reason": "failed"}])
-        elif kind == "waits":  # for a dependency: that is told elsewhere
+        elif kind == "dependencies":
             await tools.link(spent, item)
         if kind in expected:
             expected[kind] += 1
@@ -352,6 +353,7 @@ async def test_it_counts_what_is_held_back_and_overdue(store: Store, project: st
     assert (await tools.claim("holder", holder))["outcome"] == "success"
     done = await tools.add(dueAt="2020-01-01T00:00:00Z")
     await tools.advance(done, "cancel")
+    expected["openChildren"] = int(expected["budget"] > 0)
     for answer in (await tools("get_context"), await tools("get_context", since=EPOCH)):
         before = {**expected, "budget": 0}
         assert answer.get("heldBack") == (before if any(before.values()) else None)
@@ -359,4 +361,4 @@ async def test_it_counts_what_is_held_back_and_overdue(store: Store, project: st
     used = {"itemId": spent, "key": "k", "role": "queue", "usage": {"inputTokens": 1}}
     await tools("manage_notes", operation="upsert", notes=[used])
     found = (await tools("get_context"))["heldBack"]
-    assert found == {**expected, "budget": expected["budget"] or 1}, "itself only without open children"
+    assert found == {**expected, "budget": expected["budget"] or 1}, "itself waits for its children first"

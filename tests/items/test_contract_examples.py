@@ -439,7 +439,8 @@ async def test_get_context(agent: Agent) -> None:
         "claimSummary": {"active": 1, "expired": 0},
     }
     del health["activeItems"]
-    check(example, health, "$.blockedItems[].tags", "$.stalledItems[].guidancePointer", "$.stalledItems[].tags")
+    stalled_ones = "$.stalledItems[].guidancePointer", "$.stalledItems[].tags"
+    check(example, health, "$.blockedItems[].tags", *stalled_ones, "$.heldBack")
     resumed = await agent("get_context", since="2025-01-01T09:00:00Z", includeAncestors=True)
     assert resumed["mode"] == "session-resume"
     assert resumed["recentTransitions"][0]["trigger"] in ("start", "cascade")

@@ -72,6 +72,8 @@ class Walk:
         """Whether all expired claims have been seen."""
         self.seen: set[str] = set()
         """Outcomes, and reasons for which items were held back."""
+        self.blocker = ""
+        """An item that is never offered."""
 
     @property
     def tools(self) -> Client:
@@ -109,7 +111,8 @@ class Walk:
     async def step(self) -> None:
         chances = {
             "claim": 8, "take": 8, "release": 4, "advance": 8, "note": 3, "lapse": 6, "backoff": 1, "not_before": 3,
-            "budget": 2, "resources": 1, "requires": 3, "drain": 1, "replace": 1, "move": 1, "refill": 2,
+            "budget": 2, "resources": 1, "requires": 3, "drain": 1, "replace": 1, "move": 1, "refill": 2, "link": 2,
+            "child": 2,
         }  # fmt: skip
         (kind,) = self.chance.choices(list(chances), list(chances.values()))
         await getattr(self, kind)(self.chance.choice(AGENTS))
@@ -136,6 +139,7 @@ class Walk:
         if self.chance.random() < 0.2:
             call["capabilities"] = self.chance.sample(("gpu", "linux"), self.chance.randrange(3))
             self.model.able[agent] = set(call["capabilities"])
+        await self.tools.forget_told(agent)
         answer = await self.tools("claim_item", **call)
         if self.chance.random() < 0.25:
             again = await self.tools("claim_item", **call)
@@ -160,7 +164,8 @@ class Walk:
             self.model.add(agent, name, parts, model)
             self.noticed = self.noticed or not renewed
             assert found.get("takeover", False) == before
-            assert found.get("ready", True) == (not one.held and not one.later and one.role != "blocked")
+            ready = not (one.held or one.later or one.waits) and one.role != "blocked"
+            assert found.get("ready", True) == ready
             assert found.get("stop", False) == (
                 renewed and (agent in self.model.drained or self.model.exhausted(agent, name))
             )
@@ -266,6 +271,20 @@ class Walk:
         await self.tools.update(name, requires=requires)
         self.model.items[name].requires = set(requires)
 
+    async def link(self, _: str) -> None:
+        name = self.item()
+        one = self.model.items[name]
+        if one.waits:
+            await self.tools.unlink(id=one.waits)
+        one.waits = "" if one.waits else await self.tools.link(self.blocker, name)
+
+    async def child(self, _: str) -> None:
+        name = self.item()
+        one = self.model.items[name]
+        if one.child:
+            await self.tools.delete(one.child)
+        one.child = "" if one.child else await self.tools.add(parentId=name, role="blocked")
+
     async def drain(self, agent: str) -> None:
         drain = end_drain if agent in self.model.drained else begin_drain
         await drain(self.tools.store, self.tools.project, EVENTS, agent)
@@ -273,7 +292,7 @@ class Walk:
 
     async def replace(self, _: str) -> None:
         name, demands, parent = self.item(), self.demands(), self.group()
-        await self.tools.delete(name)
+        await self.tools.delete(name, recursive=True)
         self.model.delete(name)
         made = await self.tools.add(parentId=parent, resources=given(demands))
         self.model.items[made] = Item(parent, demands)
@@ -299,8 +318,9 @@ class Walk:
     # --- what must hold
 
     async def begin(self, count: int) -> None:
+        self.blocker = await self.clients[0].add("blocker", role="blocked")
         for _ in range(3):
-            group = await self.clients[0].add("group", role="work", type="group")
+            group = await self.clients[0].add("group", role="work", type="group", container=True)
             self.model.items[group] = Item("", role="work")
         wanted = [(self.group(), self.demands()) for _ in range(count)]
         made = await self.clients[0].create(

@@ -54,6 +54,7 @@ async def test_an_agent_gets_the_item_again_that_it_holds(tools: Tools, agent: A
 async def test_where_there_is_nothing_to_do_it_says_so(tools: Tools, agent: Agent) -> None:
     assert await agent.next() == {"outcome": "none", "retryAfterMs": 1000}
     await tools.add(requires=["gpu"])
+    await tools.forget_told(agent.name)
     assert (await agent.next())["heldBack"] == counts(capabilities=1)
     assert (await agent.next(capabilities=["gpu"]))["outcome"] == "item"
 

@@ -32,6 +32,7 @@ from coordinator.cli.items.tables import short
 from coordinator.cli.items.writing import write_note
 from coordinator.cli.terminal import print_json, printable
 from coordinator.client import Fleet
+from coordinator.client.held_back import described
 
 _LONGEST_WAIT = 50
 _QUESTION = re.compile(r"question-(\d{1,3})")
@@ -271,21 +272,11 @@ def _advance(at: Connection, ids: tuple[str, ...], trigger: str, word: str, json
     return at.run(lambda fleet: advance(fleet, named, {"trigger": trigger, **given(**more)}, json, word))
 
 
-_HELD_BACK = {
-    "resources": "until resources are free",
-    "budget": "by spent budgets",
-    "capabilities": "for other agents",
-    "notBefore": "until a later time",
-    "backoff": "in back-off",
-}
-
-
 def _why(one: dict[str, Any]) -> str:
     """Why a claim has failed."""
     if one["outcome"] == "no_match":
-        held = one.get("heldBack")
-        counts = [f"{held[kind]} {why}" for kind, why in _HELD_BACK.items() if held and held.get(kind)]
-        return f"nothing is offered{' (held back: ' + ', '.join(counts) + ')' if counts else ''}"
+        why = described(one.get("heldBack"))
+        return f"nothing is offered{f': {why}' if why else ''}"
     if one["outcome"] == "resource_busy":
         return f"busy: {', '.join(demand['key'] for demand in one['resources'])}"
     if one["outcome"] == "already_claimed":

@@ -27,6 +27,7 @@ from coordinator.cli.items.calls import PAGE, full_id, pages
 from coordinator.cli.items.tables import item_line, item_page
 from coordinator.cli.terminal import counted, print_json, printable
 from coordinator.client import Fleet
+from coordinator.client.held_back import described
 
 _MOST = 100_000
 _PARTS = ("notesTotal", "notesLeft", "resultsTotal", "resultsLeft", "nextOffset")
@@ -103,7 +104,8 @@ def ready(
     for one in answer["recommendations"]:
         print(item_line(one))
     if not answer["recommendations"]:
-        print(f"fleet: nothing is ready{_hint(answer)}", file=sys.stderr)
+        why = described(answer.get("heldBack"))
+        print(f"fleet: nothing is ready{f': {why}' if why else _hint(answer)}", file=sys.stderr)
     elif len(answer["recommendations"]) == limit:
         print(f"fleet: the best {limit}; there may be more", file=sys.stderr)
     return Exit.OK

@@ -212,13 +212,16 @@ EntryError = Annotated[str, Meta(description="Why, if the outcome does not say e
 
 
 class HeldBack(Result, kw_only=True):
-    """Items that the selector would match, but that are held back."""
+    """What the selector would match, each item under the first that holds it back; of many, the 50 best."""
 
-    resources: Annotated[Count, Meta(description="Others hold what they demand; of the 50 best.")]
-    budget: Annotated[Count, Meta(description="Their budget, or one above, is spent; of the 50 best.")]
-    capabilities: Annotated[Count, Meta(description="They require capabilities that the agent lacks; of the 50 best.")]
-    not_before: Annotated[Count, Meta(description="Not ready before a time; of many, some.")]
-    backoff: Annotated[Count, Meta(description="In back-off after a failed attempt; of many, some.")]
+    quarantined: Annotated[Count, Meta(description="After too many attempts.")]
+    not_before: Annotated[Count, Meta(description="Until a time.")]
+    backoff: Annotated[Count, Meta(description="After a failed attempt.")]
+    dependencies: Annotated[Count, Meta(description="By open blockers.")]
+    open_children: Annotated[Count, Meta(description="Parents of these.")]
+    budget: Annotated[Count, Meta(description="Spent, theirs or one above.")]
+    capabilities: Annotated[Count, Meta(description="That the agent lacks.")]
+    resources: Annotated[Count, Meta(description="That others hold.")]
 
 
 class ClaimResult(Result, kw_only=True):

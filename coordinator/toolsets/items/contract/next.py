@@ -23,7 +23,7 @@ from coordinator.toolsets.items.contract.base import (
     Tags,
     Title,
 )
-from coordinator.toolsets.items.contract.claims import Selector
+from coordinator.toolsets.items.contract.claims import HeldBack, Selector
 from coordinator.toolsets.items.contract.dependencies import Blocker
 from coordinator.toolsets.items.contract.due_times import NotBefore
 
@@ -75,6 +75,7 @@ class GetNextItemResult(Result, kw_only=True):
 
     recommendations: Annotated[list[Recommendation], Meta(description="Best first.")]
     total: Listed
+    held_back: Annotated[HeldBack, Meta(description="With none: as in no_match of claim_item.")] | UnsetType = UNSET
 
 
 class GetNextStatus(Arguments, kw_only=True):

@@ -20,7 +20,7 @@ errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
            reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring
            occurrences quarantined notes note request events transitions waiting wanted queue arrivals waiter alive
-           messages
+           messages told
 --]]
 local agents = require 'agents'
 local change = require 'change'
@@ -46,10 +46,10 @@ local function without_item(run, outcome, cursor, released)
   return {run.now, {{outcome, cursor, 0, 0, 0}}, released}, false
 end
 
--- The results of a claim and of the releases; a parked call (`waiter`) has made its releases before. `used` = what was
--- used for the found item, for `usage.add`.
+-- The results of a claim (nil: nothing was found) and of the releases; a parked call (`waiter`) has made its releases
+-- before. `used` = what was used for the found item, for `usage.add`.
 local function claim_and_release(run, found, refusal, agent, ttl_ms, selector, used, releases, include, waiter)
-  local claim = refusal or not found and held_counts.no_match(run, selector, agent, POLL_MS)
+  local claim = refusal
   if found then
     claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector, found.rs)
     usage.add(run, found.id, agent, used)
@@ -99,6 +99,7 @@ return function(
     local claim, released =
       claim_and_release(run, found, refusal, agent, ttl_ms, selector, spent, releases, include, waiter)
     if found or refusal or wait == 0 then
+      claim = claim or held_counts.no_match(run, selector, agent, POLL_MS)
       local others, handed = waiter and queues.other_processes(run, waiter.processes, process) or '', found and wait > 0
       local reply = {run.now, {claim}, released, handed and process .. others or nil}
       if waiter then waiters.answer(run, request.id, waiter, others, cmsgpack.pack(reply)) end

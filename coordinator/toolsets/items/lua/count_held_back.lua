@@ -1,8 +1,9 @@
 --[[
-purpose:   Counts the items that an agent without capabilities would be offered but for what holds them back, and the
-           overdue ones.
+purpose:   Counts the items that an agent without capabilities, or with those of a selector, would be offered but for
+           what holds them back, and the overdue ones.
 guarantee: A consistent snapshot. At any number of items it looks at some hundreds: modules/held_counts.lua.
-args:      run.terms
+args:      run.terms packed_selector
+           packed_selector = packed (modules/selectors.lua)
 reply:     {counts by reason (modules/held_counts.lua), open items whose time to be done has passed}
 errors:    none
 writes:    none
@@ -13,6 +14,7 @@ local read = require 'read'
 
 local NOBODY = ''
 
-return function(run)
-  return read(run, function() return {held_counts.of(run, {}, NOBODY), due_times.overdue(run)} end)
+return function(run, packed_selector)
+  local selector = cmsgpack.unpack(packed_selector)
+  return read(run, function() return {held_counts.of(run, selector, NOBODY), due_times.overdue(run)} end)
 end

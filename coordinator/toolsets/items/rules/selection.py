@@ -16,14 +16,15 @@ from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAME
 from coordinator.toolsets.items.rules.times import interval
 from coordinator.toolsets.timestamp import iso
 
+OFFERED = -1
+"""In place of a role: items that agents are offered."""
 ACTIONABLE = ("queue", "work", "review", "blocked")
 
 
 class Selector(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Filters and order for ``modules/selection.lua``; filters that are not given are left out."""
 
-    role: int = -1
-    """-1: offered items."""
+    role: int = OFFERED
     parents: str = ""
     """``any``: items with open children, too."""
     parent: str = ""
@@ -108,7 +109,7 @@ def selector(filters: Filters, parent: str, ancestor: str, place: str = "", *, o
     parents = rules.not_blank(filters.parents) or ("after_children" if offered else "any")
     tags = rules.tags(filters.tags, f"{place}tags", rules.MAX_TAGS_ASKED)
     return Selector(
-        role=ROLE_CODES[one_of(role, ACTIONABLE, f"{place}role")] if role else -1,
+        role=ROLE_CODES[one_of(role, ACTIONABLE, f"{place}role")] if role else OFFERED,
         parents="any" if one_of(parents, contract.PARENTS, f"{place}parents") == "any" else "",
         parent=parent,
         tags=rules.names_in(tags),

@@ -17,6 +17,7 @@ from coordinator.toolsets.items.store.agents import Agents, read_agents
 from coordinator.toolsets.items.store.attempts import Record
 from coordinator.toolsets.items.store.base import LIBRARY, READ_SLICE, Changed, Path, pack
 from coordinator.toolsets.items.store.due_times import DueTimes
+from coordinator.toolsets.items.store.held_counts import count_held_back
 from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.measures import Abandoned, read_abandoned
 from coordinator.toolsets.items.store.ranked import RankedStore
@@ -78,7 +79,6 @@ class Row(NamedTuple):
 _CONTEXT = Script(LIBRARY, "item_context", Context)
 _LIST = Script(LIBRARY, "list_items", tuple[int, list[Listed]])
 _CLAIMS = Script(LIBRARY, "claim_counts", tuple[int, int])
-_HELD_BACK = Script(LIBRARY, "count_held_back", tuple[dict[str, int] | Literal[False], int])
 _TRANSITIONS = Script(LIBRARY, "recent_transitions", tuple[str, list[Row]])
 
 
@@ -125,8 +125,7 @@ class ContextStore(RankedStore):
 
     async def held_back(self, project: str) -> tuple[dict[str, int], int]:
         """How many items are held back from an agent without capabilities, by reason, and how many are overdue."""
-        counts, overdue = await self._store.run(_HELD_BACK, project, self.schemas.current.terms(project))
-        return counts or {}, overdue
+        return await count_held_back(self._store, self.schemas.current.terms(project), project)
 
     async def transitions(self, project: str, since: int, limit: int) -> tuple[list[Row], bool]:
         """Up to ``limit`` role changes at or after ``since`` (ms) of existing items, newest first.

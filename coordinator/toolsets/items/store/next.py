@@ -14,6 +14,7 @@ from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, Path, pack, unfinished
 from coordinator.toolsets.items.store.due_times import DueTimes
+from coordinator.toolsets.items.store.held_counts import count_held_back
 from coordinator.toolsets.tool import COMPLETIONS_MOST, Completed
 
 
@@ -88,6 +89,10 @@ class NextStore(BaseStore):
                 if rows:
                     return rows
                 raise unfinished()
+
+    async def held_back(self, project: str, selector: Selector) -> dict[str, int]:
+        """How many items a selector would match but for what holds them back, by reason."""
+        return (await count_held_back(self._store, self.schemas.current.terms(project), project, selector))[0]
 
     async def status(self, project: str, item: str) -> Status:
         """The inputs of the item's next transition, as a consistent snapshot.

@@ -18,9 +18,10 @@ from coordinator.toolsets.items.rules.ids import FULL, dashed
 from coordinator.toolsets.items.rules.items import capabilities, not_blank
 from coordinator.toolsets.items.rules.next import held_back, next_status
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
-from coordinator.toolsets.items.rules.selection import selector
+from coordinator.toolsets.items.rules.selection import OFFERED, selector
 from coordinator.toolsets.items.store.next import Next, NextStore
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
+from coordinator.toolsets.items.tools.shared import held_back as counted
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Complete, Completed, Criticality, Tool
 
@@ -49,7 +50,12 @@ class Recommendations:
         wanted = selector(args, parent, ancestor)
         wanted.capabilities = ",".join(capabilities(args.capabilities, "capabilities"))
         found = await self._store.next(call.project, wanted, args.limit, args.include_claimed, args.include_ancestors)
-        return GetNextItemResult(recommendations=[_recommended(item, args) for item in found], total=len(found))
+        result = GetNextItemResult(recommendations=[_recommended(item, args) for item in found], total=len(found))
+        if not found:
+            if not not_blank(args.role):
+                wanted.role = OFFERED
+            result.held_back = counted(await self._store.held_back(call.project, wanted))
+        return result
 
     async def get_next_status(self, call: Call, args: GetNextStatus) -> ReadyStatus | BlockedStatus | TerminalStatus:
         """What an item's next transition would be."""

@@ -103,20 +103,20 @@ function classes.is_kept_back(item, role)
 end
 
 -- Whether its children keep an item in a role from being offered (modules/children.lua).
-local function waits_for_children(item, role)
+function classes.waits_for_children(item, role)
   return (item.ch == '1' or item.ch == '2') and (role == QUEUE or role == WORK)
 end
 
 -- Whether an unheld item waits in its role.
 function classes.waits(item)
-  return classes.is_kept_back(item) or waits_for_children(item, item.role)
+  return classes.is_kept_back(item) or classes.waits_for_children(item, item.role)
 end
 
 -- The class of an unheld item in a role.
 function classes.unclaimed_class(item, role)
   if classes.is_kept_back(item, role) then return role * STATES + WAITING end
   local left = classes.is_left(item, role)
-  if waits_for_children(item, role) then return role * STATES + (left and PARENT_LEFT or PARENT) end
+  if classes.waits_for_children(item, role) then return role * STATES + (left and PARENT_LEFT or PARENT) end
   return role * STATES + ((left or role == WORK and item.ch == '3') and ABANDONED or READY)
 end
 

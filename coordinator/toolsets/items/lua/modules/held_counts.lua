@@ -1,7 +1,9 @@
--- How many items a selector would match if they were not held back. Counted only for callers that got nothing, and over
--- at most LOOKED_MAX items, those that are held back until a time, the first to be offered, or of each role and the
--- scopes of the selector the best: agents that find nothing ask often, and need to know whether it is worth asking, not
--- the exact number of a long list.
+-- Why a caller got nothing: how many items its selector would match if nothing held them back, each counted under the
+-- first that holds of it: quarantined, not_before, backoff, dependencies, open_children, budget, capabilities,
+-- resources. Not counted is what is never offered, and what is below an item that another agent holds. Counted only at
+-- the end of calls that got nothing, and of each class that may match over the LOOKED_MAX best: agents that find
+-- nothing ask often, and need to know whether it is worth asking, not the exact number of a long list.
+--   told  agent: what it was told last (packed {selector, counts}), for TOLD_MS
 local budgets = require 'budgets'
 local candidates = require 'candidates'
 local classes = require 'classes'
@@ -12,151 +14,93 @@ local requirements = require 'requirements'
 local selectors = require 'selectors'
 
 local ABANDONED, APART, READY, STATES = classes.ABANDONED, classes.APART, classes.READY, classes.STATES
-local QUEUE, REVIEW, WAITING, WORK = classes.QUEUE, classes.REVIEW, classes.WAITING, classes.WORK
+local PARENT, PARENT_LEFT, WAITING = classes.PARENT, classes.PARENT_LEFT, classes.WAITING
+local BLOCKED, QUEUE, REVIEW, WORK = classes.BLOCKED, classes.QUEUE, classes.REVIEW, classes.WORK
 
 local held_counts = {}
 
 local LOOKED_MAX = 50
+local TOLD_MS = 1000
 
--- The item as it will be when it is held back no longer; nil if it will not be available then either.
+-- The item as it will be when nothing holds it back any more; nil if it will not be offered then either.
 local function as_offered(item)
-  if held_back.is_template(item) or classes.is_held(item) or item.nb or item.st then return nil end
-  local offered = setmetatable({nt = false, bx = false}, {__index = item})
-  offered.class = classes.unclaimed_class(offered, item.role)
+  if held_back.is_template(item) or item.st or classes.is_held(item) then return nil end
+  local offered = setmetatable({nt = false, nb = false, bx = false, rq = false}, {__index = item})
+  if item.ch then offered.ch = '3' end
+  if held_back.is_quarantined(item) then offered.role, offered.u = tonumber(item.pr or QUEUE), '2' end
+  offered.class = classes.unclaimed_class(offered, offered.role)
   return offered
 end
 
--- Items of a class that may match a selector, the best LOOKED_MAX, as an iterator.
-local function best(run, selector, class)
-  local next_candidate, looked, last = candidates.merged(run, selector, class, nil, LOOKED_MAX), 0, nil
-  return function()
-    while looked < LOOKED_MAX do
-      local _, id = next_candidate()
-      looked = looked + 1
-      if not id then return nil end
-      if id ~= last then -- one with two of the tags comes twice in a row
-        last = id
-        return id
-      end
-    end
+-- The first that holds an item back from an agent; nil: nothing does, or it is permanent.
+local function reason_of(run, item, selector, agent)
+  if held_back.is_quarantined(item) then return 'quarantined' end
+  if item.nt then
+    local later = held_back.not_before(item) or tonumber(item.nv or 0) > run.now
+    return later and 'not_before' or 'backoff'
+  end
+  if item.nb then return 'dependencies' end
+  if not selector.parents and classes.waits_for_children(item, item.role) then
+    return item.ch == '1' and 'open_children' or nil
+  end
+  if budgets.spent_at(run, item.id) then return 'budget' end
+  if item.rq and not requirements.is_met(item.rq, selector.capabilities) then return 'capabilities' end
+  return item.rs and fairness.busy_node(run, item, item.rs, agent) and 'resources'
+end
+
+-- Calls look(id) for the best LOOKED_MAX items of a class that may match a selector.
+local function look_at_best(run, selector, class, look)
+  local next_candidate = candidates.merged(run, selector, class, nil, LOOKED_MAX)
+  for _ = 1, LOOKED_MAX do
+    local _, id = next_candidate()
+    if not id then return end
+    look(id)
   end
 end
 
--- Ids of items that are held back until a time. If there are many, of which the selector may want few, also those that
--- it leads to.
-local function ids_held_back(run, selector)
-  local list, seen = redis.call('ZRANGE', run.keys.retries, 0, LOOKED_MAX - 1), {}
-  if #list < LOOKED_MAX or next(selector) == nil then return list end
-  for _, id in ipairs(list) do seen[id] = true end
-  for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do
-    for id in best(run, selector, role * STATES + WAITING) do
-      if not seen[id] then list[#list + 1] = id end
-    end
-  end
-  return list
+-- The same for the first LOOKED_MAX of a key by time. Returns whether there may be more.
+local function look_at_first(key, look)
+  local list = redis.call('ZRANGE', key, 0, LOOKED_MAX - 1)
+  for _, id in ipairs(list) do look(id) end
+  return #list == LOOKED_MAX
 end
-
--- Of items that an agent would be offered but for their notBefore, or else but for their back-off.
-local function until_times(run, selector, agent, by_not_before)
-  local count, scope = 0, selector.parent or selector.ancestor
-  if run.nothing_else then return count end
-  for _, id in ipairs(ids_held_back(run, selector)) do
-    local item = items.load(run, id)
-    local offered = item.nt and not item.bx and as_offered(item)
-    local suits = offered and selectors.matches(run, offered, selector)
-    suits = suits and (held_back.not_before(item) ~= nil) == by_not_before
-    if suits and not selectors.is_shielded(run, offered, agent, scope) then count = count + 1 end
-  end
-  return count
-end
-
-local function until_not_before(run, selector, agent)
-  return until_times(run, selector, agent, true)
-end
-
-local function until_backoff(run, selector, agent)
-  return until_times(run, selector, agent, false)
-end
-
--- Whether an item would be offered but for a spent budget, its own or that of one above it.
-local function lacks_budget_only(run, item, selector, agent)
-  local offered = item and (item.bx and not item.nt and as_offered(item) or not item.bx and item)
-  if not (offered and classes.is_ready_class(offered.class)) or not budgets.spent_at(run, item.id) then return false end
-  local holder = selectors.holder_above(run, item, selector.parent or selector.ancestor)
-  return selectors.matches(run, offered, selector) and (holder == nil or holder == agent)
-end
-
--- Of items that a spent budget keeps from everybody.
-local function by_budget(run, selector, agent)
-  local count = 0
-  if not budgets.any_spent(run) then return count end
-  for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do
-    for _, state in ipairs({READY, ABANDONED, WAITING, APART}) do
-      for id in best(run, selector, role * STATES + state) do
-        if lacks_budget_only(run, items.load(run, id), selector, agent) then count = count + 1 end
-      end
-    end
-  end
-  return count
-end
-
--- Whether an item suits a selector in all but the capabilities.
-local function lacks_capabilities_only(run, item, selector, agent)
-  if not item or not item.rq or requirements.is_met(item.rq, selector.capabilities) then return false end
-  local able = setmetatable({capabilities = item.rq}, {__index = selector})
-  if not selectors.matches(run, item, able) then return false end
-  return not selectors.is_shielded(run, item, agent, selector.parent or selector.ancestor)
-end
-
--- Of available items that require capabilities which the agent does not have.
-local function by_requirements(run, selector, agent)
-  local count = 0
-  if redis.call('EXISTS', run.keys.requirements) == 0 then return count end
-  for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do
-    for id in best(run, selector, role * STATES + APART) do
-      if lacks_capabilities_only(run, items.load(run, id), selector, agent) then count = count + 1 end
-    end
-  end
-  return count
-end
-
--- Of available items whose resources are busy, for an agent.
-local function by_resources(run, selector, agent)
-  local count, scope = 0, selector.parent or selector.ancestor
-  if redis.call('EXISTS', run.keys.demands) == 0 then return count end
-  for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do
-    for _, class in ipairs({role * STATES + READY, role * STATES + ABANDONED, role * STATES + APART}) do
-      for id in best(run, selector, class) do
-        local item = items.load(run, id)
-        local suits = item and item.rs and selectors.matches(run, item, selector)
-        local busy = suits and fairness.busy_node(run, item, item.rs, agent)
-        if busy and not selectors.is_shielded(run, item, agent, scope) then count = count + 1 end
-      end
-    end
-  end
-  return count
-end
-
--- How many matches are held back, by why they are: function(run, selector, agent).
-local COUNTED = {
-  resources = by_resources, budget = by_budget, capabilities = by_requirements, not_before = until_not_before,
-  backoff = until_backoff,
-}
 
 -- How many matches are held back, by why they are; false: none.
 function held_counts.of(run, selector, agent)
-  local counts = {}
-  for why, count in pairs(COUNTED) do
-    local found = count(run, selector, agent)
-    if found > 0 then counts[why] = found end
+  local counts, seen = {}, {}
+  local function look(id)
+    local item = not seen[id] and items.load(run, id)
+    seen[id] = true
+    local offered = item and as_offered(item)
+    local why = offered and selectors.matches(run, offered, selector) and reason_of(run, item, selector, agent)
+    local holder = why and selectors.holder_above(run, item, selector.parent or selector.ancestor)
+    if why and (holder == nil or holder == agent) then counts[why] = (counts[why] or 0) + 1 end
+  end
+
+  look_at_first(run.keys.retries, look)
+  local more = look_at_first(run.keys.quarantined, look) and next(selector)
+  if more then look_at_best(run, selector, BLOCKED * STATES + WAITING, look) end
+  local states = {WAITING, PARENT, PARENT_LEFT}
+  if budgets.any_spent(run) or redis.call('EXISTS', run.keys.requirements, run.keys.demands) > 0 then
+    states = {WAITING, PARENT, PARENT_LEFT, READY, ABANDONED, APART}
+  end
+  for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do
+    for _, state in ipairs(states) do look_at_best(run, selector, role * STATES + state, look) end
   end
   return next(counts) and counts or false
 end
 
 -- The claim of a caller who got nothing, in the form of replies; `retry_ms` = when to ask again. It tells what is held
--- back.
+-- back, as it was when the agent was told last, if that was just now.
 function held_counts.no_match(run, selector, agent, retry_ms)
-  return {'no_match', '', retry_ms, 0, 0, -1, false, false, held_counts.of(run, selector, agent)}
+  local key, asked = run.keys.told .. agent, cmsgpack.pack(selector)
+  local known = redis.call('GET', key)
+  local told = known and cmsgpack.unpack(known)
+  if not told or told[1] ~= asked then
+    told = {asked, held_counts.of(run, selector, agent)}
+    redis.call('SET', key, cmsgpack.pack(told), 'PX', TOLD_MS)
+  end
+  return {'no_match', '', retry_ms, 0, 0, -1, false, false, told[2]}
 end
 
 return held_counts
