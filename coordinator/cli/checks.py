@@ -43,7 +43,10 @@ def base_urls(text: str, name: str) -> list[str]:
     Raises:
         CommandFailed: as ``check_base_url``.
     """
-    urls = [one.strip() for one in text.split(",") if one.strip()]
+    # Here, because most commands need no client.
+    from coordinator.client.http import urls_of
+
+    urls = urls_of(text)
     for one in urls:
         check_base_url(one, name)
     return [one.rstrip("/") for one in urls]

@@ -16,8 +16,9 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from coordinator.client.errors import Unavailable, error_of
+from coordinator.client.http import urls_of
 from coordinator.client.retries import Budget, Retryable, RetryPolicy
-from coordinator.client.tools import TOLD_BY_HEADER, signed, toolset_of
+from coordinator.client.tools import TOLD_BY_HEADER, repeatable, signed, toolset_of
 from coordinator.client.wire import Wire
 
 _log = logging.getLogger(__name__)
@@ -97,7 +98,8 @@ class Calls:
         """Calls a tool and returns its structured answer.
 
         Actor and ``requestId`` are filled in where the tool takes them and they are not given. What may succeed later
-        is repeated, unchanged and so with the same ``requestId``, while the fleet has patience.
+        is repeated, unchanged and so with the same ``requestId``, while the fleet has patience. A call that changes
+        something and takes no ``requestId`` is repeated only if it was not carried out for sure.
 
         Args:
             arguments: as ``fleet tools`` shows them.
@@ -150,7 +152,13 @@ class Calls:
 
         async def attempt() -> dict[str, Any]:
             began = time.perf_counter()
-            answer = await self._wire.call(chosen, tool, given, seconds, named)
+            try:
+                answer = await self._wire.call(chosen, tool, given, seconds, named)
+            except Retryable as failure:
+                if failure.refused or repeatable(chosen, tool, given):
+                    raise
+                why = f"{tool}: {failure}; it may have been carried out, and without a requestId it is not repeated"
+                raise error_of("unavailable", why) from None
             self._observer.answered(tool, time.perf_counter() - began)
             return answer
 
@@ -162,6 +170,11 @@ class Calls:
             return await retries.run(attempt)
         except Retryable as failure:
             raise error_of("unavailable", f"{what}: {failure}") from None
+
+    @property
+    def at(self) -> str:
+        """The one of several URLs that calls go to now."""
+        return self._wire.at
 
     @property
     def forked(self) -> bool:
@@ -206,9 +219,20 @@ def away_seconds(failures: int) -> float:
 def address(url: str) -> tuple[str, str]:
     """The URL of a fleet without the path of an endpoint, and the project that this path names; empty: none.
 
+    Args:
+        url: or several after commas.
+
     Raises:
-        ValueError: it is no URL with http or https.
+        ValueError: it is no URL with http or https, or they name several projects.
     """
+    found = [_address(one) for one in urls_of(url)] or [_address(url)]
+    projects = list(dict.fromkeys(project for _, project in found))
+    if len(projects) > 1:
+        raise ValueError(f"{url!r} names several projects, or not each URL the same")
+    return ",".join(dict.fromkeys(one for one, _ in found)), projects[0]
+
+
+def _address(url: str) -> tuple[str, str]:
     parts = urlsplit(url if "//" in url else f"http://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{url!r} is not the URL of a fleet, such as {DEFAULT_URL}")

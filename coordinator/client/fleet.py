@@ -31,8 +31,9 @@ class Fleet(Calls):
     """The fleet at a URL, for one agent. An async context manager; nothing that it starts outlives the block.
 
     Args:
-        url: of the fleet, or of one of its endpoints, which may name the project. Default: ``FLEET_URL``, else that of
-            a fleet on this machine.
+        url: of the fleet, or of one of its endpoints, which may name the project. Several after commas, those of its
+            front-ends: when one does not answer, the next is called. Default: ``FLEET_URL``, else that of a fleet on
+            this machine.
         token: a bearer token. Default: ``FLEET_TOKEN``, else none.
         project: default: ``FLEET_PROJECT``, else ``default``.
         agent: who acts. With a token it is the caller's own id, also with ``/`` and a suffix. Two processes must not

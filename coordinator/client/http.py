@@ -8,6 +8,7 @@ to see it.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from typing import NamedTuple, cast
 from urllib.parse import urlsplit
@@ -15,8 +16,14 @@ from urllib.parse import urlsplit
 import httptools
 
 CONNECT_SECONDS = 5.0
+_BETWEEN = re.compile(r"\s*,\s*(?=\w+://|\Z)")
 _MOST_BYTES = 256 << 20
 """Of one answer. The fleet's are far smaller; what else listens there must not fill the memory."""
+
+
+def urls_of(text: str) -> list[str]:
+    """URLs after commas, each once; a comma in a path is part of it."""
+    return list(dict.fromkeys(filter(None, _BETWEEN.split(text.strip()))))
 
 
 class Broken(Exception):

@@ -38,13 +38,17 @@ class Retryable(Exception):
         after: seconds that the refusing side asked to wait; 0 if it did not say.
         free: whether the attempt was no load for the other side, so that its repetition takes nothing of the budget.
         why: a sentence, for people.
+        refused: whether nothing was done for it; else it may have been carried out.
     """
 
-    def __init__(self, reason: str, after: float = 0.0, free: bool = False, why: str = "") -> None:
+    def __init__(
+        self, reason: str, after: float = 0.0, free: bool = False, why: str = "", refused: bool = False
+    ) -> None:
         super().__init__(f"{reason}: {why}" if why else reason)
         self.reason = reason
         self.after = after
         self.free = free
+        self.refused = refused
 
 
 def retryable(structured: Any) -> Retryable | None:
@@ -56,7 +60,10 @@ def retryable(structured: Any) -> Retryable | None:
     seconds = after / 1000 if isinstance(after, int | float) and not isinstance(after, bool) else 0.0
     why = error.get("message")
     return Retryable(
-        str(error.get("code")), seconds if 0 < seconds < math.inf else 0.0, why=why if isinstance(why, str) else ""
+        str(error.get("code")),
+        seconds if 0 < seconds < math.inf else 0.0,
+        why=why if isinstance(why, str) else "",
+        refused=error["kind"] == "shedding",
     )
 
 

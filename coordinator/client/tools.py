@@ -56,6 +56,11 @@ REQUESTED = ACTING | {"advance_item", "workflow.start", "workflow.submit"}
 """Tools with ``requestId``."""
 
 
+UNREPEATABLE = frozenset(
+    ("start_session", "next_activity", "yield_checkpoint", "resume_checkpoint", "respond_checkpoint")
+)
+"""Tools that change something and know no repeated call. Of those that a fleet has besides, nothing is known."""
+
 TOLD_BY_HEADER = frozenset(("worker",))
 """Toolsets whose tools are told who acts by the header ``Fleet-Agent``."""
 
@@ -70,6 +75,11 @@ def toolset_of(tool: str) -> str:
     if len(owners) > 1:
         raise error_of("VALIDATION_ERROR", f"toolset: must be given for {tool!r}; allowed: {', '.join(owners)}")
     return owners[0]
+
+
+def repeatable(toolset: str, tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Whether a call that may have been carried out can be made again, without a second effect."""
+    return "requestId" in arguments or (toolset != "" and tool not in UNREPEATABLE)
 
 
 def signed(tool: str, arguments: Mapping[str, Any], actor: Mapping[str, Any] | None) -> dict[str, Any]:

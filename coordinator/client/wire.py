@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from coordinator.client.errors import error_of
-from coordinator.client.http import Broken, Origin, Pool, Response
+from coordinator.client.http import Broken, Origin, Pool, Response, urls_of
 from coordinator.client.retries import Retryable, retry_after, retryable
 
 REVISION = "2025-11-25"
 _BUSY = (429, 502, 503, 504)
+_AWAY = (502, 503, 504)
+"""A process that ends, or what a proxy answers for one that is gone."""
+_UNDONE = (429, 503)
+"""The request was refused before anything was done for it."""
 _CODES = {401: "unauthenticated", 403: "permission_denied", 404: "RESOURCE_NOT_FOUND"}
 _INTERNAL = -32603
 
@@ -74,26 +79,66 @@ _answer = msgspec.json.Decoder(_Answer).decode
 _texts = msgspec.json.Decoder(list[_Content]).decode
 
 
-class Wire:
-    """A fleet as seen from one event loop, with connections of its own.
+class _Place:
+    """One URL of a fleet: the connections to it, and how requests to it begin.
 
     Args:
-        url: of the fleet, without ``/mcp``.
-        token: a bearer token; empty: none.
+        project: as it is written in a URL.
     """
 
     def __init__(self, url: str, token: str, project: str) -> None:
         base = url.rstrip("/")
-        self._pool = Pool(Origin.of(base))
+        self.pool = Pool(Origin.of(base))
         self._prefix = base.split("//", 1)[1].partition("/")[2]
-        self._project = quote(project, safe="")
-        if not token.isprintable() or not token.isascii():
-            raise ValueError("the token has characters that no token has")
-        lines = [f"host: {self._pool.origin.authority}"]
+        self._project = project
+        lines = [f"host: {self.pool.origin.authority}"]
         if token:
             lines.append(f"authorization: Bearer {token}")
         self._lines = "\r\n".join(lines)
         self._heads: dict[tuple[str, str], bytes] = {}
+
+    def get(self, path: str) -> bytes:
+        """A request for what is at a path."""
+        return f"GET {self._path(path)} HTTP/1.1\r\naccept: application/json\r\n{self._lines}\r\n\r\n".encode()
+
+    def head(self, toolset: str, agent: str) -> bytes:
+        """The beginning of a call, up to the length of its body."""
+        return self._heads.get((toolset, agent)) or self._new_head(toolset, agent)
+
+    def _path(self, path: str) -> str:
+        return f"/{self._prefix}/{path}" if self._prefix else f"/{path}"
+
+    def _new_head(self, toolset: str, agent: str) -> bytes:
+        if not agent.isprintable() or not agent.isascii():
+            raise error_of("VALIDATION_ERROR", "agent: must be printable ASCII for this tool")
+        lines = f"{self._lines}\r\nfleet-agent: {agent}" if agent else self._lines
+        endpoint = f"mcp/{toolset}" if toolset else "mcp"
+        path = self._path(endpoint if self._project == "default" else f"p/{self._project}/{endpoint}")
+        head = (
+            f"POST {path} HTTP/1.1\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\n"
+            f"mcp-protocol-version: {REVISION}\r\n{lines}\r\ncontent-length: "
+        )
+        return self._heads.setdefault((toolset, agent), head.encode())
+
+
+class Wire:
+    """A fleet as seen from one event loop, with connections of its own.
+
+    Requests go to one of its URLs until that does not answer, then to the next.
+
+    Args:
+        url: of the fleet, without ``/mcp``; several after commas.
+        token: a bearer token; empty: none.
+    """
+
+    def __init__(self, url: str, token: str, project: str) -> None:
+        if not token.isprintable() or not token.isascii():
+            raise ValueError("the token has characters that no token has")
+        self._project = quote(project, safe="")
+        self.urls = urls_of(url)
+        self._places = [_Place(one, token, self._project) for one in self.urls]
+        self._at = 0
+        """Which place requests go to."""
 
     async def call(self, toolset: str, tool: str, arguments: Any, seconds: float, agent: str = "") -> dict[str, Any]:
         """The structured answer of a tool.
@@ -109,16 +154,16 @@ class Wire:
         """
         params = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%b,"arguments":%b}}'
         body = params % (encoded(tool), encoded(arguments))
-        head = self._heads.get((toolset, agent)) or self._head(toolset, agent)
-        response = await self._request(b"%b%d\r\n\r\n%b" % (head, len(body), body), seconds)
+        response = await self._request(
+            lambda place: b"%b%d\r\n\r\n%b" % (place.head(toolset, agent), len(body), body), seconds
+        )
         if response.status != 200:
             raise _refusal(response)
         return content(_message(response))
 
     async def get(self, path: str, seconds: float) -> Any:
         """The JSON at a path of the project, such as ``feed``. Raises as ``call``."""
-        start = f"GET {self._path(path)} HTTP/1.1\r\naccept: application/json\r\n{self._lines}\r\n\r\n"
-        response = await self._request(start.encode(), seconds)
+        response = await self._request(lambda place: place.get(path), seconds)
         if response.status != 200:
             raise _refusal(response)
         try:
@@ -131,33 +176,42 @@ class Wire:
         """The project, as it is written in a URL."""
         return self._project
 
+    @property
+    def at(self) -> str:
+        """The URL that requests go to."""
+        return self.urls[self._at]
+
     def close(self) -> None:
         """Closes the connections."""
-        self._pool.close()
+        for place in self._places:
+            place.pool.close()
 
-    async def _request(self, message: bytes, seconds: float) -> Response:
-        try:
-            return await self._pool.request(message, seconds)
-        except Broken as broken:
-            # No load for the fleet, which is gone or new: such a retry costs no budget.
-            raise Retryable("connection" if broken.connected else "unreachable", free=True, why=str(broken)) from None
-        except TimeoutError:
-            raise Retryable("timeout", why=f"no answer for {seconds:.0f} s") from None
+    async def _request(self, message: Callable[[_Place], bytes], seconds: float) -> Response:
+        first, unreached = self._at, list[str]()
+        for number in range(first, first + len(self._places)):
+            at = number % len(self._places)
+            place = self._places[at]
+            try:
+                response = await place.pool.request(message(place), seconds)
+            except Broken as broken:
+                self._leave(at)
+                if not broken.connected:  # nothing was sent, so the next one can be asked at once
+                    unreached.append(str(broken))
+                    continue
+                # No load for the fleet, which is gone or new: such a retry costs no budget.
+                raise Retryable("connection", free=True, why=str(broken)) from None
+            except TimeoutError:
+                self._leave(at)
+                raise Retryable("timeout", why=f"no answer for {seconds:.0f} s") from None
+            if response.status in _AWAY:
+                self._leave(at)
+            return response
+        raise Retryable("unreachable", free=True, why="; ".join(unreached), refused=True)
 
-    def _path(self, path: str) -> str:
-        return f"/{self._prefix}/{path}" if self._prefix else f"/{path}"
-
-    def _head(self, toolset: str, agent: str) -> bytes:
-        if not agent.isprintable() or not agent.isascii():
-            raise error_of("VALIDATION_ERROR", "agent: must be printable ASCII for this tool")
-        lines = f"{self._lines}\r\nfleet-agent: {agent}" if agent else self._lines
-        endpoint = f"mcp/{toolset}" if toolset else "mcp"
-        path = self._path(endpoint if self._project == "default" else f"p/{self._project}/{endpoint}")
-        head = (
-            f"POST {path} HTTP/1.1\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\n"
-            f"mcp-protocol-version: {REVISION}\r\n{lines}\r\ncontent-length: "
-        )
-        return self._heads.setdefault((toolset, agent), head.encode())
+    def _leave(self, at: int) -> None:
+        """Sends the next requests elsewhere, unless another one has seen to that."""
+        if self._at == at:
+            self._at = (at + 1) % len(self._places)
 
 
 def _message(response: Response) -> bytes:
@@ -209,7 +263,7 @@ def _refusal(response: Response) -> Exception:
     text = message.message or f"HTTP status {response.status}"
     if response.status in _BUSY:
         after = retry_after(response.header(b"retry-after"), time.time())
-        return Retryable("busy", after, why=text)
+        return Retryable("busy", after, why=text, refused=response.status in _UNDONE)
     if 300 <= response.status < 400 and (elsewhere := response.header(b"location")):
         text = f"the fleet is at {elsewhere}, not here"
     if response.status >= 500:

@@ -43,6 +43,8 @@ class Access:
     """What is masked besides the secrets in its environment: the runner's own token."""
     mcp: Mapping[str, str] | None = None
     """Headers by which /mcp/worker knows the command, secrets; None: it gets no entry for MCP."""
+    at: str = ""
+    """The one of several URLs that answers: a server entry has one."""
 
 
 @dataclass(slots=True)
@@ -100,7 +102,7 @@ class AttemptRun:
         entry: tuple[tuple[str, ...], dict[str, str]] = ((), {})
         mcp_file = record.attempt.directory / "mcp.json"
         if access.mcp is not None:
-            entry = preset.mcp(mcp_file, f"{access.url}/p/{access.project}/mcp/worker", access.mcp)
+            entry = preset.mcp(mcp_file, f"{access.at or access.url}/p/{access.project}/mcp/worker", access.mcp)
         self._places = {
             "prompt_file": str(record.attempt.directory / "prompt.md"),
             "result_file": str(record.result_file),

@@ -31,7 +31,7 @@ async def access_of(fleet: Fleet, job: Job, options: Options) -> Access:
         headers = {"Fleet-Agent": job.agent}
         if fleet.token:
             headers = {"Authorization": f"Bearer {await _renew(job, options.ttl, 'token')}"}
-    return Access(fleet.url, fleet.project, job.agent, (fleet.token,) if fleet.token else (), headers)
+    return Access(fleet.url, fleet.project, job.agent, (fleet.token,) if fleet.token else (), headers, fleet.at)
 
 
 async def tell(job: Job, note: RunNote, report: Report, options: Options, say: Say) -> Outcome:

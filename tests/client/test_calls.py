@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.client import Denied, Fleet, FleetError, Invalid, NotFound, Observer, Refused, Unavailable, calls
 from coordinator.client.errors import error_of
-from coordinator.client.tools import ACTING, ACTING_PER_ELEMENT, REQUESTED, TOOLSETS
+from coordinator.client.tools import ACTING, ACTING_PER_ELEMENT, REQUESTED, TOOLSETS, UNREPEATABLE
 from coordinator.errors import CATALOGUE
 from coordinator.toolsets.registry import described_toolsets
 from tests.client.scripted import Scripted, Step, answer, part, raw, refusal, silence
@@ -42,6 +42,9 @@ def test_the_table_of_tools_is_that_of_the_product() -> None:
     with_id = {name for name, fields in names.items() if "requestId" in fields}
     assert with_id == REQUESTED
     assert set(ACTING_PER_ELEMENT) <= with_id
+    changing = {tool.name for one in known.values() for tool in one.tools if not (tool.read_only or tool.idempotent)}
+    # A repeated one answers with the item that the agent holds; the other keeps nothing.
+    assert changing - with_id - {"work_next", "nav_start"} == UNREPEATABLE
     assert {name for name in with_id if "actor" in names[name]} == ACTING
 
 

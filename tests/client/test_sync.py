@@ -26,7 +26,19 @@ from tests.support.wait import wait_until_sync
         (
             sync.SyncFleet,
             Fleet,
-            {"actor", "background", "begun", "busy", "check_process", "ended", "feed", "forget", "forked", "keeper"}
+            {
+                "actor",
+                "at",
+                "background",
+                "begun",
+                "busy",
+                "check_process",
+                "ended",
+                "feed",
+                "forget",
+                "forked",
+                "keeper",
+            }
             | {"let_go", "look", "recall", "settle", "until_met"},
         ),
         (sync.SyncJob, Job, {"abandon", "enter", "halt", "interrupt", "leave", "look", "read_whole", "start"}),
