@@ -119,6 +119,7 @@ def _answer(asked: Asked, workflow: str, version: int, one: Answer) -> Node:
             change,
             title,
             schema_fields(one.input_schema, one.arguments, "arguments"),
+            about=f"{workflow}:{one.transition}",
             refused=cannot(asked.viewer, "approval") or one.refusal,
             question=f"{title}: leads to {plain(one.targets[0].state)}, which ends the workflow." if fails else "",
         ),
@@ -238,7 +239,9 @@ def question(asked: Asked, item: str, title: str, notes: Sequence[Any], blocked:
         then=("call/items/advance_item", resume),
     )
     field = text_field("notes.0.body", "Your answer, which whoever takes the item next gets", lines=3, required=True)
-    yield answer_form(asked.project, change, "Answer, and resume the item", field, refused=refused)
+    yield answer_form(
+        asked.project, change, "Answer, and resume the item", field, about=f"{item}:{key}", refused=refused
+    )
 
 
 def _note(asked: Asked, key: str, note: Any) -> Node:

@@ -106,14 +106,18 @@ def opener(text: str, dialog_id: str, values: _Arguments = _NONE, refused: str =
     return htpy.button(type="button", data_opens=dialog_id, data_values=_json(values) if values else None)[text]
 
 
-def form_dialog(id: str, title: str, change: Change, project: str, fields: Sequence[Node], verb: str) -> Node:
+def form_dialog(
+    id: str, title: str, change: Change, project: str, fields: Sequence[Node], verb: str, *, edits: bool = False
+) -> Node:
     """A dialog with a form; it has to be outside of regions, so that what was typed stays.
 
     Args:
         verb: on its button: what happens.
+        edits: it sends only the fields of ``items.0`` that the person has changed, each with what it was before, as
+            ``shown.0``, so that a change by somebody else is not taken back unseen.
     """
     return dialog(id=id, aria_labelledby=f"{id}-title")[
-        form(".action", method="dialog", **attributes(change, project))[
+        form(".action", method="dialog", data_edits=edits or None, **attributes(change, project))[
             h2(id=f"{id}-title")[title],
             fields,
             div(".failed", role="alert"),

@@ -14,19 +14,19 @@ from coordinator.toolsets.flows.rules.spec import Step
 from coordinator.toolsets.flows.store.flows import FlowRow, StepRecord
 
 
-def flow_buttons(asked: Asked, row: FlowRow, again: int) -> Iterator[Node]:
-    """What can be done with a workflow now.
+def flow_buttons(asked: Asked, row: FlowRow, again: int) -> Iterator[tuple[str, Node]]:
+    """What can be done with a workflow now, each with what names it.
 
     Args:
         again: how many of its steps have failed or were cancelled.
     """
     caller, name = asked.viewer.caller, f"\u201c{plain(row.name)}\u201d ({row.id})"
     if caller is None or not asked.viewer.is_person:
-        yield note(f"Read only: {refusal(asked.viewer, 'flows')}.")
+        yield "none", note(f"Read only: {refusal(asked.viewer, 'flows')}.")
         return
 
-    def operate(text: str, does: str, question: str, done: str, kind: str = "") -> Node:
-        return operation(text, does, {"id": row.id}, asked.viewer, asked.project, question, done, kind=kind)
+    def operate(text: str, does: str, question: str, done: str, kind: str = "") -> tuple[str, Node]:
+        return does, operation(text, does, {"id": row.id}, asked.viewer, asked.project, question, done, kind=kind)
 
     if row.status == "running":
         yield operate("Pause workflow", "pause_flow", f"Pause {name}? No further step begins.", "It is paused.")
@@ -36,7 +36,7 @@ def flow_buttons(asked: Asked, row: FlowRow, again: int) -> Iterator[Node]:
         )
     if row.status in ("running", "paused"):
         theirs = administers(caller) or row.creator == caller.id
-        yield button(
+        cancel = button(
             "Cancel workflow",
             Change("call/flows/workflow_cancel", {"id": row.id}, "It is cancelled."),
             asked.project,
@@ -44,6 +44,7 @@ def flow_buttons(asked: Asked, row: FlowRow, again: int) -> Iterator[Node]:
             refused=refusal(asked.viewer, "flows") or ("" if theirs else f"only {plain(row.creator)} may cancel it"),
             kind="danger",
         )
+        yield "cancel_flow", cancel
     elif row.status in ("failed", "cancelled") and again:
         question = (
             f"Run {name} again? {again} steps that failed or were cancelled begin anew; those that are done do not."

@@ -17,11 +17,19 @@ _NUMBERS = ("integer", "number")
 
 
 def answer_form(
-    project: str, change: Change, verb: str, fields: Node = None, *, refused: str = "", question: str = ""
+    project: str,
+    change: Change,
+    verb: str,
+    fields: Node = None,
+    *,
+    about: str = "",
+    refused: str = "",
+    question: str = "",
 ) -> Node:
     """A form, or only its button if there is nothing to fill in, or if it is refused.
 
     Args:
+        about: names what it answers: what is typed stays as long as there is a form with this name.
         refused: why it cannot be sent now; empty: it can.
         question: asked before; only without fields, which are question enough. Empty: it can be sent at once.
     """
@@ -30,7 +38,7 @@ def answer_form(
         return button(
             verb, change, project, confirm=Confirm(question) if question else None, refused=refused, kind=kind
         )
-    return form(".action", method="dialog", **attributes(change, project))[
+    return form(".action", method="dialog", data_about=about, **attributes(change, project))[
         fields, div(".failed", role="alert"), htpy.button(class_=kind, type="submit")[verb]
     ]
 

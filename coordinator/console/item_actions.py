@@ -8,7 +8,7 @@ from typing import Any
 
 import htpy
 import msgspec
-from htpy import Node, div, label, span, textarea
+from htpy import Node, div, span
 from msgspec import UnsetType
 
 from coordinator.console.buttons import (
@@ -67,8 +67,8 @@ async def _load(asked: Asked) -> Rows:
     if not rows:
         raise ToolFailure("RESOURCE_NOT_FOUND", "there is no such item")
     large = rows[0].children > 0 and await reads.admitted(project, lambda: is_large_tree(reads.store, project, inner))
-    shown = enumerate(_actions(asked, rows[0], full, context, now, large))
-    return Rows([Row(f"action:{place}", content) for place, content in shown])
+    shown = _actions(asked, rows[0], full, context, now, large)
+    return Rows([Row(f"action:{name}", content) for name, content in shown])
 
 
 ACTIONS = Region(_load, ("items",), htpy.li, personal=True)
@@ -82,7 +82,8 @@ def actions_element(asked: Asked, rendered: Mapping[str, Rendered]) -> Node:
 
 def _actions(
     asked: Asked, item: Item, full: FullItem, context: ItemContextResult, now: int, large: bool
-) -> Iterator[Node]:
+) -> Iterator[tuple[str, Node]]:
+    """The buttons, each with what names it."""
     title, role = plain(item.title), ROLE_NAMES[item.role]
     project, dashed = asked.project, full.id
     live = STATES[item.state] == "held" and item.expires > now
@@ -90,11 +91,13 @@ def _actions(
     held = f"{plain(item.holder)} holds it" if live and not mine else ""
     waits = f"waits for {number(item.blockers)} other items" if item.blockers else ""
 
-    def move(text: str, trigger: str, done: str, why: str = "", kind: str = "", confirm: Confirm | None = None) -> Node:
+    def move(
+        text: str, trigger: str, done: str, why: str = "", kind: str = "", confirm: Confirm | None = None
+    ) -> tuple[str, Node]:
         change = Change(_ADVANCE, {"transitions": [{"itemId": dashed, "trigger": trigger}]}, done)
         if trigger in ("block", "hold"):
             change = change._replace(undo={"transitions": [{"itemId": dashed, "trigger": "resume"}]})
-        return button(text, change, project, refused=held or why, kind=kind, confirm=confirm)
+        return trigger, button(text, change, project, refused=held or why, kind=kind, confirm=confirm)
 
     if role == "blocked":
         if item.quarantined:
@@ -114,20 +117,21 @@ def _actions(
         yield move("Block", "block", f"\u201c{title}\u201d is blocked.")
         yield move("Hold", "hold", f"\u201c{title}\u201d is on hold.")
     if item.held_until > now and not postponed(item) and not item.blockers and role in ("queue", "work", "review"):
-        yield _offer_now(project, item, full)
+        yield "offer", _offer_now(project, item, full)
     if live:
-        yield end_claim_button(asked, item)
-    yield from (_priority(project, dashed, one) for one in PRIORITIES if one != PRIORITY_NAMES[item.priority])
-    yield opener("Edit", "edit-item", _editable(full))
-    yield opener(*_budget(asked, full))
+        yield "end-claim", end_claim_button(asked, item)
+    shown = PRIORITY_NAMES[item.priority]
+    yield from ((one, _priority(project, dashed, one, shown)) for one in PRIORITIES if one != shown)
+    yield "edit-item", opener("Edit", "edit-item", _editable(full))
+    yield "set-budget", opener(*_budget(asked, full))
     if full.budget:
         question = f"Remove the budget of \u201c{title}\u201d? Then it holds nothing back, and stops no claim."
-        change = Change(_ITEMS, {"operation": "update", "items": [{"id": dashed, "budget": None}]}, "It has no budget.")
+        change = _edit(dashed, "It has no budget.", {"budget": None}, {"budget": full.budget})
         refused = "" if _raises(asked) else "needs the permission 'items.budget'"
-        yield button("Remove budget", change, project, confirm=Confirm(question), refused=refused)
-    yield opener("Add note", "edit-note", {"notes.0.itemId": dashed, "notes.0.expectedModifiedAt": ""})
-    yield opener("Add dependency", "add-dependency", {"dependencies.0.toItemId": dashed})
-    yield opener("New item below", "new-item", {"items.0.parentId": dashed})
+        yield "remove-budget", button("Remove budget", change, project, confirm=Confirm(question), refused=refused)
+    yield "edit-note", opener("Add note", "edit-note", {"notes.0.itemId": dashed, "notes.0.expectedModifiedAt": ""})
+    yield "add-dependency", opener("Add dependency", "add-dependency", {"dependencies.0.toItemId": dashed})
+    yield "new-item", opener("New item below", "new-item", {"items.0.parentId": dashed})
     if item.children > item.ended_children:
         left = item.children - item.ended_children
         for text, trigger, word in (("Complete tree", "complete", "done"), ("Cancel tree", "cancel", "cancelled")):
@@ -140,7 +144,7 @@ def _actions(
                 f"It is {word}.",
             )
             confirm = Confirm(question, typed=project if large else "")
-            yield button(text, change, project, confirm=confirm, kind="danger", refused=held)
+            yield f"{trigger}-tree", button(text, change, project, confirm=confirm, kind="danger", refused=held)
     if role != "terminal":
         question = f"Cancel \u201c{title}\u201d? Nobody works on it any more, and items that wait for it go on."
         yield move("Cancel item", "cancel", "It is cancelled.", kind="danger", confirm=Confirm(question, _SUMMARY))
@@ -152,20 +156,23 @@ def _missing(context: ItemContextResult, phase: str = "") -> str:
     return f"lacks the note {', '.join(map(plain, keys))}" if keys else ""
 
 
-def _priority(project: str, item: str, priority: str) -> Node:
-    change = Change(
-        _ITEMS, {"operation": "update", "items": [{"id": item, "priority": priority}]}, f"Priority: {priority}."
-    )
+def _edit(item: str, done: str, fields: Mapping[str, Any], shown: Mapping[str, Any]) -> Change:
+    """Changes fields of an item that are still as shown."""
+    return Change(_ITEMS, {"operation": "update", "items": [{"id": item, **fields}], "shown": [shown]}, done)
+
+
+def _priority(project: str, item: str, priority: str, shown: str) -> Node:
+    change = _edit(item, f"Priority: {priority}.", {"priority": priority}, {"priority": shown})
     return button(f"Priority {priority}", change, project)
 
 
 def _offer_now(project: str, item: Item, full: FullItem) -> Node:
     # 0 ends the back-off that runs; the field itself is to stay as it was.
-    def of(seconds: int | None) -> dict[str, Any]:
-        return {"operation": "update", "items": [{"id": full.id, "retryBackoffSeconds": seconds}]}
-
+    seconds = None if isinstance(full.retry_backoff_seconds, UnsetType) else full.retry_backoff_seconds
+    now = _edit(full.id, "It is offered again.", {"retryBackoffSeconds": 0}, {"retryBackoffSeconds": seconds})
+    back = _edit(full.id, "", {"retryBackoffSeconds": seconds}, {"retryBackoffSeconds": 0})
     question = f"Offer \u201c{plain(item.title)}\u201d at once? {item.attempts} attempts have failed with it."
-    change = Change(_ITEMS, of(0), "It is offered again.", then=(_ITEMS, of(full.retry_backoff_seconds or None)))
+    change = now._replace(then=(_ITEMS, back.arguments))
     return button("Offer now", change, project, confirm=Confirm(question))
 
 
@@ -265,10 +272,6 @@ def dialogs(asked: Asked) -> Node:
         text_field("notes.0.key", "Key", required=True, most=200, data_fixed=True),
         choice_field("notes.0.role", "Phase", PHASES),
         text_field("notes.0.body", "Text", lines=12),
-        label(".field.theirs", hidden=True)[
-            span["It was changed meanwhile to this. Merge it into yours, and save again."],
-            textarea(readonly=True, rows="6"),
-        ],
     ]
     edge_fields = [
         hidden_field("dependencies.0.toItemId"),
@@ -293,12 +296,12 @@ def dialogs(asked: Asked) -> Node:
         number_field("items.0.budget.wallMs", "Time worked, in milliseconds: 3600000 is an hour"),
         note("Of the item with everything below it. A field that is empty is no limit."),
     ]
-    changed = Change(_ITEMS, {"operation": "update", "items": [{}]}, "It is changed.")
+    changed = Change(_ITEMS, {"operation": "update", "items": [{}], "shown": [{}]}, "It is changed.")
     written = Change(_NOTES, {"operation": "upsert", "notes": [{}]}, "The note is written.")
     added = Change("call/items/manage_dependencies", {"operation": "create", "dependencies": [{}]}, "It waits now.")
     return [
-        _dialog(asked, "edit-item", "Edit the item", changed, item_fields, "Save"),
-        _dialog(asked, "set-budget", "Budget of the item", changed, budget_fields, "Save budget"),
+        _dialog(asked, "edit-item", "Edit the item", changed, item_fields, "Save", edits=True),
+        _dialog(asked, "set-budget", "Budget of the item", changed, budget_fields, "Save budget", edits=True),
         _dialog(asked, "edit-note", "Write a note", written, note_fields, "Save note"),
         _dialog(asked, "add-dependency", "Add a dependency", added, edge_fields, "Add dependency"),
         new_item_dialog(asked),
@@ -337,7 +340,7 @@ def bulk_bar(asked: Asked) -> Node:
 
     cancelled = Confirm("Cancel {n} items? Nobody works on them any more, and items that wait for them go on.")
     found: Sequence[Node] = [
-        span(".number", id="chosen", role="status"),
+        span(".number", id="chosen", role="status")["0 chosen"],
         *(_priority_of_all(asked.project, one) for one in PRIORITIES),
         move("Block", "block", "They are blocked."),
         move("Resume", "resume", "They go on."),
@@ -353,7 +356,9 @@ def _priority_of_all(project: str, priority: str) -> Node:
     return button(f"Priority {priority}", change, project, each="items.id")
 
 
-def _dialog(asked: Asked, id: str, title: str, change: Change, fields: Sequence[Node], verb: str) -> Node:
+def _dialog(
+    asked: Asked, id: str, title: str, change: Change, fields: Sequence[Node], verb: str, *, edits: bool = False
+) -> Node:
     if refusal(asked.viewer, "items"):
         return None
-    return form_dialog(id, title, change, asked.project, fields, verb)
+    return form_dialog(id, title, change, asked.project, fields, verb, edits=edits)

@@ -12,7 +12,7 @@ from htpy import Node
 from coordinator.console.graphs import GraphEdge, GraphNode, graph_element, graph_rows, structure
 from coordinator.console.layouts import Drawn
 from coordinator.console.parts import number, plain
-from coordinator.console.view import Asked, Region, Rendered, Rows, path_of
+from coordinator.console.view import Asked, Region, Rendered, Rows, path_of, region_head
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.store import tree_graph
@@ -89,12 +89,27 @@ async def _shown(asked: Asked) -> _Shown:
 
 async def _rows(asked: Asked) -> Rows:
     shown = await _shown(asked)
+    head = _about(asked, shown)
     if shown.drawn.layout is None:
-        return Rows([], again=shown.drawn.again)
+        return Rows([], head=head, again=shown.drawn.again)
     nodes = [
         drawn(asked, node, shown.found.now, "here first" * (place == 0)) for place, node in enumerate(shown.found.nodes)
     ]
-    return Rows(await to_thread(graph_rows, shown.drawn.layout, nodes, shown.edges, ()))
+    return Rows(await to_thread(graph_rows, shown.drawn.layout, nodes, shown.edges, ()), head=head)
+
+
+def _about(asked: Asked, shown: _Shown) -> Node:
+    item = shown.found.nodes[0]
+    return [
+        f"{tree_graph.MAX_SIDE} on each side are drawn. "
+        if max(shown.found.blockers, shown.found.blocked) > tree_graph.MAX_SIDE
+        else None,
+        f"{shown.drawn.why} " if shown.drawn.why and not shown.drawn.again else None,
+        htpy.a(href=path_of("tree", asked.project, dashed(item.id)))["Graph of what is below it"],
+        [", ", htpy.a(href=path_of("tree", asked.project, dashed(item.parent)))["of its parent"]]
+        if isinstance(item.parent, str)
+        else None,
+    ]
 
 
 NEIGHBOURS = Region(_rows, ("items",), htpy.g)
@@ -108,15 +123,5 @@ async def neighbours_element(asked: Asked, name: str, rendered: Mapping[str, Ren
         name: of the region.
     """
     shown = await _shown(asked)
-    item = shown.found.nodes[0]
-    about = [
-        f"{tree_graph.MAX_SIDE} on each side are drawn. "
-        if max(shown.found.blockers, shown.found.blocked) > tree_graph.MAX_SIDE
-        else None,
-        f"{shown.drawn.why} " if shown.drawn.why and not shown.drawn.again else None,
-        htpy.a(href=path_of("tree", asked.project, dashed(item.id)))["Graph of what is below it"],
-        [", ", htpy.a(href=path_of("tree", asked.project, dashed(item.parent)))["of its parent"]]
-        if isinstance(item.parent, str)
-        else None,
-    ]
+    about = region_head(name, rendered)
     return graph_element(asked, name, rendered, shown.drawn.layout, "Neighbours", about)

@@ -75,7 +75,8 @@ class Row(NamedTuple):
     """A row of a region."""
 
     key: str
-    """Unique in its region, such as ``item:<id>``; events about this id refresh the region at once."""
+    """Unique in its region, such as ``item:<id>``: it names what the row shows, and not its place. Events about this id
+    refresh the region at once."""
     content: Node
     classes: str = ""
     attributes: Mapping[str, str] = {}
@@ -147,7 +148,8 @@ class Region:
 
     def _rendered(self, row: Row) -> RenderedRow:
         content = htpy.fragment[row.content].__html__()
-        told = f"{row.classes} {sorted(row.attributes.items())} {content}"
+        # With the key, so that a tab that has the digest has this row, and not another one that looks the same.
+        told = f"{row.key} {row.classes} {sorted(row.attributes.items())} {content}"
         digest = blake2s(told.encode(), digest_size=6).hexdigest()
         element = self.row(row.attributes, class_=row.classes or None, data_key=row.key, data_digest=digest)
         return RenderedRow(row.key, digest, element[content].__html__())

@@ -45,6 +45,7 @@ class Site:
             self.toolsets, calls, Operator(settings, store, services.resolve_actor), store, Rate(count().__next__)
         )
         self.project = project
+        self.store = store
 
     async def __call__(self, path: str, arguments: object, who: Viewer = ADA, project: str | None = None) -> Json:
         body = arguments if isinstance(arguments, bytes) else msgspec.json.encode(arguments)

@@ -61,6 +61,55 @@ def test_fields_are_edited_and_cleared(person: Callable[..., Page], fleet: SyncF
     assert (found["title"], found.get("tags"), found["summary"]) == ("New", None, "in short")
 
 
+def test_a_form_takes_back_nothing_that_others_have_changed(person: Callable[..., Page], fleet: SyncFleet) -> None:
+    (item,) = create(fleet, "Old", tags="api", description="first")
+    ada, bob = (person(f"item/{item}", name) for name in ("ada", "bob"))
+    for page in (ada, bob):
+        page.get_by_role("button", name="Edit", exact=True).click()
+    bob.get_by_role("dialog").get_by_label("Description").fill("bob's text")
+    bob.get_by_role("button", name="Save", exact=True).click()
+    expect(ada.locator("[data-region=texts]")).to_contain_text("bob's text")  # behind the dialog
+    changed = {"id": item, "tags": "api,agent", "dueAt": "2031-01-31T12:00:00.000Z"}
+    fleet.call("manage_items", {"operation": "update", "items": [changed]})
+    asks = ada.get_by_role("dialog")
+    asks.get_by_label("Title").fill("ada's title")
+    asks.get_by_label("Tags").fill("ada")
+    asks.get_by_role("button", name="Save").click()
+    expect(asks.get_by_role("alert")).to_contain_text("tags: somebody else has changed it meanwhile")
+    expect(asks.get_by_label("Tags")).to_have_value("ada")
+    expect(asks.get_by_label("It was changed meanwhile")).to_have_value("api,agent")  # of no other field
+    expect(asks.get_by_label("Description")).to_have_value("bob's text")
+    asks.get_by_label("Tags").fill("ada,agent")
+    asks.get_by_role("button", name="Save").click()
+    expect(asks).to_be_hidden()
+    found = fleet.call("query_items", {"operation": "get", "id": item})
+    texts = (found["title"], found["tags"], found["description"], found["dueAt"])
+    assert texts == ("ada's title", "ada,agent", "bob's text", "2031-01-31T12:00:00.000Z")
+
+
+def test_buttons_take_back_nothing_that_others_have_changed(person: Callable[..., Page], fleet: SyncFleet) -> None:
+    (item,) = create(fleet, "Old", budget={"tokens": 5})
+    page = person(f"item/{item}")
+    page.get_by_role("button", name="pause").click()  # it does not hear what others do
+    changed = {"id": item, "priority": "low", "budget": {"tokens": 7}}
+    fleet.call("manage_items", {"operation": "update", "items": [changed]})
+    page.get_by_role("button", name="Priority high").click()
+    expect(page.locator(".toast").last).to_contain_text("priority: somebody else has changed it meanwhile")
+    expect(page.get_by_role("button", name="Priority medium")).to_be_enabled()  # a refusal shows what is there now
+    page.get_by_role("button", name="Raise budget").click()
+    asks = page.get_by_role("dialog")
+    asks.get_by_label("Tokens").fill("9")
+    fleet.call("manage_items", {"operation": "update", "items": [{"id": item, "budget": {"tokens": 8, "wallMs": 1}}]})
+    asks.get_by_role("button", name="Save budget").click()
+    expect(asks.get_by_role("alert")).to_contain_text("budget: somebody else has changed it meanwhile")
+    expect(asks.get_by_label("It was changed meanwhile")).to_have_value("8")
+    expect(asks.get_by_label("Time worked")).to_have_value("1")
+    asks.get_by_role("button", name="Save budget").click()
+    expect(asks).to_be_hidden()
+    found = fleet.call("query_items", {"operation": "get", "id": item})
+    assert (found["priority"], found["budget"]) == ("low", {"tokens": 9, "wallMs": 1})
+
+
 def test_a_dependency_is_added_and_removed(person: Callable[..., Page], fleet: SyncFleet) -> None:
     item, first = create(fleet, "Second", "First")
     page = person(f"item/{item}")

@@ -2,10 +2,11 @@
 // beside them, and repeat a request whose answer was lost under the same id, so that nothing is done twice.
 
 import { choose, chooseNone, chosen, every, keyOf } from './chosen.js';
-import { refresh, regions, SILENT_MS } from './live.js';
-import { byId, nodes, toast } from './main.js';
+import { refresh, SILENT_MS } from './live.js';
+import { byId, element, nodes, toast } from './main.js';
 
 /** @typedef {{action: string, arguments: any}} Step */
+/** @typedef {HTMLInputElement | HTMLTextAreaElement} Field */
 
 const TRIES = 3;
 const PAUSE_MS = 1_000;
@@ -84,7 +85,7 @@ async function act(element, given, form = element, next = nextOf(element)) {
   if (problem) {
     if (place) place.textContent = problem;
     if (!place || place.closest('[data-region]')) toast(problem); // its row is replaced, now or soon
-    refresh(); // perhaps somebody else was faster
+    refresh(element); // perhaps somebody else was faster
     return false;
   }
   const back = undo && { action, arguments: every(element, { ...JSON.parse(undo), typed: given.typed }) };
@@ -94,7 +95,7 @@ async function act(element, given, form = element, next = nextOf(element)) {
   };
   if (done) toast(done, back ? { label: 'Undo', act: () => takeBack(back) } : undefined);
   if (element.dataset.each) chooseNone();
-  refresh();
+  refresh(element);
   return true;
 }
 
@@ -140,32 +141,41 @@ function confirm(button, given, question, typed) {
 /** The second change of an element. @param {HTMLElement} element @returns {Step | null} */
 const nextOf = (element) => (element.dataset.then ? JSON.parse(element.dataset.then) : null);
 
-/** The fields of a form by name. @param {HTMLFormElement} form @returns {(HTMLInputElement | HTMLTextAreaElement)[]} */
+/** The fields of a form by name. @param {HTMLFormElement} form @returns {Field[]} */
 const fieldsOf = (form) => /** @type {any[]} */ ([...form.elements]).filter((field) => field.name);
 
-/** @param {HTMLElement} opener @param {HTMLFormElement} form */
+/** Fills a form with what its opener has of it. @param {HTMLElement} opener @param {HTMLFormElement} form */
 function fill(opener, form) {
   const values = JSON.parse(opener.dataset.values ?? '{}');
-  form.querySelector('.theirs')?.toggleAttribute('hidden', true);
+  for (const theirs of form.querySelectorAll('.theirs')) theirs.remove();
+  delete form.dataset.refused;
   for (const field of fieldsOf(form)) {
-    const value = values[field.name];
-    if (value !== undefined || field.dataset.had) field.value = value ?? '';
-    field.dataset.had = value ? 'yes' : '';
+    const value = values[field.name] ?? '';
+    if (field.name in values || field.dataset.shown) field.value = value;
+    field.dataset.shown = value;
     if (field.dataset.fixed !== undefined) /** @type {HTMLInputElement} */ (field).readOnly = Boolean(value);
   }
 }
 
-/** What a field gives; null: nothing. Throws SyntaxError. @param {HTMLInputElement | HTMLTextAreaElement} field @returns {unknown} */
-function valueOf(field) {
+/** What a field gives; null: nothing. Throws SyntaxError. @param {Field} field @param {string} [text] @returns {unknown} */
+function valueOf(field, text = field.value) {
   if (field.dataset.kind === 'boolean') return /** @type {HTMLInputElement} */ (field).checked;
-  if (field.dataset.kind === 'json' && field.value) return JSON.parse(field.value);
-  return field.value || (field.type === 'hidden' ? '' : null);
+  if (field.dataset.kind === 'json' && text) return JSON.parse(text);
+  return text || (field.type === 'hidden' ? '' : null);
 }
+
+/** A field of an item that may consist of several: items.0.budget of items.0.budget.tokens. @param {Field} field */
+const wholeOf = (field) => field.name.split('.').slice(0, 3).join('.');
 
 /** @param {HTMLFormElement} form */
 async function submit(form) {
   const given = JSON.parse(form.dataset.arguments ?? '{}');
   const next = nextOf(form);
+  const shown = /** @type {HTMLDialogElement | null} */ (form.closest('dialog'));
+  const edits = form.dataset.edits !== undefined;
+  const typed = fieldsOf(form).filter((field) => field.type !== 'hidden' && field.value !== field.dataset.shown);
+  const changed = new Set(typed.map(wholeOf));
+  if (edits && !changed.size) return shown?.close();
   for (const field of fieldsOf(form)) {
     let value;
     try {
@@ -174,29 +184,36 @@ async function submit(form) {
       /** @type {HTMLElement} */ (placeOf(form)).textContent = `${field.name} is not JSON.`;
       return;
     }
-    if (field.name.startsWith('then.')) put(next?.arguments, field.name.slice('then.'.length), value);
-    else if (value !== null || field.dataset.had) put(given, field.name, value);
+    if (edits && field.type !== 'hidden') {
+      if (!changed.has(wholeOf(field))) continue;
+      put(given, field.name, value);
+      put(given, field.name.replace('items.', 'shown.'), valueOf(field, field.dataset.shown));
+    } else if (field.name.startsWith('then.')) put(next?.arguments, field.name.slice('then.'.length), value);
+    else if (value !== null || field.dataset.shown) put(given, field.name, value);
   }
-  const shown = /** @type {HTMLDialogElement | null} */ (form.closest('dialog'));
   if (await act(form, given, form, next)) {
     form.reset();
     shown?.close();
-  } else if (shown) merge(form, shown);
+  } else form.dataset.refused = 'yes';
 }
 
-/** If somebody else has changed what is edited, shows that; what was typed stays. @param {HTMLFormElement} form @param {HTMLElement} shown */
-async function merge(form, shown) {
-  const [seen, mine] = ['expectedModifiedAt', 'body'].map((end) => fieldsOf(form).find((field) => field.name.endsWith(`.${end}`)));
-  const key = fieldsOf(form).find((field) => field.name.endsWith('.key'));
-  if (!seen || !mine || !key) return;
-  for (const region of regions) await region.read();
-  const openers = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(`[data-opens="${shown.id}"]`));
-  const now = [...openers].map((one) => JSON.parse(one.dataset.values ?? '{}')).find((one) => one[key.name] === key.value);
-  if (!now || now[seen.name] === seen.value) return;
-  seen.value = now[seen.name];
-  const theirs = /** @type {HTMLTextAreaElement} */ (shown.querySelector('.theirs textarea'));
-  theirs.value = now[mine.name] ?? '';
-  /** @type {HTMLElement} */ (theirs.parentElement).hidden = false;
+/** Shows what somebody else has made of the fields meanwhile; what was typed stays. @param {HTMLFormElement} form */
+function merge(form) {
+  const openers = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(`[data-opens="${form.closest('dialog')?.id}"]`));
+  const names = fieldsOf(form).filter((field) => /\.(id|itemId|key)$/.test(field.name));
+  const now = [...openers].map((one) => JSON.parse(one.dataset.values ?? '{}'))
+    .find((values) => names.every((field) => values[field.name] === field.value));
+  for (const field of now ? fieldsOf(form) : []) {
+    const theirs = now[field.name] ?? '';
+    if (theirs === (field.dataset.shown ?? '')) continue;
+    if (field.type === 'hidden' || field.value === field.dataset.shown) field.value = theirs;
+    else if (field.value !== theirs) {
+      const said = 'It was changed meanwhile to this. Merge it into yours, and save again.';
+      const text = element('textarea', { readOnly: true, rows: Math.min(6, theirs.split('\n').length + 1), value: theirs });
+      field.closest('label')?.after(element('label', { className: 'field theirs' }, element('span', {}, said), text));
+    }
+    field.dataset.shown = theirs;
+  }
 }
 
 /** The actions of an item. @param {string} url @param {string} title */
@@ -213,6 +230,10 @@ async function openMenu(url, title) {
 }
 
 // --- events ---
+
+document.addEventListener('region', () => { // read again because something was refused
+  for (const form of document.querySelectorAll('dialog[open] form[data-refused]')) merge(/** @type {HTMLFormElement} */ (form));
+});
 
 document.addEventListener('click', async (event) => {
   const target = /** @type {HTMLElement} */ (event.target);

@@ -1,9 +1,7 @@
 // Long lists of which the page has a window: regions with data-height. Rows are placed by their number, the window follows
-// the scroll position, and arrow keys move between rows. While somebody points at a list or has the focus in it, its rows
-// keep their places: new ones wait behind a button.
+// the scroll position, and arrow keys move between rows.
 
-import { regions, replace } from './live.js';
-import { nodes, tickTimes } from './main.js';
+import { regions } from './live.js';
 
 /** @typedef {import('./live.js').Found} Found */
 /** @typedef {import('./live.js').Region} Region */
@@ -16,15 +14,10 @@ class List {
     this.region = region;
     this.box = region.element;
     this.height = Number(this.box.dataset.height);
-    this.window = Math.max(region.rows().length, 20);
+    this.window = region.window = Math.max(region.rows().length, 20);
     this.index = 0; // the row that the keys are at, among all
     this.focusing = false;
-    this.pointed = false;
-    this.waiting = false; // rows that have changed their places wait
-    this.forced = false;
     this.url = this.of();
-    this.news = /** @type {HTMLElement} */ (this.box.previousElementSibling);
-    this.news.addEventListener('click', () => this.release());
     this.box.classList.add('placed');
     this.box.tabIndex = -1;
     const fill = region.fill.bind(region);
@@ -35,9 +28,6 @@ class List {
       const n = region.rows().findIndex((row) => row.contains(document.activeElement));
       if (n >= 0) this.index = this.offset + n;
     });
-    this.box.addEventListener('focusout', () => setTimeout(() => this.left()));
-    this.box.addEventListener('pointerenter', (event) => { this.pointed = event.pointerType === 'mouse'; });
-    this.box.addEventListener('pointerleave', () => { this.pointed = false; this.left(); });
     addEventListener('resize', () => this.look());
     this.place();
   }
@@ -52,7 +42,6 @@ class List {
   get total() { return Number(this.box.dataset.total); }
   get offset() { return Number(this.box.dataset.offset); }
   get visible() { return this.box.clientHeight / this.height; }
-  get held() { return this.pointed || this.box.contains(document.activeElement); }
 
   /** The first row that is visible, among all, with a fraction. */
   get first() {
@@ -87,60 +76,15 @@ class List {
   fill(found, fill) {
     if (this.url !== this.of()) {
       this.url = this.of();
-      this.forced = true;
+      this.region.forced = true;
       this.index = this.box.scrollTop = 0;
     }
-    const same = found.offset === this.offset && this.region.rows().length > 0;
-    if (this.held && same && !this.forced && this.hold(found)) return;
     const inside = this.box.contains(document.activeElement);
-    this.forced = this.waiting = false;
-    this.news.hidden = true;
-    for (const row of this.region.rows()) row.classList.remove('gone');
     fill(found);
     this.place();
     if (this.focusing) this.focus(this.index);
     else if (inside && !this.box.contains(document.activeElement)) this.box.focus({ preventScroll: true });
     this.look();
-  }
-
-  /**
-   * Brings rows up to date where they are, and counts the others.
-   * @param {Found} found @returns {boolean} false: no row would change its place
-   */
-  hold(found) {
-    const rows = this.region.rows();
-    const have = new Map(rows.map((row) => [row.dataset.key, row]));
-    const keys = found.rows.map(([key]) => key);
-    if (keys.join() === rows.map((row) => row.dataset.key).join()) return false;
-    const whole = keys.length < this.window; // else rows at its end may only have left the window, or come into it
-    const lastOld = whole ? keys.length : keys.findLastIndex((key) => have.has(key));
-    const fresh = keys.filter((key, n) => n <= lastOld && !have.has(key)).length;
-    const end = whole ? rows.length : rows.findLastIndex((row) => keys.includes(row.dataset.key ?? ''));
-    let gone = 0;
-    rows.forEach((row, n) => {
-      gone += Number(row.classList.toggle('gone', n <= end && !keys.includes(row.dataset.key ?? '')));
-    });
-    for (const [key, , html] of found.rows) {
-      const row = have.get(key);
-      if (!row || html === undefined) continue;
-      const changed = /** @type {HTMLElement} */ (nodes(html).firstElementChild);
-      tickTimes(changed);
-      replace(row, changed);
-    }
-    this.place();
-    this.waiting = true;
-    this.news.textContent = [fresh && `${fresh} new`, gone && `${gone} gone`].filter(Boolean).join(', ') || 'new order';
-    this.news.hidden = false;
-    return true;
-  }
-
-  release() {
-    this.forced = true;
-    this.region.read();
-  }
-
-  left() {
-    if (this.waiting && !this.held) this.release();
   }
 
   place() {

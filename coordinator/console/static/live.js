@@ -1,6 +1,7 @@
 // Keeps the regions of a page current: one event stream while the page is visible, and reads of what has changed.
 
-import { byId, nodes, say, serverTime, tickTimes } from './main.js';
+import { byId, say, serverTime, tickTimes } from './main.js';
+import { hold, keepTyped, parsed, replace, showHead, typed } from './rows.js';
 
 const page = /** @type {HTMLElement | null} */ (document.querySelector('[data-live]'));
 const HIDDEN_MS = 30_000; // a hidden page keeps its stream for so long
@@ -8,7 +9,6 @@ const AWAY_MS = 3_000; // then the page says how old it is
 export const SILENT_MS = 45_000; // a stream says something every 15 s, even if nothing changes: otherwise nobody is there any more
 const AGAIN_MS = 5_000; // after a read that failed: nothing else asks for that region meanwhile
 const AWAY = 'the fleet does not answer';
-const WRITTEN = 'dialog[open] form[data-action], form[data-action]:focus-within';
 const FLASH_MS = 600;
 
 let paused = false;
@@ -42,8 +42,17 @@ export class Region {
     this.why = ''; // the last read has failed
     this.readAt = Date.now();
     this.timer = 0;
-    const seconds = Number(element.dataset.seconds ?? 0);
-    if (seconds) setInterval(() => { if (awake() && !this.why) this.read(); }, seconds * 1000);
+    this.window = Infinity; // rows at most, if it has a window of a list
+    this.pointed = false;
+    this.waiting = false; // rows that have changed their places wait
+    this.forced = false;
+    /** @type {HTMLElement | null} */
+    this.news = null; // the button behind which they wait
+    element.addEventListener('pointerenter', (event) => { this.pointed = event.pointerType === 'mouse'; });
+    element.addEventListener('pointerleave', () => { this.pointed = false; this.left(); });
+    element.addEventListener('focusout', () => setTimeout(() => this.left()));
+    const { seconds } = element.dataset;
+    if (seconds) setInterval(() => { if (awake() && !this.why) this.read(); }, Number(seconds) * 1000);
     if (element.dataset.again) this.soon(Number(element.dataset.again) * 1000);
   }
 
@@ -61,6 +70,16 @@ export class Region {
   rows() {
     return [.../** @type {HTMLCollectionOf<HTMLElement>} */ (this.element.children)].filter((row) => row.dataset.key);
   }
+
+  get held() { return this.pointed || this.element.contains(document.activeElement); }
+
+  /** Shows at once what waits. */
+  release() {
+    this.forced = true;
+    this.read();
+  }
+
+  left() { if (this.waiting && !this.held) this.release(); }
 
   /** Reads it, at once or when the time between two looks is over. @param {number} [inMs] */
   soon(inMs = 0) {
@@ -82,7 +101,7 @@ export class Region {
       const headers = { 'fleet-have': have, 'fleet-at': position + acted };
       const signal = AbortSignal.any([running.signal, AbortSignal.timeout(SILENT_MS)]);
       const answer = await fetch(this.element.dataset.src ?? '', { headers, signal });
-      if (answer.status === 401 && !document.querySelector(WRITTEN)) location.reload(); // what is typed stays
+      if (answer.status === 401 && !document.querySelector('dialog[open]') && !typed(document).length) location.reload();
       if (answer.status === 404) return gone();
       const told = await answer.json();
       if (this.running !== running) return;
@@ -102,28 +121,17 @@ export class Region {
   /** Reads another URL instead; an answer to the present request is dropped. @param {string} url */
   go(url) {
     this.element.dataset.src = url;
+    this.forced = true;
     this.running?.abort();
     this.running = null;
     this.read();
-  }
-
-  /** @param {string} html @returns {HTMLElement} the row; in a drawing, elements belong to SVG */
-  parsed(html) {
-    const drawn = this.element instanceof SVGElement;
-    const first = nodes(drawn ? `<svg>${html}</svg>` : html).firstElementChild;
-    return /** @type {HTMLElement} */ (drawn ? first?.firstElementChild : first);
   }
 
   /** @param {Found} found */
   show(found) {
     serverTime(found.now);
     const { region } = this.element.dataset;
-    for (const head of document.querySelectorAll(`[data-head-of="${region}"]`)) {
-      const fresh = /** @type {HTMLElement} */ (head.cloneNode(false));
-      fresh.append(nodes(found.head));
-      tickTimes(fresh);
-      if (fresh.innerHTML !== head.innerHTML) replace(/** @type {HTMLElement} */ (head), fresh);
-    }
+    showHead(region ?? '', found.head);
     const empty = document.querySelector(`[data-empty-of="${region}"]`);
     if (empty) /** @type {HTMLElement} */ (empty).hidden = found.rows.length > 0;
     this.fill(found);
@@ -131,19 +139,33 @@ export class Region {
     if (found.again && awake()) this.soon(found.again * 1000);
   }
 
-  /** Shows the rows of an answer, in its order. @param {Found} found */
+  /** Shows the rows of an answer, in its order if nobody is at them. @param {Found} found */
   fill(found) {
+    const same = this.element.dataset.offset === String(found.offset) && this.element instanceof HTMLElement;
+    if (same && this.held && !this.forced && hold(this, found)) return;
+    this.forced = this.waiting = false;
+    if (this.news) this.news.hidden = true;
+    for (const row of this.rows()) row.classList.remove('gone');
+    this.arrange(found);
+  }
+
+  /** @param {Found} found */
+  arrange(found) {
     const moved = this.element.dataset.offset !== String(found.offset); // then rows are other ones, not changed ones
     const known = new Map(this.rows().map((row) => [row.dataset.key, row]));
     const kept = new Set(found.rows.map(([key]) => key));
     // Before others move, because an element that moves loses the focus.
-    for (const [key, row] of known) if (!kept.has(key ?? '')) row.remove();
+    for (const [key, row] of known) {
+      if (kept.has(key ?? '')) continue;
+      keepTyped(row, null);
+      row.remove();
+    }
     /** @type {Element | null} */
     let after = null;
     for (const [key, , html] of found.rows) {
       let row = known.get(key);
       if (html !== undefined) {
-        const fresh = this.parsed(html);
+        const fresh = parsed(this.element, html);
         tickTimes(fresh);
         if (!moved) {
           fresh.classList.add('changed');
@@ -163,39 +185,23 @@ export class Region {
   }
 }
 
-/** What the page is about has been deleted: it stays as it was. */
 function gone() {
-  if (!paused) pause();
+  if (!paused) pause(); // what the page shows stays as it was
   byId('banner').textContent = 'This is not there any more: what you see is as it was.';
   byId('banner').hidden = false;
-}
-
-/** Replaces a row; what has the focus inside keeps it, and what was unfolded or typed stays so. @param {HTMLElement} row @param {HTMLElement} fresh */
-export function replace(row, fresh) {
-  const focused = row.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement) : null;
-  const folded = fresh.querySelectorAll('details');
-  row.querySelectorAll('details').forEach((one, n) => { if (one.open && folded[n]) folded[n].open = true; });
-  const fields = /** @type {NodeListOf<HTMLInputElement>} */ (fresh.querySelectorAll('[name]'));
-  /** @type {HTMLElement | undefined} */
-  let next;
-  /** @type {NodeListOf<HTMLInputElement>} */ (row.querySelectorAll('[name]')).forEach((one, n) => {
-    if (fields[n]?.name !== one.name || one.type === 'hidden') return;
-    Object.assign(fields[n], { value: one.value, checked: one.checked });
-    if (one === focused) next = fields[n];
-  });
-  const place = focused ? [...row.querySelectorAll('*')].indexOf(focused) : -1;
-  row.replaceWith(fresh);
-  if (focused) (next ?? /** @type {HTMLElement} */ (place < 0 ? fresh : fresh.querySelectorAll('*')[place]))?.focus();
 }
 
 export const regions = [.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('[data-region]'))].map(
   (element) => new Region(element),
 );
 
-/** Has all regions read again, and not what was read before a change for some other tab. */
-export function refresh() {
+/** Has all regions read again, and not what was read before a change for some other tab. @param {Node} [by] what has made it */
+export function refresh(by) {
   acted = `-${Date.now()}`;
-  for (const region of regions) region.soon();
+  for (const region of regions) {
+    region.forced ||= region.element.matches('menu') || region.element.contains(by ?? null); // it is waited for
+    region.soon();
+  }
 }
 
 /** @param {{changed: Record<string, string[]>, reset: boolean, look: number, now: number}} frame */

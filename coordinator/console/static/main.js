@@ -20,6 +20,13 @@ export function nodes(html) {
   return template.content;
 }
 
+/** @param {string} tag @param {Record<string, unknown>} properties @param {(Node | string)[]} content */
+export function element(tag, properties, ...content) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...content);
+  return made;
+}
+
 /** Says something to people who cannot see the page change. @param {string} text */
 export function say(text) {
   byId('polite').textContent = text;

@@ -242,7 +242,6 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
         a(href=asked.url(kind=kind, **anew), aria_current="true" if kind == chosen else None)[name]
         for kind, name in choices
     )
-    hint: Node = "Choose what to look at." if found["open"].rows else None
     return div(".inbox")[
         section(aria_label="Open")[
             nav(".filters", aria_label="Kinds")[list(links)],
@@ -257,7 +256,7 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
                 "approvals as long as their instances."
             ],
         ],
-        section(aria_label="Shown")[region_element(asked, "shown", found, div, hint, class_="asked")],
+        section(aria_label="Shown")[region_element(asked, "shown", found, div, "Nothing is chosen.", class_="asked")],
     ]  # fmt: skip
 
 

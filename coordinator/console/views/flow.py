@@ -220,8 +220,7 @@ async def _state(asked: Asked) -> Rows:
 async def _actions(asked: Asked) -> Rows:
     progress = (await _shown(asked)).progress
     again = sum(step.status in ("failed", "cancelled") for step in progress.steps.values())
-    found = enumerate(flow_buttons(asked, progress.row, again))
-    return Rows([Row(f"action:{place}", one) for place, one in found])
+    return Rows([Row(f"action:{name}", one) for name, one in flow_buttons(asked, progress.row, again)])
 
 
 async def _events(asked: Asked) -> Rows:

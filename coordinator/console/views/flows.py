@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import htpy
-from htpy import Node, a, button, form, label, option, p, select, table, tbody, td, th, thead, tr
+from htpy import Node, a, button, form, label, option, select
 from htpy import input as field
 
 from coordinator.console.parts import ago, number, plain, state, whole_id
-from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
+from coordinator.console.tables import cell, region_table
+from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_head
 from coordinator.toolsets.flows.contract.base import MAX_ID, WORKFLOW_STATUSES
 from coordinator.toolsets.flows.store.flows import FlowRow
 from coordinator.toolsets.flows.store.progress import FlowPage, list_visible
 
 PAGE = 50
+_COLUMNS = ("workflow", "status", "creator", "created", "ended", "why", "id")
 _STATUS = {
     "running": ("work", "work"),
     "paused": ("warning", "paused"),
@@ -60,38 +62,31 @@ async def _page(asked: Asked) -> FlowPage:
 
 async def _flows(asked: Asked) -> Rows:
     found = await _page(asked)
-    return Rows([Row(f"flow:{row.id}", _cells(asked, row)) for row in found.rows])
+    return Rows([Row(f"flow:{row.id}", _cells(asked, row)) for row in found.rows], head=_shown(asked, found))
 
 
 def _cells(asked: Asked, row: FlowRow) -> Node:
     ended = row.completed_at or row.cancelled_at
     return [
-        td[a(href=path_of("flow", asked.project, str(row.id)))[plain(row.name)]],
-        td[flow_status(row.status)],
-        td[a(href=asked.url(creator=row.creator, before=None))[plain(row.creator)]],
-        td[ago(row.created_at)],
-        td[ago(ended) if ended else None],
-        td(".dim")[plain(row.error or "")],
-        td[whole_id(str(row.id))],
+        cell("workflow")[a(href=path_of("flow", asked.project, str(row.id)))[plain(row.name)]],
+        cell("status")[flow_status(row.status)],
+        cell("creator")[a(href=asked.url(creator=row.creator, before=None))[plain(row.creator)]],
+        cell("created")[ago(row.created_at)],
+        cell("ended")[ago(ended) if ended else None],
+        cell("why", ".dim")[plain(row.error or "")],
+        cell("id")[whole_id(str(row.id))],
     ]
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
-    page = await _page(asked)
     filtered = any(asked.query.get(name) for name in ("status", "creator", "name", "before"))
     empty: Node = "No workflow is like that."
     if not filtered:
         empty = ["No workflow yet. Agents begin them with ", htpy.code["workflow_create"], "."]
-    heads = ("workflow", "status", "creator", "created", "ended", "why", "id")
     return [
         _filters(asked),
-        htpy.div(".wide-table")[
-            table[
-                thead[tr[(th(scope="col")[head] for head in heads)]],
-                region_element(asked, "flows", found, tbody, empty),
-            ]
-        ],
-        p(".dim")[_shown(asked, page)],
+        region_table(asked, "flows", found, _COLUMNS, empty),
+        region_head("flows", found, htpy.p(".dim")),
     ]
 
 

@@ -199,7 +199,8 @@ def _edge(asked: Asked, edge: DependencyView, own: str) -> Row:
         span(".dim")[f"until it is in {_word(until)}"] if until not in (UNSET, "terminal") else None,
         edge_button(asked, edge.id, info.title if info else other),
     ]
-    return Row(f"{kind}:{other}", content, "line")
+    # Two items may be related both ways.
+    return Row(f"{kind}{'from' if incoming else 'to'}:{other}", content, "line")
 
 
 def _word(code: object) -> str:

@@ -74,7 +74,7 @@ async def _answers(asked: Asked) -> Rows:
         effect = msgspec.json.encode(kept.given.effect).decode() if kept.given.effect else ""
         told = [asks.given(kept), ", ", ago(kept.at), span(".dim")[" at ", plain(kept.given.activity)],
                 [" effect: ", code[plain(effect)]] if effect else None]  # fmt: skip
-        rows.append(Row(f"answer:{kept.given.activity}/{kept.given.checkpoint}", told))
+        rows.append(Row(f"answer:{kept.at}", told))
     return Rows(rows)
 
 

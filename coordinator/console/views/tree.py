@@ -17,7 +17,18 @@ from coordinator.console.graphs import GraphEdge, GraphNode, graph_element, grap
 from coordinator.console.item_graph import ItemState, drawn, state_of
 from coordinator.console.layouts import Drawn
 from coordinator.console.parts import chip, item_id, item_link, number, plain, state
-from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, path_of, region_element
+from coordinator.console.view import (
+    MOST_ROWS,
+    Asked,
+    Region,
+    Rendered,
+    Row,
+    Rows,
+    View,
+    path_of,
+    region_element,
+    region_head,
+)
 from coordinator.toolsets.items.rules.board import Wanted
 from coordinator.toolsets.items.rules.ids import dashed, no_such_item
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
@@ -95,7 +106,10 @@ async def _list(asked: Asked) -> Rows:
     shown = await _shown(asked)
     if shown.children is not None:
         return _children(asked, shown.children, shown.offset)
-    return Rows(await to_thread(_entries, asked.project, shown, asked.viewer.sees_holders))  # 300 at once are much
+    single = len(shown.tree.nodes) - len(shown.ends)
+    head = f" Only in the list: {number(single)} without dependencies here." if single else None
+    # 300 at once are much.
+    return Rows(await to_thread(_entries, asked.project, shown, asked.viewer.sees_holders), head=head)
 
 
 def _entries(project: str, shown: _Shown, sees: bool) -> list[Row]:
@@ -199,7 +213,7 @@ async def _facts(asked: Asked) -> Rows:
             span[f"{'first' if not first else f'from {number(first + 1)}:'} {number(count)} of {number(total)} parts"],
             a(href=asked.url(offset=str(first + count)))["next"] if first + count < total else None,
         ]
-        return Rows([Row("facts:tree", content)])
+        return Rows([Row("facts:tree", content)], head=_subject(asked, tree.nodes[0]))
     words = [state_of(node, tree.now, True).word for node in tree.nodes]
     below = tree.below[0]
     weighed = asked.query.get("by") == "complexity"
@@ -218,25 +232,25 @@ async def _facts(asked: Asked) -> Rows:
         None if tree.all_edges else span(".reason")["There are more dependencies than can be shown."],
         span(".dim")[shown.drawn.why] if shown.drawn.why else None,
     ]
-    return Rows([Row("facts:tree", content)], again=shown.drawn.again)
+    return Rows([Row("facts:tree", content)], head=_subject(asked, tree.nodes[0]), again=shown.drawn.again)
+
+
+def _subject(asked: Asked, root: Item) -> Node:
+    return [
+        item_link(asked.project, dashed(root.id), plain(root.title)),
+        " ",
+        item_id(dashed(root.id)),
+        [" ", a(href=path_of("tree", asked.project, dashed(root.parent)))["graph of its parent"]]
+        if isinstance(root.parent, str)
+        else None,
+    ]
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     shown = await _shown(asked)
-    root = shown.tree.nodes[0]
-    single = len(shown.tree.nodes) - len(shown.ends)
-    about = "An arrow leads from what has to be done first. Bold: the critical path." + (
-        f" Only in the list: {number(single)} without dependencies here." if single else ""
-    )
+    about = ["An arrow leads from what has to be done first. Bold: the critical path.", region_head("list", found)]
     return [
-        h2(".subject")[
-            item_link(asked.project, dashed(root.id), plain(root.title)),
-            " ",
-            item_id(dashed(root.id)),
-            [" ", a(href=path_of("tree", asked.project, dashed(root.parent)))["graph of its parent"]]
-            if isinstance(root.parent, str)
-            else None,
-        ],
+        region_head("facts", found, h2(".subject")),
         region_element(asked, "facts", found, ol, class_="facts"),
         graph_element(asked, "graph", found, shown.drawn.layout, "Dependency graph", about),
         region_element(asked, "list", found, ul, role="tree", aria_label="Items of the tree", class_="tree"),

@@ -22,8 +22,7 @@ writes:    item text ranked beneath owed leases agents agent_attempts apart dema
            messages
 --]]
 local blockers = require 'blockers'
-local change = require 'change'
-local schemas = require 'schemas'
+local change_by_schema = require 'change_by_schema'
 local triggers = require 'triggers'
 
 local EDGES_AT_ONCE = blockers.EDGES_AT_ONCE
@@ -43,8 +42,7 @@ end
 
 return function(run, request, changes)
   local list = cmsgpack.unpack(changes)
-  return change(run, request, function()
-    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+  return change_by_schema(run, request, function()
     if run.nothing_else and #list <= LOOKED_AHEAD_MAX then
       for _, element in ipairs(list) do run.edgeless[element[1]] = true end
     end

@@ -17,7 +17,7 @@ writes:    item text ranked beneath owed leases agents agent_attempts apart dema
            quarantined notes note request events transitions waiting wanted queue waiter alive messages
 --]]
 local blockers = require 'blockers'
-local change = require 'change'
+local change_by_schema = require 'change_by_schema'
 local claims = require 'claims'
 local classes = require 'classes'
 local expiry = require 'expiry'
@@ -74,8 +74,7 @@ local function finish(run, item, trigger, author, is_skipped)
 end
 
 return function(run, request, trigger, actor, who, budget, plan, position, skipped)
-  return change(run, request, function()
-    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+  return change_by_schema(run, request, function()
     expiry.sweep(run)
     local names, skipped_ids, skips, planned = cmsgpack.unpack(who), cmsgpack.unpack(skipped), {}, nil
     local author = {id = actor, actor = names[1], verification = names[2], summary = 'complete_tree'}

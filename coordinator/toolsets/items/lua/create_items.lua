@@ -13,13 +13,11 @@ writes:    item text ranked beneath prefixes owed leases agents agent_attempts r
            recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter alive
            messages
 --]]
-local change = require 'change'
+local change_by_schema = require 'change_by_schema'
 local creation = require 'creation'
-local schemas = require 'schemas'
 
 return function(run, request, created, specs)
-  return change(run, request, function()
-    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+  return change_by_schema(run, request, function()
     local list, results = cmsgpack.unpack(specs), {}
     creation.begin(run, list, created ~= '0' and tonumber(created) or run.now)
     for n, spec in ipairs(list) do

@@ -15,7 +15,7 @@ writes:    item text ranked beneath prefixes edges dependency owed leases agents
            backoffs postponed due recurring occurrences quarantined notes note request events transitions waiting wanted
            queue waiter alive messages
 --]]
-local change = require 'change'
+local change_by_schema = require 'change_by_schema'
 local creation = require 'creation'
 local debts = require 'debts'
 local graph = require 'graph'
@@ -23,7 +23,6 @@ local item_events = require 'item_events'
 local items = require 'items'
 local notes = require 'notes'
 local requirements = require 'requirements'
-local schemas = require 'schemas'
 local serve = require 'serve'
 
 local MAX_DEPTH = items.MAX_DEPTH
@@ -75,8 +74,7 @@ local function note_all(run, parts)
 end
 
 return function(run, request, specs, edges, noted, first_notes)
-  return change(run, request, function()
-    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+  return change_by_schema(run, request, function()
     local list = cmsgpack.unpack(specs)
     local depth, reason = root_depth(run, list[1][2])
     if depth and not requirements.have_room(run, list) then depth, reason = nil, 'too_many_requirements' end

@@ -14,10 +14,9 @@ writes:    item text ranked beneath prefixes edges dependency owed leases agents
            queue waiter alive messages
 full:      deleting frees memory
 --]]
-local change = require 'change'
+local change_by_schema = require 'change_by_schema'
 local erasure = require 'erasure'
 local items = require 'items'
-local schemas = require 'schemas'
 local tallies = require 'tallies'
 
 local EDGE_COST = 0.6 -- cost of an edge or a note, in items
@@ -88,8 +87,7 @@ local function remaining_failures(work)
 end
 
 return function(run, request, recursive, budget, ids, state)
-  return change(run, request, function(progress)
-    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+  return change_by_schema(run, request, function(progress)
     local work = start_work(ids, progress or state, tonumber(budget))
     while work.position <= #work.list and work.left > 0 do take_next(run, work, recursive == '1') end
     erasure.finish(run)

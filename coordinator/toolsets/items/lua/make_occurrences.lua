@@ -14,11 +14,10 @@ writes:    item text ranked beneath prefixes owed leases agents agent_attempts r
            recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter alive
            messages
 --]]
-local change = require 'change'
+local change_by_schema = require 'change_by_schema'
 local creation = require 'creation'
 local due_times = require 'due_times'
 local items = require 'items'
-local schemas = require 'schemas'
 
 -- The specs of the items (modules/creation.lua).
 local function specs_of(run, template, times)
@@ -40,8 +39,7 @@ local function are_after(times, dealt, upto)
 end
 
 return function(run, request, id, recurs, dealt, times, upto, look, overlap)
-  return change(run, request, function()
-    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+  return change_by_schema(run, request, function()
     local template, made, skipped = items.load(run, id), 0, 0
     if not template or template.rc ~= recurs or template.rn ~= dealt or not due_times.makes_items(template) then
       return {-1, 0}, false

@@ -22,7 +22,7 @@ writes:    item text ranked beneath owed leases agents agent_attempts apart dema
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local budgets = require 'budgets'
-local change = require 'change'
+local change_by_schema = require 'change_by_schema'
 local claims = require 'claims'
 local classes = require 'classes'
 local items = require 'items'
@@ -89,8 +89,7 @@ end
 
 return function(run, request, agent, id, fence, most_ms, ends, author, kind, said, used)
   local signed, words, last = cmsgpack.unpack(author), cmsgpack.unpack(said), run.keys.request .. ends
-  return change(run, request, function()
-    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+  return change_by_schema(run, request, function()
     if id == '' then id = agents.item_of(run, agent) or redis.call('GET', last) or '' end
     local item = items.load(run, id)
     local lapsed, only = not (item and claims.is_live(run, item)), tonumber(fence)

@@ -27,13 +27,12 @@ writes:    item text ranked beneath owed leases agents agent_seen agent_attempts
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local budgets = require 'budgets'
-local change = require 'change'
+local change_by_schema = require 'change_by_schema'
 local claims = require 'claims'
 local expiry = require 'expiry'
 local included = require 'included'
 local notes = require 'notes'
 local requests = require 'requests'
-local schemas = require 'schemas'
 local selection = require 'selection'
 local serve = require 'serve'
 local triggers = require 'triggers'
@@ -90,8 +89,7 @@ end
 
 return function(run, request, agent, who, ttl_ms, packed_selector, finished, author, include, waiting)
   local selector, worker = cmsgpack.unpack(packed_selector), waiting ~= '' and cmsgpack.unpack(waiting)
-  return change(run, request, function()
-    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+  return change_by_schema(run, request, function()
     local missing = selection.missing_field(run, selector)
     if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
     local capabilities = agents.meet(run, agent, who).capabilities

@@ -6,8 +6,8 @@ guarantee: An update is applied completely or not at all. A move under another p
 args:      request run.events_max run.terms run.config run.labels updates
            updates = packed list of {id, fields}; fields by letter as in modules/items.lua, p priority,
            c complexity; false clears, rs = '' for no demands, false for those by default, pa = '' moves to the root;
-           may_raise: whether the caller may raise the budget
-reply:     list of {'updated' or the reason, id, modified at, requires verification}
+           may_raise: whether the caller may raise the budget; shown: values that the caller was shown, as text
+reply:     list of {'updated' or the reason ('changed ' .. field: not as shown), id, modified at, requires verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts requirements apart demands resources passed_over
            reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring
@@ -15,7 +15,7 @@ writes:    item text ranked beneath owed leases agents agent_attempts requiremen
 --]]
 local apart = require 'apart'
 local budgets = require 'budgets'
-local change = require 'change'
+local change_by_schema = require 'change_by_schema'
 local children = require 'children'
 local classes = require 'classes'
 local creation = require 'creation'
@@ -27,7 +27,6 @@ local item_events = require 'item_events'
 local items = require 'items'
 local reparent = require 'reparent'
 local requirements = require 'requirements'
-local schemas = require 'schemas'
 
 local NO_COMPLEXITY = classes.NO_COMPLEXITY
 
@@ -35,7 +34,7 @@ local BY_LENGTH = {t = true, s = true} -- texts stored inline or beside the item
 local BESIDE = {x = true, m = true, o = true} -- texts always beside the item
 -- By others, or no fields.
 local NOT_STORED = {
-  pa = true, p = true, c = true, rs = true, nv = true, du = true, rc = true, may_raise = true,
+  pa = true, p = true, c = true, rs = true, nv = true, du = true, rc = true, may_raise = true, shown = true,
 }
 
 -- The item's score with the given priority and complexity; nil keeps the current one, false clears a complexity.
@@ -65,6 +64,8 @@ end
 local function update(run, id, fields)
   local item = items.load(run, id)
   if not item then return {items.absence_reason(id), id, 0, false} end
+  local other = items.not_as_shown(run, item, fields.shown)
+  if other then return {'changed ' .. other, id, 0, false} end
   if due_times.is_wrong(item, fields) then return {'due_of_template', id, 0, false} end
   local raised = fields.bu ~= nil and not fields.may_raise and budgets.allows_more(item.bu, fields.bu)
   if raised then return {'budget_not_raised', id, 0, false} end
@@ -105,8 +106,7 @@ local function update(run, id, fields)
 end
 
 return function(run, request, updates)
-  return change(run, request, function()
-    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+  return change_by_schema(run, request, function()
     local results = {}
     for n, one in ipairs(cmsgpack.unpack(updates)) do results[n] = update(run, one[1], one[2]) end
     return results

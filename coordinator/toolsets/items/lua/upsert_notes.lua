@@ -12,11 +12,10 @@ writes:    item text ranked beneath owed leases agents agent_attempts apart dema
            usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring occurrences
            quarantined notes note request events transitions waiting wanted queue waiter alive messages
 --]]
-local change = require 'change'
+local change_by_schema = require 'change_by_schema'
 local items = require 'items'
 local notes = require 'notes'
 local questions = require 'questions'
-local schemas = require 'schemas'
 local usage = require 'usage'
 
 -- Writes a note; returns its entry of the reply, without schema inputs.
@@ -32,8 +31,7 @@ local function write(run, note)
 end
 
 return function(run, request, new_notes)
-  return change(run, request, function()
-    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+  return change_by_schema(run, request, function()
     local results = {}
     for n, note in ipairs(cmsgpack.unpack(new_notes)) do results[n] = write(run, note) end
     for _, result in ipairs(results) do -- when all are written: a gate reads all notes of an item

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.settings.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
 from coordinator.toolsets.items.contract.base import ROLES
+from coordinator.toolsets.items.contract.edits import ShownItem
 from coordinator.toolsets.items.contract.items import ItemSpec
+from coordinator.toolsets.items.contract.usage import Budget
 from coordinator.toolsets.items.rules import due_times, json_text
 from coordinator.toolsets.items.rules.refusals import refused_id
 from coordinator.toolsets.items.rules.resources import demands
@@ -388,6 +390,24 @@ def _changed_offer(spec: ItemSpec) -> dict[str, str | bool]:
     if spec.container is not UNSET:
         fields["st"] = "1" if spec.container else False
     return fields
+
+
+def shown(item: ShownItem) -> dict[str, str]:
+    """Fields that somebody was shown, as items store them, '' for none.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the field.
+    """
+    texts = {"t": item.title, "g": item.tags, "s": item.summary, "x": item.description}
+    found = {name: text or "" for name, text in texts.items() if not isinstance(text, UnsetType)}
+    if not_blank(item.priority):
+        found["p"] = str(priority(item.priority))
+    if not isinstance(item.retry_backoff_seconds, UnsetType):
+        found["rb"] = "" if item.retry_backoff_seconds is None else str(item.retry_backoff_seconds)
+    if not isinstance(item.budget, UnsetType):
+        found["bu"] = "" if item.budget in (None, Budget()) else limits(item.budget)
+    times = due_times.given(item.not_before, item.due_at, UNSET)
+    return found | {name: "" if time is False else str(time) for name, time in times.items()}
 
 
 def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str | int | bool]:

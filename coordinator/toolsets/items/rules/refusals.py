@@ -14,6 +14,13 @@ _REFUSED = "refused "
 ALL_PHASES = "all phases"
 """Whose notes completion requires."""
 
+_CHANGED = "changed "
+_SHOWN_FIELDS = {
+    "t": "title", "p": "priority", "g": "tags", "s": "summary", "x": "description", "nv": "notBefore", "du": "dueAt",
+    "rb": "retryBackoffSeconds", "bu": "budget",
+}  # fmt: skip
+"""What ``update_items.lua`` calls the fields that somebody may have been shown (``rules.items.shown``)."""
+
 _ITEM = {
     "not_found": "no such item",
     "ambiguous": "id prefix is ambiguous: more than one item begins with it; give more digits",
@@ -68,6 +75,8 @@ def refused_id(problem: ToolFailure) -> str:
 
 def refused(reason: str) -> str:
     """The sentence for a rejected item or edge."""
+    if reason.startswith(_CHANGED):
+        return f"{_SHOWN_FIELDS[reason.removeprefix(_CHANGED)]}: somebody else has changed it meanwhile"
     return reason.removeprefix(_REFUSED) if reason.startswith(_REFUSED) else _ITEM[reason]
 
 

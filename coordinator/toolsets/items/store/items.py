@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import monotonic
+from typing import Any
 
 import msgspec
 
@@ -13,6 +14,8 @@ from coordinator.toolsets.items.rules.ids import new_ids
 from coordinator.toolsets.items.rules.items import NewItem
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, SLICE, WEIGHT, BaseStore, pack, slices
 
+Fields = dict[str, Any]
+"""Of an update, as ``update_items.lua`` takes them."""
 Created = tuple[str, int, str]
 """"created" or the reason, depth, id."""
 
@@ -49,7 +52,7 @@ def _tags(text: object) -> int:
     return str(text).count(",")
 
 
-def _work(fields: dict[str, str | int | bool]) -> int:
+def _work(fields: Fields) -> int:
     """The additional weight of an update. A move fills a slice: the subtree may be large."""
     return SLICE * WEIGHT if "pa" in fields else _tags(fields.get("g"))
 
@@ -71,7 +74,7 @@ class ItemStore(BaseStore):
         return results
 
     async def update(
-        self, project: str, request: IdempotencyKey, changes: Sequence[tuple[str, dict[str, str | int | bool]]]
+        self, project: str, request: IdempotencyKey, changes: Sequence[tuple[str, Fields]]
     ) -> list[Updated]:
         """Updates items in bounded slices."""
         parts = slices(changes, lambda change: change[1].values(), lambda change: _work(change[1]))

@@ -116,6 +116,7 @@ def toolset(services: Services, claiming: ClaimServices | None = None) -> Toolse
         "Work items",
         INSTRUCTIONS,
         tuple(by_name[name] for name in ORDER),
+        people=(items.for_people(by_name["manage_items"]),),
         start=expiring.start,
         drain=drain,
         hold=hold,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from msgspec import UNSET
@@ -10,6 +11,7 @@ from coordinator.errors import ToolFailure, invalid
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.caller import BUDGETS
 from coordinator.toolsets.items.contract.base import Failure
+from coordinator.toolsets.items.contract.edits import EditItems
 from coordinator.toolsets.items.contract.items import (
     CreatedItem,
     CreateItemsResult,
@@ -25,7 +27,7 @@ from coordinator.toolsets.items.rules.ids import dashed, new_ids, parse
 from coordinator.toolsets.items.rules.refusals import refused, refused_id
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, expected
-from coordinator.toolsets.items.store.items import ItemStore
+from coordinator.toolsets.items.store.items import Fields, ItemStore
 from coordinator.toolsets.items.tools.shared import batch, keyed
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Services, Tool
@@ -97,17 +99,20 @@ class Items:
 
     async def _update(self, call: Call, args: ManageItems) -> UpdateItemsResult:
         specs = batch(args.items, "items", MAX_ITEMS)
+        shown = (args.shown or []) if isinstance(args, EditItems) else []
         record = await self._record_for(args)
         ids = await self._resolved(call.project, [spec.id for spec in specs], "id")
         parents = await self._resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
         schemas = self._items.schemas.current
         failures: dict[int, Failure] = {}
-        changes: list[tuple[int, tuple[str, dict[str, str | int | bool]]]] = []
+        changes: list[tuple[int, tuple[str, Fields]]] = []
         for number, spec in enumerate(specs):
             try:
                 item, fields = _change(spec, ids[number], parents[number], args.traits)
                 if "bu" in fields:
                     fields["may_raise"] = call.caller is None or not BUDGETS.isdisjoint(call.caller.permissions)
+                if number < len(shown):
+                    fields["shown"] = rules.shown(shown[number])
                 problem = schemas.unknown_trait(str(fields.get("q") or ""))
                 problem = problem or schemas.resources.problem(str(fields.get("rs") or ""))
                 changes.append((number, (refused_id(problem), {}) if problem else (item, fields)))
@@ -156,7 +161,9 @@ class Items:
         )
 
     async def _record_for(self, args: ManageItems) -> IdempotencyKey:
-        asked = (args.operation, args.items, args.ids, args.parent_id, args.traits, args.recursive)
+        asked: tuple[object, ...] = (args.operation, args.items, args.ids, args.parent_id, args.traits, args.recursive)
+        if isinstance(args, EditItems):
+            asked = *asked, args.shown
         return await keyed(self._services, args.actor, args.request_id, "manage_items", *asked)
 
     async def _resolved(self, project: str, given: Sequence[str | None], field: str) -> list[str | ToolFailure]:
@@ -187,6 +194,11 @@ def tools(items: ItemStore, services: Services, expiring: Expiring) -> tuple[Too
     )
 
 
+def for_people(manage_items: Tool) -> Tool:
+    """The tool as the console calls it: it takes what people were shown, too."""
+    return dataclasses.replace(manage_items, arguments=EditItems)
+
+
 def _unfinished(deleted: int) -> ToolFailure:
     return ToolFailure(
         "deadline_exceeded",
@@ -206,14 +218,14 @@ def _failed(number: int, spec: ItemSpec, error: str) -> Failure:
 
 def _change(
     spec: ItemSpec, item: str | ToolFailure, parent: str | ToolFailure, default_traits: str | None
-) -> tuple[str, dict[str, str | int | bool]]:
+) -> tuple[str, Fields]:
     if isinstance(item, ToolFailure):
         raise item
     if not item:
         raise invalid("id", "is required for operation update")
     if isinstance(parent, ToolFailure):
         raise parent
-    fields = rules.changes(spec, default_traits)
+    fields: Fields = {**rules.changes(spec, default_traits)}
     if spec.parent_id is None or parent:  # null moves to the root; a blank parentId counts as absent
         fields["pa"] = parent
     return item, fields

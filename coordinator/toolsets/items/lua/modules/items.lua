@@ -139,6 +139,15 @@ function items.title_of(run, item)
   return items.text_of(run, item, 't')
 end
 
+-- A field that has another value than somebody was shown (field -> text, '' for none, p priority); nil: none has.
+function items.not_as_shown(run, item, shown)
+  for field, text in pairs(shown or {}) do
+    local now = field == 'p' and classes.priority_of(item.score) or item[field]
+    now = now or redis.call('HGET', run.keys.text .. item.id, field) or ''
+    if now .. '' ~= text then return field end
+  end
+end
+
 items.MAX_DEPTH = MAX_DEPTH
 items.INLINE_BYTES = INLINE_BYTES
 

@@ -14,6 +14,14 @@ local notes = {}
 local RESULT = 'result'
 local NOTES_MAX = 500 -- per item: they are deleted and listed with it
 
+-- Writes the fields of a note; further ones may follow.
+local function put(run, id, item_id, key, role, body, actor, verification, ...)
+  redis.call(
+    'HSET', run.keys.note .. id,
+    'i', item_id, 'k', key, 'r', role, 'b', body, 'm', clock.whole(run.now), 'a', actor, 'v', verification, ...
+  )
+end
+
 -- Stores a note {item, key, role letter, body, filled, actor, verification, id for a new one, when it must have been
 -- modified (ms; 0: there must be none; false: whenever)}; returns its id.
 local function store(run, note)
@@ -23,10 +31,7 @@ local function store(run, note)
   redis.call('HSET', run.keys.notes .. item_id, key, id .. role .. (filled and '1' or '0'))
   local since = entry and redis.call('HGET', run.keys.note .. id, 'm')
   if since then redis.call('HSETNX', run.keys.note .. id, 'c', since) end
-  redis.call(
-    'HSET', run.keys.note .. id,
-    'i', item_id, 'k', key, 'r', role, 'b', body, 'm', clock.whole(run.now), 'a', actor, 'v', verification
-  )
+  put(run, id, item_id, key, role, body, actor, verification)
   if entry and key == RESULT then redis.call('HDEL', run.keys.note .. id, 'f') end
   return id
 end
@@ -62,10 +67,7 @@ end
 function notes.store_result(run, item_id, role, result, author)
   local text, format, id = unpack(result)
   if redis.call('HSETNX', run.keys.notes .. item_id, RESULT, id .. role .. '1') == 1 then
-    redis.call(
-      'HSET', run.keys.note .. id, 'i', item_id, 'k', RESULT, 'r', role, 'b', text, 'm', clock.whole(run.now),
-      'a', author.actor, 'v', author.verification, 'f', format
-    )
+    put(run, id, item_id, RESULT, role, text, author.actor, author.verification, 'f', format)
   else
     id = store(run, {item_id, RESULT, role, text, true, author.actor, author.verification, id})
     redis.call('HSET', run.keys.note .. id, 'f', format)
@@ -74,15 +76,12 @@ end
 
 -- The same for a list of notes with different keys, of items without notes; with an event of each.
 function notes.store_first(run, list)
-  local entries, time = {}, clock.whole(run.now) -- entries by item: keys and entries in turn
+  local entries = {} -- by item: keys and entries in turn
   for _, note in ipairs(list) do
     local item_id, key, role, body, filled, actor, verification, id = unpack(note)
     local of_item = batch.list_in(entries, item_id)
     of_item[#of_item + 1], of_item[#of_item + 2] = key, id .. role .. (filled and '1' or '0')
-    redis.call(
-      'HSET', run.keys.note .. id,
-      'i', item_id, 'k', key, 'r', role, 'b', body, 'm', time, 'a', actor, 'v', verification
-    )
+    put(run, id, item_id, key, role, body, actor, verification)
     item_events.emit_of(run, 'note', item_id, 'n', key)
   end
   for item_id, of_item in pairs(entries) do batch.call('HSET', run.keys.notes .. item_id, of_item) end

@@ -1,0 +1,10 @@
+-- `change` of an operation that decides by the schemas of items, which the caller's configuration names.
+local change = require 'change'
+local schemas = require 'schemas'
+
+return function(run, request, body, ...)
+  return change(run, request, function(progress)
+    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+    return body(progress)
+  end, ...)
+end
