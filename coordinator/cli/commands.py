@@ -60,11 +60,11 @@ COMMANDS: dict[str, Command] = {
         "coordinator.cli.run_command:app",
         """Run a command for each work item: an agent's command line, or any script.
 
-        The item comes on stdin. Exit code 0 completes it, 75 hands it back, 65 blocks it, 126 and 127 stop the runner;
-        others are failed attempts. Of claude, codex, gemini, opencode and aider it reads success, limits and cost. The
-        command gets FLEET_ITEM_ID, FLEET_RESULT_FILE and little else of this environment; all that it starts ends with
-        it. SIGTERM and Ctrl-C let commands end within --drain; a second one ends them at once. Further flags are in
-        coordinator/runner/README.md.
+        The item comes on stdin. Exit code 0 completes it, 75 hands it back, 65 quarantines it, 126 and 127 stop the
+        runner; others are failed attempts. Of claude, codex, gemini, opencode and aider it reads success, limits and
+        cost. The command gets FLEET_ITEM_ID, FLEET_RESULT_FILE and little else of this environment; all that
+        it starts ends with it. SIGTERM and Ctrl-C let commands end within --drain; a second one ends them at once.
+        Further flags are in coordinator/runner/README.md.
         """,
         (
             "fleet run --tags docs --slots 2 -- ./write-docs.sh",

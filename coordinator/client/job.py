@@ -19,8 +19,8 @@ from coordinator.client.short_forms import demands
 if TYPE_CHECKING:
     from coordinator.client.fleet import Fleet
 
-Outcome = Literal["done", "failed", "gave_up", "handed_back", "blocked", "asked", "lost"]
-"""How a job ended. ``failed`` and ``gave_up`` count as attempts; ``lost``: its claim is over."""
+Outcome = Literal["done", "failed", "gave_up", "hopeless", "handed_back", "blocked", "asked", "lost"]
+"""How a job ended. ``failed``, ``gave_up`` and ``hopeless`` count as attempts; ``lost``: its claim is over."""
 Usage = Mapping[str, Any]
 """What was used, as ``Job.usage`` takes it."""
 REPORT_SECONDS = 15.0
@@ -246,6 +246,10 @@ class Job:
     async def give_up(self, detail: str, usage: Usage | None = None) -> None:
         """The same for work that this agent will not do, which was not tried or has not failed."""
         await self._release("gave_up", detail, usage=usage)
+
+    async def quarantine(self, detail: str, usage: Usage | None = None) -> None:
+        """Gives the item up for all agents: it is put into quarantine at once, until somebody resumes it."""
+        await self._release("hopeless", detail, usage=usage)
 
     async def hand_back(self, detail: str = "", usage: Usage | None = None) -> None:
         """Gives the item back for another agent, at once and uncounted."""

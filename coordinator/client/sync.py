@@ -170,6 +170,10 @@ class SyncJob(_Thread):
         """As ``Job.give_up``."""
         self._do(self._job.give_up, detail, usage)
 
+    def quarantine(self, detail: str, usage: Usage | None = None) -> None:
+        """As ``Job.quarantine``."""
+        self._do(self._job.quarantine, detail, usage)
+
     def hand_back(self, detail: str = "", usage: Usage | None = None) -> None:
         """As ``Job.hand_back``."""
         self._do(self._job.hand_back, detail, usage)

@@ -145,7 +145,7 @@ def troubles(item: rows.Row) -> list[Node]:
     """What holds it back, and how often agents have failed with it."""
     found: list[Node] = []
     if item.quarantined:
-        found.append(chip("quarantined", "trouble", "too many attempts have failed"))
+        found.append(chip("quarantined", "trouble", "too many attempts have failed, or one was hopeless"))
     elif item.held_until and rows.STATES[item.state] == "waiting" and not item.blockers:
         title, said = ("its notBefore", "ready: ") if postponed(item) else ("its back-off", "offered again: ")
         found.append(span(".chip.warning", title=title)[said, left(item.held_until)])

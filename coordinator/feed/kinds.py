@@ -53,7 +53,7 @@ def _role(number: str) -> str:
 
 
 _OTHER = Field("otherId", "the item at the other end", uuid)
-_REASON = Field("reason", "of a release: failed, gave_up or handed_back; none otherwise")
+_REASON = Field("reason", "of a release: failed, gave_up, hopeless or handed_back; none otherwise")
 _KEY = Field("key", "the note's key; not its text")
 _STEP = {
     "s": Field("stepId", "the step"),
@@ -124,7 +124,7 @@ KINDS: dict[str, Kind] = {
     "quarantine": Kind(
         "item.quarantine",
         "items",
-        "An item was quarantined: too many attempts failed.",
+        "An item was quarantined: too many attempts failed, or one was hopeless.",
         {"n": Field("attempts", "how many count", int), "m": Field("max", "how many it may have", int)},
     ),
     "budget_spent": Kind("item.budget", "items", _BUDGET, said={"to": "spent"}),

@@ -34,7 +34,7 @@ _WORDS: Mapping[Kind, str] = {
     "done": "done",
     "later": "handed back",
     "failed": "failed",
-    "hopeless": "blocked",
+    "hopeless": "quarantined",
     "broken": "handed back",
     "lost": "lost",
 }

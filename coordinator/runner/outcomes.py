@@ -14,8 +14,8 @@ from coordinator.runner.result_file import Result
 
 Kind = Literal["done", "later", "failed", "hopeless", "broken", "lost"]
 """done: the item is completed, or goes to review. later: it is handed back, which does not count. failed: an attempt
-that counts. hopeless: nobody should try again, so the item is blocked. broken: it is the runner's fault: the item is
-handed back, and the runner stops. lost: the claim was, so nothing is said about the item."""
+that counts. hopeless: nobody should try again, so the item is quarantined. broken: it is the runner's fault: the item
+is handed back, and the runner stops. lost: the claim was, so nothing is said about the item."""
 KINDS: tuple[Kind, ...] = ("done", "later", "failed", "hopeless", "broken", "lost")
 Stop = Literal["", "lost", "drain", "spent", "timeout", "stall", "finished"]
 """Why the runner ended the command: "spent" is that a budget is; "finished" is some time after its final event."""

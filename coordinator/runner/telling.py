@@ -17,7 +17,6 @@ Say = Callable[[str], None]
 
 AGAIN_SECONDS = 1.0
 """The pause before something is said again to a fleet that could not be reached."""
-_LONGEST_SUMMARY = 2_000
 
 
 async def access_of(fleet: Fleet, job: Job, options: Options) -> Access:
@@ -66,7 +65,7 @@ async def tell(job: Job, note: RunNote, report: Report, options: Options, say: S
     if outcome.kind == "failed":
         await _insist(job, lambda: job.fail(outcome.reason), say)
     elif outcome.kind == "hopeless":
-        await _insist(job, lambda: job.block(outcome.reason[:_LONGEST_SUMMARY]), say)
+        await _insist(job, lambda: job.quarantine(outcome.reason), say)
     elif outcome.kind in ("later", "broken"):
         await _insist(job, lambda: job.hand_back(outcome.reason), say)
     return outcome

@@ -99,7 +99,7 @@ async def test_a_claim_that_expires_in_work_is_an_attempt(tools: Client) -> None
     await must_be_sound(tools)
 
 
-@pytest.mark.parametrize("reason", ["failed", "gave_up", "GAVE_UP"])
+@pytest.mark.parametrize("reason", ["failed", "gave_up", "GAVE_UP", "hopeless"])
 async def test_a_release_with_a_reason_is_an_attempt(tools: Client, reason: str) -> None:
     item = await begun(tools)
     assert (await tools.release("lost", item, reason=reason, detail="x" * 500))["outcome"] == "success"
@@ -376,8 +376,8 @@ async def test_bad_fields_are_named(tools: Client, field: str, value: int) -> No
 
 @pytest.mark.parametrize(
     ("release", "told"),
-    [({"reason": "tired"}, "releases[0].reason: 'tired' is not one of failed, gave_up, handed_back"),
-     ({"detail": "why"}, "releases[0].detail: goes with a reason: failed, gave_up, handed_back"),
+    [({"reason": "tired"}, "releases[0].reason: 'tired' is not one of failed, gave_up, hopeless, handed_back"),
+     ({"detail": "why"}, "releases[0].detail: goes with a reason: failed, gave_up, hopeless, handed_back"),
      ({"reason": "failed", "detail": "x" * 501}, "releases[0].detail: must be 1 to 500 characters, not blank")],
 )  # fmt: skip
 async def test_bad_reasons_are_named(tools: Client, release: Json, told: str) -> None:
@@ -385,6 +385,39 @@ async def test_bad_reasons_are_named(tools: Client, release: Json, told: str) ->
     arguments = {"actor": {"id": "lost", "kind": "subagent"}, "requestId": fresh_id()}
     refused = await tools.refusal("claim_item", **arguments, releases=[{"itemId": item, **release}])
     assert refused.message == told
+
+
+@pytest.mark.parametrize("role", ["queue", "work", "review"])
+async def test_a_hopeless_item_is_quarantined_at_once(tools: Client, role: str) -> None:
+    item = await tools.add(type="reviewed", maxAttempts=0)
+    await tools.claim("one", item)
+    for _ in range(["queue", "work", "review"].index(role)):
+        assert (await tools.advance(item, "start", "one"))["applied"]
+    await tools.release("one", item, reason="hopeless", detail="no such file")
+    full = await tools.get(item)
+    assert (full["role"], full["statusLabel"]) == ("blocked", "quarantined")
+    found = await attempts(tools, item)
+    assert (found["count"], found["last"][0]["reason"], found["last"][0]["detail"]) == (1, "hopeless", "no such file")
+    assert (await take(tools, "next"))["outcome"] == "no_match"
+    await must_be_sound(tools)
+    await tools.move(item, "resume")
+    assert (await tools.get(item))["role"] == role
+    assert await counted(tools, item) == 0
+    assert (await take(tools, "next", {"role": role}))["itemId"] == item
+    await must_be_sound(tools)
+
+
+@pytest.mark.parametrize("move", ["complete", "block"])
+async def test_an_item_that_is_not_worked_on_is_not_hopeless(tools: Client, move: str) -> None:
+    item = await begun(tools)
+    assert (await tools.advance(item, move, "lost"))["applied"]
+    before = await tools.get(item)
+    await tools.release("lost", item, reason="hopeless")
+    after = await tools.get(item)
+    assert [one.get("statusLabel") for one in (before, after)] == [before.get("statusLabel")] * 2
+    assert after["role"] == before["role"]
+    assert await counted(tools, item) == 0
+    await must_be_sound(tools)
 
 
 async def test_a_quarantine_is_no_trigger(tools: Client) -> None:
@@ -545,9 +578,10 @@ async def test_metrics_count_attempts(slow: Client) -> None:
     one, other = await begun(slow, "a", maxAttempts=1), await begun(slow, "b")
     await expire(slow, one)
     await slow.release("b", other, reason="gave_up")
+    await slow.release("c", await begun(slow, "c"), reason="hopeless")
     found = await MeasureStore(slow.store).measure(slow.project)
-    assert (found.attempts, found.quarantines) == ({"expired": 1, "gave_up": 1}, 1)
-    assert (found.quarantined, found.in_backoff) == (1, 1)
+    assert (found.attempts, found.quarantines) == ({"expired": 1, "gave_up": 1, "hopeless": 1}, 2)
+    assert (found.quarantined, found.in_backoff) == (2, 1)
     assert not (await MeasureStore(slow.store).measure(slow.project)).attempts
 
 

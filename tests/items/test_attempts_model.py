@@ -79,15 +79,16 @@ class Model:
         if self.claim is not None:
             self.claim.own_role = self.claim.takeover = False
 
-    def attempt(self) -> None:
+    def attempt(self, hopeless: bool = False) -> None:
         assert self.claim is not None
-        if self.role == "work" or (self.role == "review" and self.claim.own_role):
+        self.hopeless = hopeless and self.role in ("queue", "work", "review")
+        if self.hopeless or self.role == "work" or (self.role == "review" and self.claim.own_role):
             self.count += 1
             self.ended += 1
             self.held = "backoff"
 
     def judge(self) -> None:
-        if self.held == "backoff" and self.count >= MOST:
+        if self.held == "backoff" and (self.hopeless or self.count >= MOST):
             self.held = ""
             self.change("blocked")
             self.held = "quarantine"
@@ -101,8 +102,8 @@ class Model:
     def release(self, agent: str, reason: str | None) -> str:
         if self.claim is None or self.claim.agent != agent:
             return "not_claimed_by_you"
-        if self.claim.live and reason in ("failed", "gave_up"):
-            self.attempt()
+        if self.claim.live and reason in ("failed", "gave_up", "hopeless"):
+            self.attempt(reason == "hopeless")
         self.claim = None
         self.judge()
         return "success"
@@ -184,7 +185,7 @@ class Walk:
         assert {name: found[name] for name in ("outcome", "takeover", "ready") if name in found} == expected
 
     async def release(self, agent: str) -> None:
-        reason = self.chance.choice([None, "failed", "gave_up", "handed_back"])
+        reason = self.chance.choice([None, None, "failed", "failed", "gave_up", "handed_back", "hopeless"])
         found = await self.tools.release(agent, self.item, **({"reason": reason} if reason else {}))
         if found["outcome"] == "success":
             self.noticed = True

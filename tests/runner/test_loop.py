@@ -140,11 +140,17 @@ async def test_a_pause_ends_with_one_item_that_is_tried(
     assert await held(fleet) == 0
 
 
-async def test_hopeless_items_are_blocked(hall: Hall, fleet: Fleet) -> None:
+@pytest.mark.parametrize("way", ["echo no way >&2; exit 65", 'echo \'{"outcome": "hopeless"}\' > $FLEET_RESULT_FILE'])
+async def test_hopeless_items_are_quarantined(hall: Hall, fleet: Fleet, way: str) -> None:
     (item,) = await add(fleet, "impossible")
-    await hall.run("echo no way >&2; exit 65", max_items=1)
-    assert (await seen(fleet, item))["role"] == "blocked"
-    assert await attempts(fleet, item) == 0
+    await hall.run(way, max_items=1)
+    found = await seen(fleet, item)
+    assert (found["role"], found["statusLabel"]) == ("blocked", "quarantined")
+    tried = (await context(fleet, item))["attempts"]
+    assert (tried["count"], tried["last"][0]["reason"]) == (1, "hopeless")
+    assert tried["last"][0]["detail"] in ("exit code 65: no way", "its result says hopeless: no reason given")
+    assert hall.told("quarantined after")
+    assert found["transitions"][0]["trigger"] == "quarantine"
 
 
 async def test_a_broken_runner_stops_and_hands_back(hall: Hall, fleet: Fleet) -> None:

@@ -240,8 +240,8 @@ def claim(
 def release(
     *ids: Ids,
     reason: Annotated[
-        Literal["failed", "gave_up", "handed_back"] | None,
-        Parameter(help="failed and gave_up count as an attempt on an item in work or review."),
+        Literal["failed", "gave_up", "hopeless", "handed_back"] | None,
+        Parameter(help="failed and gave_up count as an attempt on an item in work or review; hopeless quarantines it."),
     ] = None,
     detail: Annotated[str | None, Parameter(help="With a reason: more about it, up to 500 characters.")] = None,
     fence: Fence = None,

@@ -9,8 +9,9 @@ from msgspec import UNSET, Meta, UnsetType
 from coordinator.settings.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
 from coordinator.toolsets.items.contract.base import ClaimedBy, Count, IsoTime, Result
 
-REASONS = ("failed", "gave_up", "handed_back")
-"""Why an agent releases an item; the first two count as attempts."""
+COUNTED = ("failed", "gave_up", "hopeless")
+"""Why an agent releases an item, for reasons that count as attempts."""
+REASONS = (*COUNTED, "handed_back")
 ENDS = ("expired", "taken_over", "released")
 
 GivenMaxAttempts = Annotated[
@@ -43,9 +44,9 @@ class Attempt(Result, kw_only=True, rename={"began": "from"}):
             extra_json_schema={"enum": list(ENDS)},
         ),
     ]
-    reason: (
-        Annotated[str, Meta(description="Of a release.", extra_json_schema={"enum": list(REASONS[:2])})] | UnsetType
-    ) = UNSET
+    reason: Annotated[str, Meta(description="Of a release.", extra_json_schema={"enum": list(COUNTED)})] | UnsetType = (
+        UNSET
+    )
     detail: Annotated[str, Meta(description="As given with the release; absent: none.")] | UnsetType = UNSET
 
 

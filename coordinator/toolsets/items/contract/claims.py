@@ -157,7 +157,7 @@ class ReleaseEntry(Arguments, kw_only=True):
     reason: Annotated[
         str | None,
         Meta(
-            description="failed and gave_up count as an attempt on an item in work or review.",
+            description="failed, gave_up: an attempt in work or review; hopeless: quarantine.",
             extra_json_schema={"enum": [*REASONS, None]},
         ),
     ] = None

@@ -71,7 +71,7 @@ class ItemTransition(Result, kw_only=True):
     trigger: Annotated[
         str,
         Meta(
-            description="cascade: it followed a child; quarantine: too many attempts failed; end_claim: an operator "
+            description="cascade: it followed a child; quarantine: attempts failed; end_claim: an operator "
             "ended the claim, and the role stayed.",
             extra_json_schema={"enum": [*TRIGGERS, "cascade", "quarantine", "end_claim"]},
         ),

@@ -525,7 +525,7 @@ def _say_why_it_waits(claimed: list[ClaimResult], waiting: Waiting) -> None:
     result.ready = False
     result.blockers = unsatisfied(waiting.blockers)
     if not waiting.held_until:
-        why = "it is quarantined, because too many attempts have failed: apply 'resume' first"
+        why = "it is quarantined, because attempts with it have failed: apply 'resume' first"
     elif ROLE_NAMES[waiting.role] == "blocked":
         why = "it is in role blocked: apply 'resume' first"
     elif waiting.template:

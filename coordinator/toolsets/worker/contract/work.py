@@ -205,7 +205,10 @@ class EarlierFailure(Result, kw_only=True):
 
     ended: Annotated[
         str,
-        Meta(description="expired: its agent was gone.", extra_json_schema={"enum": ["expired", "failed", "gave_up"]}),
+        Meta(
+            description="expired: its agent was gone.",
+            extra_json_schema={"enum": ["expired", "failed", "gave_up", "hopeless"]},
+        ),
     ]
     detail: Annotated[str, Meta(description="What its agent said; absent: nothing.")] | UnsetType = UNSET
 

@@ -1,6 +1,6 @@
 -- Attempts: claims that ended without taking the item out of its role, work or review. They are counted in the step in
--- which a claim ends, or in which its expiry is noticed first, so never twice. An item with as many as it may have is
--- quarantined; one with fewer is held back for a time that doubles with each.
+-- which a claim ends, or in which its expiry is noticed first, so never twice. An item with as many as it may have, or
+-- with one that was hopeless, is quarantined; others are held back for a time that doubles with each.
 --   an  attempts that count: since the item was created, resumed from quarantine or reopened; absent before the first
 --   am  the most that it may have, if the item says so; 0: any number
 --   rb  its first back-off in seconds, if the item says so; 0: none
@@ -29,7 +29,7 @@ local LABEL = 'quarantined'
 local NO_SETTINGS = {0, 0, 0, false}
 local JITTER = 0.25 -- the most by which a back-off exceeds its nominal time, so that items do not return together
 local DOUBLED_MAX = 40
-local COUNTED = {failed = true, gave_up = true} -- reasons of releases
+local COUNTED, HOPELESS = {failed = true, gave_up = true}, 'hopeless' -- reasons of releases
 
 local function settings_of(run)
   return terms.part(run, 'a') or NO_SETTINGS
@@ -71,9 +71,9 @@ function attempts.is_one(item)
   return classes.is_left(item, item.role)
 end
 
--- Whether a release for this reason can be one.
-function attempts.is_counted(reason)
-  return COUNTED[reason] or false
+-- Whether a release of the item for this reason is one: a hopeless one also in queue.
+function attempts.is_counted(item, reason)
+  return reason == HOPELESS and item.role <= classes.REVIEW or COUNTED[reason] and attempts.is_one(item)
 end
 
 -- Counts the claim of an item as an attempt, before it is cleared. `ended` = expired, taken_over or released, at a time
@@ -89,17 +89,18 @@ function attempts.count(run, item, ended, at, reason, detail)
   item_events.emit(run, 'attempt', item, 'a', item.holder, 'f', fence, 'n', number, 'e', ended, unpack(told))
   held_back.finish(run, item) -- a claim by id may have come before the end of the last back-off
   local most, ends = most_of(run, item), at + backoff_of(run, item, number)
-  item.used_up = most > 0 and number >= most
+  local last = most > 0 and number >= most and 'after ' .. number .. ' attempts'
+  item.used_up = reason == HOPELESS and 'as hopeless' or last -- why it is quarantined
   if ends > run.now and not item.used_up then held_back.postpone(run, item, ends) end
   items.save(run, item)
 end
 
--- Quarantines an item whose last attempt has been counted, if it was the last one that it may have: it is blocked, and
--- `resume` brings it back to where it was.
+-- Quarantines an item whose last attempt has been counted, if it is to have no further one: it is blocked, and `resume`
+-- brings it back to where it was.
 function attempts.judge(run, item)
   if not item.used_up then return end
   local number = tonumber(item.an)
-  local author = {id = '', actor = '', verification = '', summary = 'quarantined after ' .. number .. ' attempts'}
+  local author = {id = '', actor = '', verification = '', summary = 'quarantined ' .. item.used_up}
   item.used_up = nil
   transitions.change_role(run, item, BLOCKED, 'quarantine', LABEL, author)
   holds.count(run, 'q')

@@ -131,7 +131,7 @@ end
 -- none. `by` = what releases it in place of the holder, nil: the holder does.
 function claims.release(run, item, reason, detail, by)
   claims.notice_expiry(run, item)
-  local attempt = classes.is_held(item) and attempts.is_counted(reason) and attempts.is_one(item)
+  local attempt = classes.is_held(item) and attempts.is_counted(item, reason)
   local told = reason ~= '' and {'r', reason, by and 'b', by} or {}
   item_events.emit(run, 'release', item, 'a', item.holder, 'f', clock.whole(item.fence), unpack(told))
   if attempt then attempts.count(run, item, 'released', run.now, reason, detail) end
