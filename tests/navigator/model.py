@@ -29,7 +29,8 @@ class Model:
         self.at = workflow["initialActivity"]
         self.variables = dict(variables)
         self.skipped: set[str] = set()
-        self.completed: set[str] = set()
+        self.path: list[str] = []
+        self.later: list[str] = []
         self.ended = False
         self.again = False
         self._visit()
@@ -39,8 +40,9 @@ class Model:
         other = object.__new__(Model)
         other.__dict__.update(self.__dict__)
         other.variables = dict(self.variables)
-        for name in ("skipped", "completed", "steps", "reported", "gone_through"):
+        for name in ("skipped", "steps", "reported", "gone_through"):
             setattr(other, name, set(getattr(self, name)))
+        other.path, other.later = list(self.path), list(self.later)
         other.answers = dict(self.answers)
         other.loops = [{**loop, "done": set(loop["done"])} for loop in self.loops]
         return other
@@ -124,8 +126,9 @@ class Model:
                 closed.setdefault(target, shut or None)
             elif target not in found or rank < found[target][0]:
                 found[target] = (rank, condition)
-        been = {*self.completed, self.at}
-        deciding = [name for target, name in closed.items() if target not in been and target not in found and name]
+        behind = {*self.path, self.at}
+        been = behind.union(self.later)
+        deciding = [name for target, name in closed.items() if target not in behind and target not in found and name]
         held = {
             target
             for target, (_, condition) in found.items()
@@ -238,16 +241,22 @@ class Model:
         ways, over = self._out()
         if target not in ways and not (over and target in ENDS):
             return "INVALID_TRANSITION"
-        self.completed.add(self.at)
+        self.path.append(self.at)
         if target in self.activities:
             self.at = target
-            self.again = target in self.completed
+            self.again = target in self.path or target in self.later
+            self._go_to(target)
             self.skipped.discard(target)
-            self.completed.discard(target)
             self._visit()
         else:
             self.ended = True
         return None
+
+    def _go_to(self, target: str) -> None:
+        """Divides the activities done into those on the path to the target, and those that come after it."""
+        done = self.path + self.later
+        cut = done.index(target) if target in done else len(self.path)
+        self.path, self.later = done[:cut], [one for one in done[cut:] if one != target]
 
     def _advance_loop(self, name: str, items: list[Any] | None) -> str | None:
         if all(loop["id"] != name for loop in self.here["loops"]):

@@ -154,7 +154,8 @@ def compare(real: Walk, model: Model) -> list[tuple[str, str, Any]]:
     assert state.variables == model.variables
     assert set(state.skipped_activities) == model.skipped
     assert (state.status == "completed") == model.finished
-    assert set(state.completed_activities) == model.completed | ({model.at} if model.finished else set())
+    assert state.completed_activities == model.path + [model.at] * (model.finished and not model.ended)
+    assert state.ahead == model.later
     place = view.position(real)
     loop = model.loops[-1] if model.loops and not model.ended else None
     assert (place.loop.id if place.loop else None) == (loop["id"] if loop else None)

@@ -140,6 +140,38 @@ async def test_reports_of_earlier_visits_do_not_open_ways_back(tree: Tree, clien
 
 
 @anyio
+async def test_what_comes_again_after_a_return_is_asked_for_again(tree: Tree, client: Make) -> None:
+    write(tree, {"id": "plan", "transitions": [{"to": "make"}]},
+          {"id": "make", "transitions": [{"to": "check"}]},
+          {"id": "check", "transitions": [
+              {"to": "look", "condition": when("passed")}, {"to": "make", "isDefault": True}]},
+          {"id": "look", "transitions": [
+              {"to": "done", "condition": when("good")}, {"to": "plan", "isDefault": True}]},
+          {"id": "done"})  # fmt: skip
+    nav = client()
+    now = await nav.must(await nav.start("w"), "transition", activity_id="make")
+    now = await nav.must(now, "transition", activity_id="check")
+    now = await nav.must(now, "transition", activity_id="look", variables={"passed": True})
+    now = await nav.must(now, "transition", activity_id="plan", variables={"good": False})
+    assert nav.state(now).ahead == ["make", "check", "look"]
+    for passed in (False, False, True):
+        if offered(now, "required") == ["transition make"]:
+            now = await nav.must(now, "transition", activity_id="make")
+        now = await nav.must(now, "transition", activity_id="check")
+        assert nav.state(now).ahead == ["look"]
+        assert offered(now) == ["get_resource"]
+        assert blocked(now) == {
+            "look": [{"name": "passed", "wanted": True}],
+            "make": [{"name": "passed", "wanted": False}],
+        }
+        now = await nav.must(now, "report", variables={"passed": passed})
+        assert offered(now, "required") == ["transition look" if passed else "transition make"]
+    now = await nav.must(now, "transition", activity_id="look")
+    assert offered(now) == ["get_resource"]
+    assert (await nav.must(now, "transition", activity_id="done", variables={"good": True}))["completed"]
+
+
+@anyio
 async def test_a_loop_shows_the_condition_that_blocks_it_or_ends_it(tree: Tree, client: Make) -> None:
     going = when("state", "open")
     write(tree, {"id": "a", "steps": [step("one")], "loops": [loop("l", "x", kind="while", condition=going)]})

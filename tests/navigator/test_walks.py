@@ -12,17 +12,11 @@ import pytest
 from coordinator.definitions import Definitions
 from coordinator.store import Store
 from tests.navigator.client import Client, Json
-from tests.navigator.walker import ITEMS, first, walk
-from tests.support.workflows import roots
+from tests.navigator.walker import ITEMS, first, starts, walk
 
 pytestmark = pytest.mark.anyio
 
-STARTS = [
-    (root, name)
-    for root in roots()
-    for name, workflow in Definitions([root], poll_seconds=0, quiet=True).current.workflows.items()
-    if workflow.initial_activity
-]
+STARTS = starts()
 EVERY = pytest.mark.parametrize(("root", "name"), STARTS, ids=[f"{root.name}-{name}" for root, name in STARTS])
 WHOLE = {
     ("change", "1.0.0"): 5,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+
+from coordinator.definitions import Definitions
+from tests.support.workflows import roots
 
 Json = dict[str, Any]
 Ask = Callable[..., Awaitable[Any]]
@@ -37,6 +41,16 @@ class Walked(NamedTuple):
 def first(options: Sequence[Json]) -> Json:
     """The first option."""
     return options[0]
+
+
+def starts() -> list[tuple[Path, str]]:
+    """Each workflow of each set that begins by itself."""
+    return [
+        (root, name)
+        for root in roots()
+        for name, workflow in Definitions([root], poll_seconds=0, quiet=True).current.workflows.items()
+        if workflow.initial_activity
+    ]
 
 
 async def walk(ask: Ask, workflow: str, choose: Choose = first) -> Walked:

@@ -263,12 +263,18 @@ def _enter(walk: Walk, activity: Activity) -> None:
     state = walk.state
     state.current_activity = activity.id
     state.status = "running"
-    state.again, state.reported = activity.id in state.completed_activities, []
+    done, ahead = state.completed_activities, state.ahead
+    state.again, state.reported = activity.id in (*done, *ahead), []
+    if activity.id in done:
+        place = done.index(activity.id)
+        state.completed_activities, state.ahead = done[:place], done[place + 1 :] + ahead
+    elif activity.id in ahead:
+        place = ahead.index(activity.id)
+        state.completed_activities, state.ahead = done + ahead[:place], ahead[place + 1 :]
     state.completed_steps, state.loop_steps, state.children, state.answers = [], {}, {}, {}
     state.completed_loops, state.active_loops = [], []
-    for finished in (state.skipped_activities, state.completed_activities):
-        if activity.id in finished:
-            finished.remove(activity.id)
+    if activity.id in state.skipped_activities:
+        state.skipped_activities.remove(activity.id)
 
 
 def _finish(state: State, activity: str) -> None:

@@ -8,7 +8,7 @@ is a skipped activity, its own ways out replace the entry.
 Ways back are never taken on a guess. While the condition of a way forward depends on unreported variables, ways back
 without a condition are closed; in an activity that is visited again, so are those whose condition depends on reports of
 earlier visits. Nor is the workflow completed for lack of an open way while the condition of a way forward depends on
-variables without a value.
+variables without a value. When the walk has returned to an activity, those that came after it are ahead again.
 """
 
 from __future__ import annotations
@@ -86,15 +86,15 @@ def routes(activity: Activity, state: State, activities: Activities, defaults: M
         elif route.target not in found or route.rank < found[route.target].rank:
             found[route.target] = route
     closed = {target: shut for target, shut in closed.items() if target not in found}
-    been = {*state.completed_activities, activity.id}
-    held = _held_back(found, closed, state, defaults, been)
+    behind = {*state.completed_activities, activity.id}
+    held = _held_back(found, closed, state, defaults, behind)
     for target in held:
         del found[target]
     closed |= held
-    questions = [] if found or held else _questions(closed, been, lambda name: not _missing(state, name))
+    questions = [] if found or held else _questions(closed, behind, lambda name: not _missing(state, name))
     if questions:
         closed.setdefault(END, _undecided(questions))
-    on = sorted(closed, key=lambda target: (target in been, order.get(target, len(order))))
+    on = sorted(closed, key=lambda target: (target in behind, order.get(target, len(order))))
     ways = tuple(sorted(found.values(), key=lambda route: route.rank))
     return Routes(ways, {target: closed[target] for target in on}, over=not (found or held or questions))
 
@@ -130,9 +130,10 @@ def _held_back(
     closed: Mapping[str, Closed],
     state: State,
     defaults: Mapping[str, Any],
-    been: set[str],
+    behind: set[str],
 ) -> dict[str, Closed]:
-    """The ways back that would be a guess, and why they are closed."""
+    """The ways back, or to what comes again, that would be a guess, and why they are closed."""
+    been = behind.union(state.ahead)
 
     def reported(name: str) -> bool:
         if name.split(".")[0] in state.reported:
@@ -144,16 +145,16 @@ def _held_back(
         asks = () if route.condition is UNSET else wanted.wants(route.condition, {})
         if state.again and target in been and asks and not any(reported(want.name) for want in asks):
             held[target] = Closed(f"needs {text(route.condition)}, reported in this visit", asks)  # type: ignore[arg-type]
-    questions = _questions(closed, been, reported) + [want for shut in held.values() for want in shut.wants]
+    questions = _questions(closed, behind, reported) + [want for shut in held.values() for want in shut.wants]
     if questions:
         shut = _undecided(questions)
         held |= {target: shut for target, route in found.items() if route.rank and target in been}
     return held
 
 
-def _questions(closed: Mapping[str, Closed], been: set[str], known: Callable[[str], bool]) -> list[Want]:
+def _questions(closed: Mapping[str, Closed], behind: set[str], known: Callable[[str], bool]) -> list[Want]:
     """The variables to report to open ways forward of which no variable is known."""
-    ways = [shut.wants for target, shut in closed.items() if target not in been]
+    ways = [shut.wants for target, shut in closed.items() if target not in behind]
     return [want for wants in ways if not any(known(one.name) for one in wants) for want in wants]
 
 

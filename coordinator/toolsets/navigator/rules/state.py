@@ -51,7 +51,9 @@ class State(_Record):
     current_step: int | UnsetType = UNSET
     """The step to complete next; UNSET if none comes next."""
     completed_activities: list[str] = []
-    """Includes the current activity only if it ended the workflow."""
+    """In order. Includes the current activity only if it ended the workflow."""
+    ahead: list[str] = []
+    """The activities that were completed before the walk returned to an earlier one: they come again, in this order."""
     skipped_activities: list[str] = []
     completed_steps: list[int] = []
     """The completed steps of the current activity in this visit."""
@@ -68,7 +70,7 @@ class State(_Record):
     variables: dict[str, Any] = {}
     """Default values are not stored (``Walk.stored``)."""
     again: bool = False
-    """Whether the current activity had been completed before this visit."""
+    """Whether the current activity had been completed before this visit, or was to come again."""
     reported: list[str] = []
     """The variables (the first part of their names) that were set in this visit."""
     status: Status = "running"
