@@ -124,6 +124,10 @@ class Model:
     sums: dict[tuple[str, str], Sum] = field(default_factory=dict)
     """By agent, by model."""
     total: Sum = NONE
+    said: tuple[str, str] | None = None
+    """What the present claim releases besides, and why."""
+    released: str = ""
+    """The outcome of that, once it is made."""
 
     def subtree(self, name: str) -> Sum:
         one = self.items[name]
@@ -195,6 +199,8 @@ class Model:
 
     def acquire(self, agent: str, name: str, wanted: list[Demand], *, by_id: bool) -> None:
         one = self.items[name]
+        if self.said and self.said[0] == self.given_up(agent, name):
+            self.released = self.release(agent, *self.said)
         one.takeover = one.left and not (one.holder == agent and by_id)
         for other in self.items.values():
             if other.holder == agent and other is not one:
@@ -208,19 +214,22 @@ class Model:
             return "agent_draining", "", {}
         if self.exhausted(agent, group):
             return "budget_exhausted", "", {}
+        for name in self.offered(group):
+            if not self.why_not(agent, name):
+                self.acquire(agent, name, list(self.items[name].demands), by_id=False)
+                return "success", name, {}
+        if self.said:
+            self.released = self.release(agent, *self.said)
+        held_back = Counter(filter(None, (self.why_not(agent, name) for name in self.offered(group))))
+        return "no_match", "", counts(**held_back) if held_back else {}
+
+    def offered(self, group: str) -> list[str]:
+        """What selectors would find if nothing held it back, best first."""
         open_ones = [
             name for name, one in self.items.items() if one.parent and not one.live and group in ("", one.parent)
         ]
-        offered = [name for name in open_ones if self.items[name].left or self.items[name].held == "quarantine"]
-        offered += [name for name in open_ones if self.items[name].role == "queue"]
-        held_back = Counter[str]()
-        for name in offered:
-            one, why = self.items[name], self.why_not(agent, name)
-            if not why:
-                self.acquire(agent, name, list(one.demands), by_id=False)
-                return "success", name, {}
-            held_back[why] += 1
-        return "no_match", "", counts(**held_back) if held_back.total() else {}
+        left = [name for name in open_ones if self.items[name].left or self.items[name].held == "quarantine"]
+        return left + [name for name in open_ones if self.items[name].role == "queue"]
 
     def why_not(self, agent: str, name: str) -> str:
         """The first that keeps an item from an agent; '': nothing does."""
@@ -236,6 +245,11 @@ class Model:
             "resources": not self.fits(agent, one.demands, one.demands),
         }
         return next((reason for reason, holds in reasons.items() if holds), "")
+
+    def given_up(self, agent: str, name: str) -> str:
+        """The item whose claim an agent gives up with one on another item; '': none."""
+        ours = [other for other, one in self.items.items() if one.holder == agent]
+        return "" if name in ours else next(iter(ours), "")
 
     def release(self, agent: str, name: str, reason: str) -> str:
         one = self.items[name]

@@ -327,7 +327,7 @@ class Tools(RuleBasedStateMachine):
     def claim_one(self, wanted: str, agent: str) -> None:
         answer = self.change("claim_item", actor=actor(agent), claims=[{"itemId": wanted}])
         (result,) = answer["claimResults"]
-        assert [result["outcome"]] == self.model.claim(agent, [(wanted, None)], result.get("fenceToken", 0))
+        assert [result["outcome"]] == self.model.claim(agent, [(wanted, None)], result.get("fenceToken", 0))[0]
         if wanted in self.model.items and (held := self.model.items[wanted].claim):
             held.original = held.original or result["claimedAt"]
 
@@ -379,14 +379,15 @@ class Tools(RuleBasedStateMachine):
         entries = [[{"itemId": item, "fenceToken": fence} for item, fence in part] for part in (claims, releases)]
         answer = self.change("claim_item", actor=actor(agent), claims=entries[0], releases=entries[1])
         granted = max((result.get("fenceToken", 0) for result in answer["claimResults"]), default=0)
-        assert [result["outcome"] for result in answer["claimResults"]] == self.model.claim(agent, claims, granted)
+        outcomes, made = self.model.claim(agent, claims, granted, releases)
+        assert [result["outcome"] for result in answer["claimResults"]] == outcomes
         for result in answer["claimResults"]:
             if result["outcome"] == "success":
                 held = self.model.items[result["itemId"]]
                 assert held.claim is not None
                 held.claim.original = held.claim.original or result["claimedAt"]
                 assert (result["fenceToken"], result["originalClaimedAt"]) == (held.fence, held.claim.original)
-        released = [self.model.release(agent, item, fence) for item, fence in releases]
+        released = [made.get(n) or self.model.release(agent, *one) for n, one in enumerate(releases)]
         assert [result["outcome"] for result in answer["releaseResults"]] == released
 
     @rule(agent=AGENTS.filter(bool), begin=st.booleans())

@@ -6,7 +6,7 @@ Answers are plain values that a test compares with those of the tools.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tests.items.model_parts import (
@@ -442,19 +442,32 @@ class Model:
 
     # --- claims
 
-    def claim(self, agent: str, wanted: list[tuple[str, int | None]], granted: int = 0) -> list[str]:
+    def claim(
+        self,
+        agent: str,
+        wanted: list[tuple[str, int | None]],
+        granted: int = 0,
+        releases: Sequence[tuple[str, int | None]] = (),
+    ) -> tuple[list[str], dict[int, str]]:
         """Outcomes of claims; the one that succeeds is placed. ``original`` is left for the caller to fill.
 
         Args:
             granted: the fence that the server reported, which depends on its clock.
+            releases: of the same call. Those of the item that is given up are made, and their outcomes returned by
+                their number.
         """
         outcomes = [self._judge(agent, item, fence) for item, fence in wanted]
         winners = [number for number, outcome in enumerate(outcomes) if outcome == "success"]
         for number in winners[:-1]:
             outcomes[number] = "superseded"
+        made: dict[int, str] = {}
         if winners:
-            self._acquire(agent, self.items[wanted[winners[-1]][0]], granted)
-        return outcomes
+            winner = self.items[wanted[winners[-1]][0]]
+            if not (winner.claim and winner.claim.agent == agent):
+                ours = {it.id for it in self.items.values() if it.claim and it.claim.agent == agent}
+                made = {n: self.release(agent, *one) for n, one in enumerate(releases) if one[0] in ours}
+            self._acquire(agent, winner, granted)
+        return outcomes, made
 
     def _judge(self, agent: str, item: str, fence: int | None) -> str:
         it = self.items.get(item)

@@ -149,11 +149,24 @@ class Walk:
             assert again == answer
         return answer
 
+    def say(self, agent: str) -> list[Json]:
+        """What a claim releases besides: mostly nothing, else rather what the agent has."""
+        ours = [name for name, one in self.model.items.items() if one.holder == agent]
+        name = (ours or [self.item()])[0]
+        self.model.said = (name, self.chance.choice(("failed", "gave_up"))) if self.chance.random() < 0.3 else None
+        return [{"itemId": name, "reason": self.model.said[1]}] if self.model.said else []
+
+    def check_said(self, agent: str, answer: Json) -> None:
+        if self.model.said:
+            outcome = self.model.released or self.model.release(agent, *self.model.said)
+            assert answer["releaseResults"][0]["outcome"] == outcome
+        self.model.said, self.model.released = None, ""
+
     async def claim(self, agent: str) -> None:
         name, (usage, parts, model) = self.item(), self.used()
         further = self.demands() if self.chance.random() < 0.4 else []
         entry: Json = {"itemId": name, "usage": usage} | ({"resources": given(further)} if further else {})
-        answer = await self.twice(agent, claims=[entry])
+        answer = await self.twice(agent, claims=[entry], releases=self.say(agent))
         found, one = answer["claimResults"][0], self.model.items[name]
         renewed = one.live and one.holder == agent
         before = one.left and one.holder != agent
@@ -169,15 +182,18 @@ class Walk:
             assert found.get("stop", False) == (
                 renewed and (agent in self.model.drained or self.model.exhausted(agent, name))
             )
+        self.check_said(agent, answer)
 
     async def take(self, agent: str) -> None:
         usage, parts, model = self.used()
         group = self.group() if self.chance.random() < 0.7 else ""
         selector = {"parentId": group} if group else {}
-        answer = await self.twice(agent, claims=[{"selector": selector, "usage": usage}])
+        releases = self.say(agent)
+        answer = await self.twice(agent, claims=[{"selector": selector, "usage": usage}], releases=releases)
         self.noticed = True
         found = answer["claimResults"][0]
         outcome, name, held_back = self.model.take(agent, group)
+        self.check_said(agent, answer)
         assert (found["outcome"], found.get("itemId", "") if name else "") == (outcome, name)
         assert found.get("heldBack", {}) == held_back
         self.seen |= {outcome, *(why for why, count in held_back.items() if count)}
@@ -365,6 +381,7 @@ async def test_any_sequence_follows_the_model(clients: list[Client], elsewhere: 
             await walk.notice()
             await walk.compare(walk.clients[0])
     assert len(walk.seen) > 3, "too little happens"
+    await walk.notice()
     await walk.restored(elsewhere)
     for _ in range(STEPS // 5):
         await walk.step()

@@ -228,7 +228,7 @@ def run(project: str, connection: Connection, ids: list[str], told: dict[str, in
         def step(model: Model) -> bool:
             if kind == "release":
                 return bool(outcome == model.release(who, item, stated))
-            same = [outcome] == model.claim(who, [(item, stated)], fence)
+            same = [outcome] == model.claim(who, [(item, stated)], fence)[0]
             return same and (outcome != "success" or fence == model.items[item].fence)
 
     return Operation(f"{call} -> {answer}", began, time.monotonic(), step)

@@ -1,5 +1,6 @@
 --[[
-purpose:   Claims and releases items for one agent atomically: first the claims in order, then the releases.
+purpose:   Claims and releases items for one agent atomically: first the claims in order, then the releases, but for
+           what the new claim gives up (modules/releasing.lua).
 guarantee: One winner per item among any number of callers. The agent's earlier claim is released only after a new
            one was acquired. One claim per agent: of several claimable entries the last is acquired and the others
            are `superseded`, so every item reported as held is held.
@@ -90,6 +91,7 @@ return function(run, request, agent, who, wanted, releases, include)
     local drained = agent_drains.of_caller(run, agent)
     local list = wanted ~= '' and cmsgpack.unpack(wanted) or {}
     local results, winner, place, ttl, taken = decide(run, agent, drained, list)
+    local made
     if winner and winner.holder == agent and claims.is_live(run, winner) and classes.is_held(winner) then
       claims.renew(run, winner, ttl)
       if taken then obstacles.take_further(run, winner, taken) end
@@ -101,6 +103,7 @@ return function(run, request, agent, who, wanted, releases, include)
       if winner then claims.notice_expiry(run, winner, winner.holder ~= agent) end
       expiry.sweep(run) -- not for a heartbeat, which affects no other claim
       if winner then
+        made = releasing.give_up(run, releases, agent, winner.id)
         results[place] = claims.acquire(run, winner, agent, ttl, nil, taken)
         usage.add(run, winner.id, agent, list[place][5])
       end
@@ -109,7 +112,7 @@ return function(run, request, agent, who, wanted, releases, include)
       add(results[place], 8, included.of(run, winner.id, include))
     end
     local unready = winner and readiness.why_not(run, winner) or nil
-    local released = releases ~= '' and releasing.make(run, releases, agent) or {}
+    local released = releasing.make(run, releases, agent, made)
     local reply = {run.now, results, released, '', unready}
     if drained then reply[5], reply[6] = unready or false, drained end
     return reply

@@ -49,14 +49,15 @@ end
 -- The results of a claim (nil: nothing was found) and of the releases; a parked call (`waiter`) has made its releases
 -- before. `used` = what was used for the found item, for `usage.add`.
 local function claim_and_release(run, found, refusal, agent, ttl_ms, selector, used, releases, include, waiter)
-  local claim = refusal
+  local claim, made = refusal, nil
   if found then
+    made = not waiter and releasing.give_up(run, releases, agent, found.id)
     claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector, found.rs)
     usage.add(run, found.id, agent, used)
   end
   if found and include ~= '' then claim[8] = included.of(run, found.id, include) end
   if waiter then return claim, cmsgpack.unpack(waiter.releases) end
-  return claim, releases ~= '' and releasing.make(run, releases, agent) or {}
+  return claim, releasing.make(run, releases, agent, made)
 end
 
 return function(
