@@ -294,7 +294,8 @@ class Model:
         outcome = Outcome(before=before, after=after, label=label)
         self._cascade(it, trigger, outcome)
         changed = {item, *(change.item for change in outcome.cascades if not change.missing)}
-        outcome.unblocked = {each for each in self.blocked_by(*changed) if not self.waits_for(each)}
+        free = {each for each in self.blocked_by(*changed) if not self.waits_for(each)}
+        outcome.unblocked = {each for each in free if self.items[each].role != "terminal"}
         return outcome
 
     def results(self, item: str) -> dict[str, str]:

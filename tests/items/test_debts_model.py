@@ -55,7 +55,7 @@ class Model:
         return "work" if (trigger, role) == ("start", "queue") else "terminal"
 
     def advance(self, item: str, trigger: str) -> tuple[bool, set[str]]:
-        """Whether it is applied, and the items that it unblocks."""
+        """Whether it is applied, and the open items that it unblocks."""
         before = self.waiting()
         target = self.target(item, trigger, before[item])
         if target is None:
@@ -64,7 +64,8 @@ class Model:
             self.held[item] = self.roles[item]
         self.roles[item] = target
         after = self.waiting()
-        return True, {other for other in before if before[other] and not after[other]}
+        unblocked = {other for other in before if before[other] and not after[other]}
+        return True, {other for other in unblocked if self.roles[other] != "terminal"}
 
     def ready(self, among: list[str]) -> set[str]:
         waits = self.waiting()
@@ -128,6 +129,7 @@ class World:
                 assert len(named) == len(result["unblockedItems"])
                 assert set(named) >= open_now
                 assert not any(waits[other] for other in named)
+                assert len(steps) > 1 or not any(self.model.roles[other] == "terminal" for other in named)
 
     async def next(self) -> None:
         found = await self.tools.next(tags="dep", limit=20)

@@ -288,11 +288,11 @@ async def test_the_threshold_decides_when(tools: Client) -> None:
     assert await unblocked(tools, blocker, "complete") == [item]
 
 
-async def test_unblocked_items_are_listed_in_any_role(tools: Client) -> None:
+async def test_unblocked_items_are_listed_in_any_role_but_terminal(tools: Client) -> None:
     blocker, working, done = await tools.add(), await tools.add(role="work"), await tools.add(role="terminal")
     await tools.link(blocker, working)
     await tools.link(blocker, done)
-    assert set(await unblocked(tools, blocker, "cancel")) == {working, done}
+    assert set(await unblocked(tools, blocker, "cancel")) == {working}
 
 
 def titles(entries: list[Json]) -> list[str]:
@@ -321,6 +321,35 @@ async def test_items_blocked_again_by_a_later_transition_are_not_unblocked_by_th
     assert [sorted(row) for row in rows] == [["waits"], ["both", "free"], []]
     assert titles(answer["allUnblockedItems"]) == ["free"]
     assert await tools("advance_item", **call) == answer
+
+
+async def test_a_parent_that_ends_by_the_same_transition_is_not_listed_as_unblocked(tools: Client) -> None:
+    parent, waits = await tools.add("parent"), await tools.add("waits")
+    item = await tools.add("item", parentId=parent)
+    await tools.link(item, parent)
+    await tools.link(item, waits)
+    assert await unblocked(tools, item, "complete") == [waits]
+    assert await tools.role(parent) == "terminal"
+
+
+@pytest.mark.parametrize("more", [0, 60], ids=["few", "many"])
+async def test_what_has_ended_is_not_listed_as_unblocked(tools: Client, more: int) -> None:
+    blocker, ended = await tools.add(), await tools.add("ended")
+    others = await tools.add_many(more + 1)
+    await tools.link_all((blocker, item) for item in (ended, *others))
+    await tools.move(ended, "cancel")
+    assert sorted(await unblocked(tools, blocker, "complete")) == sorted(others)
+
+
+async def test_what_a_call_unblocks_and_ends_is_not_listed_for_the_call(tools: Client) -> None:
+    blocker, root = await tools.add(), await tools.add("root")
+    waits, again = await tools.add("waits", parentId=root), await tools.add("again")
+    await tools.link_all((blocker, item) for item in (waits, again, root))
+    steps = [(blocker, "complete"), (waits, "complete"), (again, "complete"), (again, "reopen")]
+    answer = await tools("advance_item", transitions=[{"itemId": item, "trigger": trigger} for item, trigger in steps])
+    assert sorted(titles(answer["results"][0]["unblockedItems"])) == ["again", "root", "waits"]
+    assert await tools.role(root) == "terminal"
+    assert titles(answer["allUnblockedItems"]) == ["again"]
 
 
 async def test_an_item_unblocked_twice_is_listed_once_for_the_call(tools: Client) -> None:

@@ -206,10 +206,14 @@ def _missing(key: str, role: str, note: NoteSettings | None) -> MissingNote:
 
 
 def unblocked_in_the_end(replies: Sequence[Advanced]) -> list[UnblockedItem]:
-    """The items unblocked after all transitions, in the order in which they were unblocked."""
+    """The open items unblocked after all transitions, in the order in which they were unblocked."""
     found: dict[str, str] = {}
+    ended: dict[str, bool] = {}
     for reply in replies:
         for item in reply.blocked_again:
             found.pop(item, None)
         found.update(reply.unblocked)
-    return [UnblockedItem(item_id=dashed(item), title=title) for item, title in found.items()]
+        ended[reply.id] = ROLE_NAMES[reply.to_role] == "terminal"
+        if not reply.reason:
+            ended |= {parent[0]: ROLE_NAMES[parent[3]] == "terminal" for parent in reply.cascades if parent[4]}
+    return [UnblockedItem(item_id=dashed(item), title=title) for item, title in found.items() if not ended.get(item)]

@@ -38,10 +38,12 @@ function blockers.is_unblocked(run, item)
   return (item.nb or 0) + (run.owed_counts[item.id] or 0) == 0
 end
 
--- A read-only item with only id, count and title.
+-- A read-only item with only id, record, count and title.
 function blockers.load_count(run, id)
-  local values = redis.call('HMGET', run.keys.item .. id, 'nb', 't')
-  return {id = id, nb = values[1], t = values[2]}
+  local values = redis.call('HMGET', run.keys.item .. id, 'nb', 't', 'w')
+  local item = {id = id, nb = values[1], t = values[2]}
+  if values[3] then items.unpack_record(item, values[3]) end
+  return item
 end
 
 -- How the count of a dependent changes when its blocker, which has to reach the role `needed`, goes from one role to

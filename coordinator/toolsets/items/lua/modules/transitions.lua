@@ -180,13 +180,14 @@ function transitions.cascade_upwards(run, child, trigger, cascades, unblocked_it
   end
 end
 
--- {id, title} of each, once; without those blocked again by a cascade (`followed`: whether there were cascades).
+-- {id, title} of each, once; without those that have ended, and those blocked again by a cascade (`followed`: whether
+-- there were cascades).
 function transitions.named_unblocked(run, unblocked_items, followed)
   if not unblocked_items[1] then return unblocked_items end
   local list, seen = {}, {}
   for _, item in ipairs(unblocked_items) do
     local present = run.loaded[item.id] or followed and blockers.load_count(run, item.id) or item
-    if not seen[item.id] and blockers.is_unblocked(run, present) then
+    if not seen[item.id] and present.role ~= TERMINAL and blockers.is_unblocked(run, present) then
       seen[item.id] = true
       list[#list + 1] = {item.id, items.title_of(run, item)}
     end
