@@ -112,6 +112,31 @@ def test_a_killed_run_has_the_usage_so_far_once_per_message() -> None:
     assert (usage.input_tokens, usage.cached_input_tokens, usage.turns, usage.cost_usd) == (210, 10, 2, None)
 
 
+COUNTED = {"inputTokens": 7, "outputTokens": 2, "cacheReadInputTokens": 1, "cacheCreationInputTokens": 3}
+OF_SESSION = {"input_tokens": 20, "cache_creation_input_tokens": 4, "cache_read_input_tokens": 6, "output_tokens": 9}
+OF_MESSAGE = {"input_tokens": 5, "cache_read_input_tokens": 2, "output_tokens": 1}
+
+
+@pytest.mark.parametrize(
+    ("told", "tokens"),
+    [
+        ({"modelUsage": {"m": COUNTED, "n": {"outputTokens": 1}}, "usage": OF_SESSION}, (11, 1, 3)),
+        ({"modelUsage": {"m": {"costUSD": 0.1}}, "usage": OF_SESSION}, (30, 6, 9)),
+        ({"modelUsage": {"m": COUNTED, "n": {"costUSD": 0.1}}, "usage": OF_SESSION}, (30, 6, 9)),
+        ({"modelUsage": {}, "usage": OF_SESSION}, (30, 6, 9)),
+        ({"usage": OF_SESSION}, (30, 6, 9)),
+        ({"modelUsage": {"m": {}}, "usage": dict.fromkeys(OF_SESSION, 0)}, (7, 2, 1)),
+        ({"modelUsage": None, "usage": None}, (7, 2, 1)),
+    ],
+)
+def test_tokens_of_claude_are_those_of_its_models_else_of_the_session_else_of_its_messages(
+    told: dict[str, Any], tokens: tuple[int, int, int]
+) -> None:
+    message = {"type": "assistant", "message": {"id": "a", "usage": OF_MESSAGE, "content": []}}
+    usage = read(ClaudeReader(), json.dumps([message, {"type": "result", "subtype": "success", **told}])).usage
+    assert (usage.input_tokens, usage.cached_input_tokens, usage.output_tokens) == tokens
+
+
 def test_a_cost_is_told_even_of_a_run_that_failed() -> None:
     assert recorded("claude-2.1.197-interrupted-in-tool").usage.cost_usd == pytest.approx(0.0010025)
     assert recorded("claude-2.1.197-max-turns").usage.cost_usd == pytest.approx(0.0010025)

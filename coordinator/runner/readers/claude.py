@@ -6,10 +6,13 @@ Its ``json`` format is the last of them; with ``--verbose``, which may come from
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
 from coordinator.runner.protocols import Trouble
 from coordinator.runner.readers.lines import EventReader, Json, money, whole, words
 
+_PARTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+"""Tokens in the usage of a message, and of a session."""
 _LIMITS = ("error_max_turns", "error_max_budget_usd", "error_max_structured_output_retries")
 
 
@@ -69,15 +72,15 @@ class ClaudeReader(EventReader):
 
     def _sum(self) -> None:
         """Usage so far, for runs that end without a result."""
+        self._count(self._messages.values(), _PARTS)
+        self._reading.usage.turns = len(self._messages)
+
+    def _count(self, parts: Collection[Json], names: tuple[str, str, str, str]) -> None:
+        """Takes the sum of parts as the usage of the run. Names: as ``_PARTS``."""
         usage = self._reading.usage
-        cached = [whole(one.get("cache_read_input_tokens")) for one in self._messages.values()]
-        fresh = [
-            whole(one.get("input_tokens")) + whole(one.get("cache_creation_input_tokens"))
-            for one in self._messages.values()
-        ]
-        usage.input_tokens, usage.cached_input_tokens = sum(fresh) + sum(cached), sum(cached)
-        usage.output_tokens = sum(whole(one.get("output_tokens")) for one in self._messages.values())
-        usage.turns = len(self._messages)
+        fresh, created, cached, output = (sum(whole(one.get(name)) for one in parts) for name in names)
+        usage.input_tokens, usage.cached_input_tokens = fresh + created + cached, cached
+        usage.output_tokens = output
 
     def _result(self, event: Json) -> None:
         found, kind = self._reading, event.get("subtype")
@@ -88,11 +91,12 @@ class ClaudeReader(EventReader):
             found.text = self._last[1]
         found.usage.cost_usd = money(event.get("total_cost_usd"))
         found.usage.turns = whole(event.get("num_turns")) or found.usage.turns
-        if models := [one for one in (event.get("modelUsage") or {}).values() if isinstance(one, dict)]:
-            cached = sum(whole(one.get("cacheReadInputTokens")) for one in models)
-            fresh = sum(whole(one.get("inputTokens")) + whole(one.get("cacheCreationInputTokens")) for one in models)
-            found.usage.input_tokens, found.usage.cached_input_tokens = fresh + cached, cached
-            found.usage.output_tokens = sum(whole(one.get("outputTokens")) for one in models)
+        models = [one for one in (event.get("modelUsage") or {}).values() if isinstance(one, dict)]
+        of_session = event.get("usage")
+        if models and all({"inputTokens", "outputTokens"} & one.keys() for one in models):
+            self._count(models, ("inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens", "outputTokens"))
+        elif isinstance(of_session, dict) and any(whole(of_session.get(part)) for part in _PARTS):
+            self._count((of_session,), _PARTS)
         for denied in event.get("permission_denials") or ():
             self.deny(f"{denied.get('tool_name')} {next(iter((denied.get('tool_input') or {}).values()), '')}")
         if found.success:
