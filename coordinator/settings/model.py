@@ -469,9 +469,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(
             description=(
                 "How much there is of the resources that work items demand (resources of an item, of its schema or of "
-                "its traits), by key: the capacity in units, or capacity and perMinute, the units that claims can take "
-                "per minute. Of other keys there is 1. Keys are paths: what is taken of a key also counts against each "
-                "of its ancestors that is listed here."
+                "its traits), by key: the capacity in units, or capacity and perMinute, the units that come back each "
+                "minute to be taken by claims. As many as the capacity can be saved, and are there at first: in any "
+                "minute, the first one too, claims take up to perMinute + capacity. Of other keys there is 1. Keys are "
+                "paths: what is taken of a key also counts against each of its ancestors that is listed here."
             ),
             extra={
                 "allowed": "a mapping of keys to a number of units, or to capacity and perMinute",

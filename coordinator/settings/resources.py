@@ -30,7 +30,7 @@ class Limit(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, renam
     capacity: Units = 1
     """Units that claims can hold together."""
     per_minute: Units | None = None
-    """Units that claims can take per minute."""
+    """Units that come back each minute to be taken by claims; as many as ``capacity`` are saved, and there at first."""
 
 
 class Demand(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

@@ -287,6 +287,17 @@ async def test_units_per_minute_come_back_evenly(tools: Client) -> None:
     await consistent(tools)
 
 
+async def test_all_of_a_capacity_can_be_taken_in_the_first_minute(tools: Client) -> None:
+    limited = with_limits(tools, resources={"m": Limit(capacity=3, per_minute=1)})
+    items = await limited.add_many(4, resources=[demand("m")])
+    outcomes = [await outcome(limited, f"a{number}", item) for number, item in enumerate(items[:3])]
+    assert outcomes == ["success"] * 3
+    await limited.release("a0", items[0])
+    refused = await limited.claim("b", items[3])
+    assert refused["outcome"] == "resource_busy"
+    assert 0 < refused["retryAfterMs"] <= 60_000
+
+
 async def test_a_waiting_call_gets_what_comes_back_by_time(fronts: Fronts) -> None:
     front = await fronts.make(settings=msgspec.structs.replace(SETTINGS, resources={"m": Limit(per_minute=100)}))
     item = await front.add(resources=[demand("m")])
