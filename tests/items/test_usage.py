@@ -268,6 +268,34 @@ async def test_raising_a_budget_needs_the_permission_and_wakes_waiting_calls(too
     await consistent(tools)
 
 
+async def test_what_was_used_leaves_a_budget_only_with_the_permission(tools: Client) -> None:
+    root = await tools.add(budget={"tokens": 100})
+    middle = await tools.add(parentId=root)
+    other = await tools.add(parentId=root)
+    spender, idle = [await tools.add(parentId=middle) for _ in range(2)]
+    await spend(tools, spender)
+
+    async def moved(item: str, parent: str | None) -> Any:
+        return await tools(
+            "manage_items", operation="update", items=[{"id": item, "parentId": parent, "title": "moved"}]
+        )
+
+    tools.caller = Caller("somebody", permissions=frozenset(("items",)))
+    for item in (spender, middle):
+        (failed,) = (await moved(item, None))["failures"]
+        assert failed["error"].startswith("parentId: the budget of an item above would no longer count")
+        assert (await tools.get(item))["title"] != "moved"
+    assert (await tools.claim("a", idle))["outcome"] == "budget_exhausted"
+    # Below the same budget, and what has used nothing, anywhere.
+    for item, parent in ((spender, other), (spender, root), (spender, middle), (idle, None)):
+        assert (await moved(item, parent))["updated"] == 1
+    assert (await tools.claim("a", spender))["outcome"] == "budget_exhausted"
+    tools.caller = Caller("somebody", permissions=frozenset(("items", "items.budget")))
+    assert (await moved(spender, None))["updated"] == 1
+    assert (await tools.claim("a", spender))["outcome"] == "success"
+    await consistent(tools)
+
+
 async def test_metrics_have_what_was_used_by_project(tools: Client) -> None:
     item = await tools.add(budget={"tokens": 1})
     measure = MeasureStore(tools.store).measure

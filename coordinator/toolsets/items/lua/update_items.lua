@@ -6,7 +6,7 @@ guarantee: An update is applied completely or not at all. A move under another p
 args:      request run.events_max run.terms run.config run.labels updates
            updates = packed list of {id, fields}; fields by letter as in modules/items.lua, p priority,
            c complexity; false clears, rs = '' for no demands, false for those by default, pa = '' moves to the root;
-           may_raise: whether the caller may raise the budget; shown: values that the caller was shown, as text
+           may_raise: whether the caller may raise budgets; shown: values that the caller was shown, as text
 reply:     list of {'updated' or the reason ('changed ' .. field: not as shown), id, modified at, requires verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts requirements apart demands resources passed_over
@@ -71,7 +71,7 @@ local function update(run, id, fields)
   if raised then return {'budget_not_raised', id, 0, false} end
   local moves, shift, below, above, root_before = fields.pa ~= nil and fields.pa ~= (item.pa or '')
   if moves then
-    shift, below, above = reparent.plan(run, item, fields.pa)
+    shift, below, above = reparent.plan(run, item, fields.pa, fields.may_raise)
     if not shift then return {below, id, 0, false} end
     root_before = item_events.root_of(run, item)
   end

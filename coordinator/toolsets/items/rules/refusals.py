@@ -32,6 +32,8 @@ _ITEM = {
     "too_many_requirements": "requires: a project can have at most 500 different sets of required capabilities",
     "due_of_template": "dueAt: of a template it counts from each occurrence: give + and a duration, as in +2h, or null",
     "budget_not_raised": "budget: raising or removing a limit needs the permission 'items.budget'",
+    "budget_not_left": "parentId: the budget of an item above would no longer count what was used for this item; "
+    "moving it out of there needs the permission 'items.budget'",
     "id_taken": "the generated id exists already; try again",
     "self": "A dependency cannot reference the same item on both sides",
     "cycle": "the dependency would close a cycle of items that wait for each other",

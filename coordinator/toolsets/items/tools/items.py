@@ -109,7 +109,7 @@ class Items:
         for number, spec in enumerate(specs):
             try:
                 item, fields = _change(spec, ids[number], parents[number], args.traits)
-                if "bu" in fields:
+                if not fields.keys().isdisjoint(("bu", "pa")):
                     fields["may_raise"] = call.caller is None or not BUDGETS.isdisjoint(call.caller.permissions)
                 if number < len(shown):
                     fields["shown"] = rules.shown(shown[number])

@@ -30,15 +30,21 @@ local function descendants(run, id)
 end
 
 -- The change of depth under the new parent, the descendants that change with it (by level), and the parent; or nil and
--- the reason.
-function reparent.plan(run, item, parent_id)
+-- the reason. What was used goes with the item, so it leaves a budget above it only if the caller may raise that.
+function reparent.plan(run, item, parent_id, may_raise)
   local above = parent_id ~= '' and items.load(run, parent_id)
   if parent_id ~= '' and not above then return nil, 'parent_' .. items.absence_reason(parent_id) end
   local shift = (above and above.depth + 1 or 0) - item.depth
-  local ancestor = above
+  local ancestor, stays_above = above, {}
   while ancestor do
     if ancestor.id == item.id then return nil, 'parent_cycle' end
+    stays_above[ancestor.id] = true
     ancestor = ancestor.pa and items.load(run, ancestor.pa)
+  end
+  local left = not may_raise and (item.us or item.ub) and item.pa and items.load(run, item.pa)
+  while left and not stays_above[left.id] do
+    if left.bu then return nil, 'budget_not_left' end
+    left = left.pa and items.load(run, left.pa)
   end
   local below = shift == 0 and {} or descendants(run, item.id)
   if not below then return nil, 'too_many_below' end
