@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 _REASONS = {
     "quarantined": "quarantined",
@@ -14,6 +15,11 @@ _REASONS = {
     "capabilities": "for agents with other capabilities",
     "resources": "waiting for resources",
 }
+
+
+def counted(answer: Mapping[str, Any]) -> dict[str, int]:
+    """What an answer says of items that are held back: how many, by reason, without those of which there are none."""
+    return {why: count for why, count in answer.get("heldBack", {}).items() if count}
 
 
 def described(counts: Mapping[str, int] | None) -> str:

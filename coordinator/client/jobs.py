@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from coordinator.client.calls import WAIT_MS, away_seconds
 from coordinator.client.errors import FleetError, Unavailable
+from coordinator.client.held_back import counted, described
 from coordinator.client.job import Job
 from coordinator.client.renewals import Claim, now
 
@@ -33,6 +34,10 @@ SPENT_SECONDS = 300.0
 """The longest pause of an agent whose budget is spent: it may be raised."""
 
 _log = logging.getLogger(__name__)
+
+
+def _nothing() -> None:
+    pass
 
 
 class Slot:
@@ -97,6 +102,11 @@ class Jobs:
     """Jobs as they come, an async iterator: ``async for job in fleet.jobs(...)``. It ends when the fleet is stopped,
     when ``until`` is over, or, without ``wait``, when nothing is offered.
 
+    Attributes:
+        held_back: how many items are held back, by reason (``heldBack`` of ``claim_item``), when the last claim got
+            nothing; empty if it got a job, or nothing is held back.
+        got_nothing: is called when a claim has got nothing.
+
     Args:
         selector: as ``claim_item`` takes it.
         until: waits for the end of what the jobs are for; None: they have no end.
@@ -125,6 +135,9 @@ class Jobs:
         self._away = 0
         self._empty = False
         self._slots = fleet.slots_of
+        self.held_back: dict[str, int] = {}
+        self.got_nothing: Callable[[], None] = _nothing
+        self._explained = False
 
     def __aiter__(self) -> Self:
         return self
@@ -230,6 +243,7 @@ class Jobs:
         self._away = 0
         slot.unseen = None
         result = answer["claimResults"][0]
+        self._explain(result)
         if result["outcome"] == "no_match" and self._wait and not self._over.is_set():
             arguments = {**arguments, "requestId": str(uuid4()), "waitMs": WAIT_MS}
             arguments.pop("releases", None)
@@ -242,6 +256,7 @@ class Jobs:
                 return None, sent
             slot.unseen = slot.finished = None
             result = waited["claimResults"][0]
+            self._explain(result)
         if result["outcome"] == "success":
             slot.why = ""
             return result, sent
@@ -251,9 +266,16 @@ class Jobs:
             self.end()
         elif result["outcome"] == "budget_exhausted":
             self._spent(slot, str(result["error"]), result.get("retryAfterMs", 0) / 1000)
-        elif (held := result.get("heldBack")) and held["capabilities"]:
-            _log.debug("%d items wait for agents with other capabilities", held["capabilities"])
         return None, sent
+
+    def _explain(self, result: dict[str, Any]) -> None:
+        """Keeps why a claim got nothing; logs it the first time."""
+        self.held_back = counted(result)
+        if self.held_back and not self._explained:
+            self._explained = True
+            _log.info("nothing is offered: %s", described(self.held_back))
+        if result["outcome"] == "no_match":
+            self.got_nothing()
 
     def _spent(self, slot: Slot, why: str, seconds: float) -> None:
         """A budget keeps the agent of a slot from claiming: it rests, the others go on."""

@@ -26,6 +26,7 @@ from coordinator.client.calls import ONE_EACH
 from coordinator.client.fleet import Fleet
 from coordinator.client.flows import Run
 from coordinator.client.job import Job, Outcome, Usage
+from coordinator.client.jobs import Jobs
 from coordinator.client.stopping import stopping
 from coordinator.client.trees import Tree
 
@@ -197,6 +198,22 @@ class SyncJob(_Thread):
         return not self._portal.forked and self._do(self._job.__aexit__, kind, error, trace)
 
 
+class SyncJobs(_Thread, Iterator[SyncJob]):
+    """``Jobs``, an iterator."""
+
+    def __init__(self, jobs: Jobs, portal: _Portal) -> None:
+        super().__init__(portal)
+        self._jobs, self._coming = jobs, self._each(jobs)
+
+    def __next__(self) -> SyncJob:
+        return SyncJob(next(self._coming), self._portal)
+
+    @property
+    def held_back(self) -> dict[str, int]:
+        """As ``Jobs.held_back``."""
+        return self._jobs.held_back
+
+
 class SyncTree(_Thread):
     """A ``Tree``."""
 
@@ -213,6 +230,10 @@ class SyncTree(_Thread):
                 return await self.tree.finished()
 
         return self._do(limited)
+
+    def held_back(self, capabilities: Sequence[str] = ()) -> dict[str, int]:
+        """As ``Tree.held_back``."""
+        return self._do(self.tree.held_back, capabilities)
 
     def results(self) -> dict[str, Any]:
         """As ``Tree.results``."""
@@ -299,10 +320,9 @@ class SyncFleet(_Thread):
         """As ``Fleet.call``."""
         return self._do(self._fleet.call, tool, arguments, **more)
 
-    def jobs(self, **selection: Any) -> Iterator[SyncJob]:
+    def jobs(self, **selection: Any) -> SyncJobs:
         """As ``Fleet.jobs``."""
-        jobs = self._portal.own.call(partial(self._fleet.jobs, **_of_trees(selection)))
-        return (SyncJob(job, self._portal) for job in self._each(jobs))
+        return SyncJobs(self._portal.own.call(partial(self._fleet.jobs, **_of_trees(selection))), self._portal)
 
     def work(
         self,

@@ -13,6 +13,7 @@ import msgspec
 
 from coordinator.client.calls import WAIT_MS
 from coordinator.client.errors import Invalid, NotFound, Refused, error_of
+from coordinator.client.held_back import counted
 from coordinator.client.plan import Node, Plan, read
 from coordinator.client.wire import encoded
 
@@ -49,6 +50,12 @@ class Tree:
         answers when it is so. Bound the time with ``asyncio.timeout``."""
         waits = {"itemId": self.id, "waitFor": "tree_terminal"}
         return dict((await self._fleet.until_met("get_context", waits))["waited"].get("counts", {}))
+
+    async def held_back(self, capabilities: Sequence[str] = ()) -> dict[str, int]:
+        """Why nothing below is offered to an agent with these capabilities: how many items are held back, by reason
+        (``heldBack`` of ``get_next_item``); empty if a new item is offered, or nothing is held back."""
+        asked = {"ancestorId": self.id, "parents": "after_children", "capabilities": [*capabilities]}
+        return counted(await self._fleet.call("get_next_item", asked))
 
     async def results(self) -> dict[str, Any]:
         """What came of the items that have a result: by ref for a planned tree, else by UUID."""

@@ -6,10 +6,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from coordinator.client import ClaimLost, Denied, Fleet, FleetError, Invalid, JobStopped, Unavailable
+from coordinator.client.held_back import described
 from coordinator.client.job import Job
+from coordinator.client.jobs import Jobs
 from coordinator.client.short_forms import money
 from coordinator.metrics import recorder
 from coordinator.runner import commands, records
@@ -28,6 +31,8 @@ _ROOM_SECONDS = 30.0
 """How long claiming pauses when there is no room for logs."""
 _LAST_SECONDS = 10.0
 """How long a runner that ends tells what attempts have used whose claims were lost."""
+EXPLAINED_SECONDS = 45.0
+"""Why nothing is offered is not said again before. (Claims wait for less than a minute.)"""
 _WAIT_MS = 49_000
 _NEVER = float("inf")
 _WORDS: Mapping[Kind, str] = {
@@ -71,6 +76,8 @@ class Runner:
         self._why = ""
         """Why no further item is claimed; empty: they are."""
         self._paused = ""
+        self._explained = -_NEVER
+        """When it was said why nothing is offered."""
         self.cost = 0.0
         self.broken = ""
         """Why it cannot go on: the fault is not that of an item. Empty: it is not broken."""
@@ -118,6 +125,7 @@ class Runner:
                 raises=True,
                 until=None if chosen.until_tree is None else self._tree_finished,
             )
+            jobs.got_nothing = partial(self._explain, jobs)
             while await self._may_claim():
                 if (job := await self._next(jobs)) is not None:
                     self._begin(job)
@@ -214,6 +222,13 @@ class Runner:
             self._end(f"the tree of {tree} is finished" if tree else "there is no more to do")
             return None
 
+    def _explain(self, jobs: Jobs) -> None:
+        """Says why nothing is offered: a line when the runner becomes idle, and one a minute as long as it is."""
+        why = described(jobs.held_back)
+        if why and not self._working and time.monotonic() >= self._explained + EXPLAINED_SECONDS:
+            self._explained = time.monotonic()
+            self._say(f"nothing is offered: {why}")
+
     def _full(self) -> bool:
         most = self._options.max_items
         cost = self._options.max_cost
@@ -222,6 +237,7 @@ class Runner:
 
     def _begin(self, job: Job) -> None:
         self._working += 1
+        self._explained = -_NEVER
         self._show()
         task = asyncio.create_task(self._attempt(job), name=f"attempt {job.id}")
         self._tasks.add(task)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.client import Fleet, Invalid
-from coordinator.runner import breaker, records
+from coordinator.client import Fleet, Invalid, jobs
+from coordinator.runner import breaker, loop, records
 from coordinator.runner.loop import Runner
 from coordinator.runner.options import Options, Selection
 from coordinator.runner.protocols import Workspaces
@@ -101,6 +101,32 @@ async def test_a_tree_is_finished_in_order_and_ends_the_runner(hall: Hall, fleet
     assert hall.file("order").split() == [made[0], "after", made[1], "after", made[2]]
     assert hall.told("is finished")
     assert [one["role"] for one in [await seen(fleet, item) for item in made]] == ["terminal"] * 3
+
+
+async def test_an_idle_runner_says_why_nothing_is_offered(
+    hall: Hall, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line whenever it becomes idle, and further ones as long as it is."""
+    monkeypatch.setattr(jobs, "WAIT_MS", 50)
+    await add(fleet, "for others", requires=["cad"])
+    line = "nothing is offered: 1 for agents with other capabilities"
+
+    async def lines(most: int) -> None:
+        await wait_until(lambda: hall.said.count(line) >= most, what=f"so many lines: {most}")
+
+    async def watch(runner: Runner) -> None:
+        await lines(1)
+        await add(fleet, "for everybody")
+        await lines(2)
+        assert hall.told("done after")
+        assert hall.said.count(line) == 2
+        monkeypatch.setattr(loop, "EXPLAINED_SECONDS", 0.0)
+        await lines(3)
+        runner.stop()
+
+    watching: list[asyncio.Task[None]] = []
+    await hall.run("true", begun=lambda runner: watching.append(asyncio.create_task(watch(runner))))
+    await watching[0]
 
 
 async def test_failures_count_until_quarantine(hall: Hall, fleet: Fleet) -> None:
