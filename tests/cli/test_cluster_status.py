@@ -254,7 +254,7 @@ async def forgotten(cluster: EmbeddedCluster, slot: int) -> bool:
 
 async def agreed(cluster: EmbeddedCluster, slot: int) -> bool:
     facts = await read_cluster(parse(cluster.url), 2.0)
-    return facts.owners[slot] == 2 and not any(node.differs for node in facts.nodes)
+    return facts.owners[slot] == 2 and all(node.state == "ok" and not node.differs for node in facts.nodes)
 
 
 async def test_a_removed_demo_leaves_no_project_behind(store: Store, cluster: EmbeddedCluster) -> None:

@@ -19,7 +19,7 @@ from coordinator.store.slot_map import slot_of
 from tests.cluster.conftest import NODE_TIMEOUT_MS, SHARDS
 from tests.cluster.load import Load
 from tests.store.calls import BUMP
-from tests.support.cluster import move_keys, move_slot, move_slot_at_once, node_id, primary_of
+from tests.support.cluster import move_keys, move_slot, move_slot_at_once, node_id, primary_of, serves
 from tests.support.counts import counted
 from tests.support.wait import wait_until, wait_until_sync
 
@@ -41,15 +41,17 @@ def added(cluster: EmbeddedCluster, tmp_path: Path) -> Iterator[Node]:
     with node.client() as client:
         client.config_set("cluster-allow-replica-migration", "no")  # it stays a primary when its last slot has gone
         client.execute_command("CLUSTER", "MEET", "127.0.0.1", port, bus)
-    wait_until_sync(lambda: all(_knows(one, len(cluster.nodes)) for one in cluster.nodes), what="the nodes to meet")
+    wait_until_sync(
+        lambda: all(_serves_with(one, len(cluster.nodes)) for one in cluster.nodes), what="the nodes to meet"
+    )
     yield node
     cluster.nodes.remove(node)
     node.stop()
 
 
-def _knows(node: Node, nodes: int) -> bool:
+def _serves_with(node: Node, nodes: int) -> bool:
     with node.client() as client:
-        return f"cluster_known_nodes:{nodes}" in client.execute_command("CLUSTER", "INFO").decode()
+        return serves(client, nodes)
 
 
 async def test_projects_are_spread_over_the_shards(cluster: EmbeddedCluster, projects: list[str]) -> None:

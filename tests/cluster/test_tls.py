@@ -18,6 +18,7 @@ from coordinator.store.slot_map import SLOTS
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client
 from tests.support.certificates import self_signed
+from tests.support.cluster import serves
 from tests.support.ports import free_port
 from tests.support.servers import binary_for
 from tests.support.wait import wait_until_sync
@@ -77,11 +78,13 @@ def _form(cluster: Cluster) -> None:
             client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, last - 1)
             client.execute_command("CLUSTER", "MEET", "127.0.0.1", cluster.ports[0], buses[0])
 
-        def serves() -> bool:
+        def named() -> bool:
             rows = [client.execute_command("CLUSTER", "SLOTS") for client in clients]
             return all(sorted(row[2][0] for row in found) == [NAME.encode()] * NODES for found in rows)
 
-        wait_until_sync(serves, what="the cluster with its names")
+        wait_until_sync(
+            lambda: named() and all(serves(client, NODES) for client in clients), what="the cluster with its names"
+        )
 
 
 def _started(process: subprocess.Popen[bytes], port: int) -> bool:

@@ -29,6 +29,13 @@ def project_on(cluster: EmbeddedCluster, node: Node, name: str) -> str:
     return next(one for n in range(10_000) if primary_of(cluster, slot_of(one := f"{name}-{n}")) is node)
 
 
+def serves(client: Any, nodes: int) -> bool:
+    """Whether a node takes calls in a cluster of so many nodes. It refuses them for a while after it has heard of all
+    slots."""
+    facts = client.execute_command("CLUSTER", "INFO").decode().split()
+    return {"cluster_state:ok", f"cluster_known_nodes:{nodes}"} <= set(facts)
+
+
 def leads(node: Node) -> bool:
     """Whether a node is a primary."""
     with node.client() as client:
