@@ -47,7 +47,7 @@ lint: $(VENV)/.installed-dev ## Check style, types, import rules, Lua, scripts a
 hosts: $(VENV)/.installed-dev $(VENV)-hosts/.installed ## Test with packages of hosts that conflict with the product's.
 	@exec $(BIN)/pytest -m hosts tests/toolsets $(ARGS)
 
-agents: install-agents ## Test with the real claude and codex, from npm (700 MB), and a stand-in of their models.
+agents: install-agents ## Test with the real claude, codex, gemini and opencode, from npm (900 MB), and stand-ins of models.
 	@exec $(BIN)/pytest -m agents --numprocesses 2 --dist loadfile --timeout 60 tests/runner/test_real_agents*.py $(ARGS)
 
 install-agents: $(VENV)/.installed-dev

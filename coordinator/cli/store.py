@@ -78,7 +78,9 @@ async def _accept(settings: Settings, url: str, instead_of: str) -> int:
 
 
 def _report(identity: str, was: str) -> None:
-    if was:
+    if was == identity:
+        print(f"the store is {identity} now")
+    elif was:
         print(f"the store is {identity} now, in place of {was}")
     else:
         print(

@@ -51,8 +51,9 @@ class Flows(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(
             description=(
                 "Python callables that steps may call by these names, with the step's args as keyword arguments. "
-                "Coroutine functions run in the worker, others in a process of their own. Installed packages may add "
-                "more with entry points of the group fleet.step_tools."
+                "Coroutine functions run in the worker, others in a process of their own. Their modules are those of "
+                "installed packages, or of a folder in PYTHONPATH of the workers. Installed packages may add more with "
+                "entry points of the group fleet.step_tools."
             ),
             extra={"allowed": "a mapping of names to 'module:function'", "example": examples.STEP_TOOLS},
         ),

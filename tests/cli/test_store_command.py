@@ -77,6 +77,9 @@ def test_without_a_known_store_the_command_explains_instead_of(own_server: Embed
         assert "in place of earlier" in second.stdout
         assert server.hget(keys.identity.key(keys.FLEET), "was") == b"earlier"
         server.flushall()
+        given = fleet_command(*accept, str(tmp_path / "three"), FLEET_STORE_ID="prod")
+        assert given.stdout == "the store is prod now\n"
+        server.flushall()
 
 
 async def serve_from(home: Path) -> None:

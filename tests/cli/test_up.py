@@ -7,6 +7,8 @@ import os
 import resource
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -393,6 +395,20 @@ def test_the_url_of_an_embedded_cluster_is_shown_without_its_password(start: Sta
     assert all(f"{scheme}://{places}\n" in one.stdout for one in shown), shown
     assert password
     assert not any(password in text for one in shown for text in (one.stdout, one.stderr, fleet.stdout, fleet.stderr))
+
+
+def test_the_queues_can_be_listed_by_the_lines_of_the_page(start: Start, tmp_path: Path) -> None:
+    """In a folder with a blank, whose store has no socket."""
+    folder = tmp_path / "my fleet"
+    fleet = start("--workers", "1", "--frontends", "1", data_dir=folder / ".fleet")
+    page = (ROOT / "deploy" / "README.md").read_text()
+    lines = page[page.index("store=$(") :].partition("```")[0].replace(".venv/bin/python", sys.executable)
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": programs, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["sh", "-ec", lines], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "fleet-steps" in done.stdout
+    assert fleet.process.poll() is None
 
 
 @pytest.mark.chaos

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from coordinator.client import Fleet, SyncFleet
 from tests.runner.repositories import Place
-from tests.support.fleets import ROOT, RunningFleet, environment
+from tests.support.fleets import ROOT, RunningFleet, environment, fleet_command
 from tests.support.wait import wait_until_sync
 
 EXAMPLES = ROOT / "config" / "examples"
@@ -37,6 +38,42 @@ def test_every_example_is_run_by_a_test() -> None:
     assert {name for name in files if name not in text} == set()
     page = (EXAMPLES / "README.md").read_text()
     assert {name for name in files if f"({name})" not in page} == set()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config" / "agents" / "hosts").iterdir()), ids=lambda path: path.name)
+def test_server_entries_are_named_by_their_page_and_have_one_form(path: Path) -> None:
+    """``tests/runner/test_real_agents_hosts.py`` gives them to the real hosts."""
+    assert f"(hosts/{path.name})" in (path.parents[1] / "README.md").read_text()
+    entry: Any = tomllib.loads(path.read_text()) if path.suffix == ".toml" else json.loads(path.read_text())
+    (servers,) = (value for name, value in entry.items() if name != "$schema")
+    (server,) = servers.values()
+    assert list(servers) == ["fleet"]
+    assert "http://127.0.0.1:8420/mcp/worker" in (server.get("url"), server.get("httpUrl"))
+    headers = server["http_headers" if path.name == "codex.toml" else "headers"]
+    assert headers == {"Fleet-Agent": f"{path.stem.partition('-')[0]}-1"}
+
+
+def test_step_tools_are_those_of_a_folder_in_pythonpath(tmp_path: Path) -> None:
+    """step_tools/texts.py and step_tools/fleet.yaml."""
+    folder = EXAMPLES / "step_tools"
+    config = ("--config", str(folder / "fleet.yaml"))
+    assert "texts:word_count cannot be used: ModuleNotFoundError" in fleet_command("flows", "tools", *config).stdout
+    path = f"{folder}{os.pathsep}{ROOT}"
+    flow = {
+        "start": {"name": "count", "tool": "word_count", "args": {"text": "{{input.text}}"}, "next": "publish"},
+        "publish": {
+            "name": "publish",
+            "tool": "publish",
+            "args": {"title": "One", "counts": "{{steps.count.result}}"},
+            "done": True,
+        },
+    }
+    options = ("--port", "0", "--frontends", "1", "--workers", "1", *config)
+    with RunningFleet(tmp_path / "data", *options, PYTHONPATH=path) as running:
+        running.wait_ready()
+        with SyncFleet(running.state.base_url) as fleet:
+            result = fleet.flow("texts", flow, {"text": "two words"}).result()
+    assert (result["title"], result["words"]) == ("One", 2)
 
 
 def test_an_orchestrator_and_a_worker_finish_the_plan(running: RunningFleet, named: str, tmp_path: Path) -> None:

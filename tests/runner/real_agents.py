@@ -1,6 +1,6 @@
-"""The real ``claude`` and ``codex``, from npm, with a stand-in of their models.
+"""The real ``claude`` and ``codex``, from npm, with a stand-in of their models, and ``gemini`` and ``opencode``.
 
-They are large (700 MB), so only ``make agents`` installs them, by running this file.
+They are large (900 MB), so only ``make agents`` installs them, by running this file.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from tests.runner.model import Model
@@ -18,6 +19,8 @@ PLACE = nodejs.place_of(SOURCE)
 INSTALLED = (PLACE / ".installed").exists()
 REASON = "needs the command lines that `make agents` installs"
 NAMES = ("claude", "codex")
+"""Those whose models have a stand-in."""
+HOSTS = (*NAMES, "gemini", "opencode")
 WORK = 'RUN: echo "work of $FLEET_ITEM_ID" > work.txt\n'
 """An item's text, for the stand-in."""
 _CODEX = """
@@ -34,11 +37,11 @@ stream_max_retries = 0
 
 
 def program(name: str) -> str:
-    """The path of a command line: ``claude``, ``codex``."""
+    """The path of a command line: one of ``HOSTS``."""
     packages = PLACE / "node_modules"
-    if name == "codex":
-        return str(packages / ".bin" / "codex")
-    return str(next((packages / "@anthropic-ai").glob("claude-code-*/claude")))
+    if name == "claude":
+        return str(next((packages / "@anthropic-ai").glob("claude-code-*/claude")))
+    return str(packages / "opencode-linux-x64" / "bin" / name if name == "opencode" else packages / ".bin" / name)
 
 
 def command(name: str, *more: str) -> list[str]:
@@ -53,9 +56,7 @@ def environment(home: Path, model: Model) -> dict[str, str]:
     codex.mkdir(parents=True)
     (codex / "config.toml").write_text(_CODEX.format(url=model.url))
     return {
-        # codex is a script for node.
-        "PATH": f"{nodejs.NODE.parent}{os.pathsep}{os.environ['PATH']}",
-        "HOME": str(home),
+        **bare_environment(home),
         "CODEX_HOME": str(codex),
         "OPENAI_API_KEY": "sk-made-up-of-codex",
         "CLAUDE_CONFIG_DIR": str(claude),
@@ -66,6 +67,12 @@ def environment(home: Path, model: Model) -> dict[str, str]:
     }
 
 
+def bare_environment(home: Path) -> dict[str, str]:
+    """A home of their own, and node, for which codex and gemini are scripts."""
+    home.mkdir(parents=True, exist_ok=True)
+    return {"PATH": f"{nodejs.NODE.parent}{os.pathsep}{os.environ['PATH']}", "HOME": str(home)}
+
+
 def install() -> int:
     """Installs them, and says which they are."""
     try:
@@ -73,9 +80,9 @@ def install() -> int:
     except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
         print(f"the command lines of agents cannot be installed from npm: {str(error)[-1000:]}", file=sys.stderr)
         return 1
-    path = f"{nodejs.NODE.parent}{os.pathsep}{os.environ['PATH']}"
-    for name in NAMES:
-        subprocess.run([program(name), "--version"], check=True, env={**os.environ, "PATH": path})
+    with tempfile.TemporaryDirectory() as home:
+        for name in (one for one in HOSTS if Path(program(one)).exists()):
+            subprocess.run([program(name), "--version"], check=True, env={**os.environ, **bare_environment(Path(home))})
     return 0
 
 
