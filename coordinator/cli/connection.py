@@ -31,8 +31,8 @@ _GROUP = Group("Connection", help="FLEET_TOKEN holds the bearer token, where the
 Urls = Annotated[
     tuple[str, ...],
     Parameter(
-        help="Base URL of the fleet; several, repeated or after commas: those of its front-ends, of which the next is "
-        f"called when one does not answer. Default: the fleet that runs on the data directory. [env: {URL_VARIABLE}]",
+        help="Base URL of the fleet, or several after commas. Default: the fleet of the data directory. "
+        f"[env: {URL_VARIABLE}]",
         show_default=False,
     ),
 ]
