@@ -204,13 +204,13 @@ def _ways(asked: Asked, one: SeenSession, found: Checkpoint) -> Iterator[Node]:
         yield p(".dim")[f"Agents may take the default after {seconds:g} s."]
 
 
-def question(asked: Asked, item: str, title: str, notes: Sequence[Any], blocked: bool) -> Iterator[Node]:
+def question(asked: Asked, item: str, title: str, notes: Sequence[Any], gone_on: Node) -> Iterator[Node]:
     """The questions of an agent about an item, with their answers.
 
     Args:
         item: dashed.
         notes: all notes of the item, as ``query_notes`` lists them.
-        blocked: whether the item waits for an answer.
+        gone_on: why the item waits for no answer; None: it does.
     """
     by_key = {note.key: note for note in notes}
     yield facts((("item", item_link(asked.project, item, plain(title))),))
@@ -220,8 +220,8 @@ def question(asked: Asked, item: str, title: str, notes: Sequence[Any], blocked:
         for key in (f"question-{count}", f"answer-{count}"):
             if key in by_key:
                 yield _note(asked, key, by_key[key])
-    if not blocked:
-        yield p(".dim")["The item waits for no answer (any more)."]
+    if gone_on is not None:
+        yield p(".answered")[gone_on]
         return
     refused = cannot(asked.viewer, "question")
     resume = {"transitions": [{"itemId": item, "trigger": "resume", "summary": "answered"}]}

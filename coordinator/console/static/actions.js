@@ -85,7 +85,7 @@ async function act(element, given, form = element, next = nextOf(element)) {
   if (problem) {
     if (place) place.textContent = problem;
     if (!place || place.closest('[data-region]')) toast(problem); // its row is replaced, now or soon
-    refresh(element); // perhaps somebody else was faster
+    refresh(); // perhaps somebody else was faster
     return false;
   }
   const back = undo && { action, arguments: every(element, { ...JSON.parse(undo), typed: given.typed }) };
@@ -95,7 +95,7 @@ async function act(element, given, form = element, next = nextOf(element)) {
   };
   if (done) toast(done, back ? { label: 'Undo', act: () => takeBack(back) } : undefined);
   if (element.dataset.each) chooseNone();
-  refresh(element);
+  refresh();
   return true;
 }
 

@@ -1,6 +1,6 @@
 // Items of lists that are chosen, to be changed together: boxes and keys, and the bar that shows how many they are.
 
-import { byId, say, toast } from './main.js';
+import { byId, keep, say, toast } from './main.js';
 
 const MOST = 50;
 
@@ -43,6 +43,8 @@ export function chooseNone() {
 }
 
 document.addEventListener('region', showChosen);
+for (const key of keep('chosen', () => [...chosen]) ?? []) chosen.add(key);
+if (chosen.size) showChosen();
 
 // Keys: choose the item that has the focus, or open its actions.
 document.addEventListener('keydown', (event) => {

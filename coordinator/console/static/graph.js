@@ -1,7 +1,7 @@
 // Looking around in a graph. Its pane scrolls by itself (wheel, touch, arrow keys); this adds zoom and drag, fits it
 // without making it unreadable, and lets it follow the tree list that says the same: the list's focus is the graph's.
 
-import { say } from './main.js';
+import { keep, say } from './main.js';
 
 const READABLE = 0.8; // fitting makes nothing smaller; people may, down to SMALLEST
 const SMALLEST = 0.1;
@@ -43,6 +43,10 @@ class Graph {
     this.pinch();
     this.svg.addEventListener('region', () => this.redrawn());
     this.fit();
+    const kept = keep(`graph ${this.svg.dataset.region}`, () => [this.scale, this.pane.scrollLeft, this.pane.scrollTop]);
+    if (!kept) return;
+    this.draw(kept[0]);
+    this.pane.scrollTo(kept[1], kept[2]);
   }
 
   /** @returns {number[]} width and height of the drawing */

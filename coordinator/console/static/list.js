@@ -2,6 +2,7 @@
 // the scroll position, and arrow keys move between rows.
 
 import { regions } from './live.js';
+import { keep } from './main.js';
 
 /** @typedef {import('./live.js').Found} Found */
 /** @typedef {import('./live.js').Region} Region */
@@ -30,6 +31,8 @@ class List {
     });
     addEventListener('resize', () => this.look());
     this.place();
+    const before = keep(`list ${this.box.dataset.region}`, () => [this.box.scrollTop, this.index]);
+    if (before) [this.box.scrollTop, this.index] = before;
   }
 
   /** What it lists, whatever its window is. */

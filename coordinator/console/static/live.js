@@ -143,7 +143,8 @@ export class Region {
   fill(found) {
     const same = this.element.dataset.offset === String(found.offset) && this.element instanceof HTMLElement;
     if (same && this.held && !this.forced && hold(this, found)) return;
-    this.forced = this.waiting = false;
+    this.forced &&= this.again; // what is read now may be from before
+    this.waiting = false;
     if (this.news) this.news.hidden = true;
     for (const row of this.rows()) row.classList.remove('gone');
     this.arrange(found);
@@ -195,11 +196,11 @@ export const regions = [.../** @type {NodeListOf<HTMLElement>} */ (document.quer
   (element) => new Region(element),
 );
 
-/** Has all regions read again, and not what was read before a change for some other tab. @param {Node} [by] what has made it */
-export function refresh(by) {
+/** Has all regions read again, and not what was read before a change for some other tab; whoever has made it waits for it. */
+export function refresh() {
   acted = `-${Date.now()}`;
   for (const region of regions) {
-    region.forced ||= region.element.matches('menu') || region.element.contains(by ?? null); // it is waited for
+    region.forced = true;
     region.soon();
   }
 }

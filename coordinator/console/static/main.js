@@ -45,6 +45,25 @@ export function toast(text, undo) {
   say(text);
 }
 
+// --- the place in a page, which Back finds again: kept with the entry of the history when the page is left ---
+
+const MOST_PLACES = 100;
+const place = history.state?.place ?? `place-${Date.now()}-${Math.random()}`;
+history.replaceState({ place }, '');
+const before = JSON.parse(sessionStorage.getItem(place) ?? '{}');
+/** @type {Map<string, () => unknown>} */
+const keepers = new Map();
+
+/** Keeps something of the page; returns what was kept when it was left. @param {string} name @param {() => unknown} value @returns {any} */
+export function keep(name, value) {
+  keepers.set(name, value);
+  return before[name];
+}
+addEventListener('pagehide', () => {
+  if (sessionStorage.length > MOST_PLACES) sessionStorage.clear();
+  sessionStorage.setItem(place, JSON.stringify(Object.fromEntries([...keepers].map(([name, value]) => [name, value()]))));
+});
+
 // --- times: one timer for all of them, by the server's clock ---
 
 let ahead = 0;

@@ -30,12 +30,12 @@ export function keepTyped(row, fresh) {
   const region = row.closest('[data-region]');
   if (!left.length || !region) return;
   const why = fresh?.querySelector('.answered')?.textContent ?? '';
-  const fields = left.map((field) => {
+  const fields = left.flatMap((field) => {
     const name = field.labels?.[0]?.querySelector('span')?.textContent ?? '';
     const text = element('textarea', { readOnly: true, rows: 3, value: field.value });
     const copy = element('button', { type: 'button' }, 'Copy');
     copy.dataset.copy = field.value;
-    return element('label', { className: 'field' }, element('span', {}, name), text, copy);
+    return [element('label', { className: 'field' }, element('span', {}, name), text), copy];
   });
   const away = element('button', { type: 'button', onclick: () => kept.remove() }, 'Dismiss');
   const kept = element('section', { className: 'kept' }, `It cannot be sent any more. ${why} You had typed:`, ...fields, away);

@@ -21,7 +21,7 @@ function search() {
   const text = field.value.trim();
   if (text === shown || (text && text.length < LEAST)) return;
   shown = text;
-  history.replaceState(null, '', withQuery(location.pathname));
+  history.replaceState(history.state, '', withQuery(location.pathname));
   for (const region of regions) region.go(withQuery(region.element.dataset.src ?? ''));
   for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll('a[data-same]'))) {
     const url = new URL(link.href);

@@ -22,6 +22,8 @@ from coordinator.toolsets.flows.store.gates import WaitingGate, waiting_gates
 from coordinator.toolsets.gateway.decisions import OpenApproval
 from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.store.audit import Answered
+from coordinator.toolsets.items.contract.query import FullItem
+from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.sessions.store.listing import SessionRow
 from coordinator.toolsets.sessions.tools.people import SeenSession
 
@@ -128,7 +130,7 @@ async def _shown_one(asked: Asked) -> Rows:
     except ToolFailure as failure:
         if failure.code not in _ABSENT:
             raise
-        head, content = "There is no such thing (any more)", p[sentence(failure.message)]
+        head, content = "There is no such thing (any more)", p(".answered")[sentence(failure.message)]
     return Rows([Row(f"{kind}:{what}", [h2[head], a(".back", href=asked.url(show=None))["back to the list"], content])])
 
 
@@ -145,7 +147,7 @@ async def _approval(asked: Asked, id: str) -> tuple[str, Node]:
 
 def _answered(asked: Asked, id: str, done: Answered) -> Node:
     if done.status == "pending":
-        return p["Its instance has just moved on."]
+        return p(".answered")["Its instance has just moved on."]
     by = f"{plain(done.by)} has answered: " if done.by else f"{done.status}: "
     via = " (an agent's client was asked, and may have answered by itself)" if done.via else ""
     return [
@@ -197,8 +199,17 @@ async def _question(asked: Asked, id: str) -> tuple[str, Node]:
     viewer, project = asked.viewer, asked.project
     item = await asked.reads.tool(viewer, project, "items", "query_items", {"operation": "get", "id": id})
     notes = await asked.reads.tool(viewer, project, "items", "query_notes", {"operation": "list", "itemId": item.id})
-    content = asks.question(asked, item.id, item.title, notes.notes, item.role == "blocked")
+    content = asks.question(asked, item.id, item.title, notes.notes, None if item.role == "blocked" else _gone_on(item))
     return f"{plain(item.title)}: question", list(content)
+
+
+def _gone_on(item: FullItem) -> Node:
+    """Who has taken an item on that waits for no answer."""
+    last = next(iter(item.transitions or ()), None)
+    if last is None or not last.actor:
+        return "The item waits for no answer."
+    how = f"{plain(last.actor.id)} has taken the item on ({last.trigger.replace('_', ' ')}), "
+    return [how, ago(instant(last.at, "at"))]
 
 
 _READ = {"approval": _approval, "gate": _gate, "checkpoint": _checkpoint, "question": _question}
@@ -266,7 +277,7 @@ VIEW = View(
     _body,
     {
         "open": Region(_open, (INBOX,), htpy.li, personal=True),
-        "shown": Region(_shown_one, ("gateway", "flows", "sessions", INBOX), htpy.article, personal=True),
+        "shown": Region(_shown_one, (*TOOLSET.values(), INBOX), htpy.article, personal=True),
         "answers": Region(_answers, (INBOX,), htpy.li, personal=True),
     },
     needs=tuple(TOOLSET.values()),

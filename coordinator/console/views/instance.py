@@ -89,8 +89,6 @@ async def _people(asked: Asked) -> Rows:
     """What waits for people, and the transitions that they may take."""
     found, answers = await _read(asked)
     one = found.instance
-    if one.ended:
-        return Rows([])
     rows = [
         Row(
             f"approval:{approval.id}",
@@ -102,8 +100,20 @@ async def _people(asked: Asked) -> Rows:
         )
         for approval in one.approvals
     ]
-    forms = asks.answers(asked, asked.id, one.version, answers)
-    return Rows([*rows, Row("answers", forms)] if forms is not None else rows)
+    forms = None if one.ended else asks.answers(asked, asked.id, one.version, answers)
+    content = [part for part in (await _moved(asked), forms) if part is not None]
+    return Rows([*rows, Row("answers", content)] if content else rows)
+
+
+async def _moved(asked: Asked) -> Node:
+    """Who has moved the instance last."""
+    moves = (entry for entry in (await _entries(asked)).rows if entry.type == "workflow.transitioned")
+    last = next(moves, None)
+    if last is None:
+        return None
+    ends = [plain(str(last.payload.get(end))) for end in ("from", "to")]
+    way = f"{plain(last.actor)} has moved it from {ends[0]} to {ends[1]}, "
+    return p(".answered")[way, ago(instant(last.at, "at"))]
 
 
 async def _machine(asked: Asked) -> Rows:

@@ -47,7 +47,7 @@ async def _head(asked: Asked) -> Rows:
 async def _checkpoint(asked: Asked) -> Rows:
     one = await _read(asked)
     if not one.row.checkpoint:
-        return Rows([])
+        return Rows([Row(f"session:{asked.id}", asks.last_answer(one))] if one.view.answers else [])
     return Rows([Row(f"session:{asked.id}", [h2["Waits for an answer"], list(asks.checkpoint(asked, one))])])
 
 
