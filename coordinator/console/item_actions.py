@@ -37,6 +37,7 @@ from coordinator.toolsets.items.contract.context import ItemContextResult
 from coordinator.toolsets.items.contract.dependencies import THRESHOLDS
 from coordinator.toolsets.items.contract.included import IncludedNote
 from coordinator.toolsets.items.contract.query import FullItem
+from coordinator.toolsets.items.contract.usage import BudgetLimits
 from coordinator.toolsets.items.rules.results import JSON
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 from coordinator.toolsets.items.store.rows import STATES, rows_by_ids
@@ -52,6 +53,7 @@ _ITEMS = "call/items/manage_items"
 _NOTES = "call/items/manage_notes"
 _THEN = "then.transitions.0.itemId"
 _SUMMARY = "transitions.0.summary"
+_CHANGED = Change(_ITEMS, {"operation": "update", "items": [{}], "shown": [{}]}, "It is changed.")
 
 
 async def _load(asked: Asked) -> Rows:
@@ -123,7 +125,7 @@ def _actions(
     shown = PRIORITY_NAMES[item.priority]
     yield from ((one, _priority(project, dashed, one, shown)) for one in PRIORITIES if one != shown)
     yield "edit-item", opener("Edit", "edit-item", _editable(full))
-    yield "set-budget", opener(*_budget(asked, full))
+    yield "set-budget", budget_opener(asked, full.id, full.budget)
     if full.budget:
         question = f"Remove the budget of \u201c{title}\u201d? Then it holds nothing back, and stops no claim."
         change = _edit(dashed, "It has no budget.", {"budget": None}, {"budget": full.budget})
@@ -182,12 +184,29 @@ def _raises(asked: Asked) -> bool:
     return caller is not None and not BUDGETS.isdisjoint(caller.permissions)
 
 
-def _budget(asked: Asked, full: FullItem) -> tuple[str, str, dict[str, Any]]:
-    """The opener of the form of its budget. Whoever lacks the permission to raise it may lower it."""
-    found = {} if isinstance(full.budget, UnsetType) else msgspec.to_builtins(full.budget)
+def budget_opener(asked: Asked, item: str, budget: BudgetLimits | UnsetType) -> Node:
+    """A button that changes the budget of an item; the page needs ``budget_dialog``. Whoever lacks the permission to
+    raise it may lower it.
+
+    Args:
+        item: its UUID.
+    """
+    found = {} if isinstance(budget, UnsetType) else msgspec.to_builtins(budget)
     verb = "Raise" if found and _raises(asked) else "Lower" if found else "Set"
     values = {f"items.0.budget.{name}": str(limit) for name, limit in found.items()}
-    return f"{verb} budget", "set-budget", {"items.0.id": full.id, **values}
+    return opener(f"{verb} budget", "set-budget", {"items.0.id": item, **values})
+
+
+def budget_dialog(asked: Asked) -> Node:
+    """The form of ``budget_opener``."""
+    fields = [
+        hidden_field("items.0.id"),
+        number_field("items.0.budget.costMicroUsd", "Cost, in millionths of a US dollar: 5000000 is $5.00"),
+        number_field("items.0.budget.tokens", "Tokens, input and output"),
+        number_field("items.0.budget.wallMs", "Time worked, in milliseconds: 3600000 is an hour"),
+        note("Of the item with everything below it. A field that is empty is no limit."),
+    ]
+    return _dialog(asked, "set-budget", "Budget of the item", _CHANGED, fields, "Save budget", edits=True)
 
 
 def _editable(full: FullItem) -> dict[str, Any]:
@@ -289,19 +308,11 @@ def dialogs(asked: Asked) -> Node:
         text_field("items.0.notBefore", "Not before", hint=_TIME),
         text_field("items.0.dueAt", "Due", hint=_TIME),
     ]
-    budget_fields = [
-        hidden_field("items.0.id"),
-        number_field("items.0.budget.costMicroUsd", "Cost, in millionths of a US dollar: 5000000 is $5.00"),
-        number_field("items.0.budget.tokens", "Tokens, input and output"),
-        number_field("items.0.budget.wallMs", "Time worked, in milliseconds: 3600000 is an hour"),
-        note("Of the item with everything below it. A field that is empty is no limit."),
-    ]
-    changed = Change(_ITEMS, {"operation": "update", "items": [{}], "shown": [{}]}, "It is changed.")
     written = Change(_NOTES, {"operation": "upsert", "notes": [{}]}, "The note is written.")
     added = Change("call/items/manage_dependencies", {"operation": "create", "dependencies": [{}]}, "It waits now.")
     return [
-        _dialog(asked, "edit-item", "Edit the item", changed, item_fields, "Save", edits=True),
-        _dialog(asked, "set-budget", "Budget of the item", changed, budget_fields, "Save budget", edits=True),
+        _dialog(asked, "edit-item", "Edit the item", _CHANGED, item_fields, "Save", edits=True),
+        budget_dialog(asked),
         _dialog(asked, "edit-note", "Write a note", written, note_fields, "Save note"),
         _dialog(asked, "add-dependency", "Add a dependency", added, edge_fields, "Add dependency"),
         new_item_dialog(asked),

@@ -22,14 +22,24 @@ from coordinator.toolsets.items.store.obstacles import FREE, Obstacle, read_obst
 from coordinator.toolsets.items.store.usage import stored_sum
 
 
-async def uses(asked: Asked, item: rows.Row) -> Node:
-    """Lines of facts; nothing of what is not used. Raises ToolFailure as ``read_obstacles``."""
+async def obstacle_of(asked: Asked, item: rows.Row) -> Obstacle:
+    """What keeps agents from an item. Raises ToolFailure as ``read_obstacles``."""
     reads, project = asked.reads, asked.project
     terms = reads.config.terms(project)
     found = await reads.admitted(project, lambda: read_obstacles(reads.store, project, terms, [item.id]))
+    return found.get(item.id, FREE)
+
+
+def is_kept(item: rows.Row, obstacle: Obstacle) -> bool:
+    """Whether a spent budget keeps everybody from an item, so that it does not move."""
+    return bool(obstacle.spent) and rows.STATES[item.state] != "held"
+
+
+def uses(project: str, item: rows.Row, obstacle: Obstacle) -> Node:
+    """Lines of facts; nothing of what is not used."""
     return [
         div(".facts")[line] if (line := list(part)) else None
-        for part in (_stopped(project, item, found.get(item.id, FREE)), _resources(item, found), _usage(item))
+        for part in (_stopped(project, item, obstacle), _resources(item, obstacle), _usage(item))
     ]
 
 
@@ -38,11 +48,10 @@ def _stopped(project: str, item: rows.Row, obstacle: Obstacle) -> Iterator[Node]
     told = obstacle.spent
     if not told or (item.due_times and item.due_times.recurs):  # a template is offered to nobody anyway
         return
-    held = rows.STATES[item.state] == "held"
     yield (
-        chip("stop", "trouble", "renewals of the claim tell its agent to finish or to release it")
-        if held
-        else chip("held back", "trouble", "nobody gets it")
+        chip("held back", "trouble", "nobody gets it")
+        if is_kept(item, obstacle)
+        else chip("stop", "trouble", "renewals of the claim tell its agent to finish or to release it")
     )
     measure = MEASURES[told["measure"] - 1]
     spent = f" is spent{' for today (UTC)' if told['day'] else ''}: {amount(measure, told['used'])}"
@@ -58,14 +67,14 @@ def _whose(project: str, item: rows.Row, told: Mapping[str, Any]) -> Node:
     return f"the budget of the {'agents ' if told['of'] == 'agent' else 'project '}{plain(told['name'])}"
 
 
-def _resources(item: rows.Row, found: dict[str, Obstacle]) -> Iterator[Node]:
+def _resources(item: rows.Row, obstacle: Obstacle) -> Iterator[Node]:
     if item.holds:
         yield span[f"holds {plain(for_people(item.holds))}"]
         return
     if not item.demanded:
         return
     yield span[f"demands {plain(for_people(item.demanded))}"]
-    if busy := found.get(item.id, FREE).busy:
+    if busy := obstacle.busy:
         yield chip(f"busy: {for_people(busy)}", "warning", "others hold it, or may take it soon")
     elif rows.STATES[item.state] == "ready" and ROLE_NAMES[item.role] != "terminal":
         yield span(".ready")["all of it is free"]

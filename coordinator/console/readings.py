@@ -6,6 +6,8 @@ import asyncio
 from typing import NamedTuple
 
 from coordinator.console.inbox import KINDS, TOOLSET, Kind, count_waiting
+from coordinator.console.searches import search
+from coordinator.console.spent import Held, held
 from coordinator.console.view import Asked
 from coordinator.store import keys
 from coordinator.store.drains import Drains
@@ -14,6 +16,7 @@ from coordinator.store.processes import Process, Processes, ProcessStatus, Role,
 from coordinator.toolsets.flows.contract.base import FlowStatus
 from coordinator.toolsets.flows.rules.permissions import administers
 from coordinator.toolsets.flows.store.flows import FlowReads
+from coordinator.toolsets.items.rules.board import Wanted
 from coordinator.toolsets.items.store.project_state import ProjectState, read_project_state
 from coordinator.toolsets.items.store.samples import DAY_ROWS, HOUR_ROWS, Samples, read_samples
 
@@ -78,10 +81,13 @@ class ProjectNumbers(NamedTuple):
     asks: dict[Kind, int]
     """What waits for a person."""
     fleet: FleetState
+    held: Held
+    available: tuple[int, bool]
+    """Items in the queue that are ready and that no spent budget holds back; and whether there may be more."""
 
 
 async def project_numbers(asked: Asked, day: bool) -> ProjectNumbers:
-    """A project in numbers; two round trips. Raises ToolFailure.
+    """A project in numbers; three round trips. Raises ToolFailure.
 
     Args:
         day: whether samples of the last day are read, and not those of the last hour.
@@ -106,4 +112,14 @@ async def project_numbers(asked: Asked, day: bool) -> ProjectNumbers:
         )
         return found
 
-    return ProjectNumbers(*await asked.reads.admitted(project, read), await fleet_state(asked))
+    numbers, fleet, found = await asyncio.gather(asked.reads.admitted(project, read), fleet_state(asked), held(asked))
+    return ProjectNumbers(*numbers, fleet, found, await _available(asked, numbers[0].ready, found))
+
+
+async def _available(asked: Asked, ready: int, found: Held) -> tuple[int, bool]:
+    if found.project is not None:
+        return 0, False
+    if not found.of("item"):
+        return ready, False
+    hits = await search(asked, Wanted(role="queue", state="available"))
+    return sum(not row.spent for row in hits.rows), hits.more

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from coordinator.console.spent import NOTHING, Held, raising, whose
 from coordinator.store.processes import Process
 from coordinator.toolsets.items.store.project_state import ProjectState
 from coordinator.toolsets.tool import Criticality
@@ -15,6 +16,7 @@ ABSENT_MS = 60_000
 """An agent that was seen so recently will claim again."""
 BUSY_MS = 300_000
 """The same of an agent that holds an item: it may work without a call for a while."""
+SPENT = "budget spent"
 _LEAST = Criticality.SHEDDABLE.label
 """Searches and lists: without them, work goes on."""
 
@@ -31,13 +33,18 @@ class Standstill(NamedTuple):
 
 
 def standstill(
-    state: ProjectState, processes: Sequence[Process], drains: Sequence[str], queued_steps: int
+    state: ProjectState,
+    processes: Sequence[Process],
+    drains: Sequence[str],
+    queued_steps: int,
+    held: Held = NOTHING,
 ) -> Standstill | None:
     """Why nothing moves; None: something does.
 
     Args:
         drains: the scopes that are drained.
         queued_steps: steps of flows that wait for a worker.
+        held: what keeps agents from items.
     """
     reports = [one.status for one in processes if one.status is not None]
     workers = [one for one in reports if one.role == "worker"]
@@ -57,18 +64,46 @@ def standstill(
     if shed:
         text = f"{shed:,.1f} calls a second are shed, because the fleet is overloaded."
         return Standstill("shed", text, "see System: add front-ends, or slow down callers")
-    if offered and idle:
+    if (spent := _spent(state, held)) is not None:
+        return spent
+    if offered and held.offered and idle:
         text = f"{offered:,} items are ready, and no agent asks for one."
+        if held.words:
+            text = f"Items are ready, and no agent asks for one. Others are held back: {held.words}."
         if state.claims:
             minutes = unseen_ms // 60_000
             text = f"{offered:,} items are ready, and nobody was heard of for {minutes} min: agents may be dead."
         return Standstill("no agents", text, "connect an agent, or start one: fleet run")
     stuck = state.waiting + state.roles[4]
+    if offered and not held.offered and held.words and not state.claims:
+        return Standstill("held back", f"Nothing is offered: {held.words}.", "open the board, and what waits there")
     if not offered and not state.claims and stuck:
-        text = f"All {stuck:,} open items are blocked: by others, by a back-off, or as somebody has set them."
+        why = held.words or "by others, by a back-off, or as somebody has set them"
+        text = f"All {stuck:,} open items are blocked: {why}."
         return Standstill("all blocked", text, "open the blocked ones, and release the first")
     if not offered and state.claims and state.now - state.changed > QUIET_MS:
         return Standstill("all claimed", f"Each item that could be worked on is claimed: {state.claims:,} claims.")
     if not sum(state.roles) - state.roles[3]:
         return Standstill("empty", "There are no open items: all is done.", 'fleet items add "…"')
+    return None
+
+
+def _spent(state: ProjectState, held: Held) -> Standstill | None:
+    """A spent budget that keeps agents from all that there is to do."""
+    if not sum(state.roles) - state.roles[3]:
+        return None
+    if (own := held.project) is not None:
+        text = f"The budget of the project is spent: {own.text}. Nobody gets an item, and claims are to end."
+        return Standstill(SPENT, text, f"raise {raising(own)} in the settings, and run fleet reload")
+    if state.claims:
+        return None
+    if not held.offered and (count := held.counts.get("budget", 0)):
+        items = held.of("item")
+        of = whose(items[0]) + (f", and {len(items) - 1} others" if len(items) > 1 else "") if items else "budgets"
+        text = f"Nothing is offered, because of spent budgets ({of}): {count:,} items are held back."
+        return Standstill(SPENT, text, "raise them under Approvals")
+    agents = held.of("agent")
+    if held.offered and agents and len(agents) >= state.agents:
+        text = f"Each of the {len(agents):,} agents here has spent its budget."
+        return Standstill(SPENT, text, f"raise {raising(agents[0])} in the settings, and run fleet reload")
     return None

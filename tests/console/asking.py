@@ -54,7 +54,10 @@ CONFIG: Json = {
     "flows": {"demo_tools": True},
     "gateway": {"version": "1.0.0", "workflows": {"release": RELEASE}},
     "resources": {"lab/gpu": 2},
-    "budgets": {"agents": {"capped*": {"day": {"costMicroUsd": 2_000_000}}}},
+    "budgets": {
+        "agents": {"capped*": {"day": {"costMicroUsd": 2_000_000}}},
+        "projects": {"console-capped": {"total": {"tokens": 1_000}}},
+    },
     "workflows": {"min_checkpoint_response_seconds": 0},
     "work_item_schemas": {
         "gated": {

@@ -10,8 +10,10 @@ from playwright.sync_api import Page, expect
 
 from coordinator.client import SyncFleet
 from coordinator.console.charts import ends, sparkline, sums
+from coordinator.console.spent import Held, Spent
 from coordinator.console.standstill import standstill
 from coordinator.store.processes import Process, ProcessStatus
+from coordinator.toolsets.items.rules.budget_shares import Share
 from coordinator.toolsets.items.store.project_state import ProjectState
 from tests.console.items import advance, claim, create
 from tests.console.visitors import NAVIGATION, Visitor
@@ -179,6 +181,32 @@ def test_the_first_cause_is_named(
 ) -> None:
     named = standstill(found, processes, drains, queued)
     assert (named and named.cause) == cause
+
+
+def spent(of: str, **more: object) -> Spent:
+    return Spent(of, "x", Share("tokens", 12, 10), False, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("cause", "found", "held", "words"),
+    [
+        ("budget spent", state(), Held((spent("project"),), False, {}, True), "The budget of the project is spent: 12"),
+        ("empty", state(ready=0, claims=0, roles=(0, 0, 0, 9, 0)), Held((spent("project"),), False, {}, True), "done"),
+        ("budget spent", state(**IDLE), Held((), False, {"budget": 5}, False), "5 items are held back"),
+        ("budget spent", state(**IDLE, parked=9), Held((), False, {"budget": 5}, False), "Nothing is offered"),
+        (None, state(), Held((), False, {"budget": 5}, False), ""),
+        ("budget spent", state(claims=0), Held((spent("agent"),) * 3, False, {}, True), "Each of the 3 agents"),
+        (None, state(claims=0), Held((spent("agent"),) * 2, False, {}, True), ""),
+        ("no agents", state(**IDLE), Held((), False, {}, True), "5 items are ready, and no agent asks for one."),
+        ("no agents", state(**IDLE), Held((), False, {"budget": 2}, True), "Others are held back: 2 below spent budg"),
+        ("held back", state(**IDLE), Held((), False, {"capabilities": 5}, False), "5 for agents with other capabili"),
+        ("all blocked", state(**BLOCKED), Held((), False, {"dependencies": 4}, False), "4 waiting for dependencies"),
+    ],
+)
+def test_what_is_held_back_is_a_cause(cause: str | None, found: ProjectState, held: Held, words: str) -> None:
+    named = standstill(found, [FRONT], [], 0, held)
+    assert (named and named.cause) == cause
+    assert words in (named.text if named else "")
 
 
 # --- sparklines ---------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from msgspec import UNSET
 from coordinator.console.buttons import MODULE
 from coordinator.console.operating import agent_drain_button, end_claim_button
 from coordinator.console.parts import agent_link, ago, chip, item_id, item_link, left, number, plain, short
+from coordinator.console.spent import Held, held, whose
 from coordinator.console.tables import cell, choices, pager, region_table
 from coordinator.console.uses import share_chip, used
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_head
@@ -49,12 +50,14 @@ async def _agents(asked: Asked) -> Rows:
             asked.reads.store, asked.project, _list(asked), asked.query.get("agent", "").strip(), asked.offset
         ),
     )
+    why = await held(asked)
     shown = [
-        Row(f"agent:{one.id}", list(_cells(asked, one, item, _used(asked, one, entry or "", found.now))))
+        Row(f"agent:{one.id}", list(_cells(asked, one, item, _used(asked, one, entry or "", found.now), why)))
         for one, item, entry in zip(found.agents, found.items, found.used, strict=True)
     ]
     counts = f"{number(found.known)} agents, {number(found.holding)} live claims, {number(found.waiting)} waiting"
-    head = [span(".dim")[counts], pager(asked, len(shown), found.total, found.more)]
+    nothing = span(".chip.warning")[f"Nothing is offered: {why.words}"] if why.words and not why.offered else None
+    head = [span(".dim")[counts], nothing, pager(asked, len(shown), found.total, found.more)]
     return Rows(shown, found.total, asked.offset, found.more, head)
 
 
@@ -68,7 +71,7 @@ def _used(asked: Asked, agent: Agent, entry: str, now: int) -> Node:
     return div(".dim")[f"used {text} today " if text else None, told] if text or told else None
 
 
-def _cells(asked: Asked, agent: Agent, item: rows.Row | Literal[False], used_now: Node) -> Iterator[Node]:
+def _cells(asked: Asked, agent: Agent, item: rows.Row | Literal[False], used_now: Node, why: Held) -> Iterator[Node]:
     project = asked.project
     if not asked.viewer.sees_holders:
         item = False
@@ -83,7 +86,7 @@ def _cells(asked: Asked, agent: Agent, item: rows.Row | Literal[False], used_now
         agent_drain_button(asked, agent.id, agent.drained),
         used_now,
     ]
-    yield cell("does")[list(_doing(project, agent, item))]
+    yield cell("does")[list(_doing(project, agent, item, why))]
     since = agent.holds_since or agent.waits_since
     yield cell("since")[ago(since) if since else None]
     renewed = item and agent.item and item.renewed > item.claimed
@@ -94,7 +97,7 @@ def _cells(asked: Asked, agent: Agent, item: rows.Row | Literal[False], used_now
     yield cell("seen")[ago(agent.seen) if agent.seen else "long ago"]
 
 
-def _doing(project: str, agent: Agent, item: rows.Row | Literal[False]) -> Iterator[Node]:
+def _doing(project: str, agent: Agent, item: rows.Row | Literal[False], why: Held) -> Iterator[Node]:
     if item:
         yield div[item_link(project, dashed(item.id), plain(item.title)), " ", item_id(dashed(item.id))]
         if item.attempts:
@@ -103,6 +106,18 @@ def _doing(project: str, agent: Agent, item: rows.Row | Literal[False]) -> Itera
         yield div["waits for ", plain(", ".join(_words(agent.wanted)) or "any item")]
     elif not item:
         yield span(".dim")["holds an item" if agent.holds_since else "idle"]
+    if not item and not agent.holds_since and (reason := _why(agent, why)):
+        yield div(".dim")[reason]
+
+
+def _why(agent: Agent, why: Held) -> str:
+    """Why an agent gets nothing, as far as that does not depend on what it asks for."""
+    if agent.drained:
+        return "it is drained"
+    spent = why.project or next((one for one in why.of("agent") if one.name == agent.id), None)
+    if spent is not None:
+        return f"{whose(spent)} is spent: {spent.text}"
+    return f"nothing is offered: {why.words}" if why.words and not why.offered else ""
 
 
 def _words(wanted: Mapping[str, Any]) -> Iterator[str]:

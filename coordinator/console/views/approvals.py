@@ -9,9 +9,12 @@ from htpy import Node, a, code, div, h2, nav, p, section, span, ul
 
 from coordinator.console import asks, buttons
 from coordinator.console.answered import Answer, read_history
+from coordinator.console.buttons import refusal
 from coordinator.console.inbox import KINDS, TOOLSET, Kind, Waiting, read_inbox
+from coordinator.console.item_actions import budget_dialog, budget_opener
 from coordinator.console.live import INBOX
-from coordinator.console.parts import ago, number, plain, sentence, short
+from coordinator.console.parts import ago, chip, number, plain, sentence, short
+from coordinator.console.spent import Spent, raising, spent_budgets, whose
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
 from coordinator.console.views.flows import flow_id
 from coordinator.console.views.needs import APPROVALS
@@ -23,7 +26,9 @@ from coordinator.toolsets.gateway.decisions import OpenApproval
 from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.store.audit import Answered
 from coordinator.toolsets.items.contract.query import FullItem
+from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.times import instant
+from coordinator.toolsets.items.rules.usage import shown_limits
 from coordinator.toolsets.sessions.store.listing import SessionRow
 from coordinator.toolsets.sessions.tools.people import SeenSession
 
@@ -37,6 +42,9 @@ _PAGE = 20
 """Of each kind: reading one takes a millisecond."""
 _ABOUT = 160
 """Characters of a text in the list."""
+SECONDS = 5
+"""How often budgets are read: reports of usage alone are no events."""
+_RELOAD = "fleet reload"
 _ABSENT = ("RESOURCE_NOT_FOUND", "VALIDATION_ERROR")
 
 
@@ -117,6 +125,35 @@ def _short(text: str) -> str:
 def _more(asked: Asked, kind: Kind, after: str) -> Node:
     earlier = a(href=asked.url(kind=kind, after=after))[f"earlier {_NAMES[kind]}"]
     return [f"The last {_PAGE} {_NAMES[kind]}; ", earlier]
+
+
+async def _budgets(asked: Asked) -> Rows:
+    """Spent budgets, each with what raises it."""
+    if not asked.viewer.reads("items") or asked.query.get("kind"):
+        return Rows([])
+    found, more = await spent_budgets(asked)
+    rows = [Row(f"budget:{one.of}:{one.name}", _budget(asked, one)) for one in found]
+    if more:
+        rows.append(Row("more:budgets", ["Of further items, see ", a(href=path_of("usage", asked.project))["Usage"]]))
+    return Rows(rows)
+
+
+def _budget(asked: Asked, one: Spent) -> Node:
+    if one.item is None:
+        where = path_of("usage", asked.project)
+        reload = code(data_copy=_RELOAD, tabindex="0")[_RELOAD]
+        act: Node = ["raise ", code[raising(one)], " in the settings, then ", reload]
+    else:
+        item = dashed(one.name)
+        where = path_of("item", asked.project, item)
+        opener = budget_opener(asked, item, shown_limits(one.item.budget or False))
+        act = None if refusal(asked.viewer, "items") else opener
+    return [
+        a(href=where)[sentence(f"{whose(one)} is spent").removesuffix(".")],
+        chip("budget spent", "trouble", "nobody gets what is under it"),
+        span(".dim")[one.text],
+        act,
+    ]
 
 
 async def _shown_one(asked: Asked) -> Rows:
@@ -256,6 +293,7 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
     return div(".inbox")[
         section(aria_label="Open")[
             nav(".filters", aria_label="Kinds")[list(links)],
+            region_element(asked, "budgets", found, ul, class_="asks", aria_label="Spent budgets"),
             region_element(
                 asked, "open", found, ul, "Nothing waits for a person. Agents ask by approvals, gates, checkpoints "
                 "and questions; what they ask appears here at once.", class_="asks",
@@ -268,6 +306,7 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
             ],
         ],
         section(aria_label="Shown")[region_element(asked, "shown", found, div, "Nothing is chosen.", class_="asked")],
+        budget_dialog(asked),
     ]  # fmt: skip
 
 
@@ -276,6 +315,7 @@ VIEW = View(
     "Approvals",
     _body,
     {
+        "budgets": Region(_budgets, ("items",), htpy.li, personal=True, seconds=SECONDS),
         "open": Region(_open, (INBOX,), htpy.li, personal=True),
         "shown": Region(_shown_one, (*TOOLSET.values(), INBOX), htpy.article, personal=True),
         "answers": Region(_answers, (INBOX,), htpy.li, personal=True),

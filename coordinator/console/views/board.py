@@ -13,6 +13,7 @@ from coordinator.console.cards import HEIGHT, WINDOW, again, cards, window
 from coordinator.console.item_actions import bulk_bar, new_item, new_item_dialog
 from coordinator.console.parts import number, plain, role
 from coordinator.console.searches import KEPT_SECONDS, search
+from coordinator.console.spent import NOTHING, held, whose
 from coordinator.console.view import Asked, Region, Rendered, Rows, View, region_element, region_head
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.contract.base import PRIORITIES, ROLES
@@ -72,8 +73,12 @@ async def _column(name: str, asked: Asked) -> Rows:
     wanted = await _wanted(asked)
     if isinstance(wanted, str):
         return Rows([])  # the page says why
-    counted = wanted._replace(role=name)
-    if _scans(wanted):
+    counted, kept = wanted._replace(role=name), NOTHING
+    if wanted.state == "available" and name != "terminal":
+        kept = await held(asked)
+        if kept.project is not None:
+            return Rows([], head=f"0: {whose(kept.project)} is spent")
+    if _scans(wanted) or kept.of("item"):
         return await _found(asked, wanted, name)
     page, offset = await window(asked, counted)
     if page.total is None:
@@ -95,6 +100,8 @@ async def _found(asked: Asked, wanted: Wanted, name: str) -> Rows:
     only = asked.query.get("role", "")
     hits = await search(asked, wanted._replace(role=only))
     found = [row for row in hits.rows if ROLE_NAMES[row.role] == name]
+    if wanted.state == "available":
+        found = [row for row in found if not row.spent]
     of = hits.roles[ROLE_CODES[name]]
     head = f"{len(found)} of first {len(hits.rows)}" if hits.more else f"{len(found)} of {number(of)}"
     offset = min(asked.offset, max(0, len(found) - WINDOW))

@@ -14,7 +14,7 @@ from coordinator.console.cards import HEIGHT, again, cards, label, postponed, pr
 from coordinator.console.item_actions import ACTIONS, actions_element, dialogs, edge_button
 from coordinator.console.item_graph import NEIGHBOURS, neighbours_element
 from coordinator.console.item_text import texts
-from coordinator.console.item_uses import uses
+from coordinator.console.item_uses import is_kept, obstacle_of, uses
 from coordinator.console.parts import ago, chip, item_id, item_link, left, number, plain, role
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element, region_head
 from coordinator.store import keys
@@ -61,7 +61,7 @@ async def _head(asked: Asked) -> Rows:
     named = [item.holder] if item.holder else []
     known = await reads.admitted(project, lambda: read_agents_named(reads.store, project, named)) if named else []
     verified = any(agent.verified for agent in known)
-    path = context.item.ancestors or []
+    path, obstacle = context.item.ancestors or [], await obstacle_of(asked, item)
     content = [
         nav(".path", aria_label="Ancestors")[
             [[item_link(project, one.id, plain(one.title)), span(".dim")[" / "]] for one in path], span(".dim")["this"]
@@ -81,10 +81,10 @@ async def _head(asked: Asked) -> Rows:
             span(".dim")["created ", ago(item.created)],
         ],
         _claim(project, item, verified),
-        _gate(project, context.gate_status),
+        _gate(project, context.gate_status, is_kept(item, obstacle)),
         _times(project, item, context),
         await _occurrences(asked, item),
-        await uses(asked, item),
+        uses(project, item, obstacle),
         _attempts(context),
     ]
     return Rows([Row(f"item:{context.item.id}", content, "item-head")], again=again(now, found))
@@ -136,11 +136,11 @@ def _next(at: str | UnsetType) -> Node:
     return [", next ", left(instant(at, "nextAt"))] if at else None
 
 
-def _gate(project: str, gate: GateStatus) -> Node:
+def _gate(project: str, gate: GateStatus, kept: bool) -> Node:
     lacks = [span(".chip.warning")[plain(key)] for key in gate.missing]
     waits = gate.blockers or []
     return div(".facts.gate")[
-        span(".ready")["can move forward"] if gate.can_advance else None,
+        span(".ready")["can move forward"] if gate.can_advance and not kept else None,
         [f"lacks notes of phase {gate.phase}: ", lacks] if lacks else None,
         [
             "waits for ",

@@ -8,9 +8,10 @@ from htpy import Node, a, code, div, section, span, ul
 
 from coordinator.console.charts import ends, sparkline, sums
 from coordinator.console.first_steps import first_steps
-from coordinator.console.parts import ROLES, ago, icon, number, role
+from coordinator.console.parts import ROLES, ago, icon, number, plain, role
 from coordinator.console.readings import RECENT_ROWS, FleetState, ProjectNumbers, project_numbers
 from coordinator.console.short_lists import short_lists
+from coordinator.console.spent import Spent, counted, whose
 from coordinator.console.standstill import QUIET_MS, standstill
 from coordinator.console.tables import choices
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
@@ -21,6 +22,8 @@ from coordinator.toolsets.items.store.samples import DAY_ROWS, DAY_STEP, HOUR_RO
 
 SECONDS = 5
 """How often what changes without events is read: times, processes, claims that near their end."""
+_NAMED = 2
+"""Spent budgets that their tile names."""
 _SHOWN = ("queue", "work", "review", "blocked", "terminal")
 _SPANS = {"hour": "last hour", "day": "last day"}
 
@@ -36,7 +39,7 @@ async def _numbers(asked: Asked) -> Rows:
 def _why(found: ProjectNumbers) -> Row:
     """Whether something moves, and how the processes are."""
     state, fleet = found.state, found.fleet
-    cause = standstill(state, fleet.processes.running, tuple(fleet.drains), found.queued_steps)
+    cause = standstill(state, fleet.processes.running, tuple(fleet.drains), found.queued_steps, found.held)
     quiet = state.now - state.changed > QUIET_MS
     moves: Node = [
         span(".idle" if quiet else ".moves")["quiet" if quiet else "moving"],
@@ -119,7 +122,11 @@ def _facts(asked: Asked, found: ProjectNumbers) -> Iterator[Row]:
             a(href=path_of("item", project, dashed(state.oldest)))[ago(state.oldest_created)],
         ]
     yield _tile(
-        "ready", path_of("board", project) + "?role=queue&state=available", "ready", number(state.ready), oldest
+        "ready",
+        path_of("board", project) + "?role=queue&state=available",
+        "ready",
+        number(*found.available),
+        oldest if found.available[0] else None,
     )
     soon = a(href=claims("expiring"))[f"{number(state.expiring)} end within a minute"]
     yield _tile("claims", claims("held"), "live claims", number(state.claims), soon)
@@ -141,11 +148,23 @@ def _facts(asked: Asked, found: ProjectNumbers) -> Iterator[Row]:
         ]
         going = path + "?status=running"
         yield _tile("flows", going, "flows at work", number(running), _joined(more))
+    if found.held.spent:
+        first = found.held.spent[:_NAMED]
+        raised: list[Node] = [[_raised(asked, one)] for one in first]
+        path = path_of("approvals", project)
+        yield _tile("budgets", path, "spent budgets", counted(found.held), *raised, bad=True)
     what = ", ".join(_counted(count, kind) for kind, count in found.asks.items() if count)
     total = sum(found.asks.values())
     yield _tile(
         "needs", path_of("approvals", project), "needs you", number(total), what or "nobody asks", bad=bool(total)
     )
+
+
+def _raised(asked: Asked, one: Spent) -> Node:
+    """Whose budget is spent, and where it is raised."""
+    if one.item is not None:
+        return [plain(one.item.title), ": ", a(href=path_of("item", asked.project, dashed(one.name)))["raise"]]
+    return [whose(one), ": ", a(href=path_of("approvals", asked.project))["raise"]]
 
 
 def _joined(parts: Sequence[Node]) -> Node:

@@ -12,6 +12,7 @@ from msgspec import UnsetType
 from coordinator.client.short_forms import money
 from coordinator.console.charts import bars
 from coordinator.console.parts import agent_link, chip, holder_link, item_id, item_link, number, plain, role
+from coordinator.console.spent import project_budgets, usage_report
 from coordinator.console.tables import cell, choices, pager, region_table
 from coordinator.console.uses import amount, bar, hours, short_number
 from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, region_element, region_head
@@ -20,7 +21,7 @@ from coordinator.toolsets.items.contract.usage import UsageSum
 from coordinator.toolsets.items.rules.budget_shares import Share, budget_of_agent, share_of, shares_of
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.store.resources import ResourceRow, Use, read_resources
-from coordinator.toolsets.items.store.usage import GROUPS, UsageReport, UsageRow, last_days, read_usage
+from coordinator.toolsets.items.store.usage import GROUPS, UsageRow, last_days
 
 SECONDS = 5
 """How often all of it is read: reports of usage alone are no events."""
@@ -39,32 +40,16 @@ _NONE = (
 )
 
 
-async def _report(asked: Asked, by: str, limit: int) -> UsageReport:
-    """Sums, read for all tabs together every ``SECONDS``. Raises ToolFailure."""
-    reads, project = asked.reads, asked.project
-
-    async def read() -> UsageReport:
-        return await reads.admitted(project, lambda: read_usage(reads.store, project, by, limit))
-
-    return await reads.shared(("usage", project, by, limit), read, SECONDS - 1)
-
-
 def _by(asked: Asked) -> str:
     given = asked.query.get("by", "")
     return given if given in GROUPS else "item"
-
-
-def _of_project(asked: Asked) -> Periods | None:
-    """The budgets of the project."""
-    budgets = asked.reads.config.budgets
-    return budgets.projects.get(asked.project) if budgets is not None else None
 
 
 # --- sums and days ---
 
 
 async def _totals(asked: Asked) -> Rows:
-    found = await _report(asked, "day", DAYS)
+    found = await usage_report(asked, "day", DAYS)
     if not found.count:
         return Rows([])
     days = last_days(found, DAYS)
@@ -103,7 +88,7 @@ def _tile(key: str, name: str, sum: UsageSum) -> Row:
 async def _usage(asked: Asked) -> Rows:
     by, text = _by(asked), asked.query.get("text", "").strip().lower()
     end = asked.offset + MOST_ROWS
-    found = await _report(asked, by, _MOST if text else min(_MOST, end + 1))
+    found = await usage_report(asked, by, _MOST if text else min(_MOST, end + 1))
     rows = found.rows
     if text:
         rows = [one for one in rows if text in one.name.lower() or text in (one.title or "").lower()]
@@ -148,14 +133,14 @@ def _sums(sum: UsageSum) -> Iterator[Node]:
 
 
 async def _budgets(asked: Asked) -> Rows:
-    own, budgets = _of_project(asked), asked.reads.config.budgets
+    own, budgets = project_budgets(asked), asked.reads.config.budgets
     rows = list[Row]()
     if own is not None:
-        days = await _report(asked, "day", DAYS)
+        days = await usage_report(asked, "day", DAYS)
         rows += _periods("the project", span["the project"], own, last_days(days, 1)[0][1], days.total)
     if budgets is None or not budgets.agents:
         return Rows(rows)
-    found = await _report(asked, "agent", _MOST)
+    found = await usage_report(asked, "agent", _MOST)
     listed = list[tuple[float, list[Row]]]()
     for one in found.rows:
         given = budget_of_agent(budgets, one.name) if one.name and not one.name.startswith("(others") else None

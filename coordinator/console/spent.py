@@ -1,0 +1,183 @@
+"""Spent budgets of a project, and what is held back, by them and else: why agents get nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal, NamedTuple
+
+from msgspec import UnsetType
+
+from coordinator.client.held_back import described
+from coordinator.console.parts import number, plain
+from coordinator.console.uses import amount
+from coordinator.console.view import Asked
+from coordinator.settings.budgets import Periods
+from coordinator.store import keys
+from coordinator.toolsets.items.contract.usage import UsageSum
+from coordinator.toolsets.items.rules.budget_shares import Share, budget_of_agent, share_of
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.rules.usage import shown_limits
+from coordinator.toolsets.items.store.held_counts import count_held_back
+from coordinator.toolsets.items.store.rows import Row, rows_by_ids
+from coordinator.toolsets.items.store.usage import UsageReport, last_days, read_usage, stored_sum
+
+SECONDS = 4
+"""How long sums of usage are given to further tabs."""
+MOST = 50
+"""Of items and agents with spent budgets, that are named."""
+MOST_AGENTS = 1_000
+"""Agents that are looked at for budgets."""
+_OFFERED = ("queue", "work", "review")
+
+
+class Spent(NamedTuple):
+    """A spent budget."""
+
+    of: Literal["project", "agent", "item"]
+    name: str
+    """Of the project or agent; the id of the item (inner form)."""
+    share: Share
+    today: bool
+    """Whether it is that of a day."""
+    item: Row | None = None
+
+    @property
+    def text(self) -> str:
+        """How much of what."""
+        used, limit = (amount(self.share.measure, value) for value in (self.share.used, self.share.limit))
+        return f"{used} of {limit}{' for today (UTC)' if self.today else ''}"
+
+
+class Held(NamedTuple):
+    """What keeps agents from items."""
+
+    spent: tuple[Spent, ...]
+    """The project's first."""
+    more: bool
+    """Whether further items have spent budgets."""
+    counts: dict[str, int]
+    """Items that are held back, as ``heldBack`` of an agent without capabilities."""
+    offered: bool
+    """Whether there is an item that is not held back, for any agent."""
+
+    def of(self, kind: Literal["project", "agent", "item"]) -> list[Spent]:
+        """The spent budgets of a kind."""
+        return [one for one in self.spent if one.of == kind]
+
+    @property
+    def project(self) -> Spent | None:
+        """The spent budget of the project: nobody gets anything."""
+        return next(iter(self.of("project")), None)
+
+    @property
+    def words(self) -> str:
+        """What is held back, in words; empty: nothing."""
+        return described(self.counts)
+
+
+NOTHING = Held((), False, {}, True)
+"""Nothing is held back."""
+
+
+def project_budgets(asked: Asked) -> Periods | None:
+    """The budgets that the settings give to the project."""
+    budgets = asked.reads.config.budgets
+    return budgets.projects.get(asked.project) if budgets is not None else None
+
+
+async def usage_report(asked: Asked, by: str, limit: int) -> UsageReport:
+    """Sums of usage, read for all tabs together. Raises ToolFailure."""
+    reads, project = asked.reads, asked.project
+
+    async def read() -> UsageReport:
+        return await reads.admitted(project, lambda: read_usage(reads.store, project, by, limit))
+
+    return await reads.shared(("usage", project, by, limit), read, SECONDS)
+
+
+async def held(asked: Asked) -> Held:
+    """What keeps agents of the project from items, read for all tabs together. Raises ToolFailure."""
+    return await asked.reads.shared(("held", asked.project), lambda: _held(asked))
+
+
+async def spent_budgets(asked: Asked) -> tuple[tuple[Spent, ...], bool]:
+    """The spent budgets of the project, of its agents and of open items, read for all tabs together; and whether
+    further items have some. Raises ToolFailure.
+    """
+    return await asked.reads.shared(("spent", asked.project), lambda: _spent(asked))
+
+
+async def _held(asked: Asked) -> Held:
+    reads, project = asked.reads, asked.project
+    terms = reads.config.terms(project)
+    (spent, more), (counts, _), *found = await asyncio.gather(
+        spent_budgets(asked),
+        reads.admitted(project, lambda: count_held_back(reads.store, terms, project)),
+        *(reads.tool(asked.viewer, project, "items", "get_next_item", {"role": role}) for role in _OFFERED),
+    )
+    return Held(spent, more, counts, any(one.recommendations for one in found))
+
+
+async def _spent(asked: Asked) -> tuple[tuple[Spent, ...], bool]:
+    own, agents, (items, more) = await asyncio.gather(_of_project(asked), _of_agents(asked), _of_items(asked))
+    return (*own, *agents, *items), more
+
+
+async def _of_project(asked: Asked) -> list[Spent]:
+    if (periods := project_budgets(asked)) is None:
+        return []
+    found = await usage_report(asked, "day", 1)
+    return _of_periods("project", asked.project, periods, last_days(found, 1)[0][1], found.total)
+
+
+async def _of_agents(asked: Asked) -> list[Spent]:
+    budgets, spent = asked.reads.config.budgets, list[Spent]()
+    if budgets is None or not budgets.agents:
+        return []
+    for one in (await usage_report(asked, "agent", MOST_AGENTS)).rows:
+        if one.name and (given := budget_of_agent(budgets, one.name)) is not None:
+            spent += _of_periods("agent", one.name, given[1], one.today, one.sum)
+    return spent[:MOST]
+
+
+def _of_periods(
+    of: Literal["project", "agent"], name: str, periods: Periods, today: UsageSum | UnsetType, total: UsageSum
+) -> list[Spent]:
+    """The budget of these two that is spent, that in all before that of today."""
+    shares = (share_of(periods.total, total), False), (share_of(periods.day, today), True)
+    found = [Spent(of, name, share, day) for share, day in shares if share is not None and share.percent >= 100]
+    return found[:1]
+
+
+async def _of_items(asked: Asked) -> tuple[list[Spent], bool]:
+    reads, project = asked.reads, asked.project
+    key = keys.spent_budgets.key(project)
+    cursor, ids = await reads.admitted(project, lambda: reads.store.command("SSCAN", key, "0", "COUNT", MOST))
+    if not ids:
+        return [], False
+    shown = sorted(one.decode() for one in ids)[:MOST]
+    _, rows = await reads.admitted(project, lambda: rows_by_ids(reads.store, project, shown))
+    found = list[Spent]()
+    for row in rows:
+        share = share_of(shown_limits(row.budget or False), stored_sum(row.used, row.used_below))
+        if share is not None and ROLE_NAMES[row.role] != "terminal":
+            found.append(Spent("item", row.id, share, False, row))
+    return found, len(ids) > MOST or cursor != b"0"
+
+
+def whose(one: Spent) -> str:
+    """Whose budget it is, in words."""
+    if one.item is not None:
+        return f"the budget of \u201c{plain(one.item.title)}\u201d"
+    return "the budget of the project" if one.of == "project" else f"the budget of {plain(one.name)}"
+
+
+def raising(one: Spent) -> str:
+    """What raises the budget of a project or an agent."""
+    where = f"projects.{one.name}" if one.of == "project" else "agents"
+    return f"budgets.{where}.{'day' if one.today else 'total'}"
+
+
+def counted(found: Held) -> str:
+    """How many spent budgets there are."""
+    return number(len(found.spent), found.more)
