@@ -261,6 +261,22 @@ def test_claims(items: Run) -> None:
     assert items(f"release {item}")[0] == Exit.OK
 
 
+def test_lists_say_what_became_of_items_that_nobody_holds(items: Run) -> None:
+    top = added(items, "left in the middle")
+    ids = {name: added(items, name, "--parent", top) for name in ("works", "returned", "failed", "pauses")}
+    for name, item in ids.items():
+        for command in ("claim", "start", {"works": "", "returned": "release"}.get(name, "release --reason failed")):
+            assert not command or items(f"{command} {item} --agent {name}")[0] == Exit.OK
+    assert items(f"retry {ids['failed']}")[0] == Exit.OK
+    until = shown(items, ids["pauses"])["attempts"]["notBefore"]
+    said = ["(in-progress)", "(given back)", "(failed, 1 attempt left)", f"(in back-off until {until})"]
+    for command in (f"list --parent {top}", f"tree {top}"):
+        lines = items(command)[1].splitlines()
+        assert [next(line for line in lines if f" {name} " in line).split("  ")[-1] for name in ids] == said
+    for item, word in zip(ids.values(), said, strict=True):
+        assert f" work {word}," in items(f"show {item}")[1].splitlines()[1]
+
+
 class Terminal(io.StringIO):
     """Somebody who answers."""
 

@@ -25,7 +25,7 @@ PRIORITIES = ("high", "medium", "low")
 TAGS = ("api", "ui", "db", "a-1")
 TYPES = ("bug", "feature", "with:colon *{}")
 DETAILS = (
-    *("requires", "resources", "notBefore", "dueAt", "overdue", "recurs", "recurrenceOf"),
+    *("requires", "resources", "abandoned", "notBefore", "dueAt", "overdue", "recurs", "recurrenceOf"),
     *("usage", "budget", "budgetSpent"),
 )
 """What a search adds with includeDetails."""
@@ -117,6 +117,8 @@ class World:
             shown["ancestors"] = self._path(full)
         if search.get("includeDetails"):
             shown |= {field: full[field] for field in DETAILS if field in full}
+            if (attempts := full.get("attempts", {"count": 0}))["count"]:
+                shown["attempts"] = {field: attempts[field] for field in attempts if field != "last"}
         return shown
 
     def _path(self, full: Json) -> list[Json]:

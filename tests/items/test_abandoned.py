@@ -332,6 +332,25 @@ async def test_many_claims_expire_at_once_and_all_items_are_handed_out(fronts: F
     assert {await call.item() for call in calls} == set(items)
 
 
+@pytest.mark.parametrize("how", ENDS)
+async def test_reads_say_what_is_abandoned_and_how_often_it_has_failed(tools: Client, how: str) -> None:
+    item = await left(tools, how)
+    cascaded = await tools.add("parent")
+    held = await tools.add("held", parentId=cascaded)
+    await tools.claim("holder", held)
+    await tools.advance(held, "start", "holder")
+    await tools.expire()
+    counted = 1 if how.startswith("expired") else 0
+    for details in (True, False):
+        found = (await tools("query_items", operation="search", role="work", includeDetails=details))["items"]
+        assert [one["id"] for one in found if one.get("abandoned")] == [item] * details
+        counts = {one["id"]: one["attempts"] for one in found if "attempts" in one}
+        assert counts == ({item: {"count": counted, "max": 0}} if details and counted else {})
+    assert [(await tools.get(one)).get("abandoned") for one in (item, held, cascaded)] == [True, None, None]
+    assert (await take(tools, "next"))["itemId"] == item
+    assert "abandoned" not in await tools.get(item)
+
+
 async def test_health_lists_and_counts_what_is_abandoned(tools: Client) -> None:
     """Including expired claims not put back yet; longest abandoned first, blocked ones last."""
     assert "abandoned" not in await tools("get_context")

@@ -57,6 +57,9 @@ async def test_details_are_those_of_the_item_in_full(tools: Client, search: Json
     using = await tools.add("item", resources=[{"key": "gpu", "mode": "shared"}], requires=["sql"], parentId=above)
     await tools.add("item", notBefore="+1h", recurs={"cron": "@daily"}, dueAt="+2h")
     await tools.add("item")
+    left = await tools.add("item", role="review")
+    await tools.claim("leaves", left)
+    await lapse(tools, left)
     note = {"itemId": using, "key": "k", "role": "work", "usage": {"outputTokens": 7}}
     await tools("manage_notes", operation="upsert", notes=[note])
     short = (await tools("query_items", operation="search", **search))["items"]

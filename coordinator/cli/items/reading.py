@@ -164,7 +164,7 @@ def tree(
     """
     check_range("--depth", depth, 0, 3)
     check_range("--limit", limit, 1, _MOST)
-    details = given(includeDetails=json or None)
+    details = {"includeDetails": True}
 
     async def read(fleet: Fleet) -> tuple[list[dict[str, Any]], bool]:
         if id is None:
@@ -227,7 +227,7 @@ def _found(at: Connection, filters: dict[str, Any], limit: int, json: bool, *, t
         terminal: whether terminal items are shown, too.
     """
     check_range("--limit", limit, 1, _MOST)
-    filters = {**filters, **given(includeDetails=json or None)}
+    filters = {**filters, "includeDetails": True}
 
     async def read(fleet: Fleet) -> tuple[list[dict[str, Any]], int, str]:
         items: list[dict[str, Any]] = []

@@ -14,6 +14,7 @@ from typing import Any
 
 from coordinator.cli.terminal import printable
 from coordinator.client.short_forms import money
+from coordinator.client.standing import left
 
 Json = Mapping[str, Any]
 
@@ -52,17 +53,25 @@ def short(id: str) -> str:
 
 
 def item_line(item: Json, indent: int = 0) -> str:
-    """``550e8400  queue     high    Design API schema  #api  (in-progress, claimed)``."""
+    """``550e8400  work      high    Design API schema  #api  (in-progress)  claimed``."""
     uuid = item.get("id") or item.get("itemId") or ""
     role, priority = printable(item.get("role", "")), printable(item.get("priority", ""))
     tags = printable(item.get("tags") or "").split(",")
     said = [f"#{tag}" for tag in tags if tag and not _IDENTITY.fullmatch(tag)]
     said += [printable(item["type"])] if item.get("type") else []
-    said += [f"({printable(item['statusLabel'])})"] if item.get("statusLabel") else []
+    said += [f"({word})"] if (word := _word(item)) else []
     said += ["claimed"] if item.get("isClaimed") else []
     head = f"{short(uuid)}  {paint(f'{role:<8}', role)}  {paint(f'{priority:<6}', priority)}  {'  ' * indent}"
     plain = SHORT + 2 + 8 + 2 + 6 + 2 + 2 * indent
     return head + _fitted(printable(item.get("title", "")), "  ".join(said), plain)
+
+
+def _word(item: Json) -> str:
+    """Its label, or what became of it if its agent has left it: the label is of the work that was begun."""
+    if not item.get("abandoned"):
+        return printable(item.get("statusLabel") or "")
+    attempts = item.get("attempts", {})
+    return left(attempts.get("count", 0), attempts.get("max", 0), attempts.get("notBefore", ""))
 
 
 def _fitted(title: str, more: str, used: int) -> str:
@@ -92,7 +101,7 @@ def item_page(context: Json, edges: Iterable[Json], *, everything: bool) -> list
     """
     item: Json = context["item"]
     lines = [f"{item['id']}  {heading(item['title'])}"]
-    label = f" ({printable(item['statusLabel'])})" if item.get("statusLabel") else ""
+    label = f" ({word})" if (word := _word(item)) else ""
     facts = [paint(item["role"], item["role"]) + label, f"priority {item['priority']}"]
     for name, label in (("complexity", "complexity"), ("type", "type"), ("tags", "tags"), ("parentId", "below")):
         facts += [f"{label} {printable(str(item[name]))}"] if item.get(name) is not None else []

@@ -56,7 +56,9 @@ class HeldAttempt(Attempt, kw_only=True, rename={"began": "from", "claimed_by": 
     claimed_by: ClaimedBy
 
 
-class _Attempts(Result, kw_only=True):
+class AttemptCounts(Result, kw_only=True):
+    """How many attempts there were, and what follows."""
+
     count: Annotated[Count, Meta(description="Since creation, or since it was resumed from quarantine or reopened.")]
     max: Annotated[Count, Meta(description="With so many it is quarantined; 0: never.")]
     not_before: (
@@ -64,13 +66,13 @@ class _Attempts(Result, kw_only=True):
     ) = UNSET
 
 
-class Attempts(_Attempts, kw_only=True):
+class Attempts(AttemptCounts, kw_only=True):
     """How often agents have failed with the item."""
 
     last: Annotated[list[Attempt], Meta(description="The last 20, the last one first, also those that count no more.")]
 
 
-class HeldAttempts(_Attempts, kw_only=True):
+class HeldAttempts(AttemptCounts, kw_only=True):
     """The same, with whose claims they were."""
 
     last: Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from coordinator.toolsets.items.contract.attempts import Attempts, MaxAttempts, RetryBackoffSeconds
+from coordinator.toolsets.items.contract.attempts import AttemptCounts, Attempts, MaxAttempts, RetryBackoffSeconds
 from coordinator.toolsets.items.contract.base import (
     PRIORITIES,
     ROLES,
@@ -110,6 +110,9 @@ class QueryItems(Arguments, kw_only=True):
     ] = False
 
 
+Abandoned = Annotated[bool, Meta(description="True: an agent has begun it in this role, and nobody holds it.")]
+
+
 class FullItem(Result, kw_only=True):
     """Everything about an item but its claim. Absent fields are null, except complexity."""
 
@@ -135,6 +138,7 @@ class FullItem(Result, kw_only=True):
     max_attempts: MaxAttempts | UnsetType = UNSET
     retry_backoff_seconds: RetryBackoffSeconds | UnsetType = UNSET
     attempts: Annotated[Attempts, Meta(description="Absent: none, and no maxAttempts.")] | UnsetType = UNSET
+    abandoned: Abandoned | UnsetType = UNSET
     not_before: NotBefore | UnsetType = UNSET
     due_at: DueAt | UnsetType = UNSET
     overdue: Overdue | UnsetType = UNSET
@@ -174,6 +178,8 @@ class FoundItem(ShortItem, kw_only=True):
     container: Container | UnsetType = UNSET
     requires: Requires | UnsetType = UNSET
     resources: Resources | UnsetType = UNSET
+    attempts: Annotated[AttemptCounts, Meta(description="Absent: none.")] | UnsetType = UNSET
+    abandoned: Abandoned | UnsetType = UNSET
     not_before: NotBefore | UnsetType = UNSET
     due_at: DueAt | UnsetType = UNSET
     overdue: Overdue | UnsetType = UNSET

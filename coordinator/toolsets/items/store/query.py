@@ -56,6 +56,8 @@ class View(msgspec.Struct, array_like=True):
     due_times: DueTimes | Literal[False]
     spending: Spending
     container: bool
+    abandoned: bool
+    """Whether an agent has begun it in its role, and nobody holds it."""
 
 
 class Details(NamedTuple):
@@ -66,6 +68,9 @@ class Details(NamedTuple):
     due_times: DueTimes | Literal[False]
     spending: Spending
     container: bool
+    attempts: Record
+    """Without those that are listed."""
+    abandoned: bool
 
 
 class ShortView(NamedTuple):

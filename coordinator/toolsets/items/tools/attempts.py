@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from coordinator.toolsets.items.contract.attempts import Attempt, Attempts, HeldAttempt, HeldAttempts
+from coordinator.toolsets.items.contract.attempts import Attempt, AttemptCounts, Attempts, HeldAttempt, HeldAttempts
 from coordinator.toolsets.items.store.attempts import Attempt as Row
 from coordinator.toolsets.items.store.attempts import Record
 from coordinator.toolsets.timestamp import iso
@@ -21,6 +21,11 @@ def attempts(record: Record, most: int) -> Attempts | UnsetType:
     if not _any(record):
         return UNSET
     return Attempts(**_counts(record, most), last=[Attempt(**_row(row)) for row in record.last])
+
+
+def attempt_counts(record: Record, most: int) -> AttemptCounts | UnsetType:
+    """How many there were; absent if none counts. Arguments as for ``attempts``."""
+    return AttemptCounts(**_counts(record, most)) if record.counted else UNSET
 
 
 def held_attempts(record: Record, most: int) -> HeldAttempts | UnsetType:

@@ -30,7 +30,7 @@ from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.usage import of_item
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
-from coordinator.toolsets.items.tools.attempts import attempts
+from coordinator.toolsets.items.tools.attempts import attempt_counts, attempts
 from coordinator.toolsets.items.tools.due_times import due_times
 from coordinator.toolsets.items.tools.shared import ancestors, names, or_unset, transition
 from coordinator.toolsets.timestamp import iso
@@ -80,7 +80,8 @@ class Queries:
         page = await self._items.search(call.project, asked)
         if parent and not page.total:
             await self._items.expect(call.project, parent, "parentId")
-        found = [FoundItem(**_short(row), **_details(row)) for row in page.rows]
+        schemas = self._items.schemas.current
+        found = [FoundItem(**_short(row), **_details(row, schemas.most_attempts(row))) for row in page.rows]
         if args.include_ancestors:
             for item, path in zip(found, page.ancestors, strict=True):
                 item.ancestors = ancestors(path)
@@ -148,12 +149,18 @@ def _short(row: ShortView) -> dict[str, Any]:
     }
 
 
-def _details(row: ShortView) -> dict[str, Any]:
+def _details(row: ShortView, most_attempts: int) -> dict[str, Any]:
     if row.details is None:
         return {}
-    requires, resources, times, spending, container = row.details
-    needs = _needs(requires, resources)
-    return {"container": container or UNSET, **needs, **due_times(times, ROLE_NAMES[row.role]), **of_item(spending)}
+    requires, resources, times, spending, container, record, abandoned = row.details
+    return {
+        "container": container or UNSET,
+        **_needs(requires, resources),
+        "attempts": attempt_counts(record, most_attempts),
+        "abandoned": abandoned or UNSET,
+        **due_times(times, ROLE_NAMES[row.role]),
+        **of_item(spending),
+    }
 
 
 def _needs(requires: str | bool, resources: str | bool) -> dict[str, Any]:
@@ -214,6 +221,7 @@ def full(view: View, shape: type[F], most_attempts: int) -> F:
         max_attempts=UNSET if view.attempts.most is False else view.attempts.most,
         retry_backoff_seconds=UNSET if view.attempts.backoff is False else view.attempts.backoff,
         attempts=attempts(view.attempts, most_attempts),
+        abandoned=view.abandoned or UNSET,
         **due_times(view.due_times, ROLE_NAMES[view.role]),
         **of_item(view.spending),
         role_changed_at=iso(view.role_changed),

@@ -59,6 +59,11 @@ function views.spending(item)
     item.bx and true or false}
 end
 
+-- Whether an agent has begun an item in its role and left it: nobody holds it.
+local function is_left(run, item)
+  return not (item.holder and item.expires > run.now) and classes.is_left(item, item.role)
+end
+
 -- The full view of an item, in the order of the reply struct (View in store/query.py).
 -- `no_texts` = whether it is known to have no long texts.
 function views.full(run, item, no_texts)
@@ -73,7 +78,7 @@ function views.full(run, item, no_texts)
     (views.transitions(run, item, nil, TRANSITIONS_SHOWN)), views.attempts(item, long.a), item.rq or false,
     item.rs or false,
     views.due_times(run, item),
-    views.spending(item), item.st ~= nil,
+    views.spending(item), item.st ~= nil, is_left(run, item),
   }
 end
 
@@ -93,10 +98,13 @@ end
 -- Adds to such a row what a search shows on request, in the order of the reply struct (Details in store/query.py).
 function views.add_details(run, row)
   local item = {role = row[4]}
-  local fields = {'rq', 'rs', 'nv', 'du', 'rc', 'rn', 'oc', 'us', 'ub', 'bu', 'bx', 'st'}
+  local fields =
+    {'rq', 'rs', 'nv', 'du', 'rc', 'rn', 'oc', 'us', 'ub', 'bu', 'bx', 'st', 'w', 'u', 'an', 'am', 'nt'}
   local values = redis.call('HMGET', run.keys.item .. row[1], unpack(fields))
   for n, field in ipairs(fields) do item[field] = values[n] end
-  row[#row + 1] = {item.rq, item.rs, views.due_times(run, item), views.spending(item), item.st and true or false}
+  if item.w then item_record.unpack(item, item.w) end
+  row[#row + 1] = {item.rq, item.rs, views.due_times(run, item), views.spending(item), item.st and true or false,
+    views.attempts(item), is_left(run, item)}
 end
 
 -- {title, role, priority} of a mentioned item, or nil: a third of the cost of `items.load`.
