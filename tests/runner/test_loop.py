@@ -114,8 +114,21 @@ async def test_an_idle_runner_says_why_nothing_is_offered(
     async def lines(most: int) -> None:
         await wait_until(lambda: hall.said.count(line) >= most, what=f"so many lines: {most}")
 
+    async def claims() -> None:
+        """Several more get nothing."""
+        waits: set[str] = set()
+
+        async def seen() -> bool:
+            agents = (await fleet.call("get_context", {"agents": True}))["agents"]
+            waits.update(one["waitingSince"] for one in agents if "waitingSince" in one)
+            return len(waits) > 3
+
+        await wait_until(seen, what="claims that get nothing")
+
     async def watch(runner: Runner) -> None:
         await lines(1)
+        await claims()
+        assert hall.said.count(line) == 1
         await add(fleet, "for everybody")
         await lines(2)
         assert hall.told("done after")
