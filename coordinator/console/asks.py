@@ -10,6 +10,7 @@ import msgspec
 from htpy import Node, a, dd, details, div, dl, dt, h3, li, p, pre, span, summary, ul
 
 from coordinator.console.buttons import Change, refusal, text_field
+from coordinator.console.confirms import confirm
 from coordinator.console.forms import answer_form, schema_fields
 from coordinator.console.inbox import TOOLSET, Kind
 from coordinator.console.parts import agent_link, ago, item_link, left, number, plain
@@ -101,6 +102,7 @@ def _answer(asked: Asked, workflow: str, version: int, one: Answer) -> Node:
         for n, target in enumerate(one.targets)
     ]
     title = plain(one.title)
+    leads_to = " or ".join(dict.fromkeys(target.state for target in one.targets)) or "where its rules say"
     change = Change(
         "call/gateway/workflow.submit",
         {
@@ -121,7 +123,8 @@ def _answer(asked: Asked, workflow: str, version: int, one: Answer) -> Node:
             schema_fields(one.input_schema, one.arguments, "arguments"),
             about=f"{workflow}:{one.transition}",
             refused=cannot(asked.viewer, "approval") or one.refusal,
-            question=f"{title}: leads to {plain(one.targets[0].state)}, which ends the workflow." if fails else "",
+            confirm=confirm("answer approval", answer=one.title, state=leads_to),
+            kind="danger" if fails else "primary",
         ),
     ]
 
@@ -145,7 +148,9 @@ def gate(asked: Asked, one: WaitingGate) -> Iterator[Node]:
     yield [
         h3["Answers"],
         p["Releasing it lets the steps that wait for it begin. To refuse, cancel the flow on its page."],
-        answer_form(asked.project, change, "Release the gate", refused=refused),
+        answer_form(
+            asked.project, change, "Release the gate", refused=refused, confirm=confirm("release gate", name=one.name)
+        ),
     ]
 
 
@@ -189,7 +194,8 @@ def _ways(asked: Asked, one: SeenSession, found: Checkpoint) -> Iterator[Node]:
     def way(act: str, about: Node, **how: Any) -> Node:
         arguments = {"session_id": one.row.id, "yielded_at": one.row.yielded_at, **how}
         change = Change("call/sessions/respond_checkpoint", arguments, f"Answered: {act}")
-        return [p[about], answer_form(asked.project, change, act, refused=refused)]
+        asks = confirm("answer checkpoint", answer=act)
+        return [p[about], answer_form(asked.project, change, act, refused=refused, confirm=asks)]
 
     for choice in found.options:
         effect = msgspec.to_builtins(choice.effects)

@@ -16,6 +16,7 @@ import msgspec
 from htpy import Node, dialog, div, form, h2, label, li, menu, option, p, select, span, textarea
 
 from coordinator.console.actions import API, MAX_REASON
+from coordinator.console.confirms import Confirm
 from coordinator.console.parts import plain
 from coordinator.console.view import path_of
 from coordinator.console.viewer import Viewer
@@ -39,19 +40,6 @@ class Change(NamedTuple):
     """Arguments of the same call that take it back; None: nothing does."""
     then: tuple[str, _Arguments] | None = None
     """A second change, once this one is made."""
-
-
-class Confirm(NamedTuple):
-    """What is asked before."""
-
-    question: str
-    """Names the object and the consequence."""
-    reason: str = ""
-    """Where in the arguments a text of the person goes; empty: none is asked for."""
-    needed: bool = False
-    """Whether that may not be blank."""
-    typed: str = ""
-    """What has to be typed, so that nobody does it by mistake."""
 
 
 def refusal(viewer: Viewer, toolset: str = "") -> str:
@@ -86,16 +74,8 @@ def button(
     """
     if refused:
         return span(".refused")[htpy.button(type="button", disabled=True, title=refused)[text], " ", _why(refused)]
-    asked = confirm or Confirm("")
     return htpy.button(
-        type="button",
-        class_=kind or None,
-        data_confirm=asked.question or None,
-        data_reason=asked.reason or None,
-        data_needed="yes" if asked.needed else None,
-        data_typed=asked.typed or None,
-        data_each=each or None,
-        **attributes(change, project),
+        type="button", class_=kind or None, data_each=each or None, **attributes(change, project, confirm)
     )[text]
 
 
@@ -205,19 +185,18 @@ def operation(
     arguments: _Arguments,
     viewer: Viewer,
     project: str,
-    question: str,
+    asked: Confirm,
     done: str,
     *,
-    typed: str = "",
     refused: str = "",
     kind: str = "danger",
 ) -> Node:
-    """A button of operators; it asks for a reason."""
+    """A button of operators."""
     return button(
         text,
         Change(f"operate/{name}", arguments, done),
         project,
-        confirm=Confirm(question, "reason", True, typed),
+        confirm=asked,
         refused=refusal(viewer) or refused,
         kind=kind,
     )
@@ -237,9 +216,14 @@ def _why(text: str) -> Node:
     return span(".why")[text]
 
 
-def attributes(change: Change, project: str) -> dict[str, str | None]:
-    """What a button or a form says of the change that it makes."""
+def attributes(change: Change, project: str, confirm: Confirm | None = None) -> dict[str, str | None]:
+    """What a button or a form says of the change that it makes, and of what is asked before."""
+    asked = confirm or Confirm("")
     found = {
+        "data_confirm": asked.question or None,
+        "data_reason": asked.reason or None,
+        "data_needed": "yes" if asked.needed else None,
+        "data_typed": asked.typed or None,
         "data_action": path_of(API, project, change.to),
         "data_arguments": _json(change.arguments),
         "data_done": change.done or None,
@@ -256,7 +240,7 @@ def _json(value: object) -> str:
 
 
 __all__ = [
-    "MAX_REASON", "MODULE", "Change", "Confirm", "action_dialogs", "attributes", "button", "choice", "choice_field",
+    "MAX_REASON", "MODULE", "Change", "action_dialogs", "attributes", "button", "choice", "choice_field",
     "form_dialog", "hidden_field", "menu_opener", "note", "number_field", "opener", "operation",
     "refusal", "text_field", "toolbar",
 ]  # fmt: skip

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from htpy import Node
 
-from coordinator.console.buttons import Change, Confirm, button, note, operation, refusal
+from coordinator.console.buttons import Change, button, note, operation, refusal
+from coordinator.console.confirms import confirm
 from coordinator.console.parts import plain
 from coordinator.console.view import Asked
 from coordinator.toolsets.flows.rules.permissions import administers, may_approve
@@ -20,36 +21,32 @@ def flow_buttons(asked: Asked, row: FlowRow, again: int) -> Iterator[tuple[str, 
     Args:
         again: how many of its steps have failed or were cancelled.
     """
-    caller, name = asked.viewer.caller, f"\u201c{plain(row.name)}\u201d ({row.id})"
+    caller = asked.viewer.caller
     if caller is None or not asked.viewer.is_person:
         yield "none", note(f"Read only: {refusal(asked.viewer, 'flows')}.")
         return
 
-    def operate(text: str, does: str, question: str, done: str, kind: str = "") -> tuple[str, Node]:
+    def operate(text: str, does: str, done: str, kind: str = "") -> tuple[str, Node]:
+        question = confirm(does.replace("_", " "), name=row.name, id=row.id, again=again)
         return does, operation(text, does, {"id": row.id}, asked.viewer, asked.project, question, done, kind=kind)
 
     if row.status == "running":
-        yield operate("Pause workflow", "pause_flow", f"Pause {name}? No further step begins.", "It is paused.")
+        yield operate("Pause workflow", "pause_flow", "It is paused.")
     if row.status == "paused":
-        yield operate(
-            "Resume workflow", "resume_flow", f"Resume {name}? Its steps begin again.", "It goes on.", "primary"
-        )
+        yield operate("Resume workflow", "resume_flow", "It goes on.", "primary")
     if row.status in ("running", "paused"):
         theirs = administers(caller) or row.creator == caller.id
         cancel = button(
             "Cancel workflow",
             Change("call/flows/workflow_cancel", {"id": row.id}, "It is cancelled."),
             asked.project,
-            confirm=Confirm(f"Cancel {name}? Running steps are stopped, and what they still return is dropped."),
+            confirm=confirm("cancel flow", name=row.name, id=row.id),
             refused=refusal(asked.viewer, "flows") or ("" if theirs else f"only {plain(row.creator)} may cancel it"),
             kind="danger",
         )
         yield "cancel_flow", cancel
     elif row.status in ("failed", "cancelled") and again:
-        question = (
-            f"Run {name} again? {again} steps that failed or were cancelled begin anew; those that are done do not."
-        )
-        yield operate("Retry workflow", "retry_flow", question, "It runs again.", "primary")
+        yield operate("Retry workflow", "retry_flow", "It runs again.", "primary")
 
 
 def step_button(asked: Asked, step: Step, record: StepRecord) -> Node:
@@ -60,5 +57,5 @@ def step_button(asked: Asked, step: Step, record: StepRecord) -> Node:
     text, done = ("Release", "The gate is released.") if record.gate else ("Begin now", "It begins.")
     change = Change("call/flows/workflow_step_ready", {"step_id": record.id}, done)
     refused = refusal(asked.viewer, "flows") or ("" if may else f"needs the role '{plain(step.approver_role or '')}'")
-    question = f"Release the gate \u201c{plain(step.name)}\u201d? The workflow goes on at once, in your name."
-    return button(text, change, asked.project, confirm=Confirm(question) if record.gate else None, refused=refused)
+    question = confirm("release gate", name=step.name) if record.gate else None
+    return button(text, change, asked.project, confirm=question, refused=refused)

@@ -9,7 +9,8 @@ import htpy
 import msgspec
 from htpy import Node, div, form, label, option, select, span, textarea
 
-from coordinator.console.buttons import Change, Confirm, attributes, button
+from coordinator.console.buttons import Change, attributes, button
+from coordinator.console.confirms import Confirm
 from coordinator.console.parts import plain
 
 _LINES = 3
@@ -24,21 +25,20 @@ def answer_form(
     *,
     about: str = "",
     refused: str = "",
-    question: str = "",
+    confirm: Confirm | None = None,
+    kind: str = "primary",
 ) -> Node:
     """A form, or only its button if there is nothing to fill in, or if it is refused.
 
     Args:
         about: names what it answers: what is typed stays as long as there is a form with this name.
         refused: why it cannot be sent now; empty: it can.
-        question: asked before; only without fields, which are question enough. Empty: it can be sent at once.
+        confirm: asked before; None: it is sent at once.
+        kind: of the button.
     """
-    kind = "danger" if question else "primary"
     if refused or not fields:
-        return button(
-            verb, change, project, confirm=Confirm(question) if question else None, refused=refused, kind=kind
-        )
-    return form(".action", method="dialog", data_about=about, **attributes(change, project))[
+        return button(verb, change, project, confirm=confirm, refused=refused, kind=kind)
+    return form(".action", method="dialog", data_about=about, **attributes(change, project, confirm))[
         fields, div(".failed", role="alert"), htpy.button(class_=kind, type="submit")[verb]
     ]
 

@@ -13,7 +13,6 @@ from msgspec import UnsetType
 
 from coordinator.console.buttons import (
     Change,
-    Confirm,
     button,
     choice_field,
     form_dialog,
@@ -26,6 +25,7 @@ from coordinator.console.buttons import (
     toolbar,
 )
 from coordinator.console.cards import postponed
+from coordinator.console.confirms import Confirm, confirm
 from coordinator.console.large import is_large_tree
 from coordinator.console.operating import end_claim_button
 from coordinator.console.parts import number, plain
@@ -52,7 +52,6 @@ _ADVANCE = "call/items/advance_item"
 _ITEMS = "call/items/manage_items"
 _NOTES = "call/items/manage_notes"
 _THEN = "then.transitions.0.itemId"
-_SUMMARY = "transitions.0.summary"
 _CHANGED = Change(_ITEMS, {"operation": "update", "items": [{}], "shown": [{}]}, "It is changed.")
 
 
@@ -94,19 +93,17 @@ def _actions(
     waits = f"waits for {number(item.blockers)} other items" if item.blockers else ""
 
     def move(
-        text: str, trigger: str, done: str, why: str = "", kind: str = "", confirm: Confirm | None = None
+        text: str, trigger: str, done: str, why: str = "", kind: str = "", asks: Confirm | None = None
     ) -> tuple[str, Node]:
         change = Change(_ADVANCE, {"transitions": [{"itemId": dashed, "trigger": trigger}]}, done)
         if trigger in ("block", "hold"):
             change = change._replace(undo={"transitions": [{"itemId": dashed, "trigger": "resume"}]})
-        return trigger, button(text, change, project, refused=held or why, kind=kind, confirm=confirm)
+        return trigger, button(text, change, project, refused=held or why, kind=kind, confirm=asks)
 
     if role == "blocked":
         if item.quarantined:
-            question = f"Offer \u201c{title}\u201d to agents again? {item.attempts} attempts have failed with it."
-            yield move(
-                "Offer again", "resume", "It is offered again.", kind="primary", confirm=Confirm(question, _SUMMARY)
-            )
+            asks = confirm("offer again", title=item.title, attempts=item.attempts)
+            yield move("Offer again", "resume", "It is offered again.", kind="primary", asks=asks)
         else:
             yield move("Resume", "resume", "It goes on.", kind="primary")
     elif role == "terminal":
@@ -127,29 +124,26 @@ def _actions(
     yield "edit-item", opener("Edit", "edit-item", _editable(full))
     yield "set-budget", budget_opener(asked, full.id, full.budget)
     if full.budget:
-        question = f"Remove the budget of \u201c{title}\u201d? Then it holds nothing back, and stops no claim."
         change = _edit(dashed, "It has no budget.", {"budget": None}, {"budget": full.budget})
         refused = "" if _raises(asked) else "needs the permission 'items.budget'"
-        yield "remove-budget", button("Remove budget", change, project, confirm=Confirm(question), refused=refused)
+        asks = confirm("remove budget", title=item.title)
+        yield "remove-budget", button("Remove budget", change, project, confirm=asks, refused=refused)
     yield "edit-note", opener("Add note", "edit-note", {"notes.0.itemId": dashed, "notes.0.expectedModifiedAt": ""})
     yield "add-dependency", opener("Add dependency", "add-dependency", {"dependencies.0.toItemId": dashed})
     yield "new-item", opener("New item below", "new-item", {"items.0.parentId": dashed})
     if item.children > item.ended_children:
         left = item.children - item.ended_children
         for text, trigger, word in (("Complete tree", "complete", "done"), ("Cancel tree", "cancel", "cancelled")):
-            question = (
-                f"{text} of \u201c{title}\u201d? All that is open below it ({left} children, and theirs) is {word}."
-            )
             change = Change(
                 "call/items/complete_tree",
                 {"rootId": dashed, "trigger": trigger, "includeRoot": True},
                 f"It is {word}.",
             )
-            confirm = Confirm(question, typed=project if large else "")
-            yield f"{trigger}-tree", button(text, change, project, confirm=confirm, kind="danger", refused=held)
+            asks = confirm(text.lower(), project if large else "", title=item.title, left=left)
+            yield f"{trigger}-tree", button(text, change, project, confirm=asks, kind="danger", refused=held)
     if role != "terminal":
-        question = f"Cancel \u201c{title}\u201d? Nobody works on it any more, and items that wait for it go on."
-        yield move("Cancel item", "cancel", "It is cancelled.", kind="danger", confirm=Confirm(question, _SUMMARY))
+        asks = confirm("cancel", title=item.title)
+        yield move("Cancel item", "cancel", "It is cancelled.", kind="danger", asks=asks)
 
 
 def _missing(context: ItemContextResult, phase: str = "") -> str:
@@ -173,9 +167,9 @@ def _offer_now(project: str, item: Item, full: FullItem) -> Node:
     seconds = None if isinstance(full.retry_backoff_seconds, UnsetType) else full.retry_backoff_seconds
     now = _edit(full.id, "It is offered again.", {"retryBackoffSeconds": 0}, {"retryBackoffSeconds": seconds})
     back = _edit(full.id, "", {"retryBackoffSeconds": seconds}, {"retryBackoffSeconds": 0})
-    question = f"Offer \u201c{plain(item.title)}\u201d at once? {item.attempts} attempts have failed with it."
+    asks = confirm("offer now", title=item.title, attempts=item.attempts)
     change = now._replace(then=(_ITEMS, back.arguments))
-    return button("Offer now", change, project, confirm=Confirm(question))
+    return button("Offer now", change, project, confirm=asks)
 
 
 def _raises(asked: Asked) -> bool:
@@ -249,8 +243,7 @@ def edge_button(asked: Asked, dependency: str, title: str) -> Node:
     change = Change(
         "call/items/manage_dependencies", {"operation": "delete", "id": dependency}, "The dependency is removed."
     )
-    question = f"Remove the dependency on \u201c{plain(title)}\u201d? The item that waits may go on at once."
-    return button("Remove", change, asked.project, confirm=Confirm(question))
+    return button("Remove", change, asked.project, confirm=confirm("remove dependency", title=title))
 
 
 def answer_opener(asked: Asked, item: str, question: int, phase: str = "work") -> Node:
@@ -349,13 +342,12 @@ def bulk_bar(asked: Asked) -> Node:
         change = Change(_ADVANCE, {"transitions": [{"trigger": trigger}]}, done, undo)
         return button(text, change, asked.project, each="transitions.itemId", **more)
 
-    cancelled = Confirm("Cancel {n} items? Nobody works on them any more, and items that wait for them go on.")
     found: Sequence[Node] = [
         span(".number", id="chosen", role="status")["0 chosen"],
         *(_priority_of_all(asked.project, one) for one in PRIORITIES),
         move("Block", "block", "They are blocked."),
         move("Resume", "resume", "They go on."),
-        move("Cancel items", "cancel", "They are cancelled.", kind="danger", confirm=cancelled),
+        move("Cancel items", "cancel", "They are cancelled.", kind="danger", confirm=confirm("cancel many")),
         htpy.button(type="button", data_unchoose=True)["Choose none"],
     ]
     bar = toolbar("What to do with the chosen items", found)

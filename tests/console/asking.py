@@ -6,6 +6,8 @@ import base64
 import json
 from typing import Any
 
+from playwright.sync_api import Page, expect
+
 from coordinator.client import SyncFleet
 
 Json = dict[str, Any]
@@ -70,6 +72,12 @@ CONFIG: Json = {
     },
 }
 """Of the fleet that serves the console in tests."""
+
+
+def agree(page: Page) -> None:
+    """Says yes to what a page asks before it does something."""
+    page.get_by_role("dialog").locator("[type=submit]").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 def ask_approval(fleet: SyncFleet, version: str = "1.2.0") -> Json:

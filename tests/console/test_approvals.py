@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from coordinator.client import SyncFleet
 from coordinator.store import Store
 from coordinator.toolsets.gateway.store.instances import InstanceStore
-from tests.console.asking import RELEASE, Json, ask_approval, ask_checkpoint, ask_gate, ask_question, session_of
+from tests.console.asking import RELEASE, Json, agree, ask_approval, ask_checkpoint, ask_gate, ask_question, session_of
 from tests.console.visitors import of_store, operator
 from tests.gateway.lab import Lab, section, settings_of
 from tests.support.fleets import RunningFleet
@@ -67,6 +67,7 @@ def test_all_that_waits_appears_and_goes_without_a_reload(console: Console, flee
     expect(open_ones).to_have_count(1)
     page.get_by_role("link", name="Go live").click()
     page.get_by_role("button", name="Release the gate").click()
+    agree(page)
     expect(page.locator("[data-region=shown]")).to_contain_text("ada has released it")
     expect(page.get_by_text("Nothing waits for a person")).to_be_visible()
     past = page.locator("[data-region=answers] > li")
@@ -92,6 +93,7 @@ def test_an_approval_shows_what_each_answer_leads_to_and_takes_its_arguments(
     form.locator("[name='arguments.reason']").fill("Too <b>early</b>")
     form.locator("[name='arguments.days']").fill("3")
     form.get_by_role("button").click()
+    agree(page)
     expect(shown.locator(".answered")).to_contain_text("ada has answered: reject")
     past = page.locator("[data-region=answers]")
     expect(past).to_contain_text("ada: reject")
@@ -103,12 +105,12 @@ def test_an_approval_shows_what_each_answer_leads_to_and_takes_its_arguments(
     )
 
 
-def test_an_answer_that_ends_the_workflow_as_a_failure_is_asked_for_again(console: Console, fleet: SyncFleet) -> None:
+def test_an_answer_is_asked_for_again(console: Console, fleet: SyncFleet) -> None:
     asked = ask_approval(fleet)
     page = console(f"approvals?show=approval:{asked['pendingHuman'][0]['requestId']}", "ada")
     answer(page, "Drop it").get_by_role("button").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Drop it: leads to abandoned, which ends the workflow.")
+    expect(dialog).to_contain_text("Drop it? It leads to abandoned, in your name, and cannot be taken back.")
     dialog.get_by_role("button", name="Back").click()
     expect(dialog).to_have_count(0)
     answer(page, "Drop it").get_by_role("button").click()
@@ -124,9 +126,11 @@ def test_of_two_approvers_one_wins_and_the_other_learns_who_and_when(
     pages = [console(f"approvals?show=approval:{approval}", name) for name in ("ada", "bob")]
     pages[1].locator("#pause").click()  # so that bob sees an approval that is open no longer
     answer(pages[0], "Approve").get_by_role("button").click()
+    agree(pages[0])
     expect(pages[0].locator(".answered")).to_contain_text("ada has answered: approve")
     answer(pages[1], "Approve").get_by_role("button").click()
-    expect(pages[1].locator(".toast")).to_contain_text("version")
+    pages[1].get_by_role("dialog").locator("[type=submit]").click()
+    expect(pages[1].get_by_role("dialog").get_by_role("alert")).to_contain_text("version")
     expect(pages[1].locator(".answered")).to_contain_text("ada has answered: approve")
     expect(pages[1].locator(".answered time")).to_contain_text("ago")
     # At the same moment, over both front-ends: exactly one.
@@ -169,7 +173,7 @@ def test_the_answer_to_a_question_is_with_the_item_that_is_offered_again(
     said = page.locator("[data-region=shown] .said")
     expect(said.nth(1)).to_contain_text("answer-1 by ada")
     expect(said.nth(1)).to_contain_text("Blue, with <i>dots</i>")
-    expect(page.get_by_text("The item waits for no answer")).to_be_visible()
+    expect(page.get_by_text("ada has taken the item on (resume)")).to_be_visible()
     expect(page.locator("[data-region=answers]")).to_contain_text("ada: Blue, with <i>dots</i>asked by orchestrator")
     expect(needs(page)).to_have_text("")
     taken = fleet.call("work_next", {"tags": "asks"}, toolset="worker")

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from coordinator.client import SyncFleet
 from coordinator.client.errors import FleetError
-from tests.console.asking import Json, ask_approval
+from tests.console.asking import Json, agree, ask_approval
 from tests.console.visitors import operator
 from tests.support.fleets import RunningFleet
 
@@ -66,6 +66,7 @@ def test_an_instance_is_followed_live_to_its_end(console: Console, fleet: SyncFl
     expect(page.locator("[data-region=people]")).to_contain_text("An approval waits: anonymous asks ops")
     expect(page.locator("[data-region=head]")).to_contain_text("tests by pass")
     page.get_by_role("button", name="Approve").click()
+    agree(page)
     expect(states.and_(page.locator("[aria-current=step]"))).to_contain_text("deployed")
     expect(page.locator("[data-region=head]")).to_contain_text("version 3 success")
     expect(page.get_by_role("button", name="Approve")).to_have_count(0)

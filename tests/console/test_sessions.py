@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from playwright.sync_api import Page, expect
 
 from coordinator.client import SyncFleet
-from tests.console.asking import ask_checkpoint, session_of
+from tests.console.asking import agree, ask_checkpoint, session_of
 from tests.console.visitors import Visitor, operator
 from tests.support.fleets import RunningFleet
 
@@ -36,6 +36,7 @@ def test_a_checkpoint_is_answered_from_its_session_and_its_worker_goes_on(consol
     expect(page.locator("[data-region=activities] [aria-current=step]")).to_contain_text("Triage")
     expect(page.locator("[data-region=trace]")).to_contain_text("yield_checkpoint")
     page.get_by_role("button", name="Leave it, it is no emergency").click()
+    agree(page)
     expect(page.locator("[data-region=answers]")).to_contain_text("ada has answered go-ahead: leave")
     expect(page.locator("[data-region=checkpoint]")).to_contain_text("ada has answered go-ahead: leave")
     expect(page.locator("[data-region=checkpoint]").get_by_role("button")).to_have_count(0)

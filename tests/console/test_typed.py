@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from coordinator.client import SyncFleet
-from tests.console.asking import ask_approval, ask_question
+from tests.console.asking import agree, ask_approval, ask_question
 from tests.console.items import advance, create
 
 TYPED = "half of my answer"
@@ -82,6 +82,7 @@ def test_a_form_of_an_approval(person: Callable[..., Page], fleet: SyncFleet, vi
     page.get_by_role("textbox", name="reason For those who asked.").fill(TYPED)
     page.get_by_label("severity").select_option("high")
     first.get_by_role("button", name="Approve").click()
+    agree(first)
     expect(kept(page).locator("textarea")).to_have_count(2)
     expect(kept(page).locator("textarea").first).to_have_value(TYPED)
     expect(kept(page)).to_contain_text("bob has")

@@ -112,13 +112,17 @@ function open(id, title) {
   return shown;
 }
 
-/** Asks before a change. @param {HTMLElement} button @param {any} given @param {string} question @param {string} typed */
-function confirm(button, given, question, typed) {
-  const verb = button.textContent ?? '';
+/**
+ * Asks before a change.
+ * @param {HTMLElement} element with the change @param {any} given its arguments @param {string} question @param {string} typed
+ * @param {(form: HTMLElement) => Promise<boolean>} go makes it; refusals are shown in the form
+ */
+function confirm(element, given, question, typed, go) {
+  const verb = (element.querySelector('[type=submit]') ?? element).textContent ?? '';
   const form = /** @type {HTMLFormElement} */ (byId('confirm').firstElementChild);
   const [why, name] = fieldsOf(form);
   const [reasons, names] = form.querySelectorAll('label');
-  const { reason, needed } = button.dataset;
+  const { reason, needed } = element.dataset;
   reasons.hidden = !reason;
   why.required = Boolean(needed);
   names.hidden = !typed;
@@ -131,10 +135,11 @@ function confirm(button, given, question, typed) {
   form.onsubmit = async (event) => {
     event.preventDefault();
     if (typed) given.typed = name.value;
-    if (reason && why.value.trim()) put(given, reason, why.value.trim());
-    if (!await act(button, given, form)) return;
+    const [list, , field] = (reason ?? '').split('.'); // of each that is changed, or of the one change
+    for (const one of field ? given[list] : [given]) if (reason && why.value.trim()) one[field ?? list] = why.value.trim();
+    if (!await go(form)) return;
     shown.close();
-    button.closest('dialog')?.close();
+    element.closest('dialog')?.close();
   };
 }
 
@@ -191,10 +196,16 @@ async function submit(form) {
     } else if (field.name.startsWith('then.')) put(next?.arguments, field.name.slice('then.'.length), value);
     else if (value !== null || field.dataset.shown) put(given, field.name, value);
   }
-  if (await act(form, given, form, next)) {
-    form.reset();
-    shown?.close();
-  } else form.dataset.refused = 'yes';
+  const go = async (/** @type {HTMLElement} */ place) => {
+    const done = await act(form, given, place, next);
+    if (!done) form.dataset.refused = 'yes';
+    const same = `form[data-about="${CSS.escape(form.dataset.about ?? '')}"]`; // its row may have been replaced meanwhile
+    for (const one of done ? [form, ...document.querySelectorAll(same)] : []) /** @type {HTMLFormElement} */ (one).reset();
+    if (done) shown?.close();
+    return done;
+  };
+  if (form.dataset.confirm) confirm(form, given, form.dataset.confirm, '', go);
+  else await go(form);
 }
 
 /** Shows what somebody else has made of the fields meanwhile; what was typed stays. @param {HTMLFormElement} form */
@@ -250,7 +261,7 @@ document.addEventListener('click', async (event) => {
     const many = found.dataset.each && chosen.size > MANY ? document.querySelector('[data-project]') : null;
     const typed = many ? many.getAttribute('data-project') ?? '' : found.dataset.typed ?? '';
     const question = (found.dataset.confirm ?? (typed && `This changes ${chosen.size} items.`)).replace('{n}', String(chosen.size));
-    if (question) confirm(found, given, question, typed);
+    if (question) confirm(found, given, question, typed, (form) => act(found, given, form));
     else if (await act(found, given)) found.closest('dialog')?.close();
   }
 });
