@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,6 +40,7 @@ _WORTH_TELLING = 3
 """So many failures in a row are more than a front-end that was restarted."""
 MOMENT_SECONDS = 2.0
 """How long a runner that is to end at once may give back what it has claimed, when its commands are killed."""
+_FLAG = re.compile(r"--([a-z-]+)")
 _OF_CONNECTION = ("url", "project", "token_file")
 
 
@@ -63,8 +66,10 @@ def run(
     flags: dict[str, Any] = {}
     chosen = given(items, limits, how, where)
     typed = {*chosen, *(["command"] if command or how.preset else [])}
+    written: set[str] = set()
     if runner is not None:
         flags = _entry(runner, config)
+        written = {*flags, "command"} - typed - ({"token_file"} if at.token_file else set())
         command = command or flags.pop("command", ())
         here = {name: flags.pop(name) for name in _OF_CONNECTION if name in flags}
         if "url" in here:
@@ -82,8 +87,18 @@ def run(
         with measured(options.state, flags.get("metrics")):
             return asyncio.run(_run(at, options, workspaces))
     except CannotStart as error:
-        entry = f"runner {runner}: " if runner is not None and error.option not in typed else ""
-        raise CommandFailed(f"{entry}{error}", Exit.USAGE) from None
+        raise CommandFailed(_as_written(f"{error}", f"{runner}", written), Exit.USAGE) from None
+    except CommandFailed as error:
+        raise CommandFailed(_as_written(f"{error}", f"{runner}", written), error.code) from None
+
+
+def _as_written(message: str, runner: str, written: Collection[str]) -> str:
+    """A message that names an option, with the entry of ``runners`` in place of its flag if it was written there."""
+    flag = _FLAG.match(message)
+    if flag is None:
+        return f"runner {runner}: {message}" if "command" in written and message.startswith("the command ") else message
+    name = flag[1].replace("-", "_")
+    return f"runners.{runner}.{name}{message[flag.end() :]}" if name in written else message
 
 
 def _entry(name: str, config: Path | None) -> dict[str, Any]:

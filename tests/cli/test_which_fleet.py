@@ -32,6 +32,7 @@ LINES = {
     "items add": "x", "items answer": "1111 x", "items block": "1111", "items cancel": "1111",
     "items claim": "1111", "items dep add": "1111 2222", "items dep rm": "1111 2222", "items done": "1111 --alone",
     "items edit": "1111 --title x", "items end-claim": "1111 --reason x", "items list": "", "items note": "1111",
+    "items plan": "/dev/null --format markdown --dry-run",
     "items ready": "", "items release": "1111", "items reopen": "1111", "items resume": "1111",
     "items retry": "1111", "items search": "x", "items show": "1111", "items start": "1111", "items tree": "",
     "items watch": "1111 --timeout 1", "project accept": "nothing", "project copy": "nothing",
@@ -102,6 +103,29 @@ def test_the_data_directory_on_the_command_line_beats_the_url_of_a_runner(
     config.write_text("runners: {r: {command: [/bin/true], url: 'ftp://x'}}")
     code, _, err = run(line)
     assert err == "fleet: runners.r.url must be an http or https URL such as http://127.0.0.1:8420\n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "more", "said"),
+    [
+        ("priority: urgent", "", "runners.r.priority: must be high"),
+        ("priority: urgent", "--priority urgent", "--priority: must be high"),
+        ("preset: nobody", "", "runners.r.preset: must be one of"),
+        ("base: main", "", "runners.r.base needs --worktree"),
+        ("verify: /nowhere/to/be/found", "", "runners.r.verify: "),
+        ("token_file: /nowhere", "", "runners.r.token_file /nowhere cannot be read"),
+        ("token_file: /nowhere", "--token-file /elsewhere", "--token-file /elsewhere cannot be read"),
+        ("project: a/b", "", "runners.r.project: must be"),
+    ],
+)
+def test_a_message_about_an_entry_of_runners_names_it(
+    run: Run, tmp_path: Path, fleet: RunningFleet, entry: str, more: str, said: str
+) -> None:
+    config = tmp_path / "fleet.yaml"
+    config.write_text(f"runners: {{r: {{command: [/bin/true], {entry}}}}}")
+    line = f"run --runner r --config {config} --state-dir {tmp_path} --data-dir {fleet.data_dir} {more}"
+    code, _, err = run(line)
+    assert (code, err.startswith(f"fleet: {said}")) == (Exit.USAGE, True), err
 
 
 def test_the_fleet_of_the_directory_is_used_with_the_password_that_a_variable_has(
@@ -229,7 +253,7 @@ def test_options_before_the_command_are_those_that_say_which_fleet(run: Run, fle
     known: set[Any] = set().union(*(flags for _, flags in commands()))
     assert set(OPTIONS) <= known
     assert run(f"--url {fleet.state.base_url} --project first items add x")[0] == Exit.OK
-    assert "1 " in run(f"--data-dir {fleet.data_dir} project list")[1]
+    assert "\nfirst " in run(f"--data-dir {fleet.data_dir} project list")[1]
     assert run("--url U") == (Exit.USAGE, "", "fleet: --url goes with a command; `fleet --help` lists them\n")
 
 

@@ -163,8 +163,8 @@ async def test_nothing_is_claimed(running: RunningFleet, fleet: Fleet, tmp_path:
     [
         ({"command": ["/no/such"]}, (), "runner docs: the command /no/such does not exist"),
         ({"command": ["no-such"]}, (), "runner docs: the command no-such was not found"),
-        ({"command": ["true"], "verify": "/no/such"}, (), "runner docs: --verify: /no/such does not exist"),
-        ({"command": ["true"], "before": "/no/such"}, (), "runner docs: --before: /no/such does not exist"),
+        ({"command": ["true"], "verify": "/no/such"}, (), "runners.docs.verify: /no/such does not exist"),
+        ({"command": ["true"], "before": "/no/such"}, (), "runners.docs.before: /no/such does not exist"),
         ({"command": ["true"]}, ("--verify", "/no/such"), "fleet: --verify: /no/such does not exist"),
         ({"command": ["true"]}, ("--", "/no/such"), "fleet: the command /no/such does not exist"),
         ({"preset": "claude"}, (), "runner docs: the command claude was not found"),
