@@ -52,7 +52,7 @@ end
 -- What a claim of an agent would take of resources for an item, nil: nothing; or nil, after how many ms to ask again,
 -- and what of it is busy. `renews` = whether it renews one, then it takes `further` demands alone.
 function obstacles.taken(run, item, agent, renews, further)
-  local text = beyond(renews and item.rh or item.rs, further)
+  local text = beyond(renews and (item.rh or '') or item.rs, further)
   if not renews and item.rs then text = text and item.rs .. ',' .. text or item.rs end
   if not text then return nil end
   local wait, busy = obstacle_to(run, item, text, agent, renews)
