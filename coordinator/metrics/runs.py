@@ -9,8 +9,9 @@ ATTEMPTS = Metric(
     "counter",
     "attempts",
     "Attempts of `fleet run` by what came of them. later: handed back, uncounted; failed: counted; hopeless: the item "
-    "was blocked; broken: the runner stops, because the fault is its own; lost: the claim was.",
-    (Label("outcome", ("done", "later", "failed", "hopeless", "broken", "lost")),),
+    "was quarantined; blocked: the command has set it aside, or asks a question; broken: the runner stops, because the "
+    "fault is its own; lost: the claim was.",
+    (Label("outcome", ("done", "later", "failed", "hopeless", "blocked", "broken", "lost")),),
 )
 DURATION = Metric(
     "coordinator_run_attempt_seconds",

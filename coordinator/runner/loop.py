@@ -40,6 +40,7 @@ _WORDS: Mapping[Kind, str] = {
     "later": "handed back",
     "failed": "failed",
     "hopeless": "quarantined",
+    "blocked": "blocked",
     "broken": "handed back",
     "lost": "lost",
 }
@@ -316,7 +317,7 @@ class Runner:
     def _ended(self, name: str, outcome: Outcome, cost: float | None, fate: str, began: float) -> None:
         seconds = time.monotonic() - began
         self.cost += cost or 0.0
-        if outcome.kind in ("done", "failed", "hopeless"):
+        if outcome.kind in ("done", "failed", "hopeless", "blocked"):
             self._items += 1
         words = [f"{name} {_WORDS[outcome.kind]} after {seconds:.0f} s"]
         words += [money(round(cost * 1e6))] if cost is not None else []

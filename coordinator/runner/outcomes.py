@@ -12,11 +12,12 @@ from coordinator.runner.processes import Ended
 from coordinator.runner.protocols import Reading
 from coordinator.runner.result_file import Result
 
-Kind = Literal["done", "later", "failed", "hopeless", "broken", "lost"]
+Kind = Literal["done", "later", "failed", "hopeless", "blocked", "broken", "lost"]
 """done: the item is completed, or goes to review. later: it is handed back, which does not count. failed: an attempt
-that counts. hopeless: nobody should try again, so the item is quarantined. broken: it is the runner's fault: the item
-is handed back, and the runner stops. lost: the claim was, so nothing is said about the item."""
-KINDS: tuple[Kind, ...] = ("done", "later", "failed", "hopeless", "broken", "lost")
+that counts. hopeless: nobody should try again, so the item is quarantined. blocked: the command itself has set the item
+aside. broken: it is the runner's fault: the item is handed back, and the runner stops. lost: the claim was, so nothing
+is said about the item."""
+KINDS: tuple[Kind, ...] = ("done", "later", "failed", "hopeless", "blocked", "broken", "lost")
 Stop = Literal["", "lost", "drain", "spent", "timeout", "stall", "finished"]
 """Why the runner ended the command: "spent" is that a budget is; "finished" is some time after its final event."""
 _ORDER: tuple[Kind, ...] = ("done", "later", "failed", "hopeless")

@@ -94,7 +94,7 @@ async def own_report(job: Job) -> Outcome | None:
         if last["toRole"] in ("terminal", "review"):
             return Outcome("done", "")
         if last["toRole"] == "blocked":
-            return Outcome("hopeless", "it asks a question, or has set the item aside")
+            return Outcome("blocked", "it asks a question, or has set the item aside")
     ended = (seen.get("attempts", {}).get("last") or [{}])[-1]
     if ended.get("claimedBy") == job.agent and ended.get("ended") == "released":
         return Outcome("failed", ended.get("detail") or "it says that it failed")
