@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from coordinator.definitions import Definitions
 from coordinator.store import Store
 from tests.navigator.client import Client, Json
-from tests.navigator.walker import ITEMS, first, starts, walk
+from tests.navigator.walker import ITEMS, first, of_root, starts, walk
 
 pytestmark = pytest.mark.anyio
 
@@ -32,12 +30,6 @@ CHILDREN = {("work-packages", "2.1.0"), ("work-packages", "3.0.0"), ("prism-audi
 """Those that run another workflow for each item of a loop."""
 LARGEST = 900
 """Characters of a state, including waiting walks."""
-
-
-@cache
-def of_root(root: Path) -> Definitions:
-    """Read once: that takes longer than a walk."""
-    return Definitions([root], poll_seconds=0)
 
 
 @EVERY

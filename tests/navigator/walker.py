@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,12 +44,18 @@ def first(options: Sequence[Json]) -> Json:
     return options[0]
 
 
+@cache
+def of_root(root: Path) -> Definitions:
+    """The definitions of a set. Read once: that takes longer than a walk."""
+    return Definitions([root], poll_seconds=0, quiet=True)
+
+
 def starts() -> list[tuple[Path, str]]:
     """Each workflow of each set that begins by itself."""
     return [
         (root, name)
         for root in roots()
-        for name, workflow in Definitions([root], poll_seconds=0, quiet=True).current.workflows.items()
+        for name, workflow in of_root(root).current.workflows.items()
         if workflow.initial_activity
     ]
 

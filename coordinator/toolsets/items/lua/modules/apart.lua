@@ -157,7 +157,7 @@ end
 -- only one of these, if known.
 function apart.refresh(run, set, class, gone)
   local low, scope = class * CLASS_SIZE, run.keys.ranked .. apart.scope(set, '*')
-  local two, best, score = run.first_two[scope], nil, nil
+  local two, best, score = run.first_two[scope]
   if gone and two and two[1] == gone then
     best, score = two[3], two[4]
   else

@@ -105,8 +105,9 @@ local function first_part(run, search)
   end
   local known = first and by_rank and classes.place_of(search.class, first.position, first.id)
   while search.member and not (known and known < search.place) do
-    local set, unsure, part = apart.set_of_member(search.member), known == search.place, nil
+    local set, unsure = apart.set_of_member(search.member), known == search.place
     if unsure or is_open(run, search, set) then
+      local part
       if search.whole then
         part = best_of(run, search.class, set)
       else
