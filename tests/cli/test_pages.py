@@ -26,6 +26,7 @@ from coordinator.identity.token_file import read_tokens
 from coordinator.settings import load_settings
 from tests.support import pages
 from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body, environment, fork_line
+from tests.support.programs import needs
 
 _ADDRESS = "127.0.0.1:8420"
 _BLOCKS = [block for path in pages.paths() for block in pages.read(path).blocks if not block.not_run]
@@ -151,6 +152,7 @@ def test_examples_of_help_pages_work(
     for name, text in SOURCES.items():
         Path(name).write_text(text)
     if words == "run gc":
+        needs("git")
         subprocess.run(["git", "init", "--quiet"], check=True)
         named = ("-c", "user.name=t", "-c", "user.email=t@t")
         subprocess.run(["git", *named, "commit", "--quiet", "--allow-empty", "--message", "begin"], check=True)

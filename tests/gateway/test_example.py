@@ -15,6 +15,7 @@ import pytest
 from coordinator.cli.commands import COMMANDS
 from tests.gateway.fleet import GatewayFleet, link
 from tests.support.fleets import ROOT, RunningFleet, fleet_command
+from tests.support.programs import needs
 
 _APPROVAL = "hr_4be1f1d7a6c6a2b0"
 """The approval in the examples of help pages."""
@@ -45,6 +46,7 @@ class Example(GatewayFleet):
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
+    needs("git")
     example = Example(tmp_path_factory.mktemp("example"))
     try:
         example.fleet.wait_ready()
@@ -121,6 +123,7 @@ def test_its_capabilities_can_be_called(example: Example) -> None:
 
 
 def test_without_pytest_unittest_takes_over(tmp_path: Path) -> None:
+    needs("git")
     made = tmp_path / "sample"
     done = subprocess.run(
         ["sh", str(ROOT / "config" / "gateway" / "sample.sh"), str(made)], capture_output=True, text=True, check=True

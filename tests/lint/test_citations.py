@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.programs import needs
+
 ROOT = Path(__file__).resolve().parents[2]
 
 NUMBERED = re.compile(r"\bseeds?\s+[\"'`]?\d", re.IGNORECASE)
@@ -30,6 +32,7 @@ def test_random_seeds_are_not_citations(words: str) -> None:
 
 
 def test_no_file_cites_a_contract_by_number() -> None:
+    needs("git")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode != 0:
         pytest.skip("this is no git checkout")

@@ -13,12 +13,14 @@ from coordinator.runner.protocols import Attempt, WorkspaceFailed
 from coordinator.runner.workspaces import Repository, Worktrees, collect
 from coordinator.runner.workspaces.cleaning import Finding
 from coordinator.runner.workspaces.worktrees import Worktree
+from tests.support.programs import needs
 
 
 class Place:
     """A repository with one commit, and the state directory of a runner."""
 
     def __init__(self, top: Path, *, new: bool = True) -> None:
+        needs("git")
         self.top, self.state, self.path = top, top / "state", top / "app"
         self.environment = {
             "PATH": os.environ["PATH"],

@@ -109,12 +109,12 @@ async def test_programs_that_can_be_started(tmp_path: Path, program: str) -> Non
 
 async def test_what_is_not_known_yet_is_not_refused(tmp_path: Path) -> None:
     where = str(tmp_path)
-    assert not refusal(Directories(where, Hooks(before="make agent")), "./agent")
+    assert not refusal(Directories(where, Hooks(before="touch agent")), "./agent")
     assert not refusal(Directories(f"{where}/{{item.id}}"), "./agent")
     assert not refusal(Directories(where, Hooks(after="./made", teardown="./made")), "/bin/true", verify="./made")
     assert not refusal(Directories(where), "/bin/true", verify=f"{where}/made")
     assert not refusal(Directories(where), "/bin/true", verify="here", path="relative:/bin")
-    spaces = (await _worktrees(tmp_path, hooks=Hooks(setup="make agent"))), Directories(where, Hooks(setup="x=1 y"))
+    spaces = (await _worktrees(tmp_path, hooks=Hooks(setup="touch agent"))), Directories(where, Hooks(setup="x=1 y"))
     assert not any(refusal(one, "./agent") for one in spaces)
     assert refusal(spaces[1], "/no/such")
 
