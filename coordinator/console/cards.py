@@ -9,6 +9,7 @@ import htpy
 from htpy import Node, div, span
 from markupsafe import Markup
 
+from coordinator.client.standing import left as left_by_agent
 from coordinator.console.buttons import choice, menu_opener
 from coordinator.console.parts import agent_link, ago, chip, item_link, left, number, plain, role
 from coordinator.console.uses import of_card
@@ -132,7 +133,8 @@ def standing(project: str, item: rows.Row, sees: bool) -> list[Node]:
     if is_held(item):
         return [span(".entry-holder")[agent_link(project, item.holder) if sees else "an agent"], left(item.expires)]
     if rows.STATES[item.state] == "abandoned":
-        return [chip("abandoned", "warning", f"{item.holder if sees else 'an agent'} has left it in the middle")]
+        told = left_by_agent(item.attempts, item.most_attempts or 0, "")
+        return [chip(told, "warning", f"{item.holder if sees else 'an agent'} has left it in the middle")]
     return []
 
 
@@ -147,7 +149,7 @@ def troubles(item: rows.Row) -> list[Node]:
     if item.quarantined:
         found.append(chip("quarantined", "trouble", "too many attempts have failed, or one was hopeless"))
     elif item.held_until and rows.STATES[item.state] == "waiting" and not item.blockers:
-        title, said = ("its notBefore", "ready: ") if postponed(item) else ("its back-off", "offered again: ")
+        title, said = ("its notBefore", "ready: ") if postponed(item) else ("its back-off", "in back-off: ")
         found.append(span(".chip.warning", title=title)[said, left(item.held_until)])
     if item.blockers:
         found.append(chip(f"waits for {item.blockers}", "warning", "items that block it"))

@@ -65,7 +65,7 @@ def test_all_that_waits_appears_and_goes_without_a_reload(console: Console, flee
     expect(open_ones.filter(has_text="approval")).to_contain_text("ops")
     page.get_by_role("navigation", name="Kinds").get_by_role("link", name="gates of flows").click()
     expect(open_ones).to_have_count(1)
-    page.get_by_role("link", name="Go live").click()
+    page.get_by_role("link", name="Deployment: Go live").click()
     page.get_by_role("button", name="Release the gate").click()
     agree(page)
     expect(page.locator("[data-region=shown]")).to_contain_text("ada has released it")

@@ -67,7 +67,7 @@ def test_an_expired_claim_brings_the_card_back(console: Callable[..., Page], fle
     claim(fleet, second, seconds=2)
     advance(fleet, second, "start")
     expect(card(page, "work", "Left in the middle")).to_contain_text("1 failed")
-    expect(card(page, "work", "Left in the middle")).to_contain_text("abandoned")  # after its back-off
+    expect(card(page, "work", "Left in the middle")).to_contain_text("failed")  # after its back-off
 
 
 def test_cards_say_what_holds_an_item_back(console: Callable[..., Page], fleet: SyncFleet) -> None:

@@ -60,7 +60,7 @@ def test_a_claim_is_ended_with_a_reason_and_the_agents_late_completion_is_refuse
     expect(asks).to_be_visible()  # without a reason nothing is sent
     asks.get_by_label("Reason").fill("it hangs")
     asks.get_by_role("button", name="End claim").click()
-    expect(card(page, "work", "Slow")).to_contain_text("abandoned")
+    expect(card(page, "work", "Slow")).to_contain_text("given back")
     expect(page.get_by_role("dialog")).to_have_count(0)
     late = {"itemId": item, "trigger": "complete", "fenceToken": found["fenceToken"]}
     late["actor"] = {"id": "orchestrator", "kind": "orchestrator"}

@@ -8,6 +8,7 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from coordinator.client import SyncFleet
+from tests.console.asking import agree
 
 GATE: dict[str, Any] = {"start": {"name": "wait", "tool": None, "done": True}}
 RELEASE: dict[str, Any] = {
@@ -104,7 +105,7 @@ def test_a_list_is_filtered_by_its_url(console: Callable[..., Page], fleet: Sync
     expect(page.get_by_text("No workflow yet.")).to_be_visible()
     first = create(fleet, "first", GATE)
     row = page.locator(f"[data-key='flow:{first}']")
-    expect(row).to_contain_text("running")
+    expect(row).to_contain_text("waits for wait, step 1 of 1")
     fleet.call("workflow_cancel", {"id": first})
     expect(row).to_contain_text("cancelled")
     second = create(fleet, "second", GATE)
@@ -137,3 +138,25 @@ def test_an_unknown_workflow_is_not_found(console: Callable[..., Page], fleet: S
         page = console(f"flow/{wrong}")
         expect(page.get_by_text("there is no such workflow")).to_be_visible()
     mishaps.clear()
+
+
+def test_a_workflow_that_waits_for_a_person_says_so(person: Callable[..., Page], fleet: SyncFleet) -> None:
+    flow = create(fleet, "Release 3", RELEASE, who="Ada")
+    create(fleet, "Long", {"start": {"name": "sleep", "tool": "sleep", "args": {"ms": 3_600_000}, "done": True}})
+    page = person("flows")
+    rows = page.locator("[data-region=flows] tr")
+    expect(rows.filter(has_text="Release 3")).to_contain_text("waits for ask <b>Ada</b>, step 2 of 7 since")
+    expect(rows.filter(has_text="Long")).to_contain_text("running")
+    page.get_by_label("status").select_option("waits")
+    page.get_by_role("button", name="Show").click()
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("Release 3")
+    inbox = person("approvals", "bob")
+    expect(inbox.locator("[data-region=open] li")).to_contain_text("step 2 of 7")
+    inbox.get_by_role("link", name="Release 3: ask <b>Ada</b>").click()
+    seen = person(f"flow/{flow}", "cleo").locator("[data-region=state]")
+    expect(seen).to_contain_text("waits for ask <b>Ada</b>")
+    inbox.get_by_role("button", name="Release the gate").click()
+    agree(inbox)
+    expect(rows).to_have_count(0)
+    expect(seen).not_to_contain_text("waits for")

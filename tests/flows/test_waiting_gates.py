@@ -9,7 +9,16 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.flows.store.gates import ReleasedPage, WaitingGate, released_gates, waiting_gates
+from coordinator.toolsets.flows.store import gates as gate_reads
+from coordinator.toolsets.flows.store.gates import (
+    ReleasedPage,
+    WaitingGate,
+    flows_at_gates,
+    gates_of,
+    released_gates,
+    waiting_gates,
+)
+from coordinator.toolsets.flows.store.progress import list_visible
 from tests.flows.client import ONE_GATE, Flows, gate
 
 pytestmark = pytest.mark.anyio
@@ -119,3 +128,33 @@ async def test_released_gates_come_in_pages_and_outlive_their_flows(flows: Flows
     assert second.rows[0].name == "start"
     with pytest.raises(ToolFailure, match="earlier page"):
         await released(flows, after="soon")
+
+
+@pytest.mark.parametrize("pages", [5, 0], ids=["by the list of gates", "flow by flow"])
+async def test_the_gates_of_listed_flows_are_known_however_many_wait(
+    flows: Flows, pages: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate_reads, "_PAGES", pages)
+    two = {"end": gate("second", done=True), "start": {**gate("first"), "next": "end"}}
+    waiting, done = [await flows.create(two, name=name) for name in ("waiting", "done")]
+    second = await flows.create({"start": gate("second", done=True)}, name="second")
+    await flows.release(done, "first")
+    listed = (await list_visible(flows.store, flows.project, None)).rows
+    found = await gates_of(flows.store, flows.project, None, listed)
+    told = {flow: [(one.name, one.place, one.steps, one.flow_name) for one in gates] for flow, gates in found.items()}
+    assert told == {waiting: [("first", 2, 2, "waiting")], second: [("second", 1, 1, "second")]}
+
+
+async def test_flows_that_wait_are_listed_a_page_at_a_time(flows: Flows) -> None:
+    made = [await flows.create(ONE_GATE, name=f"flow {number}") for number in range(3)]
+    await flows.release(made[1], ONE_GATE["start"]["name"])
+    listed = {row.id: row for row in (await list_visible(flows.store, flows.project, None)).rows}
+    seen, after = list[int](), ""
+    for _ in made:
+        rows, found, after = await flows_at_gates(flows.store, flows.project, None, after=after, limit=1)
+        assert [row.id for row in rows] == list(found)
+        assert rows == [listed[flow] for flow in found]
+        seen += found
+        if not after:
+            break
+    assert seen == [made[2], made[0]]

@@ -84,7 +84,7 @@ def _line(asked: Asked, one: Waiting) -> Node:
     current = "true" if asked.query.get("show") == shown else None
     refusal = one.refusal if asked.viewer.is_person else ""
     return [
-        a(href=asked.url(show=shown), aria_current=current)[plain(one.title) or one.id],
+        a(href=asked.url(show=shown), aria_current=current)[plain(_title(one)) or one.id],
         span(".chip")[one.kind],
         code(".id")[_told_apart(one)],
         span(".dim")[
@@ -95,6 +95,12 @@ def _line(asked: Asked, one: Waiting) -> Node:
         span(".why.dim")[refusal] if refusal else None,
         span(".about.dim")[plain(_about(one))],
     ]
+
+
+def _title(one: Waiting) -> str:
+    """What it is called: a gate by its flow and step, as many flows have steps of the same name."""
+    detail = one.detail
+    return f"{detail.flow_name}: {one.title}" if isinstance(detail, WaitingGate) else one.title
 
 
 def _told_apart(one: Waiting) -> str:
@@ -114,7 +120,7 @@ def _about(one: Waiting) -> str:
         given = (f"{name}: {found}" for name, found in detail.input.items() if isinstance(found, (str, int, float)))
         text = "; ".join((*given, detail.goal) if detail.goal else given)
     else:
-        text = detail.flow_name if isinstance(detail, WaitingGate) else detail.text
+        text = f"step {detail.place} of {detail.steps}" if isinstance(detail, WaitingGate) else detail.text
     return _short(text)
 
 

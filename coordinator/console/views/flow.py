@@ -14,7 +14,7 @@ from coordinator.console.buttons import MODULE
 from coordinator.console.flow_actions import flow_buttons, step_button
 from coordinator.console.graphs import GraphEdge, GraphNode, graph_element, graph_rows, structure
 from coordinator.console.layouts import Drawn
-from coordinator.console.parts import ago, number, plain, state, whole_id
+from coordinator.console.parts import ago, icon, number, plain, state, whole_id
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_element
 from coordinator.console.views.flows import flow_id, flow_status
 from coordinator.errors import ToolFailure
@@ -205,8 +205,10 @@ async def _state(asked: Asked) -> Rows:
     row, steps = progress.row, progress.steps.values()
     ended = sum(step.status in ("done", "failed", "cancelled") for step in steps)
     over = row.completed_at or row.cancelled_at
+    waits = [progress.spec.flow[step.key].name for step in steps if step.gate]
     content = [
         flow_status(row.status),
+        span(".role.review")[icon("gate"), f"waits for {plain(', '.join(waits))}"] if waits else None,
         span[f"{ended} of {len(progress.spec.flow)} steps ended"],
         span["created ", ago(row.created_at), " by ", plain(row.creator)],
         span["ended ", ago(over), f" by {plain(row.cancelled_by)}" if row.cancelled_by else None] if over else None,

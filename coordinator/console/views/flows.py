@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import htpy
-from htpy import Node, a, button, form, label, option, select
+from htpy import Node, a, button, form, label, option, select, span
 from htpy import input as field
 
-from coordinator.console.parts import ago, number, plain, state, whole_id
+from coordinator.console.parts import ago, icon, number, plain, state, whole_id
 from coordinator.console.tables import cell, region_table
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_head
 from coordinator.toolsets.flows.contract.base import MAX_ID, WORKFLOW_STATUSES
 from coordinator.toolsets.flows.store.flows import FlowRow
-from coordinator.toolsets.flows.store.progress import FlowPage, list_visible
+from coordinator.toolsets.flows.store.gates import WaitingGate, flows_at_gates, gates_of
+from coordinator.toolsets.flows.store.progress import list_visible
 
 PAGE = 50
+WAITS = "waits"
+"""The filter for workflows that wait for a person."""
 _COLUMNS = ("workflow", "status", "creator", "created", "ended", "why", "id")
 _STATUS = {
     "running": ("work", "work"),
@@ -31,29 +35,56 @@ def flow_status(status: str) -> Node:
     return state(*_STATUS[status], status)
 
 
+def flow_waits(gates: Sequence[WaitingGate]) -> Node:
+    """That a workflow waits for somebody; nothing if it does not."""
+    if not gates:
+        return None
+    first, more = gates[0], len(gates) - 1
+    told = f"waits for {plain(first.name)}, step {first.place} of {first.steps}" + (
+        f", and {more} more" if more else ""
+    )
+    return span(".role.review", title=f"for the role {plain(first.role)}" if first.role else "for a person")[
+        icon("gate"), told, " since ", ago(first.since)
+    ]
+
+
 def flow_id(text: str) -> int:
     """The id of a workflow or a step in a path or query; 0: it is none."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 17 and int(text) <= MAX_ID else 0
 
 
-async def _page(asked: Asked) -> FlowPage:
-    query, viewer = asked.query, asked.viewer
-    status = query.get("status", "")
+class _Page(NamedTuple):
+    """A page of the list."""
 
-    async def make() -> FlowPage:
-        return await asked.reads.admitted(
-            asked.project,
-            lambda: list_visible(
-                asked.reads.store,
-                asked.project,
-                viewer.caller,
-                creator=query.get("creator", ""),
-                status=status if status in WORKFLOW_STATUSES else None,
-                name=query.get("name", ""),
-                before=flow_id(query.get("before", "")),
-                limit=PAGE,
-            ),
-        )
+    rows: list[FlowRow]
+    gates: Mapping[int, list[WaitingGate]]
+    """Those that wait, by flow."""
+    total: int | None
+    next: str
+    """Where the next page begins; empty: this is the last one."""
+
+
+async def _page(asked: Asked) -> _Page:
+    query, viewer = asked.query, asked.viewer
+    store, project, status = asked.reads.store, asked.project, query.get("status", "")
+    creator, name, before = (query.get(key, "") for key in ("creator", "name", "before"))
+
+    async def waiting() -> _Page:
+        rows, gates, following = await flows_at_gates(store, project, viewer.caller, after=before, limit=PAGE)
+        shown = [row for row in rows if creator in ("", row.creator) and name.lower() in row.name.lower()]
+        return _Page(shown, gates, None, following)
+
+    async def listed() -> _Page:
+        wanted = status if status in WORKFLOW_STATUSES else None
+        found = await list_visible(
+            store, project, viewer.caller,
+            creator=creator, status=wanted, name=name, before=flow_id(before), limit=PAGE,
+        )  # fmt: skip
+        gates = await gates_of(store, project, viewer.caller, found.rows)
+        return _Page(found.rows, gates, found.total, str(found.before or ""))
+
+    async def make() -> _Page:
+        return await asked.reads.admitted(project, waiting if status == WAITS else listed)
 
     return await asked.reads.shared(
         ("flows", asked.project, tuple(sorted(query.items())), viewer.caller, asked.at), make
@@ -62,14 +93,15 @@ async def _page(asked: Asked) -> FlowPage:
 
 async def _flows(asked: Asked) -> Rows:
     found = await _page(asked)
-    return Rows([Row(f"flow:{row.id}", _cells(asked, row)) for row in found.rows], head=_shown(asked, found))
+    rows = [Row(f"flow:{row.id}", _cells(asked, row, found.gates.get(row.id, ()))) for row in found.rows]
+    return Rows(rows, head=_shown(asked, found))
 
 
-def _cells(asked: Asked, row: FlowRow) -> Node:
+def _cells(asked: Asked, row: FlowRow, gates: Sequence[WaitingGate]) -> Node:
     ended = row.completed_at or row.cancelled_at
     return [
         cell("workflow")[a(href=path_of("flow", asked.project, str(row.id)))[plain(row.name)]],
-        cell("status")[flow_status(row.status)],
+        cell("status")[None if gates and row.status == "running" else flow_status(row.status), flow_waits(gates)],
         cell("creator")[a(href=asked.url(creator=row.creator, before=None))[plain(row.creator)]],
         cell("created")[ago(row.created_at)],
         cell("ended")[ago(ended) if ended else None],
@@ -97,7 +129,7 @@ def _filters(asked: Asked) -> Node:
             "status ",
             select(name="status")[
                 option(value="")["any"],
-                (option(value=one, selected=query.get("status") == one)[one] for one in WORKFLOW_STATUSES),
+                (option(value=one, selected=query.get("status") == one)[one] for one in (WAITS, *WORKFLOW_STATUSES)),
             ],
         ],
         label["creator ", field(name="creator", value=query.get("creator", ""), size="14")],
@@ -107,7 +139,7 @@ def _filters(asked: Asked) -> Node:
     ]
 
 
-def _shown(asked: Asked, page: FlowPage) -> Node:
+def _shown(asked: Asked, page: _Page) -> Node:
     """How many of how many there are, and the way to the others; nothing if there are none."""
     if not page.total and not page.rows and not asked.query.get("before"):
         return None
@@ -117,7 +149,7 @@ def _shown(asked: Asked, page: FlowPage) -> Node:
     return [
         told,
         [" \N{MIDDLE DOT} ", a(href=asked.url(before=None))["newest"]] if asked.query.get("before") else None,
-        [" \N{MIDDLE DOT} ", a(rel="next", href=asked.url(before=str(page.before)))["older"]] if page.before else None,
+        [" \N{MIDDLE DOT} ", a(rel="next", href=asked.url(before=page.next))["older"]] if page.next else None,
     ]
 
 

@@ -12,11 +12,13 @@ from coordinator.store import Script, Store, keys
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import may_approve, may_read
 from coordinator.toolsets.flows.rules.spec import Spec, unpack
-from coordinator.toolsets.flows.store.flows import LIBRARY
+from coordinator.toolsets.flows.store.flows import LIBRARY, FlowReads, FlowRow
 from coordinator.toolsets.pages import stream_entry
 
 MOST = 100
 """How many gates a page has at most."""
+_PAGES = 5
+"""Of gates, that are read for a list of flows."""
 
 
 class WaitingGate(NamedTuple):
@@ -40,6 +42,10 @@ class WaitingGate(NamedTuple):
     """Those who were asked through their clients, and have not."""
     may_release: bool
     """Whether the caller has the role."""
+    place: int
+    """The step's place in the definition, from 1 on."""
+    steps: int
+    """How many steps the definition has."""
 
 
 class GatePage(NamedTuple):
@@ -146,8 +152,7 @@ async def waiting_gates(
     gates = []
     for row in seen:
         spec = specs[row.flow]
-        step = spec.flow.get(row.key) if spec is not None else None
-        if step is None:
+        if spec is None or (step := spec.flow.get(row.key)) is None:
             continue  # the flow has just been deleted
         gates.append(
             WaitingGate(
@@ -163,9 +168,82 @@ async def waiting_gates(
                 row.expires_at,
                 row.declined,
                 may_approve(caller, step.approver_role),
+                _place(spec, row.key),
+                len(spec.flow),
             )
         )
     return GatePage(now, position, gates)
+
+
+async def gates_of(
+    store: Store, project: str, caller: Caller | None, flows: Iterable[FlowRow]
+) -> dict[int, list[WaitingGate]]:
+    """The gates that wait in some flows, by flow, the longest waiting first; flows without one are not there.
+
+    Reads the gates of the project. If there are very many, flows that none of the last ones is in are read one by one.
+
+    Raises ToolFailure as ``Store.run`` says.
+    """
+    wanted = {flow.id: flow for flow in flows if flow.status in ("running", "paused")}
+    found: dict[int, list[WaitingGate]] = {}
+    after = ""
+    for _ in range(_PAGES if wanted else 0):
+        page = await waiting_gates(store, project, caller, after=after, limit=MOST)
+        for gate in page.rows:
+            if gate.flow in wanted:
+                found.setdefault(gate.flow, []).insert(0, gate)
+        after = page.next
+        if not after:
+            return found
+    others = [flow for flow in wanted.values() if flow.id not in found]
+    for flow, gates in zip(
+        others, await asyncio.gather(*(_gates_in(store, project, caller, one) for one in others)), strict=True
+    ):
+        if gates:
+            found[flow.id] = gates
+    return found
+
+
+async def _gates_in(store: Store, project: str, caller: Caller | None, flow: FlowRow) -> list[WaitingGate]:
+    record = await FlowReads(store).outline(project, flow.id)
+    if record is None:
+        return []
+    spec = unpack(record.spec)
+    return [
+        WaitingGate(
+            step.id, step.key, spec.flow[step.key].name, flow.id, flow.name, flow.creator, flow.status == "paused",
+            spec.flow[step.key].approver_role or "", step.started_at or step.ready_at or flow.created_at, 0, [],
+            may_approve(caller, spec.flow[step.key].approver_role), _place(spec, step.key), len(spec.flow),
+        )
+        for step in record.steps
+        if step.gate
+    ]  # fmt: skip
+
+
+async def flows_at_gates(
+    store: Store, project: str, caller: Caller | None, *, after: str = "", limit: int = 50
+) -> tuple[list[FlowRow], dict[int, list[WaitingGate]], str]:
+    """Flows that wait for somebody, those whose gate has begun last first; their gates; and where the next page begins.
+
+    Args, and errors: as ``waiting_gates``.
+    """
+    page = await waiting_gates(store, project, caller, after=after, limit=limit)
+    found: dict[int, list[WaitingGate]] = {}
+    for gate in page.rows:
+        found.setdefault(gate.flow, []).insert(0, gate)
+    created = await asyncio.gather(*(store.command("HGET", keys.run.key(project, str(flow)), "t") for flow in found))
+    rows = [
+        FlowRow(
+            id=flow, name=gates[0].flow_name, status="paused" if gates[0].paused else "running",
+            creator=gates[0].creator, created_at=int(at or flow),
+        )
+        for (flow, gates), at in zip(found.items(), created, strict=True)
+    ]  # fmt: skip
+    return rows, found, page.next
+
+
+def _place(spec: Spec, key: str) -> int:
+    return list(spec.flow).index(key) + 1
 
 
 def _roles(text: str) -> list[str]:
