@@ -136,7 +136,10 @@ async def test_a_project_is_restored_as_it_was(store: Store, project: str) -> No
     for line in data.splitlines():
         item = json.loads(line)
         if item["_type"] == "item":
-            assert await other.get(item["id"]) == await tools.get(item["id"])
+            there, here = await other.get(item["id"]), await tools.get(item["id"])
+            if item["title"] == "deep":  # the claim on it is left out
+                assert (there.pop("abandoned"), "abandoned" in here) == (True, False)
+            assert there == here
             assert await other("query_notes", operation="list", itemId=item["id"]) == await tools(
                 "query_notes", operation="list", itemId=item["id"]
             )
