@@ -27,7 +27,7 @@ _LONGEST_KEY = 200
 _VERSION = re.compile(r"v[0-9a-f]{16}")
 WaitMs = Annotated[
     Annotated[int, Meta(ge=0, le=LONGEST_WAIT_MS)] | None,
-    Meta(description="Longest wait for waitFor."),
+    Meta(description="Longest wait for it."),
 ]
 After = Annotated[
     Annotated[str, Meta(max_length=64)] | None,
