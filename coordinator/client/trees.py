@@ -30,6 +30,8 @@ _PAGE = 200
 _FIELD = re.compile(r"\w+: ")
 _PLACE = re.compile(r"\A(?:root|children\[\d+\])(?=[.:])")
 _BY_AGE = {"sortBy": "createdAt", "sortOrder": "asc"}
+UNFINISHED = "plan unfinished"
+"""Status label of the root of a tree that is made in several calls, until the last one."""
 
 
 class Tree:
@@ -195,7 +197,7 @@ async def _in_stages(fleet: Fleet, plan: Plan, nodes: list[Node], parent: str | 
     level = [(plan.root, parent)]
     while level:
         for part in _parts(level, _ITEMS):
-            items = [_item(node, above) for node, above in part]
+            items = [_item(node, above, plan.root) for node, above in part]
             answer = await fleet.call("manage_items", {"operation": "create", "items": items})
             if answer["failed"]:
                 failure = answer["failures"][0]
@@ -217,15 +219,19 @@ async def _in_stages(fleet: Fleet, plan: Plan, nodes: list[Node], parent: str | 
         answer = await fleet.call("manage_notes", {"operation": "upsert", "notes": written})
         if answer["failed"]:
             raise error_of("VALIDATION_ERROR", f"notes: {answer['failures'][0]['error']}", answer)
-    for part_of in _parts([ids[node.ref] for node in nodes if _role(node) == "blocked"], _TRANSITIONS):
+    # The root is the last: with it goes its label.
+    blocked = [ids[node.ref] for node in (*nodes[1:], plan.root) if _role(node) == "blocked"]
+    for part_of in _parts(blocked, _TRANSITIONS):
         moved = [{"itemId": item, "trigger": "resume"} for item in part_of]
         answer = await fleet.call("advance_item", {"transitions": moved})
         if refused := [one for one in answer["results"] if not one["applied"]]:
             raise Refused("refused", refused[0]["error"], refused[0])
 
 
-def _item(node: Node, parent: str | None) -> dict[str, Any]:
+def _item(node: Node, parent: str | None, root: Node) -> dict[str, Any]:
     item = {**node.fields, "role": _role(node)}
+    if node is root and not node.done:
+        item["statusLabel"] = UNFINISHED
     return item if parent is None else {**item, "parentId": parent}
 
 

@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 
 from coordinator.cli import run as fleet_main
 from coordinator.cli.exits import Exit
-from tests.support.fleets import RunningFleet
+from coordinator.client import Fleet, Unavailable
+from tests.support.fleets import RunningFleet, fleet_command
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -35,6 +37,8 @@ MARKDOWN = """\
   - [x] Choose a date
 - [ ] Publish (after: build, notes)
 """
+
+DEEP = "title: Deep\nchildren: [{title: a, children: [b, c]}]\n"
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +125,49 @@ def test_a_plan_is_made_once(items: Run, name: str, text: str, lines: list[str])
     assert items(f"plan {name}")[0] == Exit.OK
     assert len(listed(items)) == 3 * len(lines), "another plan is made"
     assert "x-" not in items("list")[1], "the tag that it is found by is not for people"
+
+
+@pytest.mark.parametrize("text", [YAML, DEEP], ids=["in one call", "in several"])
+def test_of_runs_at_once_one_makes_the_tree(items: Run, fleet: RunningFleet, project: str, text: str) -> None:
+    Path("p.yaml").write_text(text)
+
+    def run(_: int) -> tuple[int, str, str]:
+        at = {"FLEET_DATA_DIR": str(fleet.data_dir), "FLEET_PROJECT": project}
+        ran = fleet_command("items", "plan", str(Path.cwd() / "p.yaml"), "--json", **at)
+        return ran.returncode, ran.stdout, ran.stderr
+
+    with ThreadPoolExecutor(4) as pool:
+        ran = [*pool.map(run, range(4))]
+    (root,) = [one["id"] for one in listed(items) if one.get("parentId") is None]
+    assert {code for code, _, _ in ran} <= {Exit.OK, Exit.FAILED}, ran
+    assert all("is unfinished: another run is making it" in err for code, _, err in ran if code == Exit.FAILED), ran
+    told = [json.loads(out) for code, out, _ in ran if code == Exit.OK]
+    assert [one["id"] for one in told if one["made"]] == [root]
+    assert {one["id"] for one in told} == {root}
+
+
+def test_a_tree_that_was_left_unfinished_is_named_and_made_anew(items: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("p.yaml").write_text(DEEP)
+    call = Fleet.call
+
+    async def ended(self: Fleet, tool: str, arguments: dict[str, Any], **more: Any) -> Any:
+        if tool == "advance_item" or arguments.get("operation") == "delete":
+            raise Unavailable("unreachable", "the process has ended")
+        return await call(self, tool, arguments, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Fleet, "call", ended)
+        assert items("plan p.yaml")[0] != Exit.OK
+    (root,) = [one["id"][:8] for one in listed(items) if one.get("parentId") is None]
+    assert items("ready")[1] == ""
+    for more in ("", " --dry-run"):
+        code, out, err = items(f"plan p.yaml{more}")
+        assert (code, out) == (Exit.FAILED, "")
+        assert err.startswith(f"fleet: {root} of this plan is unfinished: "), err
+    code, out, err = items("plan p.yaml --again")
+    assert (code, titles(out)) == (Exit.OK, ["Deep", "  a", "    b", "    c"]), err
+    assert {one["id"][:8] for one in listed(items)} == {line[:8] for line in out.splitlines()}
+    assert items("plan p.yaml")[0] == Exit.OK
 
 
 def test_it_comes_from_stdin_and_below_an_item(items: Run) -> None:

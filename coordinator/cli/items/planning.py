@@ -6,7 +6,7 @@ import hashlib
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from cyclopts import Parameter
@@ -20,6 +20,7 @@ from coordinator.cli.items.tables import short
 from coordinator.cli.terminal import counted, print_json, printable
 from coordinator.client import Fleet, Invalid
 from coordinator.client.plan import Node, Plan, Text, read
+from coordinator.client.trees import UNFINISHED
 
 _DIGITS = 16
 _PATIENCE_SECONDS = 60.0
@@ -34,7 +35,8 @@ def plan(
     ] = None,
     parent: Annotated[str | None, Parameter(help="The item to put the tree below.", completer=ids)] = None,
     again: Annotated[
-        bool, Parameter(negative="", help="Make another tree although this plan was made before.")
+        bool,
+        Parameter(negative="", help="Make another tree although the plan was made before; an unfinished one goes."),
     ] = False,
     dry_run: Annotated[bool, Parameter(negative="", help="Change nothing; show what would be made.")] = False,
     json: AsJson = False,
@@ -55,13 +57,19 @@ def plan(
         below = None if parent is None else await full_id(fleet, item(parent, "--parent"))
         tag = _mark(found, below)
         if not again and (before := await _made(fleet, tag)):
-            return before, {}
+            return before[0], {}
         if dry_run:
             return "", {}
+        if again:
+            await _clear(fleet, tag)
         try:
             tree = await fleet.plan(found, parent=below)
         except Invalid as error:
             raise CommandFailed(text.located(error.message), Exit.USAGE) from None
+        if not again and (first := (await _roots(fleet, tag))[0]["id"]) != tree.id:
+            # Another run has made it at the same moment: of the two, the older one stays.
+            await fleet.call("manage_items", {"operation": "delete", "ids": [tree.id], "recursive": True})
+            return first, {}
         return tree.id, tree.ids
 
     root, made = at.run(act, patience=_PATIENCE_SECONDS)
@@ -111,10 +119,31 @@ def _mark(plan: Plan, parent: str | None) -> str:
     return tag
 
 
-async def _made(fleet: Fleet, tag: str) -> str:
-    """The root of the newest tree that a plan has made; empty: there is none."""
-    answer = await fleet.call("query_items", {"operation": "search", "tags": tag, "limit": 1})
-    return str(answer["items"][0]["id"]) if answer["items"] else ""
+async def _made(fleet: Fleet, tag: str) -> list[str]:
+    """The roots of the trees that a plan has made, the oldest first.
+
+    Raises:
+        CommandFailed: one of them is not whole.
+    """
+    roots = await _roots(fleet, tag)
+    if unfinished := next((root for root in roots if root.get("statusLabel") == UNFINISHED), None):
+        raise CommandFailed(
+            f"{short(unfinished['id'])} of this plan is unfinished: another run is making it, or was ended in the "
+            "middle; in that case --again deletes it and makes another",
+            Exit.FAILED,
+        )
+    return [root["id"] for root in roots]
+
+
+async def _clear(fleet: Fleet, tag: str) -> None:
+    """Deletes the trees of a plan that are not whole: nobody has worked on them, because their items are blocked."""
+    if unfinished := [root["id"] for root in await _roots(fleet, tag) if root.get("statusLabel") == UNFINISHED]:
+        await fleet.call("manage_items", {"operation": "delete", "ids": unfinished, "recursive": True})
+
+
+async def _roots(fleet: Fleet, tag: str) -> list[dict[str, Any]]:
+    found = {"operation": "search", "tags": tag, "sortBy": "createdAt", "sortOrder": "asc"}
+    return list((await fleet.call("query_items", found))["items"])
 
 
 def _lines(node: Node, made: Mapping[str, str], waits: Mapping[str, list[str]], depth: int) -> Iterator[str]:
