@@ -28,6 +28,8 @@ JITTER = 0.25
 """The random part of a pause: up to this share of the time that the answer named."""
 RESERVE = 10.0
 """How many retries a budget has at first, and can save up."""
+_UNCERTAIN = "store_unavailable"
+"""The code of calls that are shed, and may have been carried out all the same."""
 
 
 class Retryable(Exception):
@@ -63,7 +65,7 @@ def retryable(structured: Any) -> Retryable | None:
         str(error.get("code")),
         seconds if 0 < seconds < math.inf else 0.0,
         why=why if isinstance(why, str) else "",
-        refused=error["kind"] == "shedding",
+        refused=error["kind"] == "shedding" and error.get("code") != _UNCERTAIN,
     )
 
 

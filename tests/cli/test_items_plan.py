@@ -132,8 +132,8 @@ def test_of_runs_at_once_one_makes_the_tree(items: Run, fleet: RunningFleet, pro
     Path("p.yaml").write_text(text)
 
     def run(_: int) -> tuple[int, str, str]:
-        at = {"FLEET_DATA_DIR": str(fleet.data_dir), "FLEET_PROJECT": project}
-        ran = fleet_command("items", "plan", str(Path.cwd() / "p.yaml"), "--json", **at)
+        command = ("items", "plan", str(Path.cwd() / "p.yaml"), "--json")
+        ran = fleet_command(*command, FLEET_DATA_DIR=str(fleet.data_dir), FLEET_PROJECT=project)
         return ran.returncode, ran.stdout, ran.stderr
 
     with ThreadPoolExecutor(4) as pool:

@@ -59,7 +59,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
 
 @pytest.fixture
 def idle_fleet(tmp_path: Path) -> Iterator[RunningFleet]:
-    """One where nobody holds a claim: a drain waits for claims, and those of pasted blocks last 15 minutes."""
+    """One for a command that ends it, or waits for claims: those of pasted blocks last 15 minutes."""
     with running_fleet(tmp_path) as running:
         yield running
 
@@ -140,7 +140,7 @@ def test_examples_of_help_pages_work(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """In a checkout, one after the other, with the settings of the fleet."""
-    fleet: RunningFleet = request.getfixturevalue("idle_fleet" if words == "drain" else "fleet")
+    fleet: RunningFleet = request.getfixturevalue("idle_fleet" if words in ("drain", "stop") else "fleet")
     (tmp_path / "config").symlink_to(pages.ROOT / "config")
     for name in ("workflows", "gateway", "gateway.yaml"):
         (tmp_path / name).symlink_to(pages.ROOT / "config" / name)
@@ -210,8 +210,13 @@ def with_items(line: str, words: str) -> str:
     return line
 
 
-SOURCES = {"TODO.md": "- [ ] A task\n", "issues.jsonl": '{"id": "a-1", "title": "An issue"}\n'}
-"""Files of the examples of imports."""
+SOURCES = {
+    "TODO.md": "- [ ] A task\n",
+    "issues.jsonl": '{"id": "a-1", "title": "An issue"}\n',
+    "release.md": "# Release\n- [ ] A task\n",
+    "release.yaml": "title: Release\nchildren: [A task]\n",
+}
+"""Files of the examples of imports and plans."""
 
 
 def added() -> str:

@@ -126,6 +126,7 @@ async def test_an_unchanged_call_is_repeated_at_the_next(
         raw("", "504 Gateway Timeout"),
         raw("", "500 Oh"),
         refusal("x", "transient"),
+        refusal("store_unavailable", "shedding", 5),
     ],
 )
 async def test_what_may_have_been_done_and_has_no_request_id_is_not_repeated(
