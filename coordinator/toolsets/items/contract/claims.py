@@ -184,7 +184,7 @@ class ClaimItem(Arguments, kw_only=True):
     releases: Annotated[
         list[ReleaseEntry],
         Meta(
-            description="Items to release, after the claims; with these at most 100.",
+            description="Released after the claims, what a claim gives up before; at most 100 with these.",
             extra_json_schema={"maxItems": 100},
         ),
     ] = []
