@@ -101,7 +101,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """Entry point of the ``fleet`` script."""
+    """Runs the command that this process was started with, and exits."""
     run_below()
     _raise_file_limit()
     _open_closed()

@@ -319,3 +319,25 @@ def test_commands_without_mcp_start_without_its_sdk() -> None:
     code = f"import sys, {', '.join(sorted(modules))}; print('mcp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "from coordinator.__main__ import main; main()",
+        "import runpy; runpy.run_module('coordinator.__main__', None, '__main__')",
+    ],
+    ids=["script", "module"],
+)
+@pytest.mark.parametrize("module", ["cyclopts", "coordinator.cli.commands", "coordinator.cli.items.reading"])
+def test_an_interrupt_while_it_imports_ends_it_quietly(start: str, module: str) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(name, path, target=None):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder); sys.argv[1:] = ['items', 'list', '--url', 'http://127.0.0.1:1']\n"
+        f"signal.signal(signal.SIGINT, signal.default_int_handler); {start}"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (Exit.INTERRUPTED, "", "")
