@@ -18,7 +18,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_TASK = re.compile(r"(?P<indent>\s*)(?:[-*+]|(?P<number>\d+)[.)])\s+(?:\[(?P<box>[ xX])\]\s+)?(?P<text>\S.*)")
+_BOX = r"(?:\[(?P<box>[ xX])\](?:\s+|\Z))"
+_TASK = re.compile(rf"(?P<indent>\s*)(?:[-*+]|(?P<number>\d+)[.)])\s+(?=\S){_BOX}?(?P<text>.*)")
 _HEADING = re.compile(r"#{1,6}\s+(?P<title>.*\S)")
 MARK = r"\((?P<name>after|ref|due|not before|recurs|resources|budget):\s*(?P<value>[^()]+)\)"
 """A mark of a task, such as ``(after: build)``."""
@@ -85,8 +86,7 @@ def markdown(text: str, title: str, places: list[int] | None = None) -> dict[str
 def _task(text: str, done: bool) -> dict[str, Any]:
     item: dict[str, Any] = {"done": done} if done else {}
     tags: list[str] = []
-    while True:
-        text = text.rstrip()
+    while text := text.rstrip():
         begin = text.rfind("(") if text.endswith(")") else len(text) - len(text.rsplit(maxsplit=1)[-1])
         # The last word only: a search would take the square of a long line's time.
         found = _SUFFIX.fullmatch(text, begin) if begin > 0 and text[begin - 1].isspace() else None

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from coordinator.client.errors import FleetError, error_of
 from coordinator.client.markdown import markdown
@@ -30,6 +30,8 @@ from coordinator.client.short_forms import budget, demands
 from coordinator.errors import that_exist
 
 DEEPEST = 3
+MOST_BYTES = 10_000_000
+"""Of a plan in a file."""
 _PATH = re.compile(r"plan((?:\.children\[\d+\])*)(?:\.(\w+))?: ")
 _NUMBER = re.compile(r"\d+")
 _LISTS = ("tags", "traits")
@@ -88,11 +90,19 @@ class Text:
     @classmethod
     def of(cls, path: Path) -> Text:
         """That of a file. Raises as ``read``."""
+        with path.open("rb") as file:
+            return cls.from_stream(file, str(path), path.suffix in (".md", ".markdown"))
+
+    @classmethod
+    def from_stream(cls, stream: BinaryIO, name: str, markdown: bool) -> Text:
+        """That of an open file. Raises as ``read``."""
+        data = stream.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise _wrong(name, f"is larger than a plan may be, {MOST_BYTES // 1_000_000} MB")
         try:
-            text = path.read_text(encoding="utf-8-sig")
+            return cls(data.decode("utf-8-sig"), name, markdown)
         except UnicodeDecodeError:
-            raise _wrong(str(path), "is not text") from None
-        return cls(text, str(path), path.suffix in (".md", ".markdown"))
+            raise _wrong(name, "is not text in UTF-8") from None
 
     def mapping(self) -> Mapping[str, Any]:
         """The mapping that it stands for. Raises as ``read``."""

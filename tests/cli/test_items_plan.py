@@ -203,6 +203,9 @@ def test_it_comes_from_stdin_and_below_an_item(items: Run) -> None:
         ("p.md", "- a\n- b (due: yesterday)\n- c\n  - d\n", "p.md:2: plan.children[1].dueAt: "),
         ("p.yaml", "title: a\nchildren:\n- {title: b, children: [{title: c, tags: Ä}]}\n", "p.yaml:3: plan.child"),
         ("p.yaml", "title: a\ncomplexity: 70\nchildren: [{title: b, children: [c]}]\n", "p.yaml:2: plan.complexity: "),
+        ("p.md", "- a\n- [ ] \n", "p.md:2: plan.children[1].title: must be a text that is not blank"),
+        ("p.md", "- a\n  1. [x]\n", "p.md:2: plan.children[0].children[0].title: must be a text"),
+        ("/dev/zero", None, "/dev/zero: is larger than a plan may be, 10 MB"),
         ("nowhere.md", None, "nowhere.md: No such file or directory"),
         ("p.md", b"\xff", "p.md: is not text"),
     ],
@@ -221,5 +224,6 @@ def test_a_wrong_plan_is_refused_with_its_line_and_nothing_is_made(
 
 def test_what_is_on_stdin_is_named_so(items: Run) -> None:
     assert items("plan -", "title: [")[2].startswith("fleet: stdin:1: is not YAML: ")
-    assert items("plan -", b"\xff") == (Exit.USAGE, "", "fleet: stdin is not text in UTF-8\n")
+    assert items("plan -", b"\xff") == (Exit.USAGE, "", "fleet: stdin: is not text in UTF-8\n")
+    assert items("plan -", b" " * 10_000_001) == (Exit.USAGE, "", "fleet: stdin: is larger than a plan may be, 10 MB\n")
     assert items("plan - --format markdown", "- a\n- b (after: c)\n")[2].startswith("fleet: stdin:2: plan.children[1].")

@@ -98,12 +98,10 @@ def _text(file: str, format: str | None) -> Text:
     """
     try:
         if file == "-":
-            return Text(sys.stdin.buffer.read().decode("utf-8-sig"), "stdin", format == "markdown")
+            return Text.from_stream(sys.stdin.buffer, "stdin", format == "markdown")
         found = Text.of(Path(file))
     except OSError as error:
         raise CommandFailed(f"{file}: {error.strerror or error}", Exit.USAGE) from None
-    except UnicodeDecodeError:
-        raise CommandFailed("stdin is not text in UTF-8", Exit.USAGE) from None
     except Invalid as error:
         raise CommandFailed(error.message, Exit.USAGE) from None
     return found if format is None else Text(found.text, found.name, format == "markdown")

@@ -26,7 +26,7 @@ STATES: dict[str, State] = {
     "~": "cancelled",
     "-": "cancelled",
 }
-_TASK = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]{1,4}\[([xX]|\W)\][ \t]+(.*)")
+_TASK = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]{1,4}\[([xX]|\W)\](?:[ \t]+(.*))?")
 _REMARK = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]{1,4}(\[\w\][ \t]+.*)")
 """An entry with a letter in brackets that is no mark: text, such as a legend."""
 _HEADING = re.compile(r"(#{1,6}) +(.*)")
@@ -104,11 +104,14 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
         elif task is not None:
             indent = lead
             tasks = [one for one in tasks if one[0] < indent]
+            if not (task[3] or "").strip():
+                source.leave_out("tasks without a text", f"line {at + 1}")
+                lines = None
+                continue
             above = tasks[-1][1] if tasks else headings[-1][1] if headings else None
             current = _record(task[3], above, used)
             current.status = task[2].lower()
-            for mark in _OF_PLANS.finditer(current.title):
-                source.leave_out("marks of plans (`fleet items plan` reads them), which stay text", mark[0])
+            _name_marks(source, current.title)
             tasks.append((indent, current))
             places[at] = current.id
             for _, each in headings:
@@ -128,6 +131,11 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
         one.description = "\n".join(described).strip("\n")
     _end_headings(source)
     return source, places
+
+
+def _name_marks(source: Source, title: str) -> None:
+    for mark in _OF_PLANS.finditer(title):
+        source.leave_out("marks of plans (`fleet items plan` reads them), which stay text", mark[0])
 
 
 def _indent(line: str) -> int:
