@@ -29,7 +29,7 @@ def check_base_url(url: str | None, name: str = "--url") -> None:
         return
     try:
         parts = urlsplit(url)
-        whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and "," not in parts.netloc
         good = whole and not parts.query + parts.fragment
     except ValueError:
         good = False
@@ -41,14 +41,19 @@ def base_urls(text: str, name: str) -> list[str]:
     """The URLs of a list after commas, without the slashes at their ends.
 
     Raises:
-        CommandFailed: as ``check_base_url``.
+        CommandFailed: as ``check_base_url``; also if there is none, or they name several projects.
     """
     # Here, because most commands need no client.
+    from coordinator.client.calls import address
     from coordinator.client.http import urls_of
 
     urls = urls_of(text)
-    for one in urls:
+    for one in urls or [text]:
         check_base_url(one, name)
+    try:
+        address(text)
+    except ValueError as error:
+        raise CommandFailed(f"{name}: {error}", Exit.USAGE) from None
     return [one.rstrip("/") for one in urls]
 
 

@@ -84,9 +84,10 @@ class Connection:
         if self.url and self.data_dir:
             raise CommandFailed("--url and --data-dir exclude each other: each names a fleet", Exit.USAGE)
         by_variable = "" if self.data_dir else os.environ.get(URL_VARIABLE, "")
-        for name, given in (("--url", ",".join(self.url)), (URL_VARIABLE, by_variable)):
-            if urls := base_urls(given, name):
-                return ",".join(urls)
+        if self.url:
+            return ",".join(base_urls(",".join(self.url), "--url"))
+        if by_variable:
+            return ",".join(base_urls(by_variable, URL_VARIABLE))
         # Here, because it takes long to import, and a URL does not need it.
         from coordinator.cli.fleetfile import in_use, read_fleet
         from coordinator.settings import load_settings

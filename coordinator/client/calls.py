@@ -24,6 +24,7 @@ from coordinator.client.wire import Wire
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 DEFAULT_URL = "http://127.0.0.1:8420"
+_PROJECT = re.compile(r"/p/([^/]+)(?:/mcp(?:/[^/]*)?)?/?\Z")
 _ENDPOINT = re.compile(r"(?:/p/(?P<project>[^/]*))?/mcp(?:/[^/]*)?/?\Z")
 ANSWER_SECONDS = 10.0
 """How long an attempt may take, besides what the call itself waits. The fleet's own deadline is shorter."""
@@ -177,6 +178,11 @@ class Calls:
         return self._wire.at
 
     @property
+    def requests(self) -> int:
+        """How many requests were sent."""
+        return self._wire.requests
+
+    @property
     def forked(self) -> bool:
         """Whether this process is a child of the one in which the fleet was opened."""
         return self._process not in (None, os.getpid())
@@ -223,19 +229,25 @@ def address(url: str) -> tuple[str, str]:
         url: or several after commas.
 
     Raises:
-        ValueError: it is no URL with http or https, or they name several projects.
+        ValueError: it is no URL with http or https, only some have a scheme, or they name several projects.
     """
-    found = [_address(one) for one in urls_of(url)] or [_address(url)]
-    projects = list(dict.fromkeys(project for _, project in found))
-    if len(projects) > 1:
+    urls = urls_of(url) or [url]
+    found = [_address(one) for one in urls]
+    if len({"//" in one for one in urls}) > 1:
+        raise ValueError(f"{url!r}: each URL must begin with http:// or https://, or none")
+    # Also without /mcp: calls to such a URL come to that project, or to none.
+    if len({tuple(_PROJECT.findall(urlsplit(one).path)) for one in urls}) > 1:
         raise ValueError(f"{url!r} names several projects, or not each URL the same")
-    return ",".join(dict.fromkeys(one for one, _ in found)), projects[0]
+    return ",".join(dict.fromkeys(one for one, _ in found)), found[0][1]
 
 
 def _address(url: str) -> tuple[str, str]:
-    parts = urlsplit(url if "//" in url else f"http://{url}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url!r} is not the URL of a fleet, such as {DEFAULT_URL}")
+    try:
+        parts = urlsplit(url if "//" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+            raise ValueError
+    except ValueError:
+        raise ValueError(f"{url!r} is not the URL of a fleet, such as {DEFAULT_URL}") from None
     found = _ENDPOINT.search(parts.path)
     path = parts.path[: found.start()] if found is not None else parts.path.rstrip("/")
     return f"{parts.scheme}://{parts.netloc}{path}", (found["project"] or "") if found is not None else ""

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 from coordinator.client.calls import PATIENCE_SECONDS, Calls, Observer
 from coordinator.client.errors import FleetError
 from coordinator.client.flows import Run
-from coordinator.client.job import RELEASE_SECONDS, Job
+from coordinator.client.job import RELEASE_SECONDS, UNANSWERED, Job
 from coordinator.client.jobs import Jobs, Slot, Slots, at_once
 from coordinator.client.plan import Plan
 from coordinator.client.renewals import Keeper
@@ -121,7 +121,8 @@ class Fleet(Calls):
 
     async def recall(self, slot: Slot) -> None:
         """Gives back what a claim whose answer was not seen has got, if it has."""
-        if slot.unseen is None:
+        if slot.unseen is None or slot.unseen[2] == self.requests:  # the claim has reached nobody
+            slot.unseen = None
             return
         try:
             async with asyncio.timeout(RELEASE_SECONDS):
@@ -132,7 +133,7 @@ class Fleet(Calls):
                     released = {"itemId": result["itemId"], "fenceToken": result["fenceToken"], "reason": "handed_back"}
                     await self.call("claim_item", {"releases": [released]}, agent=slot.agent)
         except (FleetError, TimeoutError) as error:
-            _log.warning("a claim of %s may be held until its time is over: %s", slot.agent, error)
+            _log.warning("a claim of %s may be held until its time is over: %s", slot.agent, f"{error}" or UNANSWERED)
         finally:
             slot.unseen = None
 

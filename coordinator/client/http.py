@@ -16,14 +16,20 @@ from urllib.parse import urlsplit
 import httptools
 
 CONNECT_SECONDS = 5.0
-_BETWEEN = re.compile(r"\s*,\s*(?=\w+://|\Z)")
+_PATH = re.compile(r"\A(?:\w+://)?[^/]*/[^/]")
 _MOST_BYTES = 256 << 20
 """Of one answer. The fleet's are far smaller; what else listens there must not fill the memory."""
 
 
 def urls_of(text: str) -> list[str]:
-    """URLs after commas, each once; a comma in a path is part of it."""
-    return list(dict.fromkeys(filter(None, _BETWEEN.split(text.strip()))))
+    """URLs after commas, each once; a comma in a path is part of it, unless a scheme comes after it."""
+    found: list[str] = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        if found and "://" not in part and _PATH.search(found[-1]):
+            found[-1] += f",{part}"
+        else:
+            found.append(part)
+    return list(dict.fromkeys(found))
 
 
 class Broken(Exception):
@@ -164,6 +170,8 @@ class Pool:
         self.origin = origin
         self._idle: list[_Connection] = []
         self._closed = False
+        self.requests = 0
+        """How many were sent; not those for which there was no connection."""
 
     async def request(self, message: bytes, seconds: float) -> Response:
         """The answer to a request, given as bytes.
@@ -174,6 +182,7 @@ class Pool:
         """
         connection = self._kept() or await self._connect()
         answered = False
+        self.requests += 1
         try:
             response = await connection.request(message, seconds)
             answered = True

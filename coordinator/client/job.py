@@ -27,6 +27,8 @@ REPORT_SECONDS = 15.0
 """How often usage is reported by itself, at most."""
 RELEASE_SECONDS = 5.0
 """How long a job that was interrupted may take to give its item back."""
+UNANSWERED = "the fleet does not answer"
+"""Why that failed."""
 PROGRESS, RESULT = "progress", "result"
 """Keys of notes."""
 TERMINAL_ITEM = "terminal_item"
@@ -403,7 +405,7 @@ class Job:
             async with asyncio.timeout(RELEASE_SECONDS):
                 await self._release(reason, detail)
         except (FleetError, TimeoutError) as error:
-            _log.warning("'%s' (%s) could not be released: %s", self.title, self.id, error)
+            _log.warning("'%s' (%s) could not be released: %s", self.title, self.id, f"{error}" or UNANSWERED)
         finally:
             self._end(reason)
 

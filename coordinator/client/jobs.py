@@ -36,10 +36,6 @@ SPENT_SECONDS = 300.0
 _log = logging.getLogger(__name__)
 
 
-def _nothing() -> None:
-    pass
-
-
 class Slot:
     """One of the agents of a fleet. It does one job at a time, because an agent holds one claim."""
 
@@ -47,8 +43,8 @@ class Slot:
         self.agent = agent
         self.finished: tuple[str, int] | None = None
         """A finished item and its fence, which the agent's next claim releases."""
-        self.unseen: tuple[dict[str, Any], float] | None = None
-        """Arguments of a claim whose answer was not seen, and when it was sent."""
+        self.unseen: tuple[dict[str, Any], float, int] | None = None
+        """Arguments of a claim whose answer was not seen, when it was made, and how many requests were sent before."""
         self.rest = 0.0
         """Seconds until it is to claim again, because a budget is spent."""
         self.why = ""
@@ -105,7 +101,7 @@ class Jobs:
     Attributes:
         held_back: how many items are held back, by reason (``heldBack`` of ``claim_item``), when the last claim got
             nothing; empty if it got a job, or nothing is held back.
-        got_nothing: is called when a claim has got nothing.
+        got_nothing: is called when a claim has got nothing. Default: the first reason why is logged.
 
     Args:
         selector: as ``claim_item`` takes it.
@@ -136,7 +132,7 @@ class Jobs:
         self._empty = False
         self._slots = fleet.slots_of
         self.held_back: dict[str, int] = {}
-        self.got_nothing: Callable[[], None] = _nothing
+        self.got_nothing: Callable[[], None] = self._explain
         self._explained = False
 
     def __aiter__(self) -> Self:
@@ -233,30 +229,30 @@ class Jobs:
         arguments: dict[str, Any] = {"requestId": str(uuid4()), "claims": [self._entry], "include": [*_PARTS]}
         if self._capabilities is not None:
             arguments["capabilities"] = [*self._capabilities]
-        sent = now()
+        sent, before = now(), self._fleet.requests
         if slot.unseen is not None:
             # That call may have got an item: the same request brings the recorded answer.
-            arguments, sent = at_once(slot.unseen[0]), slot.unseen[1]
-        slot.unseen = arguments, sent
+            arguments, sent, before = at_once(slot.unseen[0]), *slot.unseen[1:]
+        slot.unseen = arguments, sent, before
         # Without a wait the call is much cheaper, and while there is work it gets some.
         answer = await self._fleet.look(arguments, slot.agent)
         self._away = 0
         slot.unseen = None
         result = answer["claimResults"][0]
-        self._explain(result)
+        self._note(result)
         if result["outcome"] == "no_match" and self._wait and not self._over.is_set():
             arguments = {**arguments, "requestId": str(uuid4()), "waitMs": WAIT_MS}
             arguments.pop("releases", None)
             if slot.finished is not None:
                 arguments["releases"] = [{"itemId": slot.finished[0], "fenceToken": slot.finished[1]}]
             sent = now()
-            slot.unseen = arguments, sent
+            slot.unseen = arguments, sent, self._fleet.requests
             waited = await self._before_end(self._fleet.look(arguments, slot.agent))
             if waited is None:
                 return None, sent
             slot.unseen = slot.finished = None
             result = waited["claimResults"][0]
-            self._explain(result)
+            self._note(result)
         if result["outcome"] == "success":
             slot.why = ""
             return result, sent
@@ -268,14 +264,16 @@ class Jobs:
             self._spent(slot, str(result["error"]), result.get("retryAfterMs", 0) / 1000)
         return None, sent
 
-    def _explain(self, result: dict[str, Any]) -> None:
-        """Keeps why a claim got nothing; logs it the first time."""
+    def _note(self, result: dict[str, Any]) -> None:
+        """Keeps why a claim got nothing."""
         self.held_back = counted(result)
+        if result["outcome"] == "no_match":
+            self.got_nothing()
+
+    def _explain(self) -> None:
         if self.held_back and not self._explained:
             self._explained = True
             _log.info("nothing is offered: %s", described(self.held_back))
-        if result["outcome"] == "no_match":
-            self.got_nothing()
 
     def _spent(self, slot: Slot, why: str, seconds: float) -> None:
         """A budget keeps the agent of a slot from claiming: it rests, the others go on."""

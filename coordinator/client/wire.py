@@ -177,6 +177,11 @@ class Wire:
         return self._project
 
     @property
+    def requests(self) -> int:
+        """How many requests were sent."""
+        return sum(place.pool.requests for place in self._places)
+
+    @property
     def at(self) -> str:
         """The URL that requests go to."""
         return self.urls[self._at]

@@ -12,11 +12,13 @@ import pytest
 
 from coordinator.cli import run as fleet_main
 from coordinator.client import Fleet, Observer, SyncFleet, Unavailable
+from coordinator.client import fleet as fleet_module
 from coordinator.client.http import urls_of
 from tests.client.backlog import seen
 from tests.client.scripted import Scripted, Step, answer, part, raw, refusal, silence
 from tests.support.fleets import RunningCommand
 from tests.support.ports import free_port
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 NOBODY = "http://127.0.0.1:1"
@@ -67,7 +69,10 @@ def url_of(command: RunningCommand) -> str:
         ("http://a:1, https://b/x ,http://a:1,", ["http://a:1", "https://b/x"]),
         ("http://a/mcp/items,flows", ["http://a/mcp/items,flows"]),
         ("http://a/mcp/items,flows,http://b", ["http://a/mcp/items,flows", "http://b"]),
+        ("a:1,b:2", ["a:1", "b:2"]),
+        ("http://a/,b", ["http://a/", "b"]),
         ("", []),
+        (" , ,", []),
     ],
 )
 def test_urls_are_told_apart(text: str, urls: list[str]) -> None:
@@ -81,8 +86,29 @@ def test_the_urls_of_one_fleet_name_one_project(monkeypatch: pytest.MonkeyPatch)
     assert (found.url, found.project, found.at) == ("http://a,http://b", "ours", "http://a")
     with pytest.raises(ValueError, match="several projects"):
         Fleet("http://a/p/ours/mcp,http://b")
-    with pytest.raises(ValueError, match="such as http"):
-        Fleet("http://a,ftp://b")
+    with pytest.raises(ValueError, match="several projects"):
+        Fleet("http://a/p/ours,http://a")
+    for wrong in ("http://a,ftp://b", ",", "a,b:c", "http://a:99999", "http://[::1"):
+        with pytest.raises(ValueError, match=r"such as http://127\.0\.0\.1:8420"):
+            Fleet(wrong)
+    with pytest.raises(ValueError, match="each URL must begin with http"):
+        Fleet("https://a,b")
+    assert Fleet("a:1,b:2").url == "http://a:1,http://b:2"
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["nobody listens", "one does"])
+async def test_a_claim_that_reached_nobody_is_not_called_held(
+    scripted: Scripted, answers: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fleet_module, "RELEASE_SECONDS", 0.05)
+    scripted.steps = [silence]
+    reached = Noted()
+    async with Fleet(scripted.url if answers else NOBODY, agent="me", observer=reached) as opened:
+        coming = asyncio.ensure_future(anext(opened.jobs()))
+        await wait_until(lambda: bool(scripted.calls if answers else reached.reasons), what="the claim to be made")
+        coming.cancel()
+    held = [one for one in caplog.messages if "may be held" in one]
+    assert held == ["a claim of me may be held until its time is over: the fleet does not answer"] * answers
 
 
 async def test_where_nobody_listens_is_left_at_once_and_for_good(other: Scripted) -> None:

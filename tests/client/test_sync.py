@@ -38,6 +38,7 @@ from tests.support.wait import wait_until_sync
                 "forget",
                 "forked",
                 "keeper",
+                "requests",
             }
             | {"let_go", "look", "recall", "settle", "until_met"},
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -104,9 +105,10 @@ async def test_a_tree_is_finished_in_order_and_ends_the_runner(hall: Hall, fleet
 
 
 async def test_an_idle_runner_says_why_nothing_is_offered(
-    hall: Hall, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+    hall: Hall, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A line whenever it becomes idle, and further ones as long as it is."""
+    """A line whenever it becomes idle, and further ones as long as it is; the log does not repeat them."""
+    caplog.set_level(logging.INFO)
     monkeypatch.setattr(jobs, "WAIT_MS", 50)
     await add(fleet, "for others", requires=["cad"])
     line = "nothing is offered: 1 for agents with other capabilities"
@@ -140,6 +142,7 @@ async def test_an_idle_runner_says_why_nothing_is_offered(
     watching: list[asyncio.Task[None]] = []
     await hall.run("true", begun=lambda runner: watching.append(asyncio.create_task(watch(runner))))
     await watching[0]
+    assert [one for one in caplog.messages if "nothing is offered" in one] == []
 
 
 async def test_failures_count_until_quarantine(hall: Hall, fleet: Fleet) -> None:
