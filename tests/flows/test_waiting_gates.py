@@ -134,7 +134,7 @@ async def test_released_gates_come_in_pages_and_outlive_their_flows(flows: Flows
 async def test_the_gates_of_listed_flows_are_known_however_many_wait(
     flows: Flows, pages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate_reads, "_PAGES", pages)
+    monkeypatch.setattr(gate_reads, "PAGES", pages)
     two = {"end": gate("second", done=True), "start": {**gate("first"), "next": "end"}}
     waiting, done = [await flows.create(two, name=name) for name in ("waiting", "done")]
     second = await flows.create({"start": gate("second", done=True)}, name="second")

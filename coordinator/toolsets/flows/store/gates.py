@@ -17,7 +17,7 @@ from coordinator.toolsets.pages import stream_entry
 
 MOST = 100
 """How many gates a page has at most."""
-_PAGES = 5
+PAGES = 5
 """Of gates, that are read for a list of flows."""
 
 
@@ -187,7 +187,7 @@ async def gates_of(
     wanted = {flow.id: flow for flow in flows if flow.status in ("running", "paused")}
     found: dict[int, list[WaitingGate]] = {}
     after = ""
-    for _ in range(_PAGES if wanted else 0):
+    for _ in range(PAGES if wanted else 0):
         page = await waiting_gates(store, project, caller, after=after, limit=MOST)
         for gate in page.rows:
             if gate.flow in wanted:
