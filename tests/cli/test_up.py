@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import shlex
 import signal
 import socket
 import subprocess
@@ -402,7 +403,7 @@ def test_the_queues_can_be_listed_by_the_lines_of_the_page(start: Start, tmp_pat
     folder = tmp_path / "my fleet"
     fleet = start("--workers", "1", "--frontends", "1", data_dir=folder / ".fleet")
     page = (ROOT / "deploy" / "README.md").read_text()
-    lines = page[page.index("store=$(") :].partition("```")[0].replace(".venv/bin/python", sys.executable)
+    lines = page[page.index("store=$(") :].partition("```")[0].replace(".venv/bin/python", shlex.quote(sys.executable))
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": programs, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["sh", "-ec", lines], cwd=folder, env=env, capture_output=True, text=True, timeout=60)

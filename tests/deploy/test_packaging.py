@@ -174,7 +174,7 @@ def test_the_unit_of_runners_takes_an_entry_of_the_settings(tmp_path: Path) -> N
     program, *command = shlex.split(line.replace("/etc/fleet/fleet.yaml", str(config)))
     assert program == "/opt/fleet/bin/fleet"
     done = fleet_command(*command)
-    assert "--workspace /nowhere" in done.stderr, done.stderr
+    assert "runners.docs.workspace /nowhere" in done.stderr, done.stderr
     assert f"RestartPreventExitStatus={int(Exit.USAGE)}" in RUNNER.read_text()
     assert int(service["TimeoutStopSec"]) > 30 + sum(Options(command=(), state=tmp_path).grace)
     _verify(RUNNER)
