@@ -69,6 +69,32 @@ def test_rows_keep_their_places_while_somebody_is_at_them(
     expect(news(page)).to_have_count(0)
 
 
+@pytest.mark.parametrize("way", ["pointer", "focus"])
+def test_a_row_stays_where_it_is_when_what_is_above_it_grows(
+    person: Callable[..., Page], fleet: SyncFleet, way: str
+) -> None:
+    (item,) = create(fleet, "Tall")
+    for n in range(30):
+        fleet.call(
+            "manage_notes",
+            {"operation": "upsert", "notes": [{"itemId": item, "key": f"n-{n}", "role": "queue", "body": "x\n\ny"}]},
+        )
+    page = person(f"item/{item}")
+    row = page.locator("[data-region=texts] > [data-key^='note:']").nth(2)
+    if way == "pointer":
+        row.hover()
+    else:
+        row.get_by_role("button").first.focus()
+    place = row.bounding_box()
+    assert place
+    title = "A title of many words " * 9
+    fleet.call("manage_items", {"operation": "update", "items": [{"id": item, "title": title}]})
+    expect(page.get_by_role("heading", name=title.strip())).to_be_visible()
+    now = row.bounding_box()
+    assert now
+    assert now["y"] == pytest.approx(place["y"], abs=1)
+
+
 def test_what_waits_is_shown_by_its_button(person: Callable[..., Page], fleet: SyncFleet) -> None:
     ask_question(fleet, "First")
     page = person("approvals")

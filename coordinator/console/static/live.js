@@ -1,7 +1,7 @@
 // Keeps the regions of a page current: one event stream while the page is visible, and reads of what has changed.
 
 import { byId, say, serverTime, tickTimes } from './main.js';
-import { hold, keepTyped, parsed, replace, showHead, typed } from './rows.js';
+import { hold, keepTyped, parsed, replace, showHead, steadily, typed } from './rows.js';
 
 const page = /** @type {HTMLElement | null} */ (document.querySelector('[data-live]'));
 const HIDDEN_MS = 30_000; // a hidden page keeps its stream for so long
@@ -106,7 +106,7 @@ export class Region {
       const told = await answer.json();
       if (this.running !== running) return;
       this.why = answer.ok ? '' : told.error.message; // such as that calls of agents come first
-      if (answer.ok) this.show(told);
+      if (answer.ok) steadily(!this.forced && this.element.dataset.offset === String(told.offset), () => this.show(told));
     } catch {
       if (this.running === running) this.why = AWAY;
     } finally {

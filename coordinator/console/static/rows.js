@@ -81,6 +81,26 @@ export function replace(row, fresh) {
   if (focused) (next ?? /** @type {HTMLElement} */ (place < 0 ? fresh : fresh.querySelectorAll('*')[place]))?.focus();
 }
 
+/**
+ * Makes a change, and scrolls so that the row at which somebody points, or which has the focus, stays where it is.
+ * @param {boolean} same whether it shows the same rows; who goes to others, leaves that one @param {() => void} change
+ */
+export function steadily(same, change) {
+  if (!same) return change();
+  const found = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('[data-key]:hover'));
+  const row = [...found].at(-1) ?? /** @type {HTMLElement | null} */ (document.querySelector('[data-key]:focus-within'));
+  const region = row?.parentElement;
+  const top = row?.getBoundingClientRect().top ?? 0;
+  change();
+  const there = row?.isConnected ? row : region?.querySelector(`[data-key="${CSS.escape(row?.dataset.key ?? '')}"]`);
+  let moved = there ? Math.round(there.getBoundingClientRect().top - top) : 0;
+  for (let around = there?.parentElement; around && moved; around = around.parentElement) {
+    const before = around.scrollTop;
+    around.scrollTop += moved;
+    moved -= Math.round(around.scrollTop - before);
+  }
+}
+
 /** The button behind which changes of a region wait. @param {Region} region @returns {HTMLElement} */
 function newsOf(region) {
   const before = region.element.previousElementSibling;
