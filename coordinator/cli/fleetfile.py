@@ -15,7 +15,7 @@ from typing import IO
 import msgspec
 
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.settings.paths import is_of_another_user, make_own, own_file
+from coordinator.settings.paths import is_locked, is_of_another_user, make_own, own_file
 
 _PAUSE_SECONDS = 0.001
 
@@ -103,16 +103,7 @@ def read_fleet(data_dir: Path) -> Fleet | None:
 
 def in_use(data_dir: Path) -> bool:
     """Whether a fleet runs on a data directory."""
-    if is_of_another_user(data_dir):
-        return False
-    try:
-        with open(data_dir / "fleet.lock", encoding="ascii", opener=own_file) as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass
-    return False
+    return not is_of_another_user(data_dir) and is_locked(data_dir / "fleet.lock")
 
 
 def supervisor_of(data_dir: Path) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Callable
@@ -76,3 +77,15 @@ def own_file(path: str, flags: int) -> int:
         return descriptor
     os.close(descriptor)
     raise PermissionError(errno.EPERM, "it is no file of this user alone", path)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds a lock. Those who take it try again, because this holds it for a moment."""
+    try:
+        with open(path, encoding="ascii", opener=own_file) as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False

@@ -33,7 +33,7 @@ import structlog
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from coordinator.settings.paths import is_of_another_user, make_own, own_file
+from coordinator.settings.paths import is_locked, is_of_another_user, make_own, own_file
 from coordinator.store import clients, server_binary
 from coordinator.store.address import parse
 from coordinator.store.errors import StoreError
@@ -388,10 +388,10 @@ def find_running(data_dir: Path | str) -> str | None:
 def orphaned(data_dir: Path | str) -> list[Path]:
     """The directories, of a data directory, with servers that run although who has started them is gone."""
     directory = Path(data_dir).absolute()
-    if is_of_another_user(directory) or _locked(directory / "owner.lock"):
+    if is_of_another_user(directory) or is_locked(directory / "owner.lock"):
         return []
     locks = (directory / "server.lock", *directory.glob(f"{SHARDS}/*/server.lock"))
-    return [one.parent for one in locks if _locked(one)]
+    return [one.parent for one in locks if is_locked(one)]
 
 
 def known_url(data_dir: Path | str) -> str | None:
@@ -478,18 +478,6 @@ def _try_lock(file: IO[str]) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _locked(path: Path) -> bool:
-    """Whether a process holds a lock. Those who take these locks try again, because this holds them for a moment."""
-    try:
-        with open(path, encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass
-    return False
 
 
 def _quoted(value: str) -> str:
