@@ -27,14 +27,16 @@ T = TypeVar("T")
 
 SHARE = "!console"
 """Whose fair share all reads count against; no agent can have this name."""
+_VITAL_SHARE = "!console vital"
+"""The same of vital reads, which would else take the room of pages."""
 FRESH_SECONDS = 1.0
 """How long an answer is given to further tabs."""
 _KEPT = 512
 _DEFAULTS = Settings()
 OVERLOADED = "the fleet is overloaded, and calls of agents come before pages (see System)"
 _OVERLOAD = ("over_capacity", "queue_timeout", "actor_quota")
-MOST_AT_ONCE = 3
-"""Reads of the store at a time. Further ones wait: a page has several, which would be shed as more than one's share."""
+MOST_AT_ONCE = 2
+"""Reads of the store at a time: as many as the smallest share has. Further ones wait, and are not shed for pages."""
 
 
 class Reads:
@@ -119,11 +121,12 @@ class Reads:
     ) -> T:
         if self._admission is None:
             return await read()
+        share = _VITAL_SHARE if criticality is Criticality.CRITICAL else SHARE
         if self._admission.draining:  # who has drained the fleet has to see it, and there is room then
             criticality = max(criticality, Criticality.READ)
         try:
-            entered = self._admission.enter(criticality, SHARE, project)
-            ticket = entered or await self._admission.wait(criticality, SHARE, project)
+            entered = self._admission.enter(criticality, share, project)
+            ticket = entered or await self._admission.wait(criticality, share, project)
         except ToolFailure as failure:
             self._shed()
             if failure.code in _OVERLOAD:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.tool import Criticality
 from tests.console.site import ADA, SETTINGS, Site
 from tests.overload.front import Front
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 T = TypeVar("T")
@@ -74,6 +76,19 @@ async def test_in_an_overload_pages_are_shed_and_the_state_of_the_fleet_is_read(
     for ticket in held:
         front.admission.leave(ticket)
     await VIEWS["board"].regions["queue"].load(asked(reads, site.project, VIEWS["board"]))
+
+
+async def test_pages_shed_no_pages(store: Store, site: Site) -> None:
+    front, done = Front(), asyncio.Event()
+    reads = Reads(store, site.toolsets, Decisions.of(store, SETTINGS, Listener(store)), front.admission)
+    front.fill(Criticality.SHEDDABLE, 2)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        group.create_task(reads.vital("state", done.wait))
+        pages = [group.create_task(reads.admitted(site.project, done.wait)) for _ in range(6)]
+        await wait_until(lambda: front.admission.in_flight + front.admission.waiting == 5)
+        done.set()
+    assert all(page.result() for page in pages)
+    assert not front.watcher.shed_calls
 
 
 async def test_find_reads_no_more_items_than_it_shows(site: Site, reads: Counted) -> None:
