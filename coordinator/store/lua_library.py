@@ -22,7 +22,7 @@ from pathlib import Path
 
 from coordinator.store import keys, lua_source
 from coordinator.store.errors import ScriptError
-from coordinator.store.lua_source import COMMAND, FENCE, REQUEST, Header, Line, Source
+from coordinator.store.lua_source import FENCE, LOCALS, REQUEST, Header, Line, Source
 
 _DIGEST = "@digest@"  # placeholder for the digest until it is known
 _REPLACEABLE = ("run", "change")  # modules of which a package may have its own instead of the store's
@@ -41,9 +41,10 @@ local function register(name,flags,callback)
 redis.register_function{{function_name='{prefix}'..name..'_{digest}',flags=flags,callback=callback}}
 end
 local function globals() return GLOBALS end
-local COMMAND,GLOBALS local function begin() GLOBALS=globals() COMMAND=redis.call end
+local LOCALS,GLOBALS local function begin() GLOBALS=globals() LOCALS=CALLED end
 """.replace("GLOBALS", _GLOBALS)
-    .replace("COMMAND", COMMAND)
+    .replace("LOCALS", ",".join(LOCALS.values()))
+    .replace("CALLED", ",".join(LOCALS))
     .replace("SUFFIX", keys.fence.suffix)
 )
 _BEGIN = _BEGIN.replace("ID+2", str(keys.FENCE_ID + 2)).replace("ID)", f"{keys.FENCE_ID})")

@@ -33,11 +33,28 @@ _HEADER = re.compile(r"--\[\[\n(.*?\n)--\]\]\n", re.DOTALL)
 _FIELD = re.compile(r"^(\w+):(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _ARGUMENT = re.compile(r"(run\.)?[a-z][a-z0-9_]*(\.\.\.)?")
 _REQUIRE = re.compile(r"local (\w+)=require '(\w+)'")
-COMMAND = "C"
-"""A local of libraries for ``redis.call``: shorter, and one look-up less for each command."""
+LOCALS = {
+    "redis.call": "C",
+    "redis.error_reply": "R",
+    "tonumber": "N",
+    "ipairs": "I",
+    "pairs": "P",
+    "unpack": "U",
+    "string.sub": "S",
+    "string.match": "M",
+    "string.gmatch": "G",
+    "cmsgpack.pack": "E",
+    "cmsgpack.unpack": "D",
+    "math.floor": "F",
+    "math.min": "A",
+    "math.max": "Z",
+}
+"""Locals of libraries for what is called most: shorter, and one look-up less for each call."""
+_CALLED = re.compile(rf"(?<![\w.:])({'|'.join(map(re.escape, LOCALS))})(?=\()")
 FENCE = "--FENCE "
 """Begins a line that runs only in functions that look for fences (``fences.py``)."""
-_TAKEN = re.compile(rf"\b(?:local|for)\b[^=\n]*\b{COMMAND}\b|\bfunction\b[^(\n]*\([^)\n]*\b{COMMAND}\b")
+_NAME = rf"\b([{''.join(LOCALS.values())}])\b"
+_TAKEN = re.compile(rf"\b(?:local|for)\b[\w, ]*?{_NAME}|\bfunction\b[^(\n]*\([\w, .]*?{_NAME}")
 _NEEDLESS = re.compile(
     r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|--.*|, """
     r"""| [=~<>]?= | [<>+*/] |(?<!\d) \.\. | - (?!-)"""
@@ -86,9 +103,10 @@ def read(path: Path) -> Source:
     name = f"modules/{path.name}" if module else path.name
     header, begin = (Header(), 0) if module else _read_header(text, name)
     body = _NEEDLESS.sub(_needed, text[begin:])
-    if _TAKEN.search(body):
-        raise ScriptError(f"{name}: {COMMAND} is the name of redis.call in libraries, and nothing else can have it")
-    body = body.replace("redis.call(", f"{COMMAND}(")
+    if found := _TAKEN.search(body):
+        letter = found[1] or found[2]
+        raise ScriptError(f"{name}: {letter} is a name of libraries (lua_source.py), and nothing else can have it")
+    body = _CALLED.sub(lambda called: LOCALS[called[1]], body)
     numbered = enumerate(map(str.strip, body.splitlines()), start=text.count("\n", 0, begin) + 1)
     lines = [Line(code, f"{name}:{number}") for number, code in numbered if code]
     used = [(match, line) for line in lines if (match := _REQUIRE.fullmatch(line.text))]

@@ -110,8 +110,8 @@ def test_a_module_is_visible_only_where_it_is_required(make: Make, client: redis
             ["'clock' exists twice", "made/lua/modules/clock.lua", "store/lua/modules/clock.lua"],
         ),
         ({"one": "return 1\n"}, ["one.lua: has to begin with a contract header"]),
-        ({"one": operation("local A, C = 1, 2")}, ["one.lua: C is the name of redis.call"]),
-        ({"one": operation("", "a"), "m_a": "return function(run, C) end\n"}, ["modules/a.lua: C is the name"]),
+        ({"one": operation("local b, C = 1, 2")}, ["one.lua: C is a name of libraries"]),
+        ({"one": operation("", "a"), "m_a": "return function(run, C) end\n"}, ["modules/a.lua: C is a name"]),
     ],
 )
 def test_a_fault_of_a_file_is_reported_with_its_place(make: Make, files: dict[str, str], words: list[str]) -> None:

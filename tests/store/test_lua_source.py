@@ -40,6 +40,7 @@ def from_text(tmp_path: Path, text: str, name: str = "made.lua") -> Source:
         ("", None),
         ("local a, b = 'x, y = z -- no', \"it's -- no\" -- yes, = ", "local a,b='x, y = z -- no',\"it's -- no\""),
         (r"f('it\'s -- no') -- yes", r"f('it\'s -- no')"),
+        ("x = tonumber(y.ipairs(string.sub(z, 1))) or pcall(unpack, z)", "x=N(y.ipairs(S(z,1)))or pcall(unpack,z)"),
         ("if a == 1 and b ~= 2 or c <= d then x = a - -1 end", "if a==1 and b~=2 or c<=d then x=a - -1 end"),
     ],
 )
