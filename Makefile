@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up stop test lint hosts agents install-agents screenshots chaos test-cluster bench lock
+.PHONY: help install up stop test lint hosts agents install-agents servers install-servers screenshots chaos test-cluster bench lock
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -32,7 +32,7 @@ up: install ## Run a fleet here: embedded Redis, front-ends, workers; data in ./
 stop: install ## Stop the fleet of make up, and wait for its end.
 	@FLEET_DATA_DIR="$${FLEET_DATA_DIR:-./.fleet}" exec $(BIN)/fleet stop $(ARGS)
 
-test: $(VENV)/.installed-dev ## Run the tests.
+test: $(VENV)/.installed-dev $(VENV)-servers/.installed ## Run the tests.
 	@exec $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(VENV)/.installed-dev ## Check style, types, import rules, Lua, scripts and file sizes.
@@ -52,6 +52,12 @@ agents: install-agents ## Test with the real claude, codex, gemini and opencode,
 
 install-agents: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.runner.real_agents
+
+servers: install-servers ## Test with real MCP servers, from PyPI and npm (60 MB).
+	@exec $(BIN)/pytest -m 'servers or not servers' tests/gateway/test_real_servers.py $(ARGS)
+
+install-servers: $(VENV)/.installed-dev $(VENV)-servers/.installed
+	@$(BIN)/python -m tests.support.real_servers
 
 screenshots: $(VENV)/.installed-dev ## Compare the console's pages with pictures; UPDATE_SCREENSHOTS=1 renews them.
 	@CHROMIUM="$${CHROMIUM:-chromium}" exec $(BIN)/pytest -m screenshots tests/console/test_screenshots.py $(ARGS)
@@ -77,6 +83,7 @@ lock: $(VENV)/.created ## Renew all lock files; ARGS=--upgrade takes newer versi
 	$(LOCK) $(ARGS) --extra tracing --group build pyproject.toml -o requirements.lock
 	$(LOCK) $(ARGS) --extra tracing --group dev -c requirements.lock pyproject.toml -o tests/requirements.lock
 	$(LOCK) $(ARGS) --group hosts -o tests/hosts.lock
+	$(LOCK) $(ARGS) --group servers -o tests/servers.lock
 
 # Stamp files make repeated calls instant. Packages are installed from the lock, checked by hash.
 $(VENV)/.created:
@@ -108,4 +115,12 @@ $(VENV)-hosts/.installed: tests/hosts.lock $(VENV)/.created
 	@'$(PYTHON)' -m venv $(VENV)-hosts
 	@$(VENV)-hosts/bin/python -m pip --disable-pip-version-check --no-input --quiet install \
 	  --require-hashes --no-deps -r tests/hosts.lock || { $(NO_PACKAGES); }
+	@touch $@
+
+# Without pip and compiled files: it is made before each first run of the tests.
+$(VENV)-servers/.installed: tests/servers.lock $(VENV)/.installed
+	@echo "installing real MCP servers ..."
+	@'$(PYTHON)' -m venv --without-pip $(VENV)-servers
+	@$(PIP) --python $(VENV)-servers/bin/python install --no-compile --require-hashes --no-deps -r tests/servers.lock || \
+	  { $(NO_PACKAGES); }
 	@touch $@

@@ -58,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "every_store: runs on every supported server and protocol")
     config.addinivalue_line("markers", "agents: runs with the real command lines that `make agents` installs")
     config.addinivalue_line("markers", "hosts: runs in the environment that `make hosts` makes")
+    config.addinivalue_line("markers", "servers: runs with real servers that `make servers` installs from npm")
     config.addinivalue_line("markers", "screenshots: compares pictures of one Chromium; `make screenshots` runs it")
     config.addinivalue_line("markers", "chaos: takes minutes; `make chaos` runs it")
     # By default structlog renders exceptions with all their variables, which takes seconds each.

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / "requirements.lock"
 TESTS = ROOT / "tests" / "requirements.lock"
 HOSTS = ROOT / "tests" / "hosts.lock"
+SERVERS = ROOT / "tests" / "servers.lock"
 """Locks of separate environments."""
 
 
@@ -31,7 +32,7 @@ def entries(path: Path) -> dict[str, tuple[Requirement, int]]:
     return found
 
 
-@pytest.mark.parametrize("path", [RUNTIME, TESTS, HOSTS], ids=["runtime", "tests", "hosts"])
+@pytest.mark.parametrize("path", [RUNTIME, TESTS, HOSTS, SERVERS], ids=["runtime", "tests", "hosts", "servers"])
 def test_every_line_is_an_exact_version_with_hashes_and_no_address(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert "://" not in text
@@ -56,7 +57,7 @@ def test_the_locks_satisfy_the_project() -> None:
     development = [one for one in groups["dev"] if isinstance(one, str)]
     extras = [one for extra in project["project"]["optional-dependencies"].values() for one in extra]
     runtime = project["project"]["dependencies"] + extras + groups["build"]
-    asked = {RUNTIME: runtime, TESTS: development, HOSTS: groups["hosts"]}
+    asked = {RUNTIME: runtime, TESTS: development, HOSTS: groups["hosts"], SERVERS: groups["servers"]}
     for path, requirements in asked.items():
         locked = entries(path)
         for requirement in map(Requirement, requirements):

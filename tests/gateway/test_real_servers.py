@@ -1,0 +1,164 @@
+"""A fleet in front of MCP servers as others publish them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.fleet import Agent, GatewayFleet, Json, link
+from tests.support import real_servers
+from tests.support.programs import needs
+from tests.support.wait import wait_until_sync
+
+FASTMCP: Json = {
+    "kind": "mcp",
+    "command": sys.executable,
+    "args": [str(Path(__file__).with_name("fastmcp_server.py"))],
+}
+
+
+def fleet(directory: Path, connections: Json, **workflows: Json) -> Iterator[GatewayFleet]:
+    """A fleet that imports all tools of the connections, by their names."""
+    imports = [{"connection": name, "prefix": name} for name in connections]
+    gateway = {"version": "1.0.0", "connections": connections, "proxy": {"import": imports}, "workflows": workflows}
+    served = GatewayFleet(directory, {"gateway": gateway})
+    try:
+        served.fleet.wait_ready()
+        yield served
+    finally:
+        served.clean_up()
+
+
+def items(agent: Agent, *expected: str) -> dict[str, Json]:
+    """The catalogue, once it has what is expected."""
+    found: dict[str, Json] = {}
+
+    def complete() -> bool:
+        found.update({item["id"]: item for item in agent("gateway.home")["items"]})
+        return set(expected) <= found.keys()
+
+    wait_until_sync(complete, what=f"{expected} in the catalogue")
+    return found
+
+
+def called(agent: Agent, capability: str, **arguments: Any) -> Any:
+    """The result of an imported tool."""
+    answer = agent.start("proxy_default", capability=capability, arguments=arguments)
+    assert answer["context"].get("lastResult") is not None, answer
+    return answer["context"]["lastResult"]
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A git repository with a file that is not committed."""
+    needs("git")
+    place = tmp_path_factory.mktemp("repository")
+    subprocess.run(["git", "init", "-q", "-b", "main", place], check=True)
+    for key, value in (("user.name", "ana"), ("user.email", "ana@example.org")):
+        subprocess.run(["git", "-C", place, "config", key, value], check=True)
+    (place / "notes.txt").write_text("first\n")
+    return place
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[GatewayFleet]:
+    directory = tmp_path_factory.mktemp("served")
+    connections = {
+        "git": real_servers.stdio("mcp-server-git", "--repository", str(repository)),
+        "time": real_servers.stdio("mcp-server-time", "--local-timezone", "UTC"),
+        "sqlite": real_servers.stdio("mcp-server-sqlite", "--db-path", str(directory / "data.db")),
+        "terminal": real_servers.stdio("terminal-mcp"),
+        "fast": FASTMCP,
+    }
+    hold: Json = {
+        "kind": "mcp", "connection": "fast", "tool": "hold", "map": {"path": str(directory / "held")},
+    }  # fmt: skip
+    moves = {"go": {"target": "done", "executor": hold}}
+    holding = {"initialState": "ready", "states": {"ready": {"transitions": moves}, "done": {"terminal": True}}}
+    yield from fleet(directory, connections, holding=holding)
+
+
+@pytest.fixture
+def agent(served: GatewayFleet) -> Agent:
+    return served.agent()
+
+
+def test_a_file_is_committed(agent: Agent, repository: Path) -> None:
+    found = items(agent, "git.git_commit", "git.git_add")
+    assert "available" not in found["git.git_commit"]
+    place = str(repository)
+    assert "notes.txt" in json.dumps(called(agent, "git.git_status", repo_path=place))
+    called(agent, "git.git_add", repo_path=place, files=["notes.txt"])
+    called(agent, "git.git_commit", repo_path=place, message="Write it down")
+    logged = subprocess.run(["git", "-C", place, "log", "--format=%s"], capture_output=True, text=True, check=True)
+    assert logged.stdout == "Write it down\n"
+
+
+def test_a_tool_that_fails_says_why(agent: Agent) -> None:
+    items(agent, "time.convert_time")
+    given = {"source_timezone": "Nowhere/None", "time": "12:00", "target_timezone": "UTC"}
+    calling = {"capability": "time.convert_time", "arguments": given}
+    refused = agent.refused("workflow.start", definitionId="proxy_default", input=calling)
+    assert refused["error"]["code"] == "EXECUTOR_FAILED"
+    assert "Nowhere/None" in refused["error"]["message"]
+
+
+def test_rows_are_written_and_read(agent: Agent) -> None:
+    items(agent, "sqlite.write_query", "sqlite.create_table", "sqlite.read_query")
+    called(agent, "sqlite.create_table", query="CREATE TABLE notes (text TEXT)")
+    called(agent, "sqlite.write_query", query="INSERT INTO notes VALUES ('first')")
+    assert "first" in json.dumps(called(agent, "sqlite.read_query", query="SELECT text FROM notes"))
+
+
+def test_a_command_runs_in_a_terminal(agent: Agent) -> None:
+    items(agent, "terminal.session_exec")
+    assert "four: 4" in json.dumps(called(agent, "terminal.session_exec", exec="echo four: $((2 + 2))", timeout=0.5))
+
+
+def test_a_new_tool_is_found(agent: Agent) -> None:
+    items(agent, "fast.grow")
+    called(agent, "fast.grow", name="new")
+    assert "fast.new" in items(agent, "fast.new")
+
+
+def test_a_call_is_cancelled(served: GatewayFleet) -> None:
+    asking = served.agent(served.human)
+    task = asking.begun("workflow.submit", **link(asking.start("holding"), "go"))
+    held = served.file.with_name("held")
+    wait_until_sync(held.with_name("held.begun").exists, what="the call")
+    asking.task(task, "cancel")
+    wait_until_sync(held.with_name("held.cancelled").exists, what="the cancellation at the server")
+
+
+@pytest.fixture(scope="module")
+def from_npm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayFleet]:
+    directory = tmp_path_factory.mktemp("npm")
+    connections = {
+        "everything": real_servers.npm("mcp-server-everything"),
+        "files": real_servers.npm("mcp-server-filesystem", str(directory)),
+        "memory": real_servers.npm("mcp-server-memory", env={"MEMORY_FILE_PATH": str(directory / "memory.jsonl")}),
+        "thinking": real_servers.npm("mcp-server-sequential-thinking"),
+    }
+    yield from fleet(directory, connections)
+
+
+@pytest.mark.servers
+@pytest.mark.skipif(not real_servers.INSTALLED, reason=real_servers.REASON)
+def test_servers_from_npm(from_npm: GatewayFleet) -> None:
+    agent = from_npm.agent()
+    items(agent, "everything.echo", "files.write_file", "memory.create_entities", "thinking.sequentialthinking")
+    assert "hello" in json.dumps(called(agent, "everything.echo", message="hello"))
+    file = from_npm.file.with_name("note.txt")
+    called(agent, "files.write_file", path=str(file), content="written")
+    assert file.read_text() == "written"
+    entity = {"name": "ana", "entityType": "person", "observations": ["writes"]}
+    called(agent, "memory.create_entities", entities=[entity])
+    assert "writes" in json.dumps(called(agent, "memory.read_graph"))
+    thought = {"thought": "one", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1}
+    assert "thoughtHistoryLength" in json.dumps(called(agent, "thinking.sequentialthinking", **thought))
