@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import socket
 import ssl
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
@@ -18,6 +16,7 @@ from weakref import WeakValueDictionary
 
 import httpx2
 
+from coordinator.connect_failures import RESOLVE, cause_of
 from coordinator.http_dates import unix_seconds
 from coordinator.identity import ssrf
 
@@ -34,7 +33,6 @@ DID_TYPES = ("application/did+json", "application/json", "application/did+ld+jso
 
 
 _SILENT = "is a firewall in between? the fleet continues with the last keys that it got"
-_RESOLVE = "check the host name, and the DNS that this machine asks"
 
 
 class FetchFailed(Exception):
@@ -126,7 +124,7 @@ class Fetcher:
             try:
                 urls = await guard.resolve(url)
             except ssrf.Refused as refused:
-                raise FetchFailed(str(refused), f"{_RESOLVE}; it must lead to public addresses only") from None
+                raise FetchFailed(str(refused), f"{RESOLVE}; it must lead to public addresses only") from None
         async with httpx2.AsyncClient(
             verify=context,
             trust_env=guard is None,
@@ -182,25 +180,6 @@ def _date(text: str | None) -> float | None:
         return unix_seconds(text) if text else None
     except (ValueError, OverflowError):
         return None
-
-
-def cause_of(error: BaseException) -> tuple[str, str]:
-    """The cause of a failed connection, in words without an address, and advice."""
-    found: BaseException | None = error
-    while found is not None:
-        if isinstance(found, ssl.SSLCertVerificationError):
-            advice = "SSL_CERT_FILE can name the certificates of a private authority"
-            return f"its certificate is not trusted: {found.verify_message}", advice
-        if isinstance(found, ssl.SSLError):
-            return "TLS failed", ""
-        if isinstance(found, socket.gaierror):
-            return "its name does not resolve", _RESOLVE
-        if isinstance(found, ConnectionRefusedError):
-            return "connection refused", "is the server up, and is host and port right as seen from this machine?"
-        if isinstance(found, OSError) and found.errno is not None and found.errno > 0:
-            return os.strerror(found.errno), ""  # its own text may contain the address
-        found = found.__cause__ or found.__context__
-    return "no connection", ""
 
 
 def shown(url: str) -> str:

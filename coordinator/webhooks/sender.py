@@ -19,7 +19,7 @@ import httpx2
 
 from coordinator import __version__
 from coordinator.client.retries import retry_after
-from coordinator.identity.fetch import cause_of
+from coordinator.connect_failures import cause_of
 from coordinator.identity.ssrf import Refused, ResolvedUrl, SsrfGuard
 
 TOTAL_SECONDS = 15.0

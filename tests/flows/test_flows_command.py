@@ -253,7 +253,7 @@ connections:
     heads = [line for line in lines if not line.startswith(" ")]
     assert heads == [
         "coordinator:", "python:", "demo:", "it:",
-        "dead: the connection 'dead' does not work: nobody answers at its address",
+        "dead: the connection 'dead' does not work: it cannot be connected to (connection refused)",
         "odd: no ?[2J list ??",
     ]  # fmt: skip
     assert "  count  Counts" in lines

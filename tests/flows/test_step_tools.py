@@ -304,7 +304,7 @@ async def test_all_sources_are_listed_while_one_is_dead(registry: Registry) -> N
     assert names["demo"] == list(DEMO_TOOLS)
     assert names["it"][:2] == ["it.add", "it.greet"]
     assert names["dead"] == []
-    assert "nobody answers at its address" in listings["dead"].problem
+    assert "it cannot be connected to (connection refused)" in listings["dead"].problem
     assert [source for source, one in listings.items() if one.problem] == ["dead"]
     assert all(tool.description for tool in listings["it"].tools)
     assert all(registry.tools.find(tool.name) for one in listings.values() for tool in one.tools)

@@ -481,7 +481,7 @@ async def test_unsendable_requests_and_unreadable_answers_fail_permanently(worki
     ("more", "says"),
     [
         ({"allowPrivate": False}, "an address that is not public"),
-        ({"baseUrl": "http://localhost:1"}, "nobody answers"),
+        ({"baseUrl": "http://localhost:1"}, "connection refused"),
         ({"allowHosts": ["api.example.org"]}, "not among allowHosts"),
         ({"baseUrl": "http://user@127.0.0.1:1"}, "without user and password"),
         ({"baseUrl": "http://does-not-exist.invalid", "allowPrivate": False}, "does not resolve"),

@@ -11,15 +11,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 
-def self_signed(directory: Path, name: str = "localhost") -> Path:
+def self_signed(directory: Path, name: str = "localhost", expired: bool = False) -> Path:
     """A PEM file with a self-signed certificate and its key; trusted if SSL_CERT_FILE names it.
 
     Args:
         name: the host name or IP address.
+        expired: it was valid until an hour ago.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    now = dt.datetime.now(dt.UTC)
+    now = dt.datetime.now(dt.UTC) - dt.timedelta(hours=2 if expired else 0)
     made = (
         x509.CertificateBuilder()
         .subject_name(subject)

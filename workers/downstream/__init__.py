@@ -1,6 +1,7 @@
 """Downstream MCP servers: one session with each, opened when first needed, kept, and opened again after it died.
 
-Callers use ``server``. ``session`` is one session from its opening to its end, ``failures`` says what can go wrong.
+Callers use ``server``. ``session`` is one session from its opening to its end, ``failures`` says what can go wrong, and
+``reasons`` why, in words.
 The other modules add what the MCP client library lacks. ``answers`` and ``stdio`` limit the size of what is read,
 ``checked`` keeps results whose schema cannot be read, ``watched`` notices the end of a server while nobody calls it,
 ``stderr`` logs what a server writes.

@@ -8,11 +8,13 @@ class ConnectionFailed(Exception):
 
     Attributes:
         sent: whether the call may have reached the server.
+        wait: how many seconds the server asks to wait before the next call; None: it does not limit the rate of calls.
     """
 
-    def __init__(self, message: str, sent: bool = False) -> None:
+    def __init__(self, message: str, sent: bool = False, wait: float | None = None) -> None:
         super().__init__(message)
         self.sent = sent
+        self.wait = wait
 
 
 class CallRefused(Exception):

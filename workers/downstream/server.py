@@ -17,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 
 from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
 from workers.downstream.failures import CallRefused, ConnectionFailed
+from workers.downstream.reasons import Noted, noted
 from workers.downstream.session import Session
 
 _log = structlog.get_logger(__name__)
@@ -33,8 +34,6 @@ _CLOSED = "Connection closed"
 """The whole session is lost."""
 _CUT_OFF = ("SSE stream ", "server answered a request with ")
 """One request over HTTP was cut off; the message begins with one of these."""
-_HTTP_ERROR = "Server returned an error response"
-"""An HTTP status about which nothing else is known."""
 _REFUSALS = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.INVALID_REQUEST, types.PARSE_ERROR)
 """Codes with which a server refuses a call. It does not carry the call out then."""
 _R = TypeVar("_R")
@@ -144,43 +143,48 @@ class DownstreamServer:
     async def _own_failures(self, session: Session) -> AsyncIterator[None]:
         """Counts a call of the session, and turns what the client library raises into our own exceptions."""
         session.calls += 1
+        notes = Noted()
+        before = noted.set(notes)
         try:
             yield
         except MCPError as error:
-            raise self._meaning(error, session) from None
+            meant = self._meaning(error, session, notes)
+            raise meant or await self._lost(session) from None
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError, httpx2.HTTPError):
             session.leave()
-            raise self._lost(session) from None
+            raise await self._lost(session) from None
         except RuntimeError as error:
             # The result does not match the tool's own output schema.
             raise CallRefused(self.without_secrets(str(error))) from None
         except ValueError:
             raise CallRefused(f"the connection {self.name!r} gave an answer that violates the protocol") from None
         finally:
+            noted.reset(before)
             session.calls -= 1
             if session.ended and not session.calls:
                 session.leave()
 
-    def _meaning(self, error: MCPError, session: Session) -> ConnectionFailed | CallRefused:
-        """Our exception for an error of the client library; ends the session if the error says that it is lost."""
+    def _meaning(self, error: MCPError, session: Session, notes: Noted) -> ConnectionFailed | CallRefused | None:
+        """Our exception for an error of the client library; None: the session is lost, or was during the call."""
         if error.message == _TERMINATED:
             # Not closed at once: the other calls that wait get the same answer.
             session.ended = True
             return _Forgotten(f"the connection {self.name!r} does not know its session any more")
+        if problem := notes.problem(error, self._connection):
+            wait = notes.seconds_to_wait if notes.status == 429 else None
+            return ConnectionFailed(self.without_secrets(f"the connection {self.name!r} {problem}"), True, wait)
         if error.code in _REFUSALS:
             return CallRefused(self.without_secrets(error.message))
         if error.message == _CLOSED:
             session.leave()
         # The code alone does not tell: servers use it for errors of their own.
         if session.closing or (error.code == types.CONNECTION_CLOSED and error.message.startswith(_CUT_OFF)):
-            return self._lost(session)
-        if error.message == _HTTP_ERROR and self._connection.url:
-            return ConnectionFailed(f"the connection {self.name!r} answered with an HTTP error", sent=True)
+            return None
         return CallRefused(self.without_secrets(error.message))
 
-    def _lost(self, session: Session) -> ConnectionFailed:
-        why = f": {session.reason}" if session.reason else ""
-        return ConnectionFailed(f"the connection {self.name!r} was lost during the call{why}", sent=True)
+    async def _lost(self, session: Session) -> ConnectionFailed:
+        why = await session.why_lost() if session.closing else ""
+        return ConnectionFailed(f"the connection {self.name!r} was lost during the call{why and ': '}{why}", sent=True)
 
     async def _get(self, listing: bool) -> Session:
         """The live session; opens one if there is none.

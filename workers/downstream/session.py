@@ -20,19 +20,30 @@ from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
 from coordinator import NAME, __version__
-from coordinator.settings.connections import Connection, Interpolator
+from coordinator.settings.connections import Connection, Interpolator, hidden
 from workers.downstream.answers import MAX_ANSWER, bound_answer
 from workers.downstream.checked import keep_unchecked
 from workers.downstream.failures import ConnectionFailed
 from workers.downstream.listing import Listing
+from workers.downstream.reasons import (
+    CONNECT_SECONDS,
+    Noted,
+    note_answer,
+    noted,
+    old_transport,
+    reason_of,
+    speaks_old_transport,
+)
 from workers.downstream.stderr import Lines
 from workers.downstream.stdio import stdio_transport
 from workers.downstream.watched import Watched
+from workers.start_failures import start_problem
 
 _log = structlog.get_logger(__name__)
 
-_CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 8.0
+_WHY_SECONDS = 1.0
+"""How long a call that was lost waits for the reason."""
 LISTEN_AGAIN_SECONDS = 10.0
 """The pause before listening again to a server that ended its stream of changes."""
 
@@ -68,7 +79,9 @@ class Session:
         self.calls = 0
         """How many calls wait for an answer."""
         self.reason = ""
-        """Why the server's answers cannot be read any further; empty if they can, or if the reason is unknown."""
+        """Why no further call can be answered; empty if one can, or if the reason is unknown."""
+        self._exit: int | None = None
+        """The exit code of a server that is a child process and has ended by itself; negative: by that signal."""
 
     async def open(self) -> None:
         """Connects to the server, or starts it.
@@ -83,7 +96,8 @@ class Session:
                 self.client = await asyncio.shield(opened)
         except TimeoutError:
             await self.close(timeout=0)
-            raise ConnectionFailed(f"it did not answer within {self._connection.start_seconds:g} s") from None
+            silent = f"it did not answer within {self._connection.start_seconds:g} s"
+            raise ConnectionFailed(silent + self._last_words()) from None
         except BaseException:
             await self.close(timeout=0)
             raise
@@ -129,6 +143,12 @@ class Session:
                 self._task.cancel()
                 await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)
 
+    async def why_lost(self) -> str:
+        """Why the session ended, as far as that becomes known soon; empty if it does not."""
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=_WHY_SECONDS)
+        return self.reason
+
     async def _run(self, opened: asyncio.Future[Client]) -> None:
         with self._scope:
             await self._serve(opened)
@@ -136,6 +156,8 @@ class Session:
             opened.cancel()
 
     async def _serve(self, opened: asyncio.Future[Client]) -> None:
+        notes = Noted()
+        noted.set(notes)
         try:
             async with contextlib.AsyncExitStack() as stack:
                 listing = Listing(self._name)
@@ -153,50 +175,90 @@ class Session:
                     await self._leave.wait()
                     group.cancel_scope.cancel()
             if self._lost:
+                self.reason = self.reason or self._ending()
                 self._log_last_words()
         except asyncio.CancelledError:
             if not opened.done():
                 opened.cancel()
             raise
         except Exception as error:
-            reason = self.reason or _reason(error)
+            self.reason = self.reason or hidden(await self._why(error, notes), self._filled.secrets)
             self._log_last_words()
             if not opened.done():
-                opened.set_exception(ConnectionFailed(reason))
+                opened.set_exception(ConnectionFailed(self.reason))
             elif not self._lost:
-                _log.warning("connection lost", connection=self._name, reason=reason)
+                _log.warning("connection lost", connection=self._name, reason=self.reason)
         finally:
             self.leave()
 
+    async def _why(self, error: Exception, notes: Noted) -> str:
+        """Why the session could not be opened, or ended."""
+        given = self._connection
+        if isinstance(error, ConnectionFailed):
+            return str(error)
+        if given.url:
+            url, headers = self._target()
+            if await speaks_old_transport(notes, url, headers):
+                return old_transport(url)
+        elif isinstance(error, OSError) or type(error) is ValueError:
+            return start_problem(error, *self._program())
+        return reason_of(error, notes, given, self._ending())
+
+    def _ending(self) -> str:
+        """How a server that is a child process has ended; empty if it has not by itself."""
+        if self._exit is None:
+            return ""
+        how = f"by signal {-self._exit}" if self._exit < 0 else f"with code {self._exit}"
+        return f"the program ended {how}{self._last_words()}"
+
+    def _last_words(self) -> str:
+        return f"; it last said: {self._stderr.last[-1]}" if self._stderr.last else ""
+
     async def _transport(self, stack: contextlib.AsyncExitStack) -> Any:
         given = self._connection
-
-        def filled(text: str, fill: Callable[[str], str] = self._filled) -> str:
-            try:
-                return fill(text)
-            except KeyError as missing:
-                raise ConnectionFailed(f"the environment variable {missing.args[0]} is not set") from None
-
         if given.url:
-            headers = {name: filled(value) for name, value in given.headers.items()}
+            url, headers = self._target()
             # No read timeout: callers decide how long a call may take.
-            timeout = httpx2.Timeout(_CONNECT_SECONDS, read=None)
+            timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
             http = await stack.enter_async_context(
                 httpx2.AsyncClient(
                     headers={"accept-encoding": "identity", **headers},
                     timeout=timeout,
-                    event_hooks={"response": [bound_answer]},
+                    event_hooks={"response": [bound_answer, note_answer]},
                 )
             )
-            return streamable_http_client(filled(given.url), http_client=http, max_sse_event_size=MAX_ANSWER)
+            return streamable_http_client(url, http_client=http, max_sse_event_size=MAX_ANSWER)
+        command, place = self._program()
         return stdio_transport(
-            [filled(given.command, self._filled.place), *(filled(text) for text in given.args)],
-            {name: filled(value) for name, value in given.env.items()},
-            filled(given.working_directory, self._filled.place) or None,
+            [command, *map(self._text, given.args)],
+            {name: self._text(value) for name, value in given.env.items()},
+            place,
             await self._stderr.open(stack),
             self._stderr.add,
             self._lose,
+            self._exited,
         )
+
+    def _target(self) -> tuple[str, dict[str, str]]:
+        """The URL of a server, and the headers for it; raises as ``_text``."""
+        given = self._connection
+        return self._text(given.url), {name: self._text(value) for name, value in given.headers.items()}
+
+    def _program(self) -> tuple[str, str | None]:
+        """The program that is a server, and where it starts; raises as ``_text``."""
+        given = self._connection
+        place = self._text(given.working_directory, self._filled.place)
+        return self._text(given.command, self._filled.place), place or None
+
+    def _text(self, text: str, fill: Callable[[str], str] | None = None) -> str:
+        """A text with the values of its variables. Raises ConnectionFailed: one of them is not set."""
+        try:
+            return (fill or self._filled)(text)
+        except KeyError as missing:
+            raise ConnectionFailed(f"the environment variable {missing.args[0]} is not set") from None
+
+    def _exited(self, code: int) -> None:
+        self._exit = code
 
     def _lose(self, reason: str) -> None:
         self.reason = reason
@@ -237,24 +299,3 @@ class Session:
     async def _heard(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._on_change()
-
-
-def _reason(error: BaseException) -> str:
-    """What went wrong, in a few words without addresses and secrets."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, ConnectionFailed):
-        return str(error)
-    if isinstance(error, FileNotFoundError):
-        return "the program, or its working directory, is not there"
-    if isinstance(error, PermissionError):
-        return "the program may not be executed"
-    if isinstance(error, MCPError):
-        if error.code == types.CONNECTION_CLOSED:
-            return "it ended without an answer"
-        return f"it answered with an error: {error.message[:200]}"
-    if isinstance(error, httpx2.ConnectError | ConnectionError):
-        return "nobody answers at its address"
-    if isinstance(error, httpx2.TimeoutException):
-        return "it takes too long to answer"
-    return f"{type(error).__name__}"

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Set as AbstractSet
 from typing import TextIO
 
+import anyio
 import structlog
 
 from coordinator.settings.connections import hidden
@@ -17,6 +18,8 @@ _log = structlog.get_logger(__name__)
 
 _LONGEST_LINE = 500
 _KEPT_BYTES = 65_536
+_REST_SECONDS = 0.2
+"""How long the rest of what a server that has ended wrote may take. Processes that it left behind may hold its pipe."""
 
 
 class Lines(asyncio.Protocol):
@@ -27,6 +30,7 @@ class Lines(asyncio.Protocol):
         self.last: deque[str] = deque(maxlen=5)
         self._name = name
         self._rest = b""
+        self._over = asyncio.Event()
 
     async def open(self, stack: contextlib.AsyncExitStack) -> TextIO:
         """Opens a pipe whose lines are logged, and returns the end that the server writes to."""
@@ -35,8 +39,22 @@ class Lines(asyncio.Protocol):
         stack.callback(file.close)
         pipe = os.fdopen(reading, "rb", buffering=0)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, pipe)
-        stack.callback(transport.close)
+
+        async def read_rest() -> None:
+            file.close()
+            try:
+                with anyio.move_on_after(_REST_SECONDS):
+                    await self._over.wait()
+            finally:
+                transport.close()
+
+        stack.push_async_callback(read_rest)
         return file
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.add(self._rest)
+        self._rest = b""
+        self._over.set()
 
     def data_received(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")

@@ -42,6 +42,7 @@ async def stdio_transport(
     stderr: TextIO,
     on_print: Callable[[bytes], None],
     on_loss: Callable[[str], None],
+    on_exit: Callable[[int], None],
 ) -> AsyncIterator[Streams]:
     """Starts a server, and in the end ends it with its whole process group.
 
@@ -49,6 +50,7 @@ async def stdio_transport(
         env: its environment, besides the few variables that it inherits.
         on_print: called with lines that are not messages.
         on_loss: called with the reason when its answers cannot be read any further.
+        on_exit: called with its exit code if it ends by itself; negative: by that signal.
 
     Raises:
         OSError, ValueError: the server cannot be started.
@@ -107,7 +109,8 @@ async def stdio_transport(
                 read_stream.close()
                 write_stream.close()
                 await _within(_FLUSH_SECONDS, written)
-                await _end(transport, pipes.ended)
+                if await _end(transport, pipes.ended) and (code := transport.get_returncode()) is not None:
+                    on_exit(code)
             group.cancel_scope.cancel()
 
 
@@ -153,17 +156,23 @@ class _Pipes(asyncio.SubprocessProtocol):
         self.ended.set()
 
 
-async def _end(transport: asyncio.SubprocessTransport, ended: asyncio.Event) -> None:
-    """Closes a server's stdin. If the server does not end then, sends SIGTERM to its process group, then SIGKILL."""
+async def _end(transport: asyncio.SubprocessTransport, ended: asyncio.Event) -> bool:
+    """Closes a server's stdin. If the server does not end then, sends SIGTERM to its process group, then SIGKILL.
+
+    Returns:
+        Whether it ended without a signal from here.
+    """
     stdin: Any = transport.get_pipe_transport(0)
     stdin.close()
-    if not await _within(GRACE_SECONDS, ended):
+    by_itself = await _within(GRACE_SECONDS, ended)
+    if not by_itself:
         _signal(transport, signal.SIGTERM)
         await _within(GRACE_SECONDS, ended)
         _signal(transport, signal.SIGKILL)
         await _within(GRACE_SECONDS, ended)
     with contextlib.suppress(PermissionError):
         transport.close()
+    return by_itself
 
 
 def _signal(transport: asyncio.SubprocessTransport, number: int) -> None:

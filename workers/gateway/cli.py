@@ -18,6 +18,7 @@ from coordinator.settings.connections import Connection, Interpolator, hidden, h
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import CliCall
 from workers.gateway.failures import permanent, unreachable
+from workers.start_failures import start_problem
 
 MAX_STDOUT = 1024 * 1024
 MAX_STDERR = 64 * 1024
@@ -62,12 +63,8 @@ async def run_command(call: CliCall, connection: Connection | None, environment:
             cwd=directory,
             process_group=0,
         )
-    except FileNotFoundError:
-        return unreachable("the program, or its working directory, is not there")
-    except PermissionError:
-        return unreachable("the program may not be executed")
     except (OSError, ValueError) as error:
-        return unreachable(f"the program cannot be started: {type(error).__name__}")
+        return unreachable(start_problem(error, argv[0], directory))
     return await _Running(process).result(call.strict, call.secrets | filled.secrets)
 
 

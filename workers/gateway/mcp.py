@@ -18,7 +18,7 @@ async def call_tool(server: DownstreamServer, tool: str, arguments: Mapping[str,
     try:
         result = await server.call(tool, arguments, idempotency_key)
     except ConnectionFailed as failed:
-        return unreachable(str(failed))
+        return unreachable(str(failed)) if failed.wait is None else rate_limited(str(failed), round(failed.wait * 1000))
     except CallRefused as refused:
         return permanent(str(refused))
     if result.is_error:

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import ssl
 import string
-import time
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -20,12 +19,13 @@ import httpx2
 import msgspec
 
 from coordinator import __version__
-from coordinator.client.retries import retry_after
+from coordinator.connect_failures import cause_of
 from coordinator.identity.ssrf import Refused, ResolvedUrl, SsrfGuard
 from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import RestCall
 from workers.gateway.failures import permanent, rate_limited, timeout, transient, unreachable
+from workers.http_statuses import seconds_to_wait, status_problem
 
 MAX_BODY = 1024 * 1024
 """Most bytes of an answer that are kept."""
@@ -82,20 +82,20 @@ class RestClient:
             places = await self._places(base + call.path, connection)
         except Refused as refused:
             return unreachable(f"the server {refused}")
-        return await self._exchange(base, call, places, headers)
+        return await self._exchange(base, call, connection, places, headers)
 
     async def _exchange(
-        self, base: str, call: RestCall, places: list[ResolvedUrl], headers: Mapping[str, str]
+        self, base: str, call: RestCall, connection: Connection, places: list[ResolvedUrl], headers: Mapping[str, str]
     ) -> Outcome:
         """Sends the request and returns its outcome, whatever goes wrong."""
         try:
-            return await self._send(await self._opened(base), call, places, headers)
+            return await self._send(await self._opened(base), call, connection, places, headers)
         except httpx2.ConnectTimeout:
             return unreachable("the server cannot be connected to in time")
         except httpx2.TimeoutException:
             return timeout("the server stopped answering")
-        except httpx2.ConnectError:
-            return unreachable("nobody answers at the server's address")
+        except httpx2.ConnectError as error:
+            return unreachable(f"the server cannot be connected to ({cause_of(error)[0]})")
         except (httpx2.InvalidURL, httpx2.LocalProtocolError, ValueError) as error:
             return permanent(f"the request cannot be made: {type(error).__name__}")
         except httpx2.DecodingError:
@@ -114,7 +114,12 @@ class RestClient:
         return await self._guard.resolve(url)
 
     async def _send(
-        self, client: httpx2.AsyncClient, call: RestCall, places: list[ResolvedUrl], headers: Mapping[str, str]
+        self,
+        client: httpx2.AsyncClient,
+        call: RestCall,
+        connection: Connection,
+        places: list[ResolvedUrl],
+        headers: Mapping[str, str],
     ) -> Outcome:
         """Sends the request to the first address that can be connected to."""
         for place in places:
@@ -134,7 +139,7 @@ class RestClient:
                     raise
                 continue
             async with contextlib.aclosing(response):
-                return await _outcome(response, call.secrets)
+                return await _outcome(response, call, connection)
         return unreachable("the server has no address")
 
     async def _opened(self, base: str) -> httpx2.AsyncClient:
@@ -179,21 +184,20 @@ def _problem(base: str, path: str, connection: Connection) -> str:
     return ""
 
 
-async def _outcome(response: httpx2.Response, secrets: AbstractSet[str]) -> Outcome:
-    """The outcome of a request. ``secrets`` are hidden in what the server says."""
-    status = response.status_code
+async def _outcome(response: httpx2.Response, call: RestCall, connection: Connection) -> Outcome:
+    """The outcome of a request. The call's secrets are hidden in what the server says."""
+    status, wait_ms = response.status_code, round(seconds_to_wait(response) * 1000)
     if status in (408, 504):
-        return timeout(f"the server answered with status {status}")
+        return timeout(f"the server {status_problem(response, connection)}")
     if status == 429:
-        return rate_limited("the server answered with status 429", _retry_after_ms(response.headers))
+        return rate_limited(f"the server {status_problem(response, connection)}", wait_ms)
     if status >= 500:
-        return transient(f"the server answered with status {status}", _retry_after_ms(response.headers))
+        return transient(f"the server {status_problem(response, connection)}", wait_ms)
     body, whole = await _body(response)
-    if status >= 400:
-        return permanent(f"the server answered with status {status}{_said(body, secrets)}")
     if status >= 300:
-        return permanent(f"the server answered with status {status}, and redirects are not followed")
-    found: dict[str, Any] = {"status": status, "body": hidden_in(body, secrets)}
+        said = _said(body, call.secrets) if status >= 400 else ""
+        return permanent(f"the server {status_problem(response, connection, said)}")
+    found: dict[str, Any] = {"status": status, "body": hidden_in(body, call.secrets)}
     if not whole:
         found["truncated"] = True
     return Success(found)
@@ -230,9 +234,5 @@ def _said(body: Any, secrets: AbstractSet[str]) -> str:
     if isinstance(body, dict):
         for key in ("message", "error", "detail", "title"):
             if isinstance(body.get(key), str):
-                return f": {hidden(body[key], secrets)[:500]}"
-    return f": {hidden(body, secrets)}" if isinstance(body, str) and len(body) <= 200 else ""
-
-
-def _retry_after_ms(headers: Mapping[str, str]) -> int:
-    return round(retry_after(headers.get("retry-after"), time.time()) * 1000)
+                return hidden(body[key], secrets)[:500]
+    return hidden(body, secrets) if isinstance(body, str) and len(body) <= 200 else ""

@@ -72,7 +72,7 @@ class ServerTools(Source):
         try:
             result = await server.call(tool, arguments, step.idempotency_key)
         except ConnectionFailed as failed:
-            return Failure(str(failed), "connection_error")
+            return Failure(str(failed), "connection_error", after_ms=round((failed.wait or 0) * 1000))
         except CallRefused as refused:
             return Failure(str(refused), "call_refused", retryable=False)
         texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
