@@ -9,8 +9,8 @@
 - ``worker``: the process as RQ's tools see it; ``display``: shows long steps to them; ``queues``: RQ's queues
 - ``run_kinds``: the kinds of runs whose steps a worker executes; ``tools``: the tools that steps of flows call;
   ``gateway``: the executors of the gateway's workflows; ``connections``: the servers that both call;
-  ``downstream``: sessions with MCP servers; ``isolated``: Python callables in child processes;
-  ``http_statuses``, ``start_failures``: why servers and programs fail, in words
+  ``downstream``: sessions with MCP servers; ``isolated``: Python callables in child processes; ``outcomes``: how
+  connections go; ``http_statuses``, ``start_failures``: why servers and programs fail, in words
 - ``steps``: the functions that an RQ job may name; ``single``: one step in a stock RQ worker
 
 ``coordinator.steps`` explains steps, leases and fences.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from coordinator.settings import Settings
 from coordinator.settings.connections import Connection
 from coordinator.toolsets.gateway.rules.resolve import all_connections
+from workers.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from workers.downstream.server import DownstreamServer
@@ -20,6 +21,7 @@ class Connections:
     def __init__(self, settings: Settings) -> None:
         self.on_change: Callable[[str], None] = lambda name: None
         """Called with the name of a server when the tools that are imported from it may have changed."""
+        self.outcomes = Outcomes()
         self._stated: Mapping[str, Connection] = {}
         self._watched: Collection[str] = ()
         """The names of servers from which tools are imported."""
@@ -37,6 +39,7 @@ class Connections:
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
         self._stated, self._watched = stated, watched
+        self.outcomes.configure(stated)
 
     def get(self, name: str, kind: str) -> Connection | None:
         """The connection with this name and kind; None if there is none now."""
@@ -54,7 +57,8 @@ class Connections:
             from workers.downstream.server import DownstreamServer
 
             callback = (lambda: self.on_change(name)) if name in self._watched else None
-            server = self._servers[name] = DownstreamServer(name, connection, on_change=callback)
+            noted = self.outcomes.noting(name)
+            server = self._servers[name] = DownstreamServer(name, connection, on_change=callback, on_outcome=noted)
         return server
 
     def lost(self, name: str) -> None:

@@ -207,6 +207,7 @@ class WorkerProcess:
         def describe(status: ProcessStatus) -> None:
             status.stopping, status.paused = self._stop.is_set(), engine.paused
             status.slots, status.running = settings.steps.slots, engine.busy
+            status.uses = [use for kind in kinds.values() for use in kind.executor.connections()]
 
         def lost(attempt: Attempt) -> None:
             loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import getpass
 import json
 import sys
@@ -21,6 +22,11 @@ def printable(text: str) -> str:
 def counted(number: int, noun: str, plural: str = "") -> str:
     """``1 worker``, ``2 workers``. ``plural`` is for irregular plurals."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def moment(ms: int) -> str:
+    """A time in UTC, given in ms since 1970."""
+    return dt.datetime.fromtimestamp(ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def print_json(value: Any, indent: int = 2) -> None:

@@ -6,6 +6,7 @@ from coordinator.metrics import (
     agents,
     attempts,
     console,
+    downstream,
     due_times,
     feed,
     identity,
@@ -413,14 +414,6 @@ GATEWAY_EXECUTORS = Metric(
     ),
     (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0),
 )
-GATEWAY_SERVERS_DOWN = Metric(
-    "coordinator_gateway_servers_unavailable",
-    "gauge",
-    "servers",
-    "Downstream servers that the gateway imports tools from and that did not answer its last request.",
-    merge="max",
-)
-
 LOOP_LAG = Metric(
     "coordinator_event_loop_lag_seconds",
     "histogram",
@@ -524,7 +517,7 @@ CATALOGUE: tuple[Metric, ...] = (
     RUNS_ENDED,
     GATEWAY_SUBMITS,
     GATEWAY_EXECUTORS,
-    GATEWAY_SERVERS_DOWN,
+    *downstream.ALL,
     LOOP_LAG,
     PROCESSES,
     RESTARTS,

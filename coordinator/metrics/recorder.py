@@ -14,6 +14,7 @@ from typing import Any
 
 from coordinator.metrics import agents, attempts, catalogue, console, feed, identity, protocol, runs, webhooks
 from coordinator.metrics.cells import Buckets, Cell, Cells, MemoryCells
+from coordinator.metrics.downstream import DownstreamRecorder
 from coordinator.metrics.due_times import TimesRecorder
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
@@ -69,6 +70,7 @@ class Recorder:
         self.resources = ResourceRecorder(cells)
         self.used = UsageRecorder(cells)
         self.shards = ShardRecorder(cells)
+        self.downstream = DownstreamRecorder(cells)
         self._agents_known = Family(agents.KNOWN, cells.number)
         self._agent_drains = Family(agents.DRAINS, cells.number)
         self._agents_waiting = Family(catalogue.AGENTS_WAITING, cells.number)
@@ -116,7 +118,6 @@ class Recorder:
         self._runs_ended = Family(catalogue.RUNS_ENDED, cells.number)
         self._gateway_submits = Family(catalogue.GATEWAY_SUBMITS, cells.number)
         self._gateway_executors = Family(catalogue.GATEWAY_EXECUTORS, cells.histogram)
-        self._gateway_servers = Family(catalogue.GATEWAY_SERVERS_DOWN, cells.number)
         self._loop_lag = Family(catalogue.LOOP_LAG, cells.histogram)
         self._processes = Family(catalogue.PROCESSES, cells.number)
         self._restarts = Family(catalogue.RESTARTS, cells.number)
@@ -143,7 +144,7 @@ class Recorder:
 
     def families(self) -> dict[str, Family[Any]]:
         """The cells by the name of their metric: what this process alone has recorded."""
-        parts = (self, self.console, self.times, self.resources, self.used, self.shards)
+        parts = (self, self.console, self.times, self.resources, self.used, self.shards, self.downstream)
         held = (one for part in parts for one in vars(part).values())
         return {one.metric.name: one for one in held if isinstance(one, Family)}
 
@@ -461,10 +462,6 @@ class Recorder:
     def gateway_executor(self, kind: str, outcome: str, seconds: float) -> None:
         """An attempt of an executor ended; outcome is ok or the class of its failure."""
         self._gateway_executors(kind, outcome).observe(seconds)
-
-    def gateway_servers_unavailable(self, count: int) -> None:
-        """Downstream servers of the gateway that do not answer."""
-        self._gateway_servers().set(count)
 
     def loop_lag(self, role: str, seconds: float) -> None:
         """A timer of the event loop ran this late."""

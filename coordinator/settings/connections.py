@@ -117,6 +117,12 @@ def interpolated(text: str, environment: Mapping[str, str]) -> str:
     return VARIABLE.sub(lambda match: environment[match[1]], text)
 
 
+def unset_variables(connection: Connection, environment: Mapping[str, str]) -> list[str]:
+    """The environment variables that a connection refers to and that are not set."""
+    stated = msgspec.json.encode(connection).decode()
+    return sorted({match[1] for match in VARIABLE.finditer(stated)} - environment.keys())
+
+
 class Interpolator:
     """Replaces ``${NAME}`` and remembers the values, because each of them may be a secret, unless it is where a program
     is to be found.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinator.steps.model import Outcome, Plan, StepRun, Work
 from coordinator.store import Script
+from coordinator.store.connection_states import ConnectionStatus
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings
@@ -73,6 +74,10 @@ class Executor(Protocol):
 
     def configure(self, settings: Settings) -> None:
         """Takes over reloaded settings, for every later attempt. Does not fail."""
+        ...
+
+    def connections(self) -> Sequence[ConnectionStatus]:
+        """How the connections go that it knows of."""
         ...
 
     async def execute(self, step: StepRun, work: Work) -> Outcome:

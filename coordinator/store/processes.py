@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -17,6 +17,7 @@ from coordinator.metrics.catalogue import SHED, STEPS
 from coordinator.metrics.hot import Hot, merged
 from coordinator.metrics.metric import Metric
 from coordinator.store import keys
+from coordinator.store.connection_states import ConnectionState, ConnectionStatus, connection_states
 from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
 
@@ -72,6 +73,8 @@ class ProcessStatus(msgspec.Struct, omit_defaults=True, rename="camel"):
     """Attempts of steps that succeeded."""
     failed_per_minute: float = 0.0
     """Attempts that failed, for good or not."""
+    uses: list[ConnectionStatus] = []
+    """How the connections to servers and programs go."""
 
 
 class Process(NamedTuple):
@@ -97,6 +100,17 @@ class Processes(NamedTuple):
         """The most contended items of the fleet, or of a project, the hottest first, of the five of each process."""
         every = (hot for one in self.running if one.status is not None for hot in one.status.hot)
         return merged((hot for hot in every if project in ("", hot.project)), count)
+
+    def uses(self, kinds: Mapping[str, str] = {}) -> list[ConnectionState]:
+        """How the connections of the workers go, by name.
+
+        Args:
+            kinds: name -> kind of connections that are listed even if no worker reports them.
+        """
+        reported = (
+            (f"{one.host}/{one.slot}", use) for one in self.running if one.status is not None for use in one.status.uses
+        )
+        return connection_states(reported, kinds, self.now)
 
 
 _READ = Script(STORE, "read_processes", tuple[int, list[tuple[str, int, str]]], scope="fleet")

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from typing import Any
 
+import msgspec
 import pytest
 from playwright.sync_api import Page, expect
 
 from coordinator.client import SyncFleet
 from coordinator.client.errors import FleetError
+from coordinator.store import Script, keys
+from coordinator.store.connection_states import ConnectionStatus
+from coordinator.store.processes import STATUS_SECONDS, ProcessStatus
+from coordinator.store.scripts import STORE
 from tests.console.asking import Json, agree, ask_approval
-from tests.console.visitors import operator
+from tests.console.visitors import of_store, operator
 from tests.support.fleets import RunningFleet
 
 Console = Callable[..., Page]
+NOTE: Script[Any] = Script(STORE, "note_process", scope="fleet")
 
 
 def start(fleet: SyncFleet) -> Json:
@@ -121,3 +129,27 @@ def test_the_audit_of_an_instance_has_pages(console: Console, fleet: SyncFleet) 
     expect(entries.last).to_contain_text("workflow.started")
     page.get_by_role("link", name="the last ones").click()
     expect(entries).to_have_count(201)
+
+
+def test_connections_are_shown_as_workers_report_them(console: Console, running: RunningFleet) -> None:
+    now = round(time.time() * 1000)
+    uses = [
+        ConnectionStatus("away", "mcp", "failing", "its <b>name</b> does not resolve\u202e", now - 90_000, now),
+        ConnectionStatus("files", "mcp", "ok", "", now - 90_000, now),
+        ConnectionStatus("git", "cli", unset=["GIT_TOKEN"]),
+    ]
+    text = msgspec.json.encode(ProcessStatus("worker", uses=uses)).decode()
+    page = console("gateway")
+
+    def reported() -> None:
+        # Again and again, because it is kept for some seconds only.
+        of_store(running, lambda store: store.run(NOTE, keys.FLEET, "elsewhere/w-7", 30, text, STATUS_SECONDS))
+
+    reported()
+    away = page.locator("[data-key='connection:away']")
+    expect(away).to_contain_text("failing")
+    expect(away).to_contain_text("its <b>name</b> does not resolve\\u202e")
+    expect(away).to_contain_text("by elsewhere/w-7")
+    reported()
+    expect(page.locator("[data-key='connection:files'] .chip")).to_have_text("ok")
+    expect(page.locator("[data-key='connection:git'] .chip")).to_have_text(["not tried", "no GIT_TOKEN"])

@@ -35,6 +35,7 @@ HOLDS = 'coordinator_claim_hold_seconds_count{end="%s"}'
 TRIMMED, LOST = (f'coordinator_%s_gaps_total{{reason="{reason}"}}' for reason in ("trimmed", "lost"))
 WAITED, BUSY = (f'coordinator_resource_{what}{{resource="gpu"}}' for what in ("wait_seconds", "waiting_items"))
 SPENT = 'coordinator_project_budget_spent_ratio{project="default",period="%s"}'
+USED, OTHER = (f'coordinator_connection_uses_total{{connection="{name}",outcome="%s"}}' for name in ("a", "b"))
 STEPS = 'coordinator_steps_total{outcome="ok"}'
 LONG = 300
 """Minutes: more than the longest time that an alert takes to fire. Ratios are the same in windows half empty."""
@@ -159,6 +160,10 @@ CASES: dict[str, Case] = {
     ),
     "WebhookDisabled": Case(
         {'coordinator_webhooks{state="disabled"}': "1x60"}, {'coordinator_webhooks{state="paused"}': "1x60"}
+    ),
+    "ConnectionFails": Case(
+        {USED % "failed": "0+2x60", USED % "ok": "0+3x20 60x40"},
+        {USED % "failed": "0+2x60", USED % "ok": "0+1x60", OTHER % "failed": "5x60"},
     ),
     "WebhookFails": Case(
         {'coordinator_webhook_lag_seconds{webhook="tracker"}': "600+60x60"},

@@ -1,4 +1,4 @@
-"""What callers of the gateway are told when a connection does not work."""
+"""What callers of the gateway are told when a connection does not work, and what its worker notes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from tests.gateway.lab import Json
+from coordinator.store import Store
+from tests.gateway.conftest import MakeLab
+from tests.gateway.lab import Json, Worker
 from tests.gateway.test_chains import Working
 from tests.gateway.test_executors import api, capability
 from tests.gateway.web import Web
 from tests.support.odd_http import Answer, OddHttp
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -66,3 +69,61 @@ async def test_an_mcp_server_that_refuses_a_call_is_told(
         )["error"]
         assert refused["details"]["errorClass"] == kind
         assert refused["message"].endswith(f"the connection 'down' answered with status {answer.status}: {told}")
+
+
+async def test_outcomes_of_requests_and_commands_are_noted(
+    store: Store, make_lab: MakeLab, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_TOKEN", "s3cret")
+    monkeypatch.delenv("GIT_TOKEN", raising=False)
+    stated = {
+        **api(web, headers={"Authorization": "Bearer ${API_TOKEN}"}),
+        "elsewhere": {"kind": "rest", "baseUrl": f"http://127.0.0.1:{free_port()}", "allowPrivate": True},
+        "sh": {"kind": "cli", "command": "sh"},
+        "gone": {"kind": "cli", "command": "/no/such/program"},
+        "git": {"kind": "cli", "command": "git", "env": {"TOKEN": "${GIT_TOKEN}"}},
+        "strict": {"kind": "rest", "baseUrl": web.url, "allowHosts": ["api.example.org"]},
+        "unused": {"kind": "cli", "command": "ls"},
+    }
+    lab = make_lab(
+        connections=stated,
+        capabilities={
+            **{f"{name}.get": capability({"kind": "rest", "connection": name, "path": "/x"})
+               for name in ("api", "elsewhere", "strict")},
+            **{f"{name}.run": capability({"kind": "cli", "connection": name, "args": ["-c", "exit 1"]})
+               for name in ("sh", "gone", "git")},
+        },
+    )  # fmt: skip
+    worker = await Worker(store, lab.settings).start()
+    try:
+
+        def noted() -> dict[str, tuple[str, str]]:
+            return {one.name: (one.state, one.reason) for one in worker.kinds["gateway"].executor.connections()}
+
+        async def refused(name: str, status: int = 0) -> tuple[str, str]:
+            if status:
+                web.answers.append((status, {}, b""))
+            await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": name, "x": 1})
+            return noted()[name.partition(".")[0]]
+
+        assert set(noted().values()) == {("not tried", "")}
+        refuses = "the header Authorization (from API_TOKEN)"
+        assert await refused("api.get", 401) == (
+            "failing",
+            f"the server answered with status 401: it refuses {refuses}",
+        )
+        assert await refused("api.get", 404) == ("ok", ""), "the server works, and has no such thing"
+        assert (await refused("api.get", 503))[0] == "failing"
+        await lab.call("api.get", x=1)
+        assert noted()["api"] == ("ok", "")
+        told = "the server cannot be connected to (connection refused)"
+        assert await refused("elsewhere.get") == ("failing", told)
+        assert await refused("strict.get") == ("failing", "the host of baseUrl is not among allowHosts")
+        assert await refused("sh.run") == ("ok", ""), "the program works, and failed at what it was told to do"
+        assert await refused("gone.run") == ("failing", "the program '/no/such/program' is not there")
+        assert await refused("git.run") == ("failing", "the environment variable GIT_TOKEN is not set")
+        assert noted()["unused"] == ("not tried", "")
+        unset = {one.name: one.unset for one in worker.kinds["gateway"].executor.connections() if one.unset}
+        assert unset == {"git": ["GIT_TOKEN"]}
+    finally:
+        await worker.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from coordinator.settings import Settings
@@ -13,6 +13,7 @@ from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
 from coordinator.steps.run_kind import RunKind
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
+from coordinator.store.connection_states import ConnectionStatus
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules import planner, spec
@@ -42,6 +43,9 @@ class Tools:
 
     def configure(self, settings: Settings) -> None:
         pass
+
+    def connections(self) -> Sequence[ConnectionStatus]:
+        return ()
 
     async def execute(self, step: StepRun, work: Work) -> Outcome:
         self.began[step.key] += 1

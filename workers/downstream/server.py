@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import anyio
@@ -60,6 +60,7 @@ class DownstreamServer:
         name: the name of the connection.
         environment: the values of ``${NAME}`` in the connection.
         on_change: called when the server's tools may have changed; None: changes are not listened for.
+        on_outcome: called whenever it was used, or tried, with the reason why it does not work; empty: it does.
     """
 
     def __init__(
@@ -68,11 +69,13 @@ class DownstreamServer:
         connection: Connection,
         environment: Mapping[str, str] = os.environ,
         on_change: Callable[[], None] | None = None,
+        on_outcome: Callable[[str], None] = lambda problem: None,
     ) -> None:
         self.name = name
         self._connection = connection
         self._filled = Interpolator(environment)
         self._on_change = on_change
+        self._on_outcome = on_outcome
         self.session: Session | None = None
         """The one that was opened last."""
         self._opening: asyncio.Task[Session] | None = None
@@ -132,12 +135,29 @@ class DownstreamServer:
         """Asks the server. If it does not know the session any more, asks once again over a new one."""
         session = await self._get(listing)
         try:
-            async with self._own_failures(session):
-                return await ask(session.client)
+            with self._noting(unless=_Forgotten):
+                async with self._own_failures(session):
+                    return await ask(session.client)
         except _Forgotten:  # the server did not execute the request, so a retry is safe
             session = await self._get(listing)
-        async with self._own_failures(session):
-            return await ask(session.client)
+        with self._noting():
+            async with self._own_failures(session):
+                return await ask(session.client)
+
+    @contextlib.contextmanager
+    def _noting(self, unless: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+        """Notes the outcome of a call."""
+        try:
+            yield
+        except ConnectionFailed as failed:
+            if not isinstance(failed, unless):
+                self._on_outcome(str(failed).removeprefix(f"the connection {self.name!r} "))
+            raise
+        except CallRefused:
+            self._on_outcome("")
+            raise
+        else:
+            self._on_outcome("")
 
     @contextlib.asynccontextmanager
     async def _own_failures(self, session: Session) -> AsyncIterator[None]:
@@ -218,6 +238,7 @@ class DownstreamServer:
             await session.open()
         except ConnectionFailed as failure:
             self._reason = str(failure)
+            self._on_outcome(self._reason)
             self._pause = min(max(self._pause * 2, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
             self._not_before = loop.time() + self._pause
             _log.warning("connection failed", connection=self.name, reason=self._reason, seconds=self._pause)

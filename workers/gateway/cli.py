@@ -17,7 +17,7 @@ import msgspec
 from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import CliCall
-from workers.gateway.failures import permanent, unreachable
+from workers.gateway.failures import misconfigured, permanent, unreachable
 from workers.start_failures import start_problem
 
 MAX_STDOUT = 1024 * 1024
@@ -51,7 +51,7 @@ async def run_command(call: CliCall, connection: Connection | None, environment:
     try:
         argv, env, directory = _prepared(call, connection, environment, filled)
     except KeyError as missing:
-        return permanent(f"the environment variable {missing.args[0]} is not set")
+        return misconfigured(f"the environment variable {missing.args[0]} is not set")
     try:
         process = subprocess.Popen(  # noqa: ASYNC220 -- starting is quick, and uvloop's own way knows no process groups
             argv,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from time import monotonic
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
+from coordinator.store.connection_states import ConnectionStatus
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.gateway.operations import Operations, StartRequest
 from coordinator.toolsets.gateway.rules import checks
@@ -34,7 +35,7 @@ from coordinator.toolsets.gateway.rules.task import MAX_NESTING, Task
 from coordinator.toolsets.gateway.run_kind import ERROR_CLASSES, Job
 from workers.connections import Connections
 from workers.gateway.cli import run_command
-from workers.gateway.failures import permanent, rate_limited, timeout, transient, unreachable
+from workers.gateway.failures import permanent, problem_of, rate_limited, timeout, transient, unreachable
 from workers.gateway.rest import RestClient
 from workers.tools.source import StepTool
 
@@ -100,6 +101,10 @@ class GatewayExecutor:
         await self._rest.close()
         await self._connections.close()
 
+    def connections(self) -> Sequence[ConnectionStatus]:
+        """How its connections go (``coordinator.steps.run_kind.Executor``)."""
+        return self._connections.outcomes.statuses()
+
     async def execute(self, step: StepRun, work: Work) -> Outcome:
         """Makes the call; ``Job.retries`` decides whether a failure is retried."""
         if not isinstance(work, Job):
@@ -139,13 +144,19 @@ class GatewayExecutor:
             connection = self._connections.get(call.connection, "cli")
             if connection is None:
                 return _no_connection(call.connection)
-        return await run_command(call, connection, os.environ)
+        note = self._connections.outcomes.noting(call.connection)
+        outcome = await run_command(call, connection, os.environ)
+        note(problem_of(outcome))
+        return outcome
 
     async def _rest_request(self, call: RestCall) -> Outcome:
         connection = self._connections.get(call.connection, "rest")
         if connection is None:
             return _no_connection(call.connection)
-        return await self._rest.request(call, connection, os.environ)
+        note = self._connections.outcomes.noting(call.connection)
+        outcome = await self._rest.request(call, connection, os.environ)
+        note(problem_of(outcome))
+        return outcome
 
     async def _mcp(self, step: StepRun, call: McpCall) -> Outcome:
         # The MCP client is there when there is a server.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.steps.model import Failure
+from coordinator.steps.model import Failure, Outcome
 
+_BROKEN = ("timeout", "transient_error", "rate_limited", "connection_error")
 LONGEST = 2_000
 """Most characters of a message that are kept."""
 
@@ -31,3 +32,19 @@ def unreachable(message: str) -> Failure:
 def permanent(message: str) -> Failure:
     """The call failed, and a retry would fail, too."""
     return Failure(message[:LONGEST], "permanent_error")
+
+
+class Misconfigured(Failure, frozen=True):
+    """No call of a connection can succeed as it is configured."""
+
+
+def misconfigured(message: str) -> Failure:
+    """The same as ``permanent``, for every call of the connection."""
+    return Misconfigured(message[:LONGEST], "permanent_error")
+
+
+def problem_of(outcome: Outcome) -> str:
+    """Why a connection does not work, by the outcome of a call; empty: it does, or the call says nothing about it."""
+    if isinstance(outcome, Failure) and (outcome.type in _BROKEN or isinstance(outcome, Misconfigured)):
+        return outcome.message
+    return ""

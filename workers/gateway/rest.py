@@ -24,11 +24,13 @@ from coordinator.identity.ssrf import Refused, ResolvedUrl, SsrfGuard
 from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import RestCall
-from workers.gateway.failures import permanent, rate_limited, timeout, transient, unreachable
+from workers.gateway.failures import misconfigured, permanent, rate_limited, timeout, transient, unreachable
 from workers.http_statuses import seconds_to_wait, status_problem
 
 MAX_BODY = 1024 * 1024
 """Most bytes of an answer that are kept."""
+_FOR_ALL = (401, 403)
+"""Statuses that do not depend on what a request asks for."""
 KEY = "idempotency-key"
 """The header with the idempotency key."""
 
@@ -67,12 +69,13 @@ class RestClient:
             # Header names ignore case, and no header may be sent twice.
             headers = {name.lower(): filled(value) for name, value in connection.headers.items()}
         except KeyError as missing:
-            return permanent(f"the environment variable {missing.args[0]} is not set")
+            return misconfigured(f"the environment variable {missing.args[0]} is not set")
         headers |= {name.lower(): value for name, value in call.headers.items()}
         call = msgspec.structs.replace(call, secrets=call.secrets | filled.secrets)
-        problem = _problem(base, call.path, connection)
-        if problem:
-            return permanent(problem)
+        if problem := _problem(base, connection):
+            return misconfigured(problem)
+        if not _same_host(base, call.path):
+            return permanent("the path must not change the host")
         if call.body is not None:
             headers.setdefault("content-type", "application/json")
         if call.key:
@@ -166,22 +169,28 @@ class RestClient:
         return client
 
 
-def _problem(base: str, path: str, connection: Connection) -> str:
-    """Why a request to a URL is not allowed; empty if it is."""
+def _problem(base: str, connection: Connection) -> str:
+    """Why no request may go to the server; empty if they may."""
     try:
-        stated, made = urlsplit(base), urlsplit(base + path)
-        port = made.port
+        stated = urlsplit(base)
+        _ = stated.port
     except ValueError:
         return "the connection's baseUrl is not a URL"
     if stated.scheme not in ("http", "https") or not stated.hostname or stated.username is not None:
         return "the connection's baseUrl must be an http(s) URL without user and password"
-    if (made.scheme, made.hostname, port) != (stated.scheme, stated.hostname, stated.port):
-        return "the path must not change the host"
     hosts = {host.lower() for host in connection.allow_hosts}
     named = {stated.hostname.lower(), stated.netloc.lower()}
     if hosts and not hosts & named:
         return "the host of baseUrl is not among allowHosts"
     return ""
+
+
+def _same_host(base: str, path: str) -> bool:
+    try:
+        stated, made = urlsplit(base), urlsplit(base + path)
+        return (made.scheme, made.hostname, made.port) == (stated.scheme, stated.hostname, stated.port)
+    except ValueError:
+        return False
 
 
 async def _outcome(response: httpx2.Response, call: RestCall, connection: Connection) -> Outcome:
@@ -196,7 +205,8 @@ async def _outcome(response: httpx2.Response, call: RestCall, connection: Connec
     body, whole = await _body(response)
     if status >= 300:
         said = _said(body, call.secrets) if status >= 400 else ""
-        return permanent(f"the server {status_problem(response, connection, said)}")
+        problem = f"the server {status_problem(response, connection, said)}"
+        return misconfigured(problem) if status in _FOR_ALL else permanent(problem)
     found: dict[str, Any] = {"status": status, "body": hidden_in(body, call.secrets)}
     if not whole:
         found["truncated"] = True

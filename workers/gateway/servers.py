@@ -190,6 +190,7 @@ class ServerLists:
             async with asyncio.timeout(_LIST_SECONDS):
                 tools = await server.tools()
         except TimeoutError:
+            self._connections.outcomes.noting(name)("it does not answer in time")
             raise _NotListed("it does not answer in time") from None
         except (ConnectionFailed, CallRefused) as failed:
             raise _NotListed(str(failed)) from None

@@ -11,6 +11,7 @@ import structlog
 from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
 from coordinator.steps.names import StepNames
+from coordinator.store.connection_states import ConnectionStatus
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import may_call
 from coordinator.toolsets.flows.run_kind import ToolCall
@@ -82,6 +83,10 @@ class StepTools:
         self.rights.configure(settings)
         for source in self._sources:
             source.configure(settings)
+
+    def connections(self) -> Sequence[ConnectionStatus]:
+        """None: the gateway's executor knows of all of them."""
+        return ()
 
     async def list(self) -> Sequence[Listing]:
         """Lists the tools of every source. All sources are asked concurrently, and one that fails does not hide the

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -12,15 +11,16 @@ from cyclopts import App, Parameter
 from redis.exceptions import RedisError
 
 from coordinator.cli.commands import COMMANDS
-from coordinator.cli.doctor import host, items, queues, store
+from coordinator.cli.doctor import connections, host, items, queues, store
 from coordinator.cli.doctor.cluster import check_cluster, check_guard, check_marks
 from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url, store_failed
-from coordinator.cli.terminal import print_json
+from coordinator.cli.terminal import moment, print_json
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
+from coordinator.settings.connections import Connection
 from coordinator.store import (
     KeySpaceDiffers,
     Store,
@@ -36,6 +36,7 @@ from coordinator.store.cluster_facts import read_cluster
 from coordinator.store.drains import Drains, ending
 from coordinator.store.identity import identity_file
 from coordinator.store.places import listed, look_at_all
+from coordinator.store.processes import read_processes
 from coordinator.store.project_list import noted
 
 _PINGS = 5
@@ -52,7 +53,7 @@ def doctor(
     verbose: Annotated[bool, Parameter(negative="", help="Also print the checks that pass.")] = False,
     format: Annotated[Literal["text", "json"], Parameter(help="How to print what was found.")] = "text",
 ) -> int:
-    """Checks the store, this host and the settings; the exit code is 0 only if all is well.
+    """Checks the store, this host, the settings and how connections go; the exit code is 0 only if all is well.
 
     Raises:
         CommandFailed: there is no store, or it does not answer.
@@ -61,24 +62,30 @@ def doctor(
     url, timeout_ms = running_url(loaded.settings), loaded.settings.redis_timeout_ms
     file = identity_file(loaded.settings.data_dir, url)
     expected = StoreIdentity(file.read(), loaded.settings.store_id, accepted=file.accepted())
-    findings += _check_stores(url, loaded.settings.steps.queue_url or url, timeout_ms, expected)
+    # Imported here: it loads what checks the gateway's schemas, which other commands do not need.
+    from coordinator.toolsets.gateway.rules.resolve import all_connections
+
+    stated = all_connections(loaded.settings.gateway, loaded.settings.connections)
+    findings += _check_stores(url, loaded.settings.steps.queue_url or url, timeout_ms, expected, stated)
     shown = [finding for finding in findings if verbose or finding.verdict != "ok"]
     if format == "json":
         print_json(shown)
     else:
         for line in lines_of(shown):
             print(line)
-    return Exit.OK if all(finding.verdict == "ok" for finding in findings) else Exit.FAILED
+    return Exit.FAILED if any(finding.verdict in ("warns", "fails") for finding in findings) else Exit.OK
 
 
-def _check_stores(url: str, queue_url: str, timeout_ms: int, expected: StoreIdentity) -> list[Finding]:
+def _check_stores(
+    url: str, queue_url: str, timeout_ms: int, expected: StoreIdentity, stated: Mapping[str, Connection]
+) -> list[Finding]:
     """Raises CommandFailed as ``doctor``, but of a cluster only if no node answers."""
     address = parse(url)
     which = Finding("ok", "store.address", address.without_password)
     if not address.nodes:
         return [
             which,
-            *asyncio.run(check_store(url, timeout_ms, expected)),
+            *asyncio.run(check_store(url, timeout_ms, expected, stated)),
             *asyncio.run(_check_queues(queue_url, timeout_ms)),
         ]
     try:
@@ -89,7 +96,11 @@ def _check_stores(url: str, queue_url: str, timeout_ms: int, expected: StoreIden
     projects, guards = asyncio.run(_check_projects(url, timeout_ms))
     findings = [which, *check_cluster(facts, timeout_ms / 1000, projects), *guards]
     for tag, what, check in (
-        (keys.FLEET, "identity, permissions, drains and projects", lambda: check_store(url, timeout_ms, expected)),
+        (
+            keys.FLEET,
+            "identity, permissions, drains, projects and connections",
+            lambda: check_store(url, timeout_ms, expected, stated),
+        ),
         (keys.QUEUE, "the queues of steps", lambda: _check_queues(queue_url, timeout_ms)),
     ):
         primary = facts.primary_of(tag)
@@ -129,8 +140,13 @@ async def _check_queues(url: str, timeout_ms: int) -> list[Finding]:
         await opened.close()
 
 
-async def check_store(url: str, timeout_ms: int, expected: StoreIdentity | None = None) -> list[Finding]:
-    """What is found about the store.
+async def check_store(
+    url: str, timeout_ms: int, expected: StoreIdentity | None = None, stated: Mapping[str, Connection] = {}
+) -> list[Finding]:
+    """What is found about the store, and in it.
+
+    Args:
+        stated: the connections of the settings.
 
     Raises:
         CommandFailed: it does not answer, or has another key space.
@@ -138,7 +154,7 @@ async def check_store(url: str, timeout_ms: int, expected: StoreIdentity | None 
     opened = await open_store(url, timeout_ms)
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
-            return await _measure(opened, expected or StoreIdentity())
+            return await _measure(opened, expected or StoreIdentity(), stated)
     except KeySpaceDiffers as error:
         raise CommandFailed(str(error)) from None
     except (RedisError, StoreError, ToolFailure, TimeoutError) as error:
@@ -148,7 +164,7 @@ async def check_store(url: str, timeout_ms: int, expected: StoreIdentity | None 
         await opened.close()
 
 
-async def _measure(opened: Store, expected: StoreIdentity) -> list[Finding]:
+async def _measure(opened: Store, expected: StoreIdentity, stated: Mapping[str, Connection]) -> list[Finding]:
     client = opened.client
     waits = []
     for _ in range(_PINGS):
@@ -172,6 +188,7 @@ async def _measure(opened: Store, expected: StoreIdentity) -> list[Finding]:
     try:
         drained = list(_drained(await Drains(opened).read()))
         left = [finding async for finding in items.check(opened)]
+        left += connections.check(await read_processes(opened), stated)
     except (ToolFailure, StoreError):  # other checks say why
         drained, left = [], []
     known = expected.known
@@ -211,8 +228,7 @@ def _failover(problem: str) -> Finding:
 def _drained(scopes: Mapping[str, int]) -> Iterator[Finding]:
     """Reports drained scopes; the values are the start of their drains in ms."""
     for scope, began in sorted(scopes.items()):
-        since = dt.datetime.fromtimestamp(began / 1000, dt.UTC)
-        said = f"{scope} has taken no new work since {since:%Y-%m-%d %H:%M:%SZ}"
+        said = f"{scope} has taken no new work since {moment(began)}"
         yield Finding("warns", "fleet.drains", said, f"`{ending(scope)}` ends that")
     if not scopes:
         yield Finding("ok", "fleet.drains", "nothing is drained")

@@ -1,1 +1,1 @@
-"""``fleet gateway``: checks the configuration, prints the audit, answers approvals."""
+"""``fleet gateway``: checks the configuration, shows connections, prints the audit, answers approvals."""

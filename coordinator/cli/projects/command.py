@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -12,7 +11,7 @@ from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.projects.counting import Counted, count
 from coordinator.cli.stores import STORE_SETTINGS, with_store
-from coordinator.cli.terminal import print_json
+from coordinator.cli.terminal import moment, print_json
 from coordinator.settings import LoadedSettings
 from coordinator.toolsets.timestamp import iso
 
@@ -50,9 +49,7 @@ def list_(
 
 def _cells(row: Counted) -> tuple[str, ...]:
     number = "?" if row.keys is None else str(row.keys)
-    changed = "-"
-    if row.changed_ms is not None:
-        changed = datetime.fromtimestamp(row.changed_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    changed = "-" if row.changed_ms is None else moment(row.changed_ms)
     return row.project, number, _size(row.bytes), "?" if row.shard < 0 else str(row.shard), changed, row.fence
 
 

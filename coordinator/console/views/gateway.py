@@ -1,4 +1,4 @@
-"""Gateway: instances of workflows, by their last change."""
+"""Gateway: instances of workflows, by their last change, and how the connections of the fleet go."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, cast
 
 import htpy
-from htpy import Node, a, button, div, form, label, span, tr
+from htpy import Node, a, button, code, div, form, h2, label, section, span, tr
 
 from coordinator.console.parts import ago, chip, left, number, plain
+from coordinator.console.readings import fleet_state
 from coordinator.console.tables import cell, choices, region_table
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_head
+from coordinator.store.connection_states import ConnectionState
 from coordinator.toolsets.gateway.store.listing import InstanceRow, count_instances, list_instances
 
 _PAGE = 50
+SECONDS = 5
 _STATUS = {"": "all", "r": "running", "e": "ended"}
 
 
@@ -64,7 +67,28 @@ def _cells(asked: Asked, one: InstanceRow) -> Iterator[Node]:
     yield cell("time left")[left(one.deadline) if one.deadline and one.status == "r" else None]
 
 
+_CONNECTION_COLUMNS = ("connection", "state", "why", "since", "last used")
 _COLUMNS = ("instance", "workflow", "state", "waits for", "version", "by", "started", "changed", "time left")
+
+
+async def _connections(asked: Asked) -> Rows:
+    found = (await fleet_state(asked)).processes.uses()
+    return Rows([Row(f"connection:{one.name}", list(_connection(one))) for one in found])
+
+
+def _connection(one: ConnectionState) -> Iterator[Node]:
+    yield cell("connection")[code[one.name], " ", span(".dim")[one.kind]]
+    kinds = {"failing": "trouble", "not tried": "", "ok": ""}
+    yield cell("state")[
+        chip(one.state, kinds[one.state]),
+        (
+            [" ", chip(f"no {', '.join(names)}", "trouble", f"the worker {worker} has no such environment variable")]
+            for worker, names in sorted(one.unset.items())
+        ),
+    ]
+    yield cell("why")[plain(one.reason)]
+    yield cell("since")[ago(one.since) if one.worker else None]
+    yield cell("last used")[[ago(one.at), " by ", code[plain(one.worker)]] if one.worker else None]
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
@@ -85,6 +109,10 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
         ],
         region_head("instances", found, div(".list-head")),
         region_table(asked, "instances", found, _COLUMNS, empty, ("version",)),
+        section(".fleet-part", aria_labelledby="of-connections")[
+            h2(id="of-connections")["Connections"],
+            region_table(asked, "connections", found, _CONNECTION_COLUMNS, "No worker reports a connection."),
+        ],
     ]
 
 
@@ -92,7 +120,10 @@ VIEW = View(
     "gateway",
     "Gateway",
     _body,
-    {"instances": Region(_instances, ("gateway",), tr)},
+    {
+        "instances": Region(_instances, ("gateway",), tr),
+        "connections": Region(_connections, (), tr, seconds=SECONDS),
+    },
     needs=("gateway",),
     query=("definition", "state", "status", "after"),
 )

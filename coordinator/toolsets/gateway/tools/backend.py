@@ -130,7 +130,7 @@ class Backend:
         else:
             self._replace(Catalogue(self._settings.gateway, self._settings.connections, found))
         wanted = {one.connection for one in gateway.proxy.imports}
-        recorder().gateway_servers_unavailable(sum(not found[name].available for name in wanted & found.keys()))
+        recorder().downstream.servers_unavailable(sum(not found[name].available for name in wanted & found.keys()))
 
     async def _audit_event(self, event: str) -> None:
         """Records the active definitions in the audit: each process at its start, one process after a reload."""
