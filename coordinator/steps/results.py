@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from coordinator.steps.model import Failure
 
@@ -17,11 +19,56 @@ MAX_MESSAGE = 4_000
 _encode = msgspec.json.Encoder().encode
 
 
+class Cut(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What stands for a longer value: ``{"truncated":true,"bytes":2000000,"beginning":"..."}``."""
+
+    truncated: bool
+    """True."""
+    bytes: int
+    """Of the whole value as JSON."""
+    beginning: str
+    """Of that JSON."""
+    kept: bool = True
+    """False: it is the beginning of a value of the gateway of which there is no more."""
+
+
+def cut_of(value: Any) -> Cut | None:
+    """A value that stands for a longer one; None if it is no such value. Who cuts it again keeps ``bytes``."""
+    try:
+        found = msgspec.convert(value, Cut)
+    except msgspec.ValidationError:
+        return None
+    return found if found.truncated else None
+
+
+def recorded_cut(result: str) -> Cut | None:
+    """The same of a recorded result."""
+    if not result.startswith('{"truncated":true,"bytes":'):
+        return None
+    try:
+        return msgspec.json.decode(result, type=Cut)
+    except msgspec.DecodeError:
+        return None
+
+
+def fitting(text: str, room: int) -> str:
+    """As much of a text as takes ``room`` bytes within JSON, where quotes and backslashes take two."""
+    quotes = len('""')
+    size = bisect_right(range(len(text) + 1), room + quotes, key=lambda size: len(_encode(text[:size]))) - 1
+    return text[: max(0, size)]
+
+
+def within(cut: Cut, limit: int) -> Cut:
+    """The same with as much of its beginning as its JSON has room for in ``limit`` bytes; with none of it if that is
+    less than the rest takes."""
+    room = limit - len(_encode(msgspec.structs.replace(cut, beginning="")))
+    return msgspec.structs.replace(cut, beginning=fitting(cut.beginning, room))
+
+
 def result_json(value: Any, limit: int = MAX_RESULT_BYTES) -> str:
     """The recorded form of a result: its JSON, in at most ``limit`` bytes.
 
-    A longer result is replaced by its length and its beginning:
-    ``{"truncated":true,"bytes":2000000,"beginning":"..."}``.
+    A longer result is replaced by a ``Cut``.
 
     Raises:
         TypeError: it is not a JSON value.
@@ -29,14 +76,15 @@ def result_json(value: Any, limit: int = MAX_RESULT_BYTES) -> str:
     whole = _encode(value)
     if len(whole) <= limit:
         return whole.decode()
-    room = limit - 100
-    beginning = whole[:room].decode(errors="ignore")
-    while True:
-        cut = _encode({"truncated": True, "bytes": len(whole), "beginning": beginning})
-        if len(cut) <= limit or not beginning:
-            return cut.decode()
-        # Still too long, because quotes and backslashes in it now take two bytes.
-        beginning = beginning[: len(beginning) * (limit - 100) // len(cut)]
+    cut = cut_of(value) or Cut(True, len(whole), whole[:limit].decode(errors="ignore"))
+    return _encode(within(cut, limit)).decode()
+
+
+def shortened(result: str, most: int) -> str:
+    """A recorded result of which only its first ``most`` characters are shown, in the same form as one that was cut; of
+    one that was, a shorter beginning, and how long it really is."""
+    cut = recorded_cut(result) or Cut(True, len(result.encode()), result)
+    return _encode(msgspec.structs.replace(cut, beginning=cut.beginning[:most])).decode()
 
 
 def presentable(failure: Failure) -> Failure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -89,6 +90,16 @@ def test_results_are_folded_and_cut(console: Callable[..., Page], fleet: SyncFle
     expect(step(page, "collect").get_by_text("{{input.who}}")).to_be_hidden()
     definition.click()
     expect(step(page, "collect").get_by_text("{{input.who}}")).to_be_visible()
+
+
+def test_of_a_result_that_was_cut_the_beginning_is_shown(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    greet = {**RELEASE["start"], "args": {"name": "{{input.who}} {{input.who}}"}, "next": "ask"}
+    flow = create(fleet, "long", {"start": greet, "ask": GATE["start"]}, who="x" * 600_000)
+    page = console(f"flow/{flow}")
+    page.get_by_role("link", name="show the result").click()
+    shown = step(page, "collect").locator("details[open]")
+    expect(shown.locator("summary")).to_have_text("result: first 65,536 characters of 1,200,011 bytes")
+    expect(shown.locator("pre")).to_have_text(re.compile('^"Hello, x'))
 
 
 def test_what_is_unfolded_stays_so_when_its_row_changes(console: Callable[..., Page], fleet: SyncFleet) -> None:

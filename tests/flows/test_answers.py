@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from coordinator.steps.results import result_json
 from coordinator.store import Store
 from coordinator.toolsets.flows.contract.reads import StepRow
 from coordinator.toolsets.flows.tools.reads import fitting_steps
@@ -51,6 +52,25 @@ def test_the_fewest_and_largest_results_are_cut() -> None:
         False,
     ]
     assert length(held) <= ANSWER_CHARS
+
+
+def test_a_result_that_was_cut_is_not_cut_again() -> None:
+    """Its beginning gets shorter, whatever it consists of, and its size stays the true one."""
+    value = {"a": '"\\' * 1_500_000}
+    recorded = result_json(value)
+    steps = [row(1), row(2, "x" * 100)]
+    steps[0].result_json = recorded
+    held = fitting_steps(steps)
+    whole = msgspec.json.encode(value).decode()
+    cut = json.loads(held[0].result_json or "")
+    assert cut == {"truncated": True, "bytes": len(whole), "beginning": whole[:200]}
+    assert held[1].result_json == f'"{"x" * 100}"'
+    # Nor does anything else that ends up with it.
+    assert json.loads(result_json(json.loads(recorded), 10_000))["bytes"] == len(whole)
+    # A result that only looks similar is one like any other.
+    like = {"truncated": True, "bytes": 5, "beginning": "x" * 60_000, "more": 1}
+    (alone,) = fitting_steps([row(1, like)])
+    assert json.loads(alone.result_json or "")["bytes"] == len(json.dumps(like))
 
 
 @pytest.mark.parametrize("text", ["x", '"', "\\", "\u0001", "\u00e9", "\U0001f600"])

@@ -290,6 +290,11 @@ async def test_a_long_result_is_cut_and_the_step_is_done(agent: Agent) -> None:
     assert found["truncated"] is True
     assert found["bytes"] > 1_400_000
     assert len(step["result_json"]) <= 1_048_576
+    workflow = (await agent("workflow_list"))[0]["id"]
+    (shown,) = (await agent("workflow_get", id=workflow))["steps"]
+    assert result(shown) == {**found, "beginning": found["beginning"][:200]}
+    (alone_again,) = (await agent("workflow_get", id=workflow, step=step["id"]))["steps"]
+    assert alone_again == step
 
 
 async def test_an_answer_shows_the_beginning_of_results_that_it_cannot_hold(agent: Agent) -> None:

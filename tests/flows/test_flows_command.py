@@ -15,6 +15,7 @@ import pytest
 
 from coordinator.cli import run
 from coordinator.cli.flows.diagram import mermaid, tree
+from coordinator.steps.results import result_json
 from coordinator.store import Store
 from coordinator.store.address import parse
 from coordinator.store.clients import client as redis_client
@@ -81,6 +82,12 @@ def test_the_graph_is_drawn() -> None:
         '│   └── if result == "<b>?[2J"',
         "└── \u00b7 last  query_items",
     ]
+
+
+def test_of_a_cut_result_the_beginning_is_drawn() -> None:
+    cut = result_json({"a": "x" * 2_000_000})
+    (line,) = [one for one in drawn(record(start={"status": "done", "result_json": cut})) if "look" in one]
+    assert line.endswith('query_items  {"a":"' + "x" * 93 + "\u2026")
 
 
 def test_the_state_is_rendered_as_a_mermaid_flowchart() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator.steps.model import Plan
+from coordinator.steps.results import MAX_RESULT_BYTES, result_json
 from coordinator.store import keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.store import flows
@@ -24,6 +25,21 @@ async def test_a_read_returns_a_bounded_number_of_results(rig: Rig, monkeypatch:
     results = [step.result_json or "" for step in (await rig.flow(flow)).steps]
     assert [len(result) for result in results[:2]] == [4002, 4002]
     assert results[2:] == ['{"truncated":true,"bytes":4002}'] * 2
+
+
+async def test_what_a_read_leaves_out_of_a_cut_result_is_how_long_it_really_is(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flows, "MAX_READ_BYTES", MAX_RESULT_BYTES + 10)
+    own = '{"truncated":true,"bytes":%s,"beginning":"' + "x" * 2000 + '"}'
+    said = [result_json("x" * 5_000_000), result_json('"' * 5_000_000), own % 7, own % ("9" * 30)]
+    flow = await rig.create(then(*"abcd"))
+    for step, result in zip(await rig.worker.take(4), said, strict=True):
+        await rig.worker.done(step, Plan(), result)
+    a, b, c, d = [step.result_json or "" for step in (await rig.flow(flow)).steps]
+    assert (a, b) == (said[0], '{"truncated":true,"bytes":10000002}')
+    # What a tool says by itself is no size that this reckons with.
+    assert [c, d] == [f'{{"truncated":true,"bytes":{size}}}' for size in (len(said[2]), 2**53)]
 
 
 async def test_long_results_are_stored_apart_from_the_history(rig: Rig) -> None:

@@ -9,6 +9,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from coordinator.cli.terminal import printable
+from coordinator.steps.results import recorded_cut
 from coordinator.toolsets.flows.rules.outline import Line, outline
 from coordinator.toolsets.flows.rules.spec import Flow, Step
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, StepRecord
@@ -129,7 +130,8 @@ def _step_text(step: Step, record: StepRecord | None) -> Text:
         via = f" via {record.via}" if record.via else ""
         text.append(f"  released by {printable(record.approved_by)}{via}", style="dim")
     if record.result_json is not None and step.tool is not None:
-        result = printable(record.result_json)
+        cut = recorded_cut(record.result_json)
+        result = printable(cut.beginning if cut is not None else record.result_json)
         shown = result if len(result) <= _LONGEST_RESULT else result[: _LONGEST_RESULT - 1] + "\u2026"
         text.append(f"  {shown}", style="red" if record.status == "failed" else "dim")
     return text

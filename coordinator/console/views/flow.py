@@ -19,6 +19,7 @@ from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, p
 from coordinator.console.views.flows import flow_id, flow_status
 from coordinator.errors import ToolFailure
 from coordinator.feed.kinds import KINDS
+from coordinator.steps.results import recorded_cut
 from coordinator.toolsets.flows.rules.spec import Flow, Step, as_given
 from coordinator.toolsets.flows.store.flows import FlowReads, StepRecord
 from coordinator.toolsets.flows.store.progress import FlowEvent, Progress, read_events, read_progress
@@ -185,10 +186,15 @@ def _result(asked: Asked, place: int, record: StepRecord, whole: StepRecord | No
 
 
 def _folded(name: str, json: str, unfolded: bool = False) -> Node:
-    """JSON, folded shut and cut."""
-    if len(json) <= MOST_SHOWN:
+    """JSON, folded shut and cut. Of one that was cut when it was recorded, the beginning."""
+    told = name
+    if (cut := recorded_cut(json)) is not None:
+        json = cut.beginning[:MOST_SHOWN]
+        told += f": first {number(len(json))} characters of {number(cut.bytes)} bytes"
+    elif len(json) > MOST_SHOWN:
+        told += f": first {number(MOST_SHOWN)} of {number(len(json))} characters"
+    else:
         json = _indented(json)
-    told = f"{name}: first {number(MOST_SHOWN)} of {number(len(json))} characters" if len(json) > MOST_SHOWN else name
     return details(open=unfolded)[summary[told], pre(tabindex="0")[plain(json[:MOST_SHOWN])]]
 
 

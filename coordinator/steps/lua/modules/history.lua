@@ -22,7 +22,9 @@ end
 function history.record(run, st, status, result, again)
   if result and #result > LONG_RESULT then
     redis.call('HSET', run.keys.results .. st.r, clock.whole(st.id - (tonumber(st.r) or 0)), result)
-    result = #result
+    -- Of one that was cut (Cut in results.py) the length of the whole.
+    local whole = tonumber(string.match(result, '^{"truncated":true,"bytes":(%d+),"beginning"') or 0)
+    result = math.max(#result, math.min(whole, 2 ^ 53))
   end
   redis.call('RPUSH', run.keys.history .. st.r, history.pack_row(run, st, status, result, again))
   steps.discard(run, st)

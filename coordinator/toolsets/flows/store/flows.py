@@ -13,6 +13,7 @@ from msgspec import Struct
 from coordinator.metrics.tracing import carried
 from coordinator.steps.handoff import Priority
 from coordinator.steps.model import Plan
+from coordinator.steps.results import MAX_RESULT_BYTES
 from coordinator.steps.runs import RunStore
 from coordinator.steps.store import LIBRARY as STEPS
 from coordinator.store import Library, Script, Store, keys
@@ -43,7 +44,8 @@ _ENDS: dict[str, StepStatus] = {"D": "done", "F": "failed", "X": "cancelled"}
 _ROW_FIELDS = ("n", "s", "u", "t", "e", "x", "m")
 """Fields of a run's header, in the order of ``list_flows.lua``."""
 _RESULT = 7
-"""The index of the result in the row of a finished step: JSON, the length of a long result, or False."""
+"""The index of the result in the row of a finished step: JSON, the length of a long result (if it was cut, of the
+whole one), or False."""
 
 _CREATE = Script(LIBRARY, "create_flow", tuple[int, bool])
 _CANCEL = Script(LIBRARY, "cancel_flow", list[Any])
@@ -208,7 +210,7 @@ class FlowReads:
         left, taken = MAX_READ_BYTES, []
         for row in rows:
             if type(row[_RESULT]) is int:
-                left -= row[_RESULT]
+                left -= min(row[_RESULT], MAX_RESULT_BYTES)
                 if left >= 0:
                     taken.append(row)
                 else:

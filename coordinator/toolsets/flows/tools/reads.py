@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import invalid
+from coordinator.steps.results import shortened
 from coordinator.toolsets import pages
 from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.flows.contract.base import WORKFLOW_STATUSES
@@ -196,8 +196,7 @@ def fitting_steps(steps: list[StepRow]) -> list[StepRow]:
         result = step.result_json or ""
         if left >= 0 or len(result) <= _BEGINNING:
             break
-        cut = {"truncated": True, "bytes": len(result.encode()), "beginning": result[:_BEGINNING]}
-        step.result_json = msgspec.json.encode(cut).decode()
+        step.result_json = shortened(result, _BEGINNING)
         left += sizes[step.id] - pages.size(step)
     return steps[: pages.fitting(steps)] if left < 0 else steps
 
