@@ -199,7 +199,11 @@ class Attempt:
             try:
                 text = step.arguments if step.verdict == "recorded" else result_json(outcome.value)
             except Exception:
-                outcome = Failure("the tool returned a value that is not JSON", "invalid_result")
+                outcome = Failure(
+                    "the call was carried out, but it returned a value that is not JSON",
+                    "invalid_result",
+                    carried_out=True,
+                )
         if isinstance(outcome, Failure):
             outcome = presentable(outcome)
             text = failure_json(outcome.message, outcome.type)

@@ -133,6 +133,8 @@ class Failure(Struct, frozen=True):
     """False: another attempt would fail the same way."""
     after_ms: int = 0
     """The delay that the refusing side asks for; at most the longest delay of the retry policy is used."""
+    carried_out: bool = False
+    """Whether the call was carried out, and only its answer cannot be used; the message says so, too."""
 
 
 Outcome = Success | Failure

@@ -242,6 +242,8 @@ counts = Family("kd", "string", ttl="a day", doc="what the demo tools' counter g
 gate_data = Family("gd", "hash", reason="goes with its instance",
                    doc="a gateway instance's context, input, evidence by kind, approvals, last failure")  # fmt: skip
 gate_evidence = Family("gv", "list", reason="goes with its instance", doc="evidence of a gateway instance in order")
+gate_result = Family("gf", "string", reason="goes with its instance",
+                     doc="a value that is too large for a gateway instance's context, whole")  # fmt: skip
 gate_ending = Family("go", "string", ttl="idempotency_seconds", doc="how an operation on a gateway instance ended")
 gate_waiters = Family("gw", "set", ttl="120 s", doc="processes that wait for an operation on a gateway instance")
 gate_bundle = Family("gb", "string", reason="goes with the last instance that has it",

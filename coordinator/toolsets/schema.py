@@ -128,7 +128,10 @@ def output_schema(results: tuple[type[msgspec.Struct], ...]) -> dict[str, Any]:
     names, definitions = _components(results)
     if len(names) > 1:
         options = [{"$ref": _REF + name} for name in names]
-        failed = {"properties": {"error": TOOL_ERROR}, "required": ["error"]}
+        stated = [definitions[name].get("properties", {}) for name in names]
+        owned = [properties["error"] for properties in stated if "error" in properties]
+        error = {"anyOf": [*owned, TOOL_ERROR]} if owned else TOOL_ERROR
+        failed = {"properties": {"error": error}, "required": ["error"]}
         return _assembled({"type": "object", "anyOf": [*options, failed]}, definitions)
     root = dict(definitions[names[0]])
     required = root.pop("required", [])

@@ -137,6 +137,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     ``{"result": [...]}``, because these revisions allow only objects."""
     meta: Mapping[str, Any] | None = None
     """``_meta`` of the result."""
+    blocks: Sequence[Mapping[str, Any]] = ()
+    """Content blocks after the text: images, sounds."""
     is_error: bool = False
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -87,6 +87,8 @@ class Done(msgspec.Struct, frozen=True):
     """Of a failure; empty: there is none, or its handler has answered it in the toolset's own form."""
     link: Mapping[str, str] | None = None
     """A link to what was made, as a content block. Older revisions do not know such blocks."""
+    blocks: Sequence[Mapping[str, Any]] = ()
+    """Further content blocks."""
     unfinished: Unfinished | None = None
     """Of a tool that is polled: it is not over, or was stopped. The rest is empty then."""
     interim: Mapping[str, Any] | None = None
@@ -99,7 +101,7 @@ class Done(msgspec.Struct, frozen=True):
     def content(self, modern: bool) -> list[Any]:
         """The content blocks of the result for a client, as they are encoded to JSON."""
         link = [self.link] if self.link is not None and modern else []
-        return [{"type": "text", "text": self.shown()}, *link]
+        return [{"type": "text", "text": self.shown()}, *self.blocks, *link]
 
     def hinted(self, hint: str) -> Done:
         """The answer with a hint: a member of the object that it is, also beside the sentence of a failure; of a list,
@@ -378,7 +380,7 @@ def _done(tool: Tool, call: Call, result: Any) -> Done:
 
 def _replied(reply: Reply, retry_after: int | None = None) -> Done:
     body = b"" if reply.structured is None else to_json(reply.structured)
-    return Done(body, reply.is_error, retry_after, reply.text, reply.indented, reply.meta)
+    return Done(body, reply.is_error, retry_after, reply.text, reply.indented, reply.meta, blocks=reply.blocks)
 
 
 def _failed(tool: Tool, failure: ToolFailure) -> Done:

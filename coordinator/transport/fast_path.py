@@ -339,7 +339,7 @@ class FastPath:
 
     def response(self, parsed: ParsedCall, done: Done) -> bytes:
         """The body of the answer, as the SDK's server would give it."""
-        special = done.text or done.indented or done.meta is not None or done.link is not None
+        special = done.text or done.indented or done.meta is not None or done.link is not None or done.blocks
         if special or not done.body.startswith(b"{"):
             return self._special(parsed, done)
         tails = self._modern_tails if parsed.modern else self._legacy_tails

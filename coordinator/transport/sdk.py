@@ -246,14 +246,13 @@ def _result(done: Done, context: Context) -> types.CallToolResult | dict[str, An
         return dict(done.interim)
     modern = context.protocol_version == MODERN
     structured = done.structured(modern)
-    content: list[types.ContentBlock] = [types.TextContent(type="text", text=done.shown())]
-    if done.link is not None and modern:
-        content.append(types.ResourceLink.model_validate(done.link))
-    return types.CallToolResult(
-        content=content,
-        structured_content=msgspec.json.decode(structured) if structured else None,
-        is_error=done.failed,
-        _meta=dict(done.meta) if done.meta is not None else None,
+    return types.CallToolResult.model_validate(
+        {
+            "content": done.content(modern),
+            "structuredContent": msgspec.json.decode(structured) if structured else None,
+            "isError": done.failed,
+            "_meta": dict(done.meta) if done.meta is not None else None,
+        }
     )
 
 

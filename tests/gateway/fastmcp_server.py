@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import anyio
 import mcp_types as types
 from fastmcp import Context, FastMCP
+from fastmcp.utilities.types import Image
 
 server = FastMCP("fast")
 
@@ -28,6 +31,22 @@ async def hold(path: str) -> str:
             await anyio.Path(f"{path}.cancelled").touch()
         raise
     return "never"
+
+
+@server.tool
+async def read(size: int, log: str, gate: str = "") -> str:
+    """A text of so many characters; notes the call in a file, and waits until another one exists."""
+    async with await anyio.open_file(log, "a") as noted:
+        await noted.write(f"{os.getppid()}\n")
+    while gate and not await anyio.Path(gate).exists():  # noqa: ASYNC110
+        await anyio.sleep(0.02)
+    return "\u00e9x" * (size // 2)
+
+
+@server.tool
+def screenshot(size: int) -> list[Image | str]:
+    """A text, and a picture of so many bytes."""
+    return ["taken", Image(data=bytes(range(256)) * (size // 256), format="png")]
 
 
 if __name__ == "__main__":

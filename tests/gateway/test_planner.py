@@ -16,7 +16,8 @@ from coordinator.toolsets.caller import Caller, OfEntry
 from coordinator.toolsets.gateway.rules import machine, planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle
 from coordinator.toolsets.gateway.rules.guards import Principal
-from coordinator.toolsets.gateway.rules.task import MAX_CONTEXT, Advance, Task, ending_of, unpacked
+from coordinator.toolsets.gateway.rules.results import MAX_CONTEXT
+from coordinator.toolsets.gateway.rules.task import Advance, Task, ending_of, unpacked
 from tests.gateway.lab import Json
 from tests.gateway.machines import FAILS, Meaning, machines
 
@@ -267,4 +268,11 @@ def test_a_timeout_moves_an_instance_whatever_its_entry_would_write() -> None:
     context = dict(instance.context)
     assert instance.run(planner.timeout(instance.bundle, instance.task("timeout"))) == ""
     assert (instance.state, instance.version) == ("late", 2)
+    assert instance.context.pop("longer")["bytes"] == 2 * (MAX_CONTEXT * 2 // 3) + 2
     assert instance.context == context
+    # Nothing can be cut that would make room for it.
+    full = Instance({**going(late=late), "timeoutMs": 1, "onTimeout": {"target": "late"}}, iter([]))
+    full.context = {"long": "x" * (MAX_CONTEXT - len('{"long":""}'))}
+    context = dict(full.context)
+    assert full.run(planner.timeout(full.bundle, full.task("timeout"))) == ""
+    assert (full.state, full.version, full.context) == ("late", 2, context)

@@ -24,6 +24,9 @@ FORMS = {
     "list": Reply(structured=[{"id": 1}, {"id": 2}]),
     "empty list": Reply(structured=[]),
     "failure": Reply(text="Workflow not found: x", is_error=True),
+    "object and image": Reply(
+        structured={"b": 1}, blocks=[{"type": "image", "data": "iVBORw0K", "mimeType": "image/png"}]
+    ),
     "structured failure": Reply(structured={"error": {"code": "STALE"}, "links": []}, is_error=True, meta={"k": "v"}),
 }
 
@@ -67,7 +70,8 @@ async def test_both_paths_return_the_form(name: str, era: Any) -> None:
     form = FORMS[name]
     result = await answers(form, {"left": 1}, era)
     assert result["isError"] == form.is_error
-    (block,) = result["content"]
+    block, *beside = result["content"]
+    assert beside == list(form.blocks)
     separators = None if form.indented else (",", ":")
     in_json = json.dumps(form.structured, indent=2 if form.indented else None, separators=separators)
     assert block["text"] == (form.text or in_json)

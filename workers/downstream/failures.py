@@ -18,4 +18,13 @@ class ConnectionFailed(Exception):
 
 
 class CallRefused(Exception):
-    """A server answered a call with a protocol error, such as an unknown tool or wrong arguments."""
+    """A server answered a call with a protocol error, such as an unknown tool or wrong arguments; or with something
+    that cannot be used.
+
+    Attributes:
+        carried_out: whether it was the latter: the call had its effect.
+    """
+
+    def __init__(self, message: str, carried_out: bool = False) -> None:
+        super().__init__(message)
+        self.carried_out = carried_out

@@ -19,6 +19,7 @@ from coordinator.settings.connections import Connection, Interpolator, hidden, h
 from workers.downstream.failures import CallRefused, ConnectionFailed
 from workers.downstream.reasons import Noted, noted
 from workers.downstream.session import Session
+from workers.downstream.stdio import UNREADABLE
 
 _log = structlog.get_logger(__name__)
 
@@ -91,10 +92,15 @@ class DownstreamServer:
 
         Raises:
             ConnectionFailed: the server cannot be reached, or was lost during the call.
-            CallRefused: it answers with a protocol error.
+            CallRefused: it answers with a protocol error, or with something that cannot be used.
         """
         meta: Any = {_IDEMPOTENCY_KEY: idempotency_key}
-        result = await self._asked(lambda client: client.call_tool(tool, dict(arguments), meta=meta))
+        try:
+            result = await self._asked(lambda client: client.call_tool(tool, dict(arguments), meta=meta))
+        except CallRefused as refused:
+            if not refused.carried_out:
+                raise
+            raise CallRefused(f"the call was carried out, but its answer cannot be used: {refused}", True) from None
         content = [
             type(block).model_validate(hidden_in(_plain(block), self._filled.secrets)) for block in result.content
         ]
@@ -175,9 +181,9 @@ class DownstreamServer:
             raise await self._lost(session) from None
         except RuntimeError as error:
             # The result does not match the tool's own output schema.
-            raise CallRefused(self.without_secrets(str(error))) from None
+            raise CallRefused(self.without_secrets(str(error)), True) from None
         except ValueError:
-            raise CallRefused(f"the connection {self.name!r} gave an answer that violates the protocol") from None
+            raise CallRefused(f"the connection {self.name!r} gave an answer that violates the protocol", True) from None
         finally:
             noted.reset(before)
             session.calls -= 1
@@ -200,7 +206,7 @@ class DownstreamServer:
         # The code alone does not tell: servers use it for errors of their own.
         if session.closing or (error.code == types.CONNECTION_CLOSED and error.message.startswith(_CUT_OFF)):
             return None
-        return CallRefused(self.without_secrets(error.message))
+        return CallRefused(self.without_secrets(error.message), error.message == UNREADABLE)
 
     async def _lost(self, session: Session) -> ConnectionFailed:
         why = await session.why_lost() if session.closing else ""

@@ -25,7 +25,8 @@ GRACE_SECONDS = 2.0
 """How long a server may take to end after its stdin was closed, and again after SIGTERM."""
 _FLUSH_SECONDS = 0.5
 _CHUNK = 65_536
-_UNKNOWN = "the server gave an answer that violates the protocol"
+UNREADABLE = "the server gave an answer that violates the protocol"
+"""The error in the place of such an answer."""
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
@@ -82,7 +83,7 @@ async def stdio_transport(
             except asyncio.LimitOverrunError:
                 on_loss(f"the server answered with more than {MAX_ANSWER} bytes")
             except _Garbled:
-                on_loss(_UNKNOWN)
+                on_loss(UNREADABLE)
             except (asyncio.IncompleteReadError, anyio.ClosedResourceError, anyio.BrokenResourceError):
                 pass  # the server ended, or the reader is gone
         while await pipes.lines.read(_CHUNK):
@@ -206,7 +207,7 @@ def _message(line: bytes) -> types.JSONRPCMessage | None:
         found = json.loads(text)  # accepts more than the library does: lone surrogates and deeper nesting
         if "method" in found:
             return None
-        problem = types.ErrorData(code=types.INTERNAL_ERROR, message=_UNKNOWN)
+        problem = types.ErrorData(code=types.INTERNAL_ERROR, message=UNREADABLE)
         return types.JSONRPCError(jsonrpc="2.0", id=found["id"], error=problem)
     except (ValueError, LookupError, TypeError, RecursionError):
         raise _Garbled from None

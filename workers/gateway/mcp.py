@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import mcp_types as types
+import msgspec
 
 from coordinator.steps.model import Failure, Outcome, Success
 from workers.downstream.failures import CallRefused, ConnectionFailed
@@ -20,7 +21,7 @@ async def call_tool(server: DownstreamServer, tool: str, arguments: Mapping[str,
     except ConnectionFailed as failed:
         return unreachable(str(failed)) if failed.wait is None else rate_limited(str(failed), round(failed.wait * 1000))
     except CallRefused as refused:
-        return permanent(str(refused))
+        return msgspec.structs.replace(permanent(str(refused)), carried_out=refused.carried_out)
     if result.is_error:
         return _failure(result, server.without_secrets)
     if isinstance(result.structured_content, dict):

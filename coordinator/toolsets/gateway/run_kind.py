@@ -131,8 +131,7 @@ class GatewayPlanner:
             advance = planner.after(spec.bundle, task, outcome)
         except Exception:
             _log.exception("the next step could not be planned", workflow=step.run)
-            broken = Failure("the next step could not be planned", "permanent_error", retryable=False)
-            advance = planner.failed(spec.bundle, self._task(step)[0], broken)
+            advance = planner.unplanned(spec.bundle, self._task(step)[0], outcome)
         return self._commit(advance)
 
     def _task(self, step: StepRun) -> tuple[Task, bool]:
@@ -219,7 +218,7 @@ def _classed(failure: Failure, child: str) -> Failure:
     message = failure.message
     if failure.type == "expired":  # only a sub-workflow can time out here
         message = f"the sub-workflow {child} did not end in time; it is still running"
-    return Failure(message, _class_of(failure), failure.retryable)
+    return msgspec.structs.replace(failure, message=message, type=_class_of(failure))
 
 
 def _class_of(failure: Failure) -> str:

@@ -11,6 +11,7 @@ from coordinator.settings.gateway.model import Workflow
 from coordinator.toolsets.gateway.rules import checks, planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle
 from coordinator.toolsets.gateway.rules.guards import SYSTEM, Circumstances, Principal
+from coordinator.toolsets.gateway.rules.results import Kept
 from coordinator.toolsets.gateway.rules.scope import Scope
 from coordinator.toolsets.gateway.rules.task import Advance, Ending, Event, Problem, Task
 from coordinator.toolsets.gateway.store.instances import Instance
@@ -18,6 +19,7 @@ from coordinator.toolsets.gateway.store.instances import Instance
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _counts = msgspec.json.Decoder(dict[str, int]).decode
+_kept = msgspec.json.Decoder(list[Kept]).decode
 
 
 CANCELLED = "cancelled"
@@ -37,6 +39,11 @@ class Snapshot(NamedTuple):
     def workflow(self) -> Workflow:
         """Its definition."""
         return self.bundle.definitions[self.instance.definition]
+
+    @property
+    def kept(self) -> list[Kept]:
+        """The values that are kept whole now, the oldest first."""
+        return _kept(self.instance.kept)
 
     def circumstances(self, principal: Principal) -> Circumstances:
         """What guards evaluate, without the arguments of a transition."""
@@ -60,6 +67,7 @@ class Snapshot(NamedTuple):
             version=instance.version,
             context=_decode(instance.context),
             evidence=_counts(instance.evidence),
+            kept=self.kept,
         )
 
 

@@ -38,7 +38,9 @@ Version = Annotated[int, Meta(description="Rises with each transition; the next 
 class Link(Result, kw_only=True):
     """A call that makes sense now, ready to be made."""
 
-    rel: Annotated[str, Meta(description="What it does: start, transition, self, home, search, describe, explain.")]
+    rel: Annotated[
+        str, Meta(description="What it does: start, transition, self, result, next, home, search, describe, explain.")
+    ]
     title: Annotated[str, Meta(description="For people; absent: none.")] | UnsetType = UNSET
     description: Annotated[str, Meta(description="More about it; absent: nothing.")] | UnsetType = UNSET
     method: Annotated[str, Meta(description="The tool to call.")]

@@ -47,6 +47,10 @@ class Get(Arguments):
     ] = None
     wait_ms: WaitMs = None
     after: After = None
+    result: Annotated[str | None, Meta(description="Key of a cut value in context: reads a page of it instead.")] = None
+    offset: Annotated[
+        Annotated[int, Meta(ge=0)] | None, Meta(description="With result: nextOffset of the page before.")
+    ] = None
 
 
 class Submit(Arguments):
@@ -132,3 +136,20 @@ class WorkflowAnswer(Result, kw_only=True):
     last_failure: Annotated[LastFailure, Meta(description="Absent: the last one succeeded.")] | UnsetType = UNSET
     error: Failed | UnsetType = UNSET
     waited: Annotated[Waited, Meta(description="With waitMs.")] | UnsetType = UNSET
+
+
+class ResultPage(Result, kw_only=True):
+    """A page of a value that is too large for the context."""
+
+    workflow_id: WorkflowId
+    result: Annotated[str, Meta(description="Its key in the context.")]
+    version: Annotated[int, Meta(description="The version that wrote it; another one: it was replaced meanwhile.")]
+    offset: Annotated[int, Meta(description="Where the page begins, in bytes.")]
+    total: Annotated[int, Meta(description="Bytes of the whole text.")]
+    text: Annotated[
+        str, Meta(description="The page: a part of JSON, in which images and sounds are replaced by where they are.")
+    ]
+    next_offset: Annotated[int, Meta(description="offset of the next page; absent: this is the last.")] | UnsetType = (
+        UNSET
+    )
+    links: Links

@@ -5,8 +5,8 @@ guarantee: At most `batch` of them per call, each with all its data; definitions
 args:      run.engine batch
 reply:     {how many were deleted, whether any remain, due now or later}
 errors:    none
-writes:    run run_spec gate_data gate_evidence gate_waiters gate_bundle gate_bundles gate_expiry gate_approval
-           gate_asked gate_answered gate_index
+writes:    run run_spec gate_data gate_evidence gate_result gate_waiters gate_bundle gate_bundles gate_expiry
+           gate_approval gate_asked gate_answered gate_index
 full:      deleting frees memory
 --]]
 local clock = require 'clock'
@@ -25,8 +25,9 @@ local function forget(run, id, inst)
     redis.call('HDEL', run.keys.gate_bundles, inst.bundle)
     redis.call('UNLINK', run.keys.gate_bundle .. inst.bundle)
   end
+  local result = run.keys.gate_result .. id .. '_'
   redis.call('UNLINK', run.keys.run .. id, run.keys.run_spec .. id, run.keys.gate_data .. id,
-    run.keys.gate_evidence .. id, run.keys.gate_waiters .. id)
+    run.keys.gate_evidence .. id, run.keys.gate_waiters .. id, result .. 1, result .. 2, result .. 3, result .. 4)
   redis.call('ZREM', run.keys.gate_expiry, id)
   redis.call('ZREM', run.keys.gate_index, id)
 end

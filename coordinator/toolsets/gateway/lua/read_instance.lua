@@ -6,7 +6,8 @@ args:      workflow operation waiter
            operation = the one whose ending is wanted, '' for none
 reply:     {now, status, definition, creator, bundle, state, version, started, deadline, nesting, operation, its
            transition, since, outcome, context, input, evidence by kind, failure, its time, last evidence,
-           approvals {id, queue, distinct, requester, asked at, declined}, ending, session ms} or {}: there is none
+           approvals {id, queue, distinct, requester, asked at, declined}, ending, session ms,
+           values that are kept whole} or {}: there is none
 errors:    none
 writes:    gate_waiters gate_expiry
 full:      a read that writes only a few bytes
@@ -41,13 +42,13 @@ return function(run, workflow, operation, waiter)
       redis.call('ZADD', run.keys.gate_expiry, clock.whole(run.now + session_ms), workflow)
     end
     if under_way then waiters.add(run, workflow, waiter) end
-    local context, input, evidence, failure, failed_at, open =
-      unpack(redis.call('HMGET', run.keys.gate_data .. workflow, 'c', 'n', 'v', 'f', 'fa', 'o'))
+    local context, input, evidence, failure, failed_at, open, kept =
+      unpack(redis.call('HMGET', run.keys.gate_data .. workflow, 'c', 'n', 'v', 'f', 'fa', 'o', 'r'))
     local last_evidence = redis.call('LRANGE', run.keys.gate_evidence .. workflow, -EVIDENCE_SHOWN, -1)
     local ending = operation ~= '' and redis.call('GET', run.keys.gate_ending .. operation) or ''
     return {run.now, status, definition, creator, bundle, state, tonumber(version), tonumber(started),
       tonumber(deadline or 0), tonumber(nesting or 0), under_way or '', transition or '', tonumber(since or 0),
       outcome or '', context or '{}', input or '{}', evidence or '{}', failure or '', tonumber(failed_at or 0),
-      last_evidence, read_approvals(run, open or ''), ending, tonumber(session_ms or 0)}
+      last_evidence, read_approvals(run, open or ''), ending, tonumber(session_ms or 0), kept or '[]'}
   end)
 end

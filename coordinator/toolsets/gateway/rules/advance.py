@@ -11,11 +11,14 @@ import msgspec
 
 from coordinator.settings.gateway.model import State, Transition, Workflow
 from coordinator.steps.model import Failure
+from coordinator.steps.results import cut_of
 from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.redact import redacted
+from coordinator.toolsets.gateway.rules.results import arranged
 from coordinator.toolsets.gateway.rules.task import Advance, Approval, Ending, Event, HopTaken, NextStep, Problem, Task
 
 SELECTION = "selection_error"
+PERMANENT = "permanent_error"
 
 _encode = msgspec.json.Encoder().encode
 
@@ -51,6 +54,8 @@ class AdvanceBuilder:
         advance.state, advance.version = task.state, task.version
         advance.context = _encode(draft).decode()
         advance.failure = "-"
+        if task.wholes:
+            self._keep_wholes()
         self._record_evidence(transition)
         self._update_approvals(transition, came_from != target or bool(outcome), outcome)
         if task.first_done:
@@ -65,6 +70,19 @@ class AdvanceBuilder:
             )  # fmt: skip
         task.first_done = True
         task.phase, task.candidate, task.tries, task.draft, task.target = "run", 0, 0, None, ""
+        task.carried_out = False
+
+    def _keep_wholes(self) -> None:
+        """Keeps the values whole that the hop has cut."""
+        task, advance = self._task, self.advance
+        for key in task.wholes:
+            if (cut := cut_of(task.context[key])) is not None:
+                about = {"key": key, "bytes": cut.bytes, "kept": cut.kept}
+                self.record("context.cut", transition=task.transition or None, **about)
+        task.kept, changed = arranged(task.kept, task.wholes, task.version)
+        task.wholes = {}
+        advance.kept = _encode(task.kept).decode()
+        advance.results = list(dict([*advance.results, *changed]).items())
 
     def _record_evidence(self, transition: Transition | None) -> None:
         """Records the evidence that the hop has produced."""
@@ -117,19 +135,39 @@ class AdvanceBuilder:
         return self._ended(self._ending(outcome=outcome, stopped=stopped, retry=retry))
 
     def fail(self, failure: Failure) -> Advance:
-        """Ends the operation with a failure. Committed hops stay."""
+        """Ends the operation with the failure of an executor. Committed hops stay."""
+        what = f"The executor of {self._place} failed: {failure.message}"
+        if self._task.carried_out:
+            what += f" (The executor of transition {self._task.transition!r} was carried out before.)"
+        return self._fail(what, failure.type, self._task.carried_out or failure.carried_out)
+
+    def fail_result(self, problem: str) -> Advance:
+        """Ends the operation because the result of its executor cannot be used. Committed hops stay."""
+        task, place = self._task, self._place
+        done = f"The call of {place} was carried out, but its result" if task.carried_out else f"The result of {place}"
+        what = f"{done} cannot be used: {problem}"
+        told = {"message": what, "carriedOut": task.carried_out or None}
+        self.record("transition.failed", transition=task.transition or None, errorClass=PERMANENT, **told)
+        return self._fail(what, PERMANENT, task.carried_out)
+
+    @property
+    def _place(self) -> str:
+        """The present part of the hop, in words."""
         task = self._task
-        chained = task.first_done
-        details: dict[str, Any] = {"errorClass": failure.type}
-        entering = task.phase == "enter" or not task.transition
-        what = f"the entry into state {task.target!r}" if entering else f"transition {task.transition!r}"
-        if chained:
+        if task.phase == "enter" or not task.transition:
+            return f"the entry into state {task.target!r}"
+        return f"transition {task.transition!r}"
+
+    def _fail(self, message: str, kind: str, carried_out: bool) -> Advance:
+        task = self._task
+        details: dict[str, Any] = {"errorClass": kind}
+        if carried_out:
+            details["carriedOut"] = True
+        if task.first_done:
             details |= {"chain": True, "attemptedTransition": task.transition}
-            self.record("chain.failed", transition=task.transition, errorClass=failure.type, steps=len(task.chain))
-        problem = Problem(
-            code="EXECUTOR_FAILED", message=f"The executor of {what} failed: {failure.message}", details=details
-        )
-        retry = task.transition if chained else ""
+            self.record("chain.failed", transition=task.transition, errorClass=kind, steps=len(task.chain))
+        problem = Problem(code="EXECUTOR_FAILED", message=message, details=details)
+        retry = task.transition if task.first_done else ""
         return self._ended(self._ending(outcome=self._failed_start(), error=problem, retry=retry))
 
     def _failed_start(self) -> str:

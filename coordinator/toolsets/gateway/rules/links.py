@@ -52,6 +52,12 @@ class Links:
         """The link to the present state of an instance."""
         return self._link("self", "workflow.get", {"workflowId": workflow})
 
+    def result(self, workflow: str, key: str, offset: int = 0) -> Link:
+        """The link to a page of a value that is kept whole."""
+        more = {"offset": offset} if offset else {}
+        rel = "next" if offset else "result"
+        return self._link(rel, "workflow.get", {"workflowId": workflow, "result": key, **more})
+
     def start(self, item: Listed, *, with_schema: bool = False) -> list[Link]:
         """The link that starts an item. A connection cannot be started, so its link leads to the search."""
         if item.kind == CAPABILITY:

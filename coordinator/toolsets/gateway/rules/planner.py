@@ -17,23 +17,25 @@ from msgspec.structs import replace
 
 from coordinator.settings.gateway.executor import Executor, Reliability
 from coordinator.settings.gateway.model import OnEnter, State, Transition, Workflow
-from coordinator.steps.model import Failure, Outcome
+from coordinator.steps.model import Failure, Outcome, Success
 from coordinator.toolsets.gateway.rules import machine
-from coordinator.toolsets.gateway.rules.advance import AdvanceBuilder
+from coordinator.toolsets.gateway.rules.advance import PERMANENT, AdvanceBuilder
 from coordinator.toolsets.gateway.rules.bundle import Bundle, candidate, retry_of, retry_on
 from coordinator.toolsets.gateway.rules.guards import Circumstances, evaluate
 from coordinator.toolsets.gateway.rules.mapping import written
+from coordinator.toolsets.gateway.rules.results import MAX_CONTEXT, Changes, cut_to_fit
 from coordinator.toolsets.gateway.rules.schemas import MAX_DEPTH, too_deep
 from coordinator.toolsets.gateway.rules.scope import Scope
-from coordinator.toolsets.gateway.rules.task import MAX_CONTEXT, Advance, Approval, Task
+from coordinator.toolsets.gateway.rules.task import Advance, Approval, Task
 
 _encode = msgspec.json.Encoder().encode
 
-PERMANENT = "permanent_error"
 FLOW_POLL_MS, FLOW_POLL_MAX_MS = 200, 2_000
 """The shortest and the longest interval for polling a flow that an executor waits for."""
 FLOW_TIMEOUT_MS = 3_600_000
 """The timeout for a flow if the executor has none."""
+_WITHOUT_EFFECT = ("noop", "human")
+"""Kinds of executors that call nothing."""
 
 
 def start(bundle: Bundle, task: Task) -> Advance:
@@ -70,9 +72,10 @@ def after(bundle: Bundle, task: Task, outcome: Outcome) -> Advance:
     return run.take_hops(run.resume(outcome))
 
 
-def failed(bundle: Bundle, task: Task, failure: Failure) -> Advance:
-    """Ends an operation with a failure; fallbacks are not tried."""
-    return _Run(bundle, task).builder.fail(failure)
+def unplanned(bundle: Bundle, task: Task, outcome: Outcome) -> Advance:
+    """Ends an operation because ``after`` has raised for this outcome; fallbacks are not tried."""
+    task.carried_out |= isinstance(outcome, Success)
+    return _Run(bundle, task).builder.fail_result("the next step could not be planned")
 
 
 class _Run:
@@ -85,6 +88,7 @@ class _Run:
         self.builder = AdvanceBuilder(self.workflow, task)
         self._hop_follows = False
         """Whether the task's transition is automatic and comes next."""
+        self._encoded: tuple[dict[str, Any] | None, bytes] = None, b""
 
     # --- hops -------------------------------------------------------------------------------------
 
@@ -193,6 +197,7 @@ class _Run:
     def _succeeded(self, executor: Executor) -> None:
         """Records the evidence of the executor; written with the hop."""
         self.builder.record("executor.succeeded", **self._about(executor))
+        self.task.carried_out |= executor.kind not in _WITHOUT_EFFECT
         if self.task.candidate:
             self.builder.record("fallback.selected", **self._about(executor))
         kind = machine.EVIDENCE.get(executor.kind or "")
@@ -241,6 +246,8 @@ class _Run:
             return self._entered(self._mapped(on_enter.output if on_enter else {}, value, draft))
         transition = self._transition
         draft = self._mapped(transition.output, value, task.context)
+        if problem := self._context_problem(draft):
+            return self.builder.fail_result(problem)
         target = transition.target
         at = self._circumstances(draft, task.arguments)
         for number, branch in enumerate(transition.branches):
@@ -265,10 +272,10 @@ class _Run:
     def _entered(self, draft: dict[str, Any]) -> Advance:
         """Commits the hop, and continues with the next automatic one if there is one."""
         task = self.task
-        if problem := _context_problem(draft):
+        if problem := self._context_problem(draft):
             if not self._timing_out:
-                return self.builder.fail(Failure(problem, PERMANENT))
-            draft = task.context
+                return self.builder.fail_result(problem)
+            draft, task.wholes = task.context, {}
         began = task.kind == "start" and not task.first_done
         outcome = machine.outcome_of(self.workflow, task.target)
         if self._timing_out and outcome:
@@ -338,10 +345,37 @@ class _Run:
         return Circumstances(task.principal, Scope(context, arguments, task.input), counts)
 
     def _mapped(self, output: dict[str, Any], value: Any, context: dict[str, Any]) -> dict[str, Any]:
-        """The context with the values that an output mapping writes."""
+        """The context with the values that an output mapping writes, cut where there is no room for them."""
         if not output:
             return context
-        return {**context, **written(output, Scope(context, self.task.arguments, self.task.input, value))}
+        task = self.task
+        new = written(output, Scope(context, task.arguments, task.input, value))
+        mapped: dict[str, Any] = {**context, **new}
+        changes: Changes = {}
+        if len(self._text(mapped)) > MAX_CONTEXT:
+            mapped, changes = cut_to_fit(mapped, new)
+        if changes or task.kept or task.wholes:
+            before = {one.key for one in task.kept} | task.wholes.keys()
+            replaced = {key: None for key, one in new.items() if key in before and one != context.get(key)}
+            for key, whole in {**replaced, **changes}.items():
+                task.wholes.pop(key, None)
+                task.wholes[key] = whole
+        return mapped
+
+    def _text(self, context: dict[str, Any]) -> bytes:
+        """A context as JSON, encoded once."""
+        if self._encoded[0] is not context:
+            self._encoded = context, _encode(context)
+        return self._encoded[1]
+
+    def _context_problem(self, context: dict[str, Any]) -> str:
+        """Why a context is rejected; empty: it is not."""
+        text = self._text(context)
+        if len(text) > MAX_CONTEXT:
+            return f"the context would have {len(text)} bytes as JSON; allowed: at most {MAX_CONTEXT}"
+        if text.count(b"{") + text.count(b"[") > MAX_DEPTH and too_deep(context):
+            return f"the context would be nested more than {MAX_DEPTH} deep"
+        return ""
 
     def _about(self, executor: Executor) -> dict[str, Any]:
         """The description of an executor in events."""
@@ -364,16 +398,6 @@ def scope_under_way(task: Task) -> Scope:
     """The data that paths in that executor can refer to."""
     context = task.draft if task.phase == "enter" and task.draft is not None else task.context
     return Scope(context, task.arguments, task.input)
-
-
-def _context_problem(context: dict[str, Any]) -> str:
-    """Why a context is rejected; empty: it is not."""
-    text = _encode(context)
-    if len(text) > MAX_CONTEXT:
-        return f"the context would have {len(text)} bytes as JSON; allowed: at most {MAX_CONTEXT}"
-    if text.count(b"{") + text.count(b"[") > MAX_DEPTH and too_deep(context):
-        return f"the context would be nested more than {MAX_DEPTH} deep"
-    return ""
 
 
 def _digest(*parts: str) -> str:

@@ -8,9 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from coordinator.toolsets.gateway.rules.guards import Principal
+from coordinator.toolsets.gateway.rules.results import Changes, Kept
 
-MAX_CONTEXT = 256 * 1024
-"""The most bytes of an instance's context, as JSON."""
 MAX_NESTING = 10
 """How deep sub-workflows may be nested."""
 
@@ -61,6 +60,8 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     version: int
     context: dict[str, Any] = {}
     evidence: dict[str, int] = {}
+    kept: list[Kept] = []
+    """Values that are kept whole."""
 
     # The current hop.
     transition: str = ""
@@ -75,6 +76,10 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     """The context to be committed with the hop."""
     marks: list[str] = []
     """Kinds of evidence of the hop so far."""
+    wholes: Changes = {}
+    """What is to be kept, or not any more, with the hop."""
+    carried_out: bool = False
+    """Whether an executor of the hop has had an effect."""
     asked: list[Approval] = []
     """Approvals that the hop asks for."""
     then: str = ""
@@ -156,6 +161,10 @@ class Advance(Struct, kw_only=True, omit_defaults=True):
     version: int
     context: str = ""
     """JSON; empty: unchanged."""
+    kept: str = ""
+    """JSON of all that is kept whole; empty: unchanged."""
+    results: list[tuple[int, str]] = []
+    """What is stored at their places; empty: nothing any more."""
     evidence: list[str] = []
     """The JSON of each new piece of evidence; the script adds the time."""
     counts: str = ""

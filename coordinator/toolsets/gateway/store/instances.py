@@ -14,6 +14,7 @@ from coordinator.steps.store import LIBRARY as STEPS
 from coordinator.store import Library, Script, Store, keys
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.gateway.rules.bundle import Bundle, Packed, unpacked
+from coordinator.toolsets.gateway.rules.results import Kept
 from coordinator.toolsets.gateway.rules.task import Advance
 
 LIBRARY = Library("coordinator.toolsets.gateway", uses=[STEPS])
@@ -65,6 +66,8 @@ class Instance(Struct, array_like=True, frozen=True):
     ending: str
     """The ending of the requested operation; empty: it is in progress, or ended long ago."""
     session_ms: int
+    kept: str = "[]"
+    """Values that are kept whole, as the JSON of ``Kept``."""
 
     @property
     def ended(self) -> bool:
@@ -187,6 +190,19 @@ class InstanceStore(RunStore):
         """
         reply = await self._store.run(_READ, project, workflow, operation, waiter)
         return None if len(reply) < 2 else _instance(reply)
+
+    async def result(
+        self, project: str, workflow: str, instance: Instance, kept: Kept, start: int, count: int
+    ) -> bytes | None:
+        """Some bytes of a value that is kept whole; None: it was replaced since the instance was read.
+
+        Args:
+            start: 0 is the beginning of its text.
+        """
+        key = keys.gate_result.key(project, f"{workflow}_{kept.place}")
+        found: bytes = await self._store.command("GETRANGE", key, start, start + count - 1)
+        now = await self._store.command("HGET", keys.gate_data.key(project, workflow), "r")
+        return found if (now or b"[]").decode() == instance.kept else None
 
     async def expire(self, project: str, workflow: str, late: str, advance: Advance) -> bool:
         """Carries out the timeout of an instance. Returns False if that was done already.

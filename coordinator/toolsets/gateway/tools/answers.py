@@ -80,6 +80,8 @@ def answer(snapshot: Snapshot, principal: Principal, links: Links) -> WorkflowAn
         made.links = links.transitions(
             snapshot.id, snapshot.workflow, at.state, at.version, circumstances, ending.retry if ending else ""
         ) or [links.myself(snapshot.id)]  # nothing is legal for this caller now; only ended instances have no links
+    if present:
+        made.links += [links.result(snapshot.id, one.key) for one in snapshot.kept]
     if ending is not None and ending.chain:
         made.chain = [_hop(hop) for hop in ending.chain]
     if ending is not None and ending.stopped:

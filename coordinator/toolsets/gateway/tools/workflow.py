@@ -12,7 +12,7 @@ from coordinator.toolsets.deferral import Deferral, Pending, Stopped
 from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.gateway.apart import apart
 from coordinator.toolsets.gateway.contract.base import Link
-from coordinator.toolsets.gateway.contract.workflow import WAITS_FOR, Get, Start, Submit, WorkflowAnswer
+from coordinator.toolsets.gateway.contract.workflow import WAITS_FOR, Get, ResultPage, Start, Submit, WorkflowAnswer
 from coordinator.toolsets.gateway.durations import Key
 from coordinator.toolsets.gateway.operations import StartRequest, SubmitRequest, new_operation
 from coordinator.toolsets.gateway.rules import checks, machine
@@ -24,6 +24,7 @@ from coordinator.toolsets.gateway.snapshot import Snapshot, was_cancelled
 from coordinator.toolsets.gateway.tools.answers import answer, refusal_of, rejected
 from coordinator.toolsets.gateway.tools.approvals import DECISION, arguments_of, gate_of, left_gate, question
 from coordinator.toolsets.gateway.tools.backend import Backend
+from coordinator.toolsets.gateway.tools.results import result_page
 from coordinator.toolsets.gateway.tools.waits import WatchedInstances, met
 from coordinator.toolsets.questions import VIA_CLIENT, Question
 from coordinator.toolsets.questions import Answer as Answered
@@ -38,7 +39,7 @@ _START = (
 )
 _GET = (
     "The present state of a workflow, with a link for every legal next move. Use it whenever an answer was lost. "
-    "waitMs waits for waitFor."
+    "waitMs waits for waitFor. A value of context with truncated is the beginning of a longer one: result reads it."
 )
 _SUBMIT = (
     "Take a transition, with the arguments of its link. expectedVersion must be the workflow's present version. If "
@@ -104,6 +105,8 @@ class Workflows:
             decided = await self._decided(call, Principal.of(call.caller), call.answer)
             if isinstance(decided, Reply):
                 return decided
+        if args.result is not None or args.offset is not None:
+            return await result_page(self._backend, call, args)
         condition = check(args.wait_ms, args.wait_for, args.after, WAITS_FOR)
         made = await self._get(call, args)
         if condition is None or isinstance(made, Reply):
@@ -346,7 +349,7 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
                 "workflow.get",
                 _GET,
                 Get,
-                (WorkflowAnswer,),
+                (WorkflowAnswer, ResultPage),
                 handle.get,
                 idempotent=True,
                 asks=True,

@@ -20,7 +20,7 @@ local function end_instance(run, inst, outcome, retention_ms)
   events.emit(run, 'gateway_ended', inst.id, 's', inst.state, 'o', outcome)
 end
 
--- Writes context, evidence by kind, and the last failure.
+-- Writes context, evidence by kind, the last failure, and values that are kept whole.
 local function write_data(run, inst, adv)
   local fields = {}
   local function also(field, value)
@@ -29,6 +29,7 @@ local function write_data(run, inst, adv)
   end
   if adv.context then also('c', adv.context) end
   if adv.counts then also('v', adv.counts) end
+  if adv.kept then also('r', adv.kept) end
   if adv.failure == '-' then
     redis.call('HDEL', run.keys.gate_data .. inst.id, 'f', 'fa')
   elseif adv.failure then
@@ -36,6 +37,10 @@ local function write_data(run, inst, adv)
     also('fa', run.at)
   end
   if #fields > 0 then redis.call('HSET', run.keys.gate_data .. inst.id, unpack(fields)) end
+  for _, result in ipairs(adv.results or {}) do
+    local key = run.keys.gate_result .. inst.id .. '_' .. result[1]
+    if result[2] == '' then redis.call('UNLINK', key) else redis.call('SET', key, result[2]) end
+  end
 end
 
 local function add_evidence(run, inst, evidence)

@@ -3,7 +3,8 @@
 --   y ms that a session is kept  c operation in progress, with  ct its transition  cs since  a its step  tr its trace
 --   b the sub-workflow that it waits for;  x outcome  e ended at.  l last entry in the audit (audit.lua)
 -- Its status is r running or e ended.
--- gate_data .. id: c context  n input  v evidence by kind  f last failure (all JSON)  fa its time
+-- gate_data .. id: c context  n input  v evidence by kind  f last failure  r values that are kept whole: gate_result
+--   (all JSON)  fa time of the last failure
 --   o open approvals  g all approvals (ids, each followed by a blank)
 -- gate_index has all instances, scored by when their state, approvals or last operation ended or changed.
 -- The correlation id names an operation and fences the instance: whoever continues the operation presents it.

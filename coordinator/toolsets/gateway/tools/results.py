@@ -1,0 +1,85 @@
+"""Pages of values that are too large for the context of an instance (workflow.get with result)."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET
+
+from coordinator.errors import ToolFailure, invalid, that_exist
+from coordinator.steps.results import cut_of
+from coordinator.toolsets import pages
+from coordinator.toolsets.gateway.contract.workflow import Get, ResultPage
+from coordinator.toolsets.gateway.rules.checks import Rejected
+from coordinator.toolsets.gateway.rules.guards import Principal
+from coordinator.toolsets.gateway.rules.results import MAX_KEPT, MOST_KEPT, Kept, page
+from coordinator.toolsets.gateway.snapshot import Snapshot
+from coordinator.toolsets.gateway.tools.answers import rejected
+from coordinator.toolsets.gateway.tools.backend import Backend
+from coordinator.toolsets.tool import Call, Reply
+
+ROUNDS = 5
+"""How often a value is read that is replaced meanwhile."""
+_SHOWN = 200
+"""The most characters of an unknown key that a message quotes."""
+_decode = msgspec.json.decode
+
+
+async def result_page(backend: Backend, call: Call, args: Get) -> Reply:
+    """A page of the value that ``args.result`` names; with the first one come its images and sounds.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR, naming the argument and what is allowed; ``conflict``.
+    """
+    if args.result is None:
+        raise invalid("offset", "needs result")
+    if args.wait_ms is not None or args.wait_for is not None or args.after is not None:
+        raise invalid("result", "goes without waitFor, waitMs and after")
+    offset, store = args.offset or 0, backend.instances
+    for _ in range(ROUNDS):
+        try:
+            snapshot = await backend.operations.get(call.project, args.workflow_id)
+        except Rejected as refused:
+            return rejected(refused, Principal.of(call.caller), backend.links)
+        one, where = _kept(snapshot, args.result), (call.project, args.workflow_id, snapshot.instance)
+        if offset >= one.text:
+            raise invalid("offset", f"must be less than {one.text}, the bytes of this text")
+        data = await store.result(*where, one, offset, min(pages.ANSWER_CHARS, one.text - offset))
+        media = await store.result(*where, one, one.text, one.media) if one.media and not offset else b"[]"
+        if data is not None and media is not None:
+            return _shown(backend, args.workflow_id, one, offset, data, media)
+    raise ToolFailure("conflict", "other calls keep replacing the result; repeat the call", retry_after_ms=200)
+
+
+def _kept(snapshot: Snapshot, key: str) -> Kept:
+    kept = {one.key: one for one in snapshot.kept}
+    if key in kept:
+        return kept[key]
+    context = _decode(snapshot.instance.context)
+    cut = cut_of(context.get(key))
+    if key not in context:
+        why = f"the context has no {key[:_SHOWN]!r}"
+    elif cut is None:
+        why = f"{key!r} is not cut: the context has all of it"
+    elif not cut.kept:
+        why = f"{key!r} had {cut.bytes} bytes; of more than {MAX_KEPT} only the beginning in the context is kept"
+    else:
+        why = f"{key!r} is not kept any more; only its beginning in the context is (the last {MOST_KEPT} are kept)"
+    raise invalid("result", why + that_exist(key, kept))
+
+
+def _shown(backend: Backend, workflow: str, one: Kept, offset: int, data: bytes, media: bytes) -> Reply:
+    begun, text = page(data, pages.ANSWER_CHARS)
+    offset += begun
+    end = offset + len(text.encode())
+    more = [backend.links.result(workflow, one.key, end)] if end < one.text else []
+    body = ResultPage(
+        workflow_id=workflow,
+        result=one.key,
+        version=one.version,
+        offset=offset,
+        total=one.text,
+        text=text,
+        next_offset=end if more else UNSET,
+        links=[*more, backend.links.myself(workflow)],
+    )
+    return Reply(structured=body, blocks=_decode(media))
