@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import Any
 
 import msgspec
@@ -15,6 +14,9 @@ MAX_RESULT_BYTES = 1_048_576
 
 MAX_MESSAGE = 4_000
 """The most characters of a failure's message."""
+
+_ESCAPE = len(r"\u0000")
+"""The longest escape in JSON."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -53,9 +55,17 @@ def recorded_cut(result: str) -> Cut | None:
 
 def fitting(text: str, room: int) -> str:
     """As much of a text as takes ``room`` bytes within JSON, where quotes and backslashes take two."""
-    quotes = len('""')
-    size = bisect_right(range(len(text) + 1), room + quotes, key=lambda size: len(_encode(text[:size]))) - 1
-    return text[: max(0, size)]
+    part = _encode(text)[1:-1]
+    if len(part) <= room:
+        return text
+    part = part[: max(0, room)]
+    # It may end within an escape, which begins with a backslash that no other one escapes, or within a character.
+    begun = part.rfind(b"\\", -_ESCAPE)
+    if begun >= 0 and (begun - len(part[:begun].rstrip(b"\\"))) % 2 == 0:
+        length = _ESCAPE if part[begun + 1 : begun + 2] == b"u" else 2
+        part = part[:begun] if begun + length > len(part) else part
+    found: str = msgspec.json.decode(f'"{part.decode(errors="ignore")}"')
+    return found
 
 
 def within(cut: Cut, limit: int) -> Cut:

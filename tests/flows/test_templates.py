@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.steps.results import failure_json, result_json
+from coordinator.steps.results import failure_json, fitting, result_json
 from coordinator.toolsets.flows.rules import templates
 from coordinator.toolsets.flows.rules.conditions import holds, problem
 
@@ -160,3 +160,14 @@ def test_the_documented_forms_of_results() -> None:
     assert result_json(listed, 1000) == '[{"title":"Workflow Design","score":0.95}]'
     assert result_json("x", 1000) == '"x"'
     assert failure_json("no such tool", "unknown_tool") == '{"error":"no such tool","type":"unknown_tool"}'
+
+
+@given(st.text(alphabet='ab"\\\n\u0001\u00e9\U0001f600', max_size=40), st.integers(-3, 60))
+def test_as_much_of_a_text_is_taken_as_there_is_room_for(text: str, room: int) -> None:
+    def length(part: str) -> int:
+        return len(json.dumps(part, ensure_ascii=False).encode()) - 2
+
+    part = fitting(text, room)
+    assert text.startswith(part)
+    assert length(part) <= max(0, room)
+    assert part == text or length(text[: len(part) + 1]) > room

@@ -23,7 +23,7 @@ EXAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
             "requestId": "7f2c1d9e-3b54-4a0e-9a71-5d1c0f6f2b11",
         },
     ),
-    "workflow.get": ({"workflowId": _WORKFLOW},),
+    "workflow.get": ({"workflowId": _WORKFLOW}, {"workflowId": _WORKFLOW, "result": "lastResult"}),
     "workflow.submit": (
         {"workflowId": _WORKFLOW, "expectedVersion": 4, "transition": "deploy", "arguments": {"confirm": True}},
     ),
