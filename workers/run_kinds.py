@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
@@ -32,6 +31,7 @@ from workers.tools.own import OwnTools
 from workers.tools.python import PythonTools
 from workers.tools.registry import StepTools
 from workers.tools.rights import WorkerRights
+from workers.tools.servers import ServerSources
 from workers.tools.source import Source
 
 
@@ -49,16 +49,10 @@ def step_tools(
     sources: list[Source] = [OwnTools(toolsets, actors), PythonTools(callables(settings), isolated)]
     if settings.flows.demo_tools:
         sources.append(DemoTools(store))
-    servers = {name: one for name, one in (settings.connections or {}).items() if one.kind == "mcp"}
-    if servers:
-        # Imported here: importing the MCP client takes a second, and many fleets do not need it.
-        from workers.tools.downstream import ServerTools
-
-        shared = connections or Connections(settings)
-        sources += [ServerTools(name, partial(shared.server, name)) for name in servers]
+    servers = ServerSources((connections or Connections(settings)).server)
     names = StepNames(settings)
     names.declare({name: [tool.name for tool in toolset.tools] for name, toolset in toolsets.items()})
-    return StepTools(sources, WorkerRights(settings, FleetClock(store.time)), names)
+    return StepTools(settings, sources, servers, WorkerRights(settings, FleetClock(store.time)), names)
 
 
 def make_run_kinds(settings: Settings, store: Store, isolated: Isolated) -> Mapping[str, RunKind]:

@@ -512,9 +512,14 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 "(command, args, env, workingDirectory) or over Streamable HTTP (url, headers), whose tools steps "
                 "call as <connection>.<tool>; startSeconds bounds connecting. cli (command, workingDirectory, env) "
                 "and rest (baseUrl, headers) are for the gateway. ${NAME} stands for an environment variable. A "
-                "relative workingDirectory starts at this file's directory, a relative command at the workingDirectory."
+                "relative workingDirectory starts at this file's directory, a relative command at the "
+                "workingDirectory. On SIGHUP, calls under way end as they began, and variables keep their values."
             ),
-            extra={"allowed": "a mapping of names to kind and its fields", "example": examples.CONNECTIONS},
+            extra={
+                "allowed": "a mapping of names to kind and its fields",
+                "reload": True,
+                "example": examples.CONNECTIONS,
+            },
         ),
     ] = None
 

@@ -73,9 +73,14 @@ class StepNames:
     """Checks the names of tools."""
 
     def __init__(self, settings: Settings) -> None:
-        self._connections = {name: one.kind for name, one in (settings.connections or {}).items()}
         self._plain = {*callables(settings), *(DEMO_TOOLS if settings.flows.demo_tools else ())}
         self._own: dict[str, list[str]] = {}
+        self.configure(settings)
+
+    def configure(self, settings: Settings) -> None:
+        """Takes over the connections of reloaded settings."""
+        self._connections = {name: one.kind for name, one in (settings.connections or {}).items()}
+        self._of_gateway = frozenset(settings.gateway.connections if settings.gateway is not None else ())
 
     def declare(self, toolsets: Mapping[str, Iterable[str]]) -> None:
         """Says which toolsets there are, with the names of their tools."""
@@ -94,6 +99,9 @@ class StepNames:
             return ""
         if kind is not None:
             return f"the connection {connection!r} is of kind {kind}; steps can call tools of kind mcp only"
+        if dot and connection in self._of_gateway:
+            problem = f"unknown tool {name[:_LONGEST]!r}: {connection!r} is a connection of the gateway"
+            return f"{problem}, whose guards protect it; steps can call tools of connections at the top of the settings"
         # Of the two names of each own tool, those of the form that was used.
         alike = [*self._plain, *(one for one in self._own if ("." in one) is bool(dot))]
         close = get_close_matches(name[:_LONGEST], alike, n=3, cutoff=_CLOSE)

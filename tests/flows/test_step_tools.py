@@ -19,6 +19,7 @@ from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.settings.connections import Connection
 from coordinator.settings.flows import Flows
+from coordinator.settings.gateway.model import Gateway
 from coordinator.settings.identity import ActorAuthentication
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import DEMO_TOOLS, StepNames, installed
@@ -319,6 +320,22 @@ async def test_names_are_checked_as_they_are_resolved(registry: Registry) -> Non
         assert registry.tools.find(name) is not None
     assert "say sessions.get_skill or navigator.get_skill" in names.problem("get_skill")
     assert registry.tools.find("get_skill") is None
+
+
+def test_names_follow_reloaded_connections() -> None:
+    guarded = Gateway(version="1.0.0", connections={"guarded": stdio()})
+    names = StepNames(Settings(connections={"it": stdio()}, gateway=guarded))
+    names.declare({"items": ["claim_item"]})
+    assert names.problem("it.add") == ""
+    assert names.problem("guarded.add") == (
+        "unknown tool 'guarded.add': 'guarded' is a connection of the gateway, whose guards protect it; steps can call "
+        "tools of connections at the top of the settings"
+    )
+    names.configure(Settings(connections={"guarded": stdio(), "api": Connection(kind="cli", command="ls")}))
+    assert names.problem("guarded.add") == ""
+    assert names.problem("it.add").startswith("unknown tool 'it.add'")
+    assert "is of kind cli" in names.problem("api.add")
+    assert names.problem("claim_item") == ""
 
 
 def test_installed_packages_provide_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

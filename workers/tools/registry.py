@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -35,12 +35,22 @@ class StepTools:
 
     Args:
         sources: if several have a tool of the same name, the first one counts.
+        servers: the sources for the connections of some settings; they come last.
         rights: knows what creators of runs may do now.
         names: says what is wrong with names that no source has.
     """
 
-    def __init__(self, sources: Sequence[Source], rights: WorkerRights, names: StepNames) -> None:
-        self._sources = sources
+    def __init__(
+        self,
+        settings: Settings,
+        sources: Sequence[Source],
+        servers: Callable[[Settings], Sequence[Source]],
+        rights: WorkerRights,
+        names: StepNames,
+    ) -> None:
+        self._own = tuple(sources)
+        self._servers = servers
+        self._sources = (*sources, *servers(settings))
         self.rights = rights
         """What creators of runs may do now."""
         self._names = names
@@ -81,7 +91,9 @@ class StepTools:
     def configure(self, settings: Settings) -> None:
         """Applies new settings to every call that begins later."""
         self.rights.configure(settings)
-        for source in self._sources:
+        self._names.configure(settings)
+        self._sources = (*self._own, *self._servers(settings))
+        for source in self._own:
             source.configure(settings)
 
     def connections(self) -> Sequence[ConnectionStatus]:

@@ -34,6 +34,7 @@ def toolset(services: Services, names: StepNames) -> Toolset:
         INSTRUCTIONS,
         (*create.tools(flows, names, services), *reading, *changes.tools(flows, services)),
         drain=waiting.drain,
+        configure=names.configure,
         examples=EXAMPLES,
         documents=documents(*reading),
         completes={"flow": reads.completion(flows)},

@@ -59,12 +59,11 @@ class Backend:
 
     def configure(self, settings: Settings) -> None:
         """Applies new settings to later calls. Instances keep the definitions they started with."""
-        if settings.gateway == self._settings.gateway:
-            self._settings = settings
+        before, self._settings = self._settings, settings
+        if (settings.gateway, settings.connections) == (before.gateway, before.connections):
             return
-        self._settings = settings
         self._replace(Catalogue(settings.gateway, settings.connections, self._known))
-        if self._started:
+        if self._started and settings.gateway != before.gateway:
             self._begin()
             self._spawn(self._audit_event("config.reloaded"), "gateway reload")
 

@@ -1,0 +1,38 @@
+"""The sources of tools for the downstream servers at the top of the settings, as these are reloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from coordinator.settings import Settings
+from workers.tools.source import Source
+
+if TYPE_CHECKING:
+    from workers.downstream.server import DownstreamServer
+    from workers.tools.downstream import ServerTools
+
+
+class ServerSources:
+    """Makes a source for each server. Those of the gateway have none, because its guards protect them.
+
+    Args:
+        server: returns a server by name, as it is configured now; None if there is none.
+    """
+
+    def __init__(self, server: Callable[[str], DownstreamServer | None]) -> None:
+        self._server = server
+        self._made: dict[str, ServerTools] = {}
+
+    def __call__(self, settings: Settings) -> Sequence[Source]:
+        """The sources under some settings; the same as before for names that stay."""
+        names = [name for name, one in (settings.connections or {}).items() if one.kind == "mcp"]
+        self._made = {name: self._made.get(name) or self._new(name) for name in names}
+        return list(self._made.values())
+
+    def _new(self, name: str) -> ServerTools:
+        # Imported here: importing the MCP client takes a second, and many fleets do not need it.
+        from workers.tools.downstream import ServerTools
+
+        return ServerTools(name, partial(self._server, name))
