@@ -520,7 +520,7 @@ GROUPS: dict[str, Command] = {
     ),
     "gateway": Command(
         "",
-        "Check a gateway's file; show its connections and its audit; answer approvals.",
+        "Check a gateway's file; show its connections, tools and audit; answer approvals.",
         ("fleet gateway check config/gateway.yaml", "fleet gateway approvals list"),
     ),
     "webhooks": Command(

@@ -29,6 +29,7 @@ LINES = {
     "flows list": "", "flows show": "7", "flows cancel": "7", "flows pause": "7", "flows resume": "7",
     "flows retry": "7", "gateway approvals list": "", "gateway approvals resolve": "hr_0123456789abcdef approve",
     "gateway approvals show": "hr_0123456789abcdef", "gateway audit": "", "gateway connections": "",
+    "gateway tools": "",
     "import": "--format markdown /dev/null",
     "items add": "x", "items answer": "1111 x", "items block": "1111", "items cancel": "1111",
     "items claim": "1111", "items dep add": "1111 2222", "items dep rm": "1111 2222", "items done": "1111 --alone",

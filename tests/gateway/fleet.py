@@ -100,6 +100,17 @@ class Agent:
         result: Json = json.loads(text)["result"]
         return result
 
+    def items(self) -> dict[str, Json]:
+        """The whole catalogue."""
+        found: dict[str, Json] = {}
+        cursor: Json = {}
+        while True:
+            page = self("gateway.home", **cursor)
+            found.update({item["id"]: item for item in page["items"]})
+            if page["links"][0]["rel"] != "next":
+                return found
+            cursor = page["links"][0]["args"]
+
     def start(self, definition: str, **given: Any) -> Json:
         """Starts a workflow."""
         return self("workflow.start", definitionId=definition, input=given)

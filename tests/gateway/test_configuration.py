@@ -14,7 +14,7 @@ from coordinator.cli.sound import sound
 from coordinator.settings import Settings, SettingsError, load_settings
 from coordinator.settings.gateway.model import Gateway
 from coordinator.toolsets.gateway.rules.bundle import packed, unpacked
-from coordinator.toolsets.gateway.rules.catalogue import Catalogue, ImportedTool, ServerTools
+from coordinator.toolsets.gateway.rules.catalogue import Catalogue, ImportedTool, LeftOut, ServerTools
 from coordinator.toolsets.gateway.rules.resolve import resolved
 from tests.gateway.lab import Json, section, states
 from tests.support.fleets import fleet_command
@@ -452,10 +452,9 @@ def test_workflows_come_first_and_imports_last() -> None:
     tools = (ImportedTool("yes"), ImportedTool("no"), ImportedTool("zeta", input_schema={"type": "object"}))
     found = Catalogue(gateway, servers={"srv": ServerTools(tools)})
     assert list(found.items) == ["w2", "w1", "zeta", "alpha", "shown", "s.yes", "s.zeta"]
-    assert found.collisions == [
-        "the tool 'zeta' of the connection 'srv' is left out: something else is called 'zeta'; give the import a "
-        "prefix, or exclude the tool"
-    ]
+    assert found.left_out == {
+        "srv": [LeftOut("zeta", "something else is called 'zeta'; give the import a prefix, or exclude the tool")]
+    }
     down = Catalogue(gateway, servers={"srv": ServerTools(tools, False, "it is gone")})
     assert [name for name, item in down.items.items() if not item.available] == ["s.yes", "s.zeta"]
     never = Catalogue(gateway, servers={"srv": ServerTools((), False, "it is gone")})
@@ -475,7 +474,7 @@ def test_tool_names_of_a_server_cannot_do_harm() -> None:
     tools = [*map(ImportedTool, bad), ImportedTool("deep", input_schema=deep), ImportedTool("fine-1/x")]
     found = Catalogue(gateway, servers={"srv": ServerTools(tuple(tools))})
     assert list(found.items) == ["s.fine-1/x"]
-    assert len(found.collisions) == 2 * len(bad) + 2
+    assert len(found.left_out["srv"]) == 2 * len(bad) + 2
     packed = found.session("s.fine-1/x")
     assert packed is not None
     assert unpacked(packed.text) == packed.bundle
@@ -488,10 +487,8 @@ def test_tool_names_of_a_server_cannot_shadow_the_gateways_own() -> None:
     )
     found = Catalogue(gateway, servers={"srv": ServerTools((ImportedTool("workflow.submit"),))})
     assert list(found.items) == ["s.workflow.submit"]
-    assert found.collisions == [
-        "the tool 'workflow.submit' of the connection 'srv' is left out: its name looks like one of the gateway's own "
-        "tools; give the import a prefix"
-    ]
+    reason = "its name looks like one of the gateway's own tools; give the import a prefix"
+    assert found.left_out == {"srv": [LeftOut("workflow.submit", reason)]}
 
 
 def test_the_listing_can_be_configured() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
+import msgspec
 import pytest
 
 from coordinator.errors import ToolFailure
+from coordinator.toolsets.gateway.contract.discovery import MAX_BYTES
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, states
 
 pytestmark = pytest.mark.anyio
 
+NOOP: Json = {"kind": "noop"}
 GUARDED: Json = {
     "open": {"title": "Open", "tags": ["door"], "executor": {"kind": "noop"}},
     "locked": {
@@ -64,6 +68,87 @@ async def test_visibility_by_guards(make_lab: MakeLab) -> None:
     described = await keeper("gateway.describe", id="locked")
     assert described["examples"] == [{"a": 1}]
     assert described["links"][0]["input_schema"] == {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def pages_of(*sizes: int) -> Json:
+    return {f"tool.{number:03}": {"description": "x" * size, "executor": NOOP} for number, size in enumerate(sizes)}
+
+
+def size_of(entries: list[Json]) -> int:
+    return len(msgspec.json.encode(entries))
+
+
+async def walked(lab: Lab) -> list[list[Json]]:
+    """The items of each page."""
+    found: list[list[Json]] = []
+    link: Json = {"rel": "next", "method": "gateway.home", "args": {}}
+    while link["rel"] == "next":
+        answer = await lab(link["method"], **link["args"])
+        found.append(answer["items"])
+        link = answer["links"][0]
+        assert answer.get("total", len(answer["items"])) == len(lab.settings.gateway.capabilities)  # type: ignore[union-attr]
+    assert link == {"rel": "search", "method": "gateway.search", "args": {"query": ""}}
+    return found
+
+
+async def test_a_small_catalogue_is_one_answer(make_lab: MakeLab) -> None:
+    lab = make_lab(capabilities=pages_of(0))
+    room = MAX_BYTES - size_of((await lab("gateway.home"))["items"])
+    lab = make_lab(capabilities=pages_of(room))
+    answer = await lab("gateway.home")
+    assert answer.keys() == {"items", "links"}
+    assert size_of(answer["items"]) == MAX_BYTES
+    assert [link["rel"] for link in answer["links"]] == ["search"]
+    lab = make_lab(capabilities=pages_of(room // 2, room // 2))
+    answer = await lab("gateway.home")
+    assert (len(answer["items"]), answer["total"]) == (1, 2)
+    assert [link["rel"] for link in answer["links"]] == ["next", "search"]
+
+
+@pytest.mark.parametrize("sizes", [(5,) * 400, (0, 30_000, 30_000, 1), (9_000,) * 7, (19_700, 50, 1, 19_700)])
+async def test_a_large_catalogue_comes_in_pages(make_lab: MakeLab, sizes: tuple[int, ...]) -> None:
+    lab = make_lab(capabilities=pages_of(*sizes))
+    pages = await walked(lab)
+    assert [item["id"] for page in pages for item in page] == list(pages_of(*sizes))
+    assert all(size_of(page) <= MAX_BYTES or len(page) == 1 for page in pages)
+    for page, after in pairwise(pages):
+        assert size_of([*page, after[0]]) > MAX_BYTES, "each page is as large as it may be"
+
+
+async def test_a_cursor_stays_valid_while_its_item_is_there(make_lab: MakeLab) -> None:
+    everything = pages_of(*(5,) * 400)
+    before = make_lab(capabilities=everything)
+    first = await before("gateway.home")
+    last = first["items"][-1]["id"]
+    ((_, link),) = [(one["rel"], one) for one in first["links"] if one["rel"] == "next"]
+    changed = {"new": {"executor": NOOP}, **everything, "newest": {"executor": NOOP}}
+    del changed["tool.000"], changed["tool.399"]
+    rest = await make_lab(capabilities=changed)(link["method"], **link["args"])
+    order = list(changed)
+    assert rest["items"][0]["id"] == order[order.index(last) + 1]
+    assert rest["total"] == 400
+    del changed[last]
+    refused = await make_lab(capabilities=changed).refused(link["method"], **link["args"])
+    assert refused["error"]["code"] == "ITEM_NOT_FOUND"
+    assert refused["error"]["message"].startswith("The catalogue has changed, so the cursor")
+    assert [one["rel"] for one in refused["links"]] == ["home", "search"]
+    # The cursor of another caller's catalogue reveals nothing.
+    hidden = make_lab(
+        capabilities={"open": {"executor": NOOP}, "locked": GUARDED["locked"]}, discovery={"visibility": "byGuards"}
+    )
+    assert (await hidden.refused("gateway.home", cursor="locked"))["error"] == {
+        **(await hidden.refused("gateway.home", cursor="absent"))["error"],
+        "message": "The catalogue has changed, so the cursor 'locked' leads nowhere. Begin again without it.",
+    }
+
+
+async def test_results_of_a_search_are_bounded(make_lab: MakeLab) -> None:
+    lab = make_lab(capabilities=pages_of(*(300,) * 100))
+    whole = await lab("gateway.search", query="tool", limit=20)
+    assert "total" not in whole
+    cut = await lab("gateway.search", query="tool", limit=100)
+    assert (cut["total"], cut["results"][:20]) == (100, whole["results"])
+    assert MAX_BYTES - 1_000 < size_of(cut["results"]) <= MAX_BYTES
 
 
 async def test_search_is_limited_and_filtered(make_lab: MakeLab) -> None:

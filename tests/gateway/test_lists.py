@@ -6,22 +6,49 @@ import asyncio
 
 import msgspec
 import pytest
-import structlog
+from msgspec.structs import replace
 
 from coordinator.errors import ToolFailure
+from coordinator.settings import Settings
+from coordinator.settings.gateway.model import Gateway
 from coordinator.store import Store
 from coordinator.store.subscription import Subscription
-from coordinator.toolsets.gateway.rules.catalogue import ImportedTool, ServerTools
+from coordinator.toolsets.gateway.rules.catalogue import Catalogue, ImportedTool, ServerTools
 from coordinator.toolsets.gateway.store.servers import CHANNEL, ServerStore
 from tests.gateway.lab import section, settings_of
 from tests.support.downstream import raw, stdio
-from tests.support.raw_server import FLAWED
+from tests.support.raw_server import FLAWED, USABLE, USELESS
 from tests.support.wait import wait_until
 from workers.connections import Connections
 from workers.gateway import servers
 from workers.gateway.servers import ServerLists
 
 pytestmark = pytest.mark.anyio
+
+
+async def listed_by_a_worker(store: Store, settings: Settings, name: str, known: ServerStore) -> ServerTools:
+    """The list of a server, once a worker has stored it."""
+    connections = Connections(settings)
+    keeping = asyncio.create_task(ServerLists(settings, store, connections).run())
+
+    async def listed() -> ServerTools | None:
+        return (await known.read()).get(name)
+
+    try:
+        found = await wait_until(listed, what="the tools")
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        await connections.close()
+        await known.forget(name, await known.time())
+    assert found is not None
+    return found
+
+
+def excluding(stated: Gateway, tool: str) -> Gateway:
+    """The same section, whose imports exclude a tool."""
+    imports = tuple(replace(one, exclude=(tool,)) for one in stated.proxy.imports)
+    return replace(stated, proxy=replace(stated.proxy, imports=imports))
 
 
 async def test_a_list_that_could_not_be_stored_is_requested_again(
@@ -87,28 +114,49 @@ async def test_a_server_that_always_changes_is_throttled(
 async def test_a_tool_with_an_invalid_schema_hides_no_other_tool(store: Store, project: str) -> None:
     name, known = f"of{project}".replace("_", "-"), ServerStore(store)
     stated = section(proxy={"import": [{"connection": name}]}, connections={name: msgspec.to_builtins(raw("flawed"))})
-    settings = settings_of(stated, project)
-    connections = Connections(settings)
-    lists = ServerLists(settings, store, connections)
-    with structlog.testing.capture_logs() as said:
-        keeping = asyncio.create_task(lists.run())
-        try:
-
-            async def listed() -> ServerTools | None:
-                return (await known.read()).get(name)
-
-            found = await wait_until(listed, what="the tools")
-        finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
-            await connections.close()
-            await known.forget(name, await known.time())
-    assert found is not None
+    found = await listed_by_a_worker(store, settings_of(stated, project), name, known)
     assert found.available
     assert [tool.name for tool in found.tools] == ["good", "last"]
-    told = {one["tool"]: one["reason"] for one in said if one["event"] == "a malformed tool is left out"}
+    told = {one.tool: one.reason for one in found.left_out}
     assert told.keys() == {*FLAWED, "1", "None", "nothing", "inside"}
     assert told["inside"].startswith("inputSchema is no JSON Schema: properties.x.type: 'banana'")
+
+
+async def test_what_is_left_out_is_stored_with_the_reason(store: Store, project: str) -> None:
+    name, known = f"of{project}".replace("_", "-"), ServerStore(store)
+    stated = section(proxy={"import": [{"connection": name}]}, connections={name: msgspec.to_builtins(raw("schemas"))})
+    found = await listed_by_a_worker(store, settings_of(stated, project), name, known)
+    assert {tool.name for tool in found.tools} == {*USABLE, "nulls", "two words"}
+    schemas = {tool.name: tool.input_schema or {} for tool in found.tools}
+    assert schemas["letters"]["properties"] == USABLE["letters"], "what is valid stays as it is"
+    assert schemas["draft-3"] == {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
+    assert schemas["draft-4"]["properties"] == {"x": {"type": "integer", "exclusiveMinimum": 0}}
+    assert schemas["booleans"]["properties"] == USABLE["booleans"]
+    assert schemas["empties"]["properties"] == {"x": {}, "y": {"type": "object", "properties": {}}}
+    assert schemas["nulls"] == {"type": "object"}
+    told = {one.tool: one.reason for one in found.left_out}
+    assert told.keys() == {*USELESS} - {"two words"}
+    assert told["as-task"].startswith("it can only be called as a task (execution.taskSupport: required)")
+    assert told["broken"].startswith("inputSchema is no JSON Schema that can be used: $ref '#/$defs/x' leads nowhere")
+    assert told["elsewhere"].startswith("inputSchema is no JSON Schema that can be used: $ref 'https://example.org/x'")
+    assert told["unclosed"].endswith("properties.x.pattern: '(' is not a 'regex': a '(' is not closed")
+    # Another process adds what its settings say of the names.
+    catalogue = Catalogue(stated, servers={name: found})
+    assert [one.tool for one in catalogue.left_out[name]] == [*told, "two words"]
+    assert [one.tool for one in Catalogue(excluding(stated, "broken"), servers={name: found}).left_out[name]] == [
+        tool for tool in (*told, "two words") if tool != "broken"
+    ]
+
+
+async def test_what_is_stored_of_tools_left_out_is_bounded(
+    store: Store, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "MOST_LEFT_OUT", 2)
+    name, known = f"of{project}".replace("_", "-"), ServerStore(store)
+    stated = section(proxy={"import": [{"connection": name}]}, connections={name: msgspec.to_builtins(raw("schemas"))})
+    found = await listed_by_a_worker(store, settings_of(stated, project), name, known)
+    assert (len(found.left_out), found.more_left_out) == (2, len(USELESS) - 3)
+    assert Catalogue(stated, servers={name: found}).more_left_out(name) == len(USELESS) - 3
 
 
 async def test_the_latest_request_wins(store: Store, project: str) -> None:

@@ -287,7 +287,7 @@ def test_instances_keep_the_definition_that_they_started_with(world: World) -> N
 
 
 def items(agent: Agent) -> dict[str, Json]:
-    return {item["id"]: item for item in agent("gateway.home")["items"]}
+    return agent.items()
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import pytest
 
 from tests.gateway.fleet import Agent, GatewayFleet, Json, link
 from tests.support import real_servers
+from tests.support.fleets import fleet_command
 from tests.support.programs import needs
 from tests.support.wait import wait_until_sync
 
@@ -40,7 +41,7 @@ def items(agent: Agent, *expected: str) -> dict[str, Json]:
     found: dict[str, Json] = {}
 
     def complete() -> bool:
-        found.update({item["id"]: item for item in agent("gateway.home")["items"]})
+        found.update(agent.items())
         return set(expected) <= found.keys()
 
     wait_until_sync(complete, what=f"{expected} in the catalogue")
@@ -87,6 +88,15 @@ def served(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterat
 @pytest.fixture
 def agent(served: GatewayFleet) -> Agent:
     return served.agent()
+
+
+def test_no_tool_is_left_out_without_a_reason(served: GatewayFleet, agent: Agent) -> None:
+    items(agent, "git.git_commit", "time.convert_time", "sqlite.read_query", "terminal.session_exec", "fast.grow")
+    at = ("--data-dir", str(served.fleet.data_dir), "--config", str(served.file))
+    left_out = json.loads(fleet_command("gateway", "tools", "--left-out", "--json", *at).stdout)
+    assert [one["tool"] for one in left_out] == []
+    listed = json.loads(fleet_command("gateway", "tools", "--json", *at).stdout)
+    assert {one["capability"] for one in listed} == {name for name in items(agent) if name != "holding"}
 
 
 def test_a_file_is_committed(agent: Agent, repository: Path) -> None:
@@ -152,7 +162,10 @@ def from_npm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayFleet]
 @pytest.mark.skipif(not real_servers.INSTALLED, reason=real_servers.REASON)
 def test_servers_from_npm(from_npm: GatewayFleet) -> None:
     agent = from_npm.agent()
+    at = ("--data-dir", str(from_npm.fleet.data_dir), "--config", str(from_npm.file))
     items(agent, "everything.echo", "files.write_file", "memory.create_entities", "thinking.sequentialthinking")
+    left_out = json.loads(fleet_command("gateway", "tools", "--left-out", "--json", *at).stdout)
+    assert all("taskSupport: required" in one["reason"] for one in left_out), left_out
     assert "hello" in json.dumps(called(agent, "everything.echo", message="hello"))
     file = from_npm.file.with_name("note.txt")
     called(agent, "files.write_file", path=str(file), content="written")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coordinator.store import Store, keys
 from coordinator.toolsets.gateway import run_kind
+from coordinator.toolsets.gateway.rules import checks
+from coordinator.toolsets.gateway.rules.catalogue import Catalogue
+from coordinator.toolsets.gateway.rules.links import Links
 from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from tests.gateway.conftest import MakeLab
-from tests.gateway.lab import Lab, Worker
+from tests.gateway.lab import Json, Lab, Worker, section
 from tests.gateway.test_chains import Working, sh
 from tests.items.moments import server_time
 
@@ -56,6 +61,55 @@ async def test_arguments_may_be_nested(lab: Lab) -> None:
     assert answer["context"]["lastResult"]["text"] == "HI!"
 
 
+NAMES: Json = {"capability": {"type": "string"}, "arguments": {}, "name": {}}
+GIVEN = st.dictionaries(
+    st.sampled_from([*NAMES, "x"]),
+    st.recursive(
+        st.sampled_from(["text.upper", 1, None, {}]),
+        lambda inner: st.dictionaries(st.sampled_from([*NAMES, "x"]), inner, max_size=3),
+        max_leaves=4,
+    ),
+    max_size=4,
+)
+
+
+@given(arguments=GIVEN, names=st.sets(st.sampled_from([*NAMES])))
+def test_a_capability_gets_exactly_what_was_given(arguments: Json, names: set[str]) -> None:
+    arguments = {**arguments, **({"capability": "mine"} if "capability" in arguments else {})}
+    schema = {"type": "object", "properties": {name: NAMES[name] for name in sorted(names)}}
+    catalogue = Catalogue(section(capabilities={"it": {"inputSchema": schema, "executor": {"kind": "noop"}}}))
+    assert checks.called(catalogue, {"capability": "it", "arguments": arguments}).arguments == arguments
+    nested = arguments.keys() == {"arguments"} and isinstance(arguments["arguments"], dict)
+    if "capability" not in arguments and not nested:
+        assert checks.called(catalogue, {"capability": "it", **arguments}).arguments == (arguments or None)
+    (link,) = Links().start(catalogue.items["it"])
+    link.args["input"].setdefault("arguments", {}).update(arguments)
+    assert checks.called(catalogue, link.args["input"]).arguments == arguments
+
+
+async def test_parameters_with_the_names_of_the_form_are_nested(working: Working) -> None:
+    named: Json = {"type": "object", "properties": {"arguments": {"type": "object"}, "capability": {}, "name": {}}}
+    lab = await working(capabilities={"meta": {"executor": {"kind": "noop"}, "inputSchema": named}})
+    (described,) = (await lab("gateway.describe", id="meta"))["links"]
+    (listed,) = (await lab("gateway.home"))["items"][0]["links"]
+    (explained,) = (await lab("workflow.explain", definitionId="proxy_default", transition="meta"))["links"]
+    assert listed == explained == {key: value for key, value in described.items() if key != "input_schema"}
+    assert listed["args"] == {"definitionId": "proxy_default", "input": {"capability": "meta", "arguments": {}}}
+    assert "belong in input.arguments" in listed["description"]
+    tries: list[Json] = [{"arguments": {"z": 1}}, {"capability": "x", "arguments": {"arguments": {}}}, {}]
+    for arguments in tries:
+        answer = await lab.start("proxy_default", capability="meta", arguments=arguments)
+        assert answer["context"]["lastResult"] == arguments
+        again = await lab.follow(answer, "meta", **arguments)
+        assert again["context"]["lastResult"] == arguments
+    flat = await lab.start("proxy_default", capability="meta", name="n", arguments={"z": 1})
+    assert flat["context"]["lastResult"] == {"name": "n", "arguments": {"z": 1}}
+    refused = await lab.refused(
+        "workflow.start", definitionId="proxy_default", input={"capability": "meta", "arguments": {"arguments": 1}}
+    )
+    assert "input.arguments.arguments: must be of type object" in refused["error"]["message"]
+
+
 async def test_without_arguments_it_waits(lab: Lab) -> None:
     answer = await lab.start("proxy_default", capability="text.upper")
     assert (answer["state"], answer["version"], answer["context"]) == ("ready", 1, {})
@@ -75,7 +129,7 @@ async def test_without_arguments_it_waits(lab: Lab) -> None:
         ({"capability": "text.upper", "arguments": {"text": 5}}, "input.arguments.text: must be of type string"),
     ],
 )
-async def test_invalid_input_is_rejected_and_starts_nothing(lab: Lab, given: dict[str, object], place: str) -> None:
+async def test_invalid_input_is_rejected_and_starts_nothing(lab: Lab, given: Json, place: str) -> None:
     refused = await lab.refused("workflow.start", definitionId="proxy_default", input=given)
     assert refused["error"]["code"] == "INPUT_SCHEMA_VIOLATION"
     assert place in refused["error"]["message"]

@@ -1,9 +1,9 @@
 """An MCP server without a library, for messages that no library would send: ``python raw_server.py KIND``.
 
-Its list of tools is empty (``plain``), invalid (``odd``), has valid and malformed ones (``flawed``), or is an error
-with control characters (``rude``); a ``restless`` one adds a tool each time and sends a notification before; a
-``mortal`` one exits when asked for its list, and a ``mute`` one never answers. The tools of ``LINES`` and ``endless``
-also write stray output to stdout.
+Its list of tools is empty (``plain``), invalid (``odd``), has valid and malformed ones (``flawed``), those of
+``USABLE`` and ``USELESS``, which answer with their arguments (``schemas``), or is an error with control characters
+(``rude``); a ``restless`` one adds a tool each time and sends a notification before; a ``mortal`` one exits when asked
+for its list, and a ``mute`` one never answers. Those of ``LINES`` and ``endless`` also write stray output to stdout.
 """
 
 from __future__ import annotations
@@ -23,6 +23,24 @@ FLAWED: dict[str, Any] = {
     "bad-hints": {"inputSchema": SCHEMA, "annotations": ["readOnly"]},
 }
 """Malformed tools, by name."""
+USABLE: dict[str, dict[str, Any]] = {
+    "letters": {"x": {"type": "string", "pattern": r"^\p{L}+$"}},
+    "year": {"x": {"type": "string", "pattern": r"^(?<year>\d{4})$"}},
+    "draft-3": {"x": {"type": "string", "required": True}},
+    "draft-4": {"x": {"type": "integer", "minimum": 0, "exclusiveMinimum": True}},
+    "booleans": {"x": True, "y": False},
+    "empties": {"x": None, "y": {"type": "object", "properties": []}},
+    "meta": {"capability": {"type": "string"}, "arguments": {"type": "object"}},
+}
+"""Properties of tools with schemas that can be used, by name; some have to be mended before."""
+USELESS: dict[str, dict[str, Any]] = {
+    "as-task": {"inputSchema": SCHEMA, "execution": {"taskSupport": "required"}},
+    "broken": {"inputSchema": {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}}},
+    "elsewhere": {"inputSchema": {"type": "object", "properties": {"x": {"$ref": "https://example.org/x"}}}},
+    "unclosed": {"inputSchema": {"type": "object", "properties": {"x": {"pattern": "("}}}},
+    "two words": {"inputSchema": SCHEMA},
+}
+"""Tools that cannot be offered, by name."""
 LISTS: dict[str, dict[str, Any]] = {
     "plain": {"result": {"tools": []}},
     "odd": {"result": {"tools": "none"}},
@@ -36,6 +54,18 @@ LISTS: dict[str, dict[str, Any]] = {
                 "nothing",
                 {"name": "inside", "inputSchema": {"type": "object", "properties": {"x": {"type": "banana"}}}},
                 {"name": "last", "inputSchema": SCHEMA, "outputSchema": {"type": "object", "required": ["y"]}},
+            ]
+        }
+    },
+    "schemas": {
+        "result": {
+            "tools": [
+                *(
+                    {"name": name, "inputSchema": {"type": "object", "properties": properties}}
+                    for name, properties in USABLE.items()
+                ),
+                {"name": "nulls", "inputSchema": {"type": "object", "properties": None, "required": None}},
+                *({"name": name, **one} for name, one in USELESS.items()),
             ]
         }
     },
@@ -69,6 +99,11 @@ def said(asked: dict[str, Any], kind: str) -> dict[str, Any]:
         case "tools/list":
             return LISTS[kind]
         case "tools/call":
+            if asked["params"]["name"] == "as-task":
+                return {"error": {"code": -32601, "message": "no such method"}}
+            if kind == "schemas":
+                given = json.dumps(asked["params"].get("arguments"))
+                return {"result": {"content": [{"type": "text", "text": given}]}}
             fine = {"result": {"content": [{"type": "text", "text": "fine"}]}}
             return CALLS.get(asked["params"]["name"], fine)
         case _:

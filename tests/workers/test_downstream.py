@@ -15,12 +15,13 @@ from typing import Any
 import msgspec
 import pytest
 import structlog
+from mcp_types.jsonrpc import JSONRPCResponse
 
 from coordinator.settings import Settings
 from coordinator.settings.connections import Connection
 from tests.support.downstream import PROGRAM, HttpServer, RawHttp, raw, stdio
 from tests.support.ports import free_port
-from tests.support.raw_server import FLAWED
+from tests.support.raw_server import FLAWED, USABLE
 from tests.support.wait import process_alive, wait_until
 from workers.connections import Connections
 from workers.downstream import answers, checked
@@ -28,6 +29,7 @@ from workers.downstream import server as downstream
 from workers.downstream import session as downstream_session
 from workers.downstream import stdio as downstream_stdio
 from workers.downstream.failures import CallRefused, ConnectionFailed
+from workers.downstream.listing import Listing
 from workers.downstream.server import DownstreamServer
 from workers.downstream.session import Session
 
@@ -284,17 +286,43 @@ async def test_answers_that_violate_the_protocol_are_errors(made: list[Downstrea
 async def test_a_malformed_tool_affects_no_other_tool(made: list[DownstreamServer]) -> None:
     server = DownstreamServer("it", raw("flawed"))
     made.append(server)
-    with structlog.testing.capture_logs() as said:
-        for _ in range(2):
-            assert [tool.name for tool in await server.tools()] == ["good", "inside", "last"]
-        assert await call(server, "good") == "fine"
-        with pytest.raises(CallRefused, match="Tool last has an output schema but did not return structured content"):
-            await call(server, "last")
-    reported = [(one["tool"], one["reason"]) for one in said if one["event"] == "a malformed tool is left out"]
-    assert [name for name, _ in reported] == [*FLAWED, "1", "None", "nothing"], "each is named, once"
-    assert dict(reported)["no-schema"] == "inputSchema: Field required"
-    assert dict(reported)["banana"].startswith("inputSchema.type: ")
-    assert dict(reported)["array-output"].startswith("outputSchema.type: ")
+    for _ in range(2):
+        listed = await server.tools()
+        assert [tool.name for tool in listed if not tool.problem] == ["good", "inside", "last"]
+        problems = {tool.name: tool.problem for tool in listed if tool.problem}
+        assert [*problems] == [*FLAWED, "1", "None", "nothing"]
+        assert problems["no-schema"] == "inputSchema: Field required"
+        assert problems["banana"].startswith("inputSchema.type: ")
+        assert problems["array-output"].startswith("outputSchema.type: ")
+    assert await call(server, "good") == "fine"
+    with pytest.raises(CallRefused, match="Tool last has an output schema but did not return structured content"):
+        await call(server, "last")
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25", "2026-07-28"])
+async def test_schemas_are_mended_that_a_revision_refuses(version: str) -> None:
+    sent = [{"name": name, "inputSchema": {"type": "object", "properties": one}} for name, one in USABLE.items()]
+    message = JSONRPCResponse(jsonrpc="2.0", id=1, result={"tools": [*sent, {"name": "none", "inputSchema": {}}]})
+    listing = Listing()
+    listing.version = version
+    listing.clean(message)
+    assert [*listing.dropped] == ["none"]
+    kept = {tool["name"]: tool["inputSchema"]["properties"] for tool in message.result["tools"]}
+    assert kept.keys() == USABLE.keys()
+    assert kept["booleans"] in ({"x": {}, "y": {"not": {}}}, USABLE["booleans"])
+    assert kept["letters"] == USABLE["letters"]
+
+
+async def test_a_tool_that_is_only_a_task_is_refused_clearly(made: list[DownstreamServer]) -> None:
+    server = DownstreamServer("it", raw("schemas"))
+    made.append(server)
+    assert (await call(server, "letters", x="é")) == '{"x": "\\u00e9"}'
+    with pytest.raises(CallRefused, match="'as-task' cannot be called: it can only be called as a task"):
+        await call(server, "as-task")
+    plain = DownstreamServer("it", raw("plain"))
+    made.append(plain)
+    with pytest.raises(CallRefused, match=r"^no such method$"):
+        await call(plain, "as-task")
 
 
 async def test_answers_over_http_are_bounded(made: list[DownstreamServer], monkeypatch: pytest.MonkeyPatch) -> None:

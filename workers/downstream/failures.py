@@ -28,3 +28,7 @@ class CallRefused(Exception):
     def __init__(self, message: str, carried_out: bool = False) -> None:
         super().__init__(message)
         self.carried_out = carried_out
+
+
+class NoSuchMethod(CallRefused):
+    """It does not know what it was asked for, or not in this form."""

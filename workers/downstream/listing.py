@@ -1,4 +1,4 @@
-"""Drops malformed tools from a server's lists: the client library would reject the whole list because of one of
+"""Mends and drops malformed tools in a server's lists: the client library would reject the whole list because of one of
 them."""
 
 from __future__ import annotations
@@ -8,51 +8,44 @@ from typing import Any
 
 import mcp_types as types
 import pydantic
-import structlog
 from mcp_types import methods
 from mcp_types.jsonrpc import JSONRPCResponse
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
-_log = structlog.get_logger(__name__)
+from coordinator.toolsets.gateway.rules.lenient import mended
 
 _LIST = "tools/list"
 _MAX_SHOWN = 200
-"""Most characters of a server's text in the log."""
+"""Most characters of a server's text in a reason."""
+MOST_DROPPED = 1_000
+"""Of how many dropped tools the reason is kept."""
 
 
 class Listing:
-    """Filters the messages of one session's server.
+    """Filters the messages of one session's server."""
 
-    Args:
-        connection: the name of the connection.
-    """
-
-    def __init__(self, connection: str) -> None:
-        self._connection = connection
-        self._logged: set[tuple[str, str]] = set()
+    def __init__(self) -> None:
+        self.dropped: dict[str, str] = {}
+        """Tools that were dropped, and why."""
         self.version: str | None = None
         """The revision of the protocol that was agreed on; None: the one that is assumed before."""
 
     def clean(self, message: Any) -> None:
-        """Drops from a message, if it is a list of tools, those that break the protocol, and logs each once."""
+        """Drops from a message, if it is a list of tools, those that break the protocol and cannot be mended."""
         if not isinstance(message, JSONRPCResponse) or not isinstance(message.result.get("tools"), list):
             return
         listed = message.result["tools"]
         if self._problem(listed):
-            message.result["tools"] = [tool for tool in listed if not self._dropped(tool)]
+            tried = [_mended(tool) if self._problem([tool]) else tool for tool in listed]
+            message.result["tools"] = [tool for tool in tried if not self._dropped(tool)]
 
     def _dropped(self, tool: Any) -> bool:
         problem = self._problem([tool])
-        if not problem:
-            return False
-        name = tool.get("name") if isinstance(tool, Mapping) else tool
-        problem_key = str(name)[:_MAX_SHOWN], problem
-        if problem_key not in self._logged:
-            self._logged.add(problem_key)
-            _log.warning(
-                "a malformed tool is left out", connection=self._connection, tool=problem_key[0], reason=problem
-            )
-        return True
+        name = str(tool.get("name") if isinstance(tool, Mapping) else tool)[:_MAX_SHOWN]
+        self.dropped.pop(name, None)
+        if problem and len(self.dropped) < MOST_DROPPED:
+            self.dropped[name] = problem
+        return bool(problem)
 
     def _problem(self, tools: list[Any]) -> str:
         """What is wrong with the first malformed one of the tools; empty if all are well-formed."""
@@ -66,3 +59,15 @@ class Listing:
             place = ".".join(map(str, first["loc"][2:])) or "tool"
             return f"{place}: {first['msg']}"[:_MAX_SHOWN]
         return ""
+
+
+def _mended(tool: Any) -> Any:
+    """A tool, with an input schema that keeps to JSON Schema and has no ``true`` as that of a property."""
+    if not isinstance(tool, Mapping) or not isinstance(tool.get("inputSchema"), Mapping):
+        return tool
+    schema = mended(tool["inputSchema"])
+    if isinstance(schema.get("properties"), Mapping):
+        whole: dict[bool, Any] = {True: {}, False: {"not": {}}}
+        properties = {name: whole[one] if isinstance(one, bool) else one for name, one in schema["properties"].items()}
+        schema["properties"] = properties
+    return {**tool, "inputSchema": schema}

@@ -16,7 +16,7 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
 from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
-from workers.downstream.failures import CallRefused, ConnectionFailed
+from workers.downstream.failures import CallRefused, ConnectionFailed, NoSuchMethod
 from workers.downstream.reasons import Noted, noted
 from workers.downstream.session import Session
 from workers.downstream.stdio import UNREADABLE
@@ -37,6 +37,7 @@ _CUT_OFF = ("SSE stream ", "server answered a request with ")
 """One request over HTTP was cut off; the message begins with one of these."""
 _REFUSALS = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.INVALID_REQUEST, types.PARSE_ERROR)
 """Codes with which a server refuses a call. It does not carry the call out then."""
+_ONLY_AS_TASK = "it can only be called as a task (execution.taskSupport: required), which is not supported"
 _R = TypeVar("_R")
 
 
@@ -48,6 +49,8 @@ class ListedTool(NamedTuple):
     description: str
     input_schema: Mapping[str, Any]
     read_only: bool
+    problem: str = ""
+    """Why it cannot be called; empty if it can."""
 
 
 class DownstreamServer:
@@ -97,6 +100,10 @@ class DownstreamServer:
         meta: Any = {_IDEMPOTENCY_KEY: idempotency_key}
         try:
             result = await self._asked(lambda client: client.call_tool(tool, dict(arguments), meta=meta))
+        except NoSuchMethod:
+            if await self._only_as_task(tool):
+                raise CallRefused(f"the tool {tool!r} cannot be called: {_ONLY_AS_TASK}") from None
+            raise
         except CallRefused as refused:
             if not refused.carried_out:
                 raise
@@ -108,12 +115,20 @@ class DownstreamServer:
         return result.model_copy(update={"content": content, "structured_content": structured})
 
     async def tools(self) -> tuple[ListedTool, ...]:
-        """The server's tools, as it lists them now.
+        """The server's tools, as it lists them now, and those that it has listed in a form that cannot be read.
 
         Raises:
             ConnectionFailed, CallRefused: as ``call``.
         """
-        return await self._asked(_all_tools, listing=True)
+        found = await self._asked(_all_tools, listing=True)
+        dropped = self.session.listing.dropped if self.session is not None else {}
+        return (*found, *(ListedTool(name, "", "", {}, False, problem) for name, problem in dropped.items()))
+
+    async def _only_as_task(self, tool: str) -> bool:
+        try:
+            return any(one.problem == _ONLY_AS_TASK for one in await self.tools() if one.name == tool)
+        except (ConnectionFailed, CallRefused):
+            return False
 
     def without_secrets(self, text: str) -> str:
         """A text of the server, without the values from the environment that it was given."""
@@ -199,6 +214,8 @@ class DownstreamServer:
         if problem := notes.problem(error, self._connection):
             wait = notes.seconds_to_wait if notes.status == 429 else None
             return ConnectionFailed(self.without_secrets(f"the connection {self.name!r} {problem}"), True, wait)
+        if error.code == types.METHOD_NOT_FOUND:
+            return NoSuchMethod(self.without_secrets(error.message))
         if error.code in _REFUSALS:
             return CallRefused(self.without_secrets(error.message))
         if error.message == _CLOSED:
@@ -296,4 +313,5 @@ def _listed(tool: types.Tool) -> ListedTool:
         tool.description or "",
         tool.input_schema,
         bool(hints and hints.read_only_hint),
+        _ONLY_AS_TASK if tool.execution and tool.execution.task_support == "required" else "",
     )

@@ -70,6 +70,7 @@ class Session:
         self._scope = anyio.CancelScope()
         """Cancels the session. Unlike the cancellation of its task, this does not interrupt the client library while
         it cleans up, for example while it ends the server."""
+        self.listing = Listing()
         self.client: Client
         """Set when ``open`` has returned."""
         self.ended = False
@@ -160,12 +161,11 @@ class Session:
         noted.set(notes)
         try:
             async with contextlib.AsyncExitStack() as stack:
-                listing = Listing(self._name)
-                transport = Watched(await self._transport(stack), listing.clean, lambda: self._gone(opened))
+                transport = Watched(await self._transport(stack), self.listing.clean, lambda: self._gone(opened))
                 info = types.Implementation(name=NAME, version=__version__)
                 client = Client(transport, client_info=info, message_handler=self._heard, cache=None)
                 await stack.enter_async_context(client)
-                listing.version = client.session.protocol_version
+                self.listing.version = client.session.protocol_version
                 keep_unchecked(client.session, self._name)
                 if not opened.done():
                     opened.set_result(client)

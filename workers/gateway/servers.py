@@ -20,8 +20,9 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.leader_lease import LeaderLeases
-from coordinator.toolsets.gateway.rules.catalogue import ImportedTool, ServerTools
-from coordinator.toolsets.gateway.rules.schemas import schema_problem, too_deep
+from coordinator.toolsets.gateway.rules.catalogue import ImportedTool, LeftOut, ServerTools
+from coordinator.toolsets.gateway.rules.lenient import mended
+from coordinator.toolsets.gateway.rules.schemas import MAX_DEPTH, schema_problem, too_deep
 from coordinator.toolsets.gateway.rules.task import Event
 from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, AuditStore
 from coordinator.toolsets.gateway.store.servers import ServerStore
@@ -47,6 +48,10 @@ _LEASE = "servers"
 """The name of the leader's lease."""
 _MAX_DESCRIPTION = 4_000
 """Most characters of a tool's description that are kept."""
+_MAX_NAME, _MAX_REASON = 128, 300
+"""Most characters of the name of a tool that is left out, and of the reason."""
+MOST_LEFT_OUT = 500
+"""How many tools that are left out are named for each server; the others are counted."""
 
 
 class _NotListed(Exception):
@@ -73,8 +78,6 @@ class ServerLists:
         """Servers whose lists may have changed."""
         self._look = asyncio.Event()
         self._known: dict[str, ServerTools] = {}
-        self._logged: set[tuple[str, str, str]] = set()
-        """Malformed tools that were logged: connection, tool, reason."""
 
     def changed(self, name: str) -> None:
         """Notes that a server's tools changed, or that it could not be reached. This worker asks it, leader or not."""
@@ -157,11 +160,14 @@ class ServerLists:
         try:
             found = await self._listed(name)
         except _NotListed as failed:
-            known = ServerTools(before.tools if before is not None else (), False, str(failed))
+            last = before or ServerTools()
+            known = msgspec.structs.replace(last, available=False, reason=str(failed))
             event, payload["reason"] = "capability.discovery_failed", str(failed)
         else:
-            known = ServerTools(found)
-            event, payload["tools"] = "capability.discovered", len(found)
+            known = found
+            event, payload["tools"] = "capability.discovered", len(found.tools)
+            if found.left_out:
+                payload["leftOut"] = len(found.left_out) + found.more_left_out
         self._known[name] = known
         try:
             # Written even if nothing changed, because an older answer may be on its way to the store.
@@ -175,7 +181,7 @@ class ServerLists:
             _log.warning("a downstream server does not list its tools", **payload)
         await self._audit.write(OWN_PROJECT, [Event(event, msgspec.json.encode(payload).decode())])
 
-    async def _listed(self, name: str) -> tuple[ImportedTool, ...]:
+    async def _listed(self, name: str) -> ServerTools:
         """The tools of a server.
 
         Raises:
@@ -195,26 +201,29 @@ class ServerLists:
         except (ConnectionFailed, CallRefused) as failed:
             raise _NotListed(str(failed)) from None
         # In a thread, because it takes a while with thousands of tools.
-        return await asyncio.to_thread(self._usable, name, sorted(tools, key=lambda tool: tool.name))
+        return await asyncio.to_thread(_usable, sorted(tools, key=lambda tool: tool.name))
 
-    def _usable(self, connection: str, tools: Sequence[ListedTool]) -> tuple[ImportedTool, ...]:
-        """The tools, without those with an invalid schema. Those are logged once."""
-        found = []
-        for one in tools:
-            problem = _schema_problem(msgspec.json.encode(one.input_schema))
-            if not problem:
-                description = one.description[:_MAX_DESCRIPTION]
-                found.append(ImportedTool(one.name, one.title, description, dict(one.input_schema)))
-            elif (connection, one.name, problem) not in self._logged:
-                self._logged.add((connection, one.name, problem))
-                _log.warning("a malformed tool is left out", connection=connection, tool=one.name[:200], reason=problem)
-        return tuple(found)
+
+def _usable(tools: Sequence[ListedTool]) -> ServerTools:
+    """The tools that can be offered, and why the others cannot."""
+    found: list[ImportedTool] = []
+    left_out: list[LeftOut] = []
+    for one in tools:
+        schema, problem = _usable_schema(msgspec.json.encode(one.input_schema))
+        if problem := one.problem or problem:
+            left_out.append(LeftOut(one.name[:_MAX_NAME], problem[:_MAX_REASON]))
+        else:
+            found.append(ImportedTool(one.name, one.title, one.description[:_MAX_DESCRIPTION], schema))
+    return ServerTools(tuple(found), True, "", tuple(left_out[:MOST_LEFT_OUT]), len(left_out[MOST_LEFT_OUT:]))
 
 
 @lru_cache(maxsize=20_000)
-def _schema_problem(schema: bytes) -> str:
-    """What is wrong with the schema of a tool's input, in JSON; empty if nothing is."""
-    decoded = msgspec.json.decode(schema)
-    # Readers of the list report that it is nested too deeply.
-    problem = "" if too_deep(decoded) else schema_problem(decoded)
-    return f"inputSchema {problem}" if problem else ""
+def _usable_schema(encoded: bytes) -> tuple[dict[str, Any], str]:
+    """The schema of a tool's input, mended if it is invalid; and what is wrong with it, empty if nothing is."""
+    schema = msgspec.json.decode(encoded)
+    if too_deep(schema):
+        return schema, f"inputSchema is nested more than {MAX_DEPTH} deep"
+    if schema_problem(schema):
+        schema = mended(schema)
+    problem = schema_problem(schema)
+    return schema, f"inputSchema {problem}" if problem else ""

@@ -54,6 +54,7 @@ class ServerTools(Source):
                 tool.read_only,
             )
             for tool in found
+            if not tool.problem
         ]
 
     async def close(self) -> None:

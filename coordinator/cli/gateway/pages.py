@@ -24,6 +24,15 @@ GATEWAY_COMMANDS: dict[str, Command] = {
         """,
         ("fleet gateway connections", "fleet gateway connections --format json"),
     ),
+    "gateway tools": Command(
+        "coordinator.cli.gateway.tools:tools",
+        """List the tools that the gateway imports; with --left-out those that it cannot offer, each with the reason.
+
+        Reads what the workers have listed last, and asks no server. Needs the settings of the fleet: its config
+        file.
+        """,
+        ("fleet gateway tools", "fleet gateway tools --left-out --json"),
+    ),
     "gateway audit": Command(
         "coordinator.cli.gateway.records:audit",
         "Print what happened, oldest first.",

@@ -21,10 +21,14 @@ KINDS = ("workflow", "capability", "connection")
 MAX_QUERY = 1_000
 MAX_WORDS = 32
 MAX_LIMIT = 100
+MAX_BYTES = 20_000
+"""Most bytes of the items in one answer, as JSON; the first one is there whatever its size."""
 
 
 class Home(Arguments):
-    """gateway.home takes nothing."""
+    """gateway.home."""
+
+    cursor: Annotated[str | None, Meta(description="From the link next.")] = None
 
 
 class Search(Arguments):
@@ -73,7 +77,8 @@ class Item(Result, kw_only=True):
 class HomeAnswer(Result, kw_only=True):
     """gateway.home."""
 
-    items: Annotated[list[Item], Meta(description="All that there is: workflows, then capabilities.")]
+    items: Annotated[list[Item], Meta(description="Workflows, then capabilities.")]
+    total: Annotated[int, Meta(description="How many there are; absent: these.")] | UnsetType = UNSET
     links: Links
     error: Failed | UnsetType = UNSET
 
@@ -89,6 +94,7 @@ class SearchAnswer(Result, kw_only=True):
     """gateway.search."""
 
     results: Annotated[list[Hit], Meta(description="Best first.")]
+    total: Annotated[int, Meta(description="How many there are; absent: these.")] | UnsetType = UNSET
     links: Links
     error: Failed | UnsetType = UNSET
 

@@ -35,6 +35,15 @@ class ImportedTool(Struct, frozen=True):
     input_schema: dict[str, Any] | None = None
 
 
+class LeftOut(Struct, frozen=True):
+    """A tool of a downstream server that cannot be offered."""
+
+    tool: str
+    """Its name, perhaps cut."""
+    reason: str
+    """Why, as a part of a sentence."""
+
+
 class ServerTools(Struct, frozen=True):
     """The tools of a downstream server, as last listed."""
 
@@ -43,6 +52,10 @@ class ServerTools(Struct, frozen=True):
     """Whether it answered the last request."""
     reason: str = ""
     """Why it did not answer."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Listed, but of no use."""
+    more_left_out: int = 0
+    """How many more of these there are."""
 
 
 Servers = Mapping[str, ServerTools]
@@ -84,12 +97,15 @@ class Catalogue:
         """Definitions by id."""
         self.capabilities: dict[str, Resolved] = {**found.capabilities, **found.exposed}
         """Declared, exposed and imported capabilities by id."""
-        self.collisions: list[str] = []
-        """Why imported tools are left out (something else has their name, or the name is not allowed), as sentences."""
+        self.left_out: dict[str, list[LeftOut]] = {}
+        """Tools that are to be imported and cannot be offered, by connection."""
+        self.imported: dict[str, Resolved] = {}
+        """Those of ``capabilities`` that are imported."""
+        self._servers = servers or {}
         self._packed: dict[str, Packed] = {}
         self.items: dict[str, Listed] = {}
         """All items by id, in the order in which gateway.home shows them."""
-        self._list(found.capabilities, found.exposed, servers or {}, all_connections(gateway, connections))
+        self._list(found.capabilities, found.exposed, self._servers, all_connections(gateway, connections))
 
     @cached_property
     def index(self) -> Index:
@@ -104,6 +120,11 @@ class Catalogue:
     def gateway(self) -> Gateway:
         """The section of the settings it was built from."""
         return self._gateway
+
+    def more_left_out(self, connection: str) -> int:
+        """How many tools of a server cannot be offered, beside those that ``left_out`` names."""
+        known = self._servers.get(connection)
+        return known.more_left_out if known is not None else 0
 
     def definition(self, id: str) -> Packed | None:
         """The bundle of a workflow, for new instances; None if there is no such workflow."""
@@ -172,20 +193,18 @@ class Catalogue:
             return
         if not known.tools and not known.available and listed:
             self._add_connection(stated.connection, f"Its tools are not known: {known.reason}.", False)
+        left_out = self.left_out.setdefault(stated.connection, [])
+        left_out += [one for one in known.left_out if _wanted(stated, one.tool) and one not in left_out]
         for tool in known.tools:
-            if (stated.include and tool.name not in stated.include) or tool.name in stated.exclude:
+            if not _wanted(stated, tool.name):
                 continue
             name = f"{stated.prefix}.{tool.name}" if stated.prefix else tool.name
             if name in self.capabilities or name in self.workflows or name == PROXY:
-                self.collisions.append(
-                    f"the tool {tool.name!r} of the connection {stated.connection!r} is left out: something else is "
-                    f"called {name!r}; give the import a prefix, or exclude the tool"
-                )
+                reason = f"something else is called {name!r}; give the import a prefix, or exclude the tool"
+                left_out.append(LeftOut(tool.name, reason))
                 continue
             if unfit := _unfit(name, tool):
-                self.collisions.append(
-                    f"the tool {tool.name[:_MAX_SHOWN]!r} of the connection {stated.connection!r} is left out: {unfit}"
-                )
+                left_out.append(LeftOut(tool.name[:_MAX_SHOWN], unfit))
                 continue
             capability = Resolved(
                 id=name,
@@ -195,7 +214,7 @@ class Catalogue:
                 input_schema=tool.input_schema,
                 executor=Executor(kind="mcp", connection=stated.connection, tool=tool.name),
             )
-            self.capabilities[name] = capability
+            self.capabilities[name] = self.imported[name] = capability
             if listed:
                 self._add(capability, known.available)
 
@@ -240,8 +259,13 @@ def _unfit(name: str, tool: ImportedTool) -> str:
     if name.startswith(OWN):
         return "its name looks like one of the gateway's own tools; give the import a prefix"
     if too_deep(tool.input_schema):
-        return f"the schema of its input is nested more than {MAX_DEPTH} deep"
+        return f"inputSchema is nested more than {MAX_DEPTH} deep"
     return ""
+
+
+def _wanted(stated: Import, tool: str) -> bool:
+    """Whether an import wants a tool."""
+    return (not stated.include or tool in stated.include) and tool not in stated.exclude
 
 
 def _texts(workflow: Workflow) -> Iterator[str]:

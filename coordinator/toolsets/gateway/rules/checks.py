@@ -16,11 +16,11 @@ from coordinator.toolsets.gateway.rules.graph import ends
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal, failing
 from coordinator.toolsets.gateway.rules.redact import redacted
 from coordinator.toolsets.gateway.rules.resolve import Resolved
-from coordinator.toolsets.gateway.rules.schemas import Violation, sentence, violations, with_defaults
+from coordinator.toolsets.gateway.rules.schemas import Unusable, Violation, sentence, violations, with_defaults
 from coordinator.toolsets.gateway.rules.task import Event
 
 STALE, INVALID, ACTOR = "STALE_WORKFLOW_VERSION", "INVALID_TRANSITION", "ACTOR_MISMATCH"
-GUARD, SCHEMA = "GUARD_REJECTED", "INPUT_SCHEMA_VIOLATION"
+GUARD, SCHEMA, FAILED = "GUARD_REJECTED", "INPUT_SCHEMA_VIOLATION", "EXECUTOR_FAILED"
 NO_WORKFLOW, NO_DEFINITION, NO_ITEM = "WORKFLOW_NOT_FOUND", "DEFINITION_NOT_FOUND", "ITEM_NOT_FOUND"
 _SHOWN = 200
 """The most characters of an unknown name that a message quotes."""
@@ -111,6 +111,13 @@ def unknown_item(id: str, known: Iterable[str]) -> Rejected:
     return Rejected(NO_ITEM, f"There is nothing with the id {_quoted(id)} here{that_exist(id, known)}")
 
 
+def lost_cursor(cursor: str) -> Rejected:
+    """The item after which a page was to begin is not there any more."""
+    return Rejected(
+        NO_ITEM, f"The catalogue has changed, so the cursor {_quoted(cursor)} leads nowhere. Begin again without it."
+    )
+
+
 def unknown_transition(definition: str, transition: str, known: Iterable[str]) -> Rejected:
     """No state of the definition has such a transition; ``known`` are those of all states."""
     exist = that_exist(transition, known)
@@ -177,10 +184,14 @@ def checked(schema: Mapping[str, Any] | None, value: dict[str, Any], name: str) 
     """A value with the defaults of its schema.
 
     Raises:
-        Rejected: INPUT_SCHEMA_VIOLATION.
+        Rejected: INPUT_SCHEMA_VIOLATION; EXECUTOR_FAILED if the schema is at fault.
     """
     filled = with_defaults(schema, value)
-    if found := violations(schema, filled, name):
+    try:
+        found = violations(schema, filled, name)
+    except Unusable as why:
+        raise Rejected(FAILED, f"Nothing was carried out: {why}.", {"errorClass": "permanent_error"}) from None
+    if found:
         raise _violated(found)
     return filled
 
@@ -197,15 +208,28 @@ def called(catalogue: Catalogue, given: dict[str, Any]) -> Called:
     capability = catalogue.capabilities.get(name)
     if capability is None:
         raise unknown_capability(name, ())
-    rest = {key: value for key, value in given.items() if key != _CAPABILITY}
-    if not rest:
+    arguments = call_arguments(given)
+    if arguments is None:
         return Called(capability, None)
-    properties = capability.schema.get("properties", {})
+    place = f"input.{_ARGUMENTS}" if given.get(_ARGUMENTS) is arguments else "input"
+    return Called(capability, checked(capability.schema, arguments, place))
+
+
+def call_arguments(given: dict[str, Any]) -> dict[str, Any] | None:
+    """The arguments of a capability in the input of ``proxy_default``; None: there are none.
+
+    ``{capability, arguments: {...}}`` and nothing else is the nested form, whatever the capability takes. Everything
+    else is flat. So a parameter called ``capability``, or one object called ``arguments``, needs the nested form.
+    """
+    rest = {key: value for key, value in given.items() if key != _CAPABILITY}
     nested = rest.get(_ARGUMENTS)
-    place = "input"
-    if len(rest) == 1 and isinstance(nested, dict) and _ARGUMENTS not in properties:
-        rest, place = nested, "input.arguments"
-    return Called(capability, checked(capability.schema, rest, place))
+    return nested if len(rest) == 1 and isinstance(nested, dict) else rest or None
+
+
+def needs_nesting(schema: Mapping[str, Any] | None) -> bool:
+    """Whether a capability is to be called by the nested form: it may have a parameter of these names."""
+    properties = (schema or {}).get("properties")
+    return isinstance(properties, Mapping) and not properties.keys().isdisjoint((_CAPABILITY, _ARGUMENTS))
 
 
 def refusal_events(transition: str, rejected: Rejected, **more: str) -> Sequence[Event]:

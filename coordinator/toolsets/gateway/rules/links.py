@@ -11,11 +11,13 @@ from coordinator.settings.gateway.model import PROXY, Transition, Workflow
 from coordinator.toolsets.gateway.contract.base import Link
 from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.catalogue import CAPABILITY, WORKFLOW, Listed
+from coordinator.toolsets.gateway.rules.checks import needs_nesting
 from coordinator.toolsets.gateway.rules.guards import Circumstances
 
 MOST = 100
 """Most links in one answer about an instance."""
 _PREFIX = "gw_"
+_NESTED = "Its parameters belong in input.arguments, because one of them is called 'capability' or 'arguments'."
 
 
 class Links:
@@ -35,6 +37,10 @@ class Links:
     def home(self) -> Link:
         """The link to the whole catalogue."""
         return self._link("home", "gateway.home", {})
+
+    def next(self, cursor: str) -> Link:
+        """The link to what follows in the catalogue."""
+        return self._link("next", "gateway.home", {"cursor": cursor})
 
     def search(self) -> Link:
         """The link to the search."""
@@ -60,8 +66,11 @@ class Links:
 
     def start(self, item: Listed, *, with_schema: bool = False) -> list[Link]:
         """The link that starts an item. A connection cannot be started, so its link leads to the search."""
+        nested = item.kind == CAPABILITY and needs_nesting(item.schema)
         if item.kind == CAPABILITY:
             args: dict[str, Any] = {"definitionId": PROXY, "input": {"capability": item.id}}
+            if nested:
+                args["input"]["arguments"] = {}
         elif item.kind == WORKFLOW:
             args = {"definitionId": item.id, "input": {}}
         else:
@@ -69,6 +78,8 @@ class Links:
         link = self._link("start", "workflow.start", args)
         if with_schema and item.schema is not None:
             link.input_schema = dict(item.schema)
+        if nested:
+            link.description = _NESTED
         return [link]
 
     def start_again(self, definition: str) -> Link:

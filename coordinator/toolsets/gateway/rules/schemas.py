@@ -11,6 +11,8 @@ import jsonschema  # type: ignore[import-untyped]
 import msgspec
 
 from coordinator.toolsets.gateway.rules import validator
+from coordinator.toolsets.gateway.rules.patterns import PatternError, compiled
+from coordinator.toolsets.gateway.rules.references import inner_problem
 
 MAX_ARGUMENTS = 64 * 1024
 """Most bytes of the arguments of a transition, or of the input of a workflow, as JSON."""
@@ -25,8 +27,20 @@ _VALIDATORS: dict[bytes, Any] = {}
 _MAX_VALIDATORS = 20_000
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
+_FORMATS = jsonschema.FormatChecker(formats=())
+"""Of the formats in the schemas of schemas, the one that matters."""
+
 EMPTY: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 """The schema of a capability that states none: it takes nothing."""
+
+
+@_FORMATS.checks("regex", raises=PatternError)  # type: ignore[untyped-decorator]
+def _is_pattern(value: object) -> bool:
+    return not isinstance(value, str) or compiled(value) is not None
+
+
+class Unusable(Exception):
+    """Nothing can be checked against a schema, whatever the value. The text says why."""
 
 
 class Violation(NamedTuple):
@@ -76,6 +90,9 @@ def violations(schema: Mapping[str, Any] | None, value: Any, name: str) -> list[
 
     Args:
         name: what the value is called: ``input``, ``arguments``.
+
+    Raises:
+        Unusable: the schema itself is at fault, in a way that ``schema_problem`` does not find.
     """
     size = len(_encode(value))
     if size > MAX_ARGUMENTS:
@@ -89,20 +106,23 @@ def violations(schema: Mapping[str, Any] | None, value: Any, name: str) -> list[
     except validator.TooLong:
         return [Violation(name, "takes too long to be checked against its schema")]
     except Exception as error:
-        # A downstream server's schema with a broken reference; ours are checked when they are read.
-        return [Violation(name, f"cannot be checked: its schema is invalid ({type(error).__name__})")]
+        raise Unusable(f"{name} cannot be checked: the schema is invalid ({type(error).__name__})") from None
     return [_violation(error, name) for error in errors[:_MAX_SHOWN]]
 
 
 def schema_problem(schema: Mapping[str, Any]) -> str:
     """What is wrong with a schema itself, as a sentence; empty if it is valid."""
     try:
-        made = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
-        made.check_schema(schema)
+        validator.draft_of(schema).check_schema(schema, format_checker=_FORMATS)
+        if problem := inner_problem(schema):
+            return f"is no JSON Schema that can be used: {problem[:_MAX_MESSAGE]}"
         validator.begin()
         list(validator.validator(schema).iter_errors({}))
     except jsonschema.SchemaError as error:
-        return f"is no JSON Schema: {'.'.join(map(str, error.absolute_path)) or 'it'}: {error.message[:_MAX_MESSAGE]}"
+        why = f"{error.message[:_MAX_MESSAGE]}{f': {error.cause}' if error.cause else ''}"
+        return f"is no JSON Schema: {'.'.join(map(str, error.absolute_path)) or 'it'}: {why}"
+    except validator.TooLong:
+        return "is no JSON Schema that can be used: it takes too long to check {} against it"
     except Exception as error:
         return f"is no JSON Schema that can be used: {str(error)[:_MAX_MESSAGE]}"
     if schema.get("type", "object") != "object":

@@ -7,30 +7,21 @@ every item with every other.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import msgspec
-import regex  # type: ignore[import-untyped]
 from referencing import Registry
+
+from coordinator.toolsets.gateway.rules.patterns import compiled
 
 MOST_SECONDS = 0.25
 """The processor time for one value."""
 _DRAFT = jsonschema.Draft202012Validator
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_TOKEN = re.compile(r"\\.|[\[\]$]", re.DOTALL)
-_ASCII = {
-    r"\d": r"0-9",
-    r"\D": r"\x00-\x2f\x3a-\U0010ffff",
-    r"\w": r"A-Za-z0-9_",
-    r"\W": r"\x00-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\U0010ffff",
-}
-"""What these stand for in a class."""
 _local = threading.local()
 _classes: dict[type, Any] = {}
 
@@ -41,14 +32,42 @@ class TooLong(Exception):
 
 def validator(schema: Mapping[str, Any]) -> Any:
     """Makes a validator that raises TooLong. Its own, empty registry makes sure that no schema is fetched."""
-    cls = jsonschema.validators.validator_for(schema, _DRAFT)
+    return _bounded(draft_of(schema))(schema, registry=Registry())
+
+
+def draft_of(schema: Any) -> Any:
+    """The library's class for the draft that a schema states."""
+    return jsonschema.validators.validator_for(schema, _DRAFT)
+
+
+def _bounded(cls: Any) -> Any:
+    """The class with keywords of our own."""
+    if cls in _classes.values():
+        return cls
     bounded = _classes.get(cls)
     if bounded is None:
-        own = {"pattern": _pattern, "patternProperties": _pattern_properties, "uniqueItems": _unique_items}
+        own = {
+            "pattern": _pattern,
+            "patternProperties": _pattern_properties,
+            "uniqueItems": _unique_items,
+            "unevaluatedProperties": _unevaluated_properties,
+        }
         known = {**cls.VALIDATORS, **{name: own[name] for name in own.keys() & cls.VALIDATORS.keys()}}
         known["additionalProperties"] = _additional_properties(cls.VALIDATORS["additionalProperties"])
-        bounded = _classes[cls] = jsonschema.validators.extend(cls, {key: _timed(of) for key, of in known.items()})
-    return bounded(schema, registry=Registry())
+        bounded = jsonschema.validators.extend(cls, {key: _timed(of) for key, of in known.items()})
+        bounded.evolve = _evolve(bounded.evolve)
+        _classes[cls] = bounded
+    return bounded
+
+
+def _evolve(original: Callable[..., Any]) -> Callable[..., Any]:
+    def evolve(self: Any, **changes: Any) -> Any:
+        made = original(self, **changes)
+        own = _bounded(type(made))
+        # An inner schema that states a draft gets the library's own class for it.
+        return made if own is type(made) else own(made.schema, registry=Registry(), _resolver=made._resolver)
+
+    return evolve
 
 
 def begin() -> None:
@@ -71,32 +90,9 @@ def _timed(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
     return timed
 
 
-@lru_cache(1024)
-def _translated(pattern: str) -> str:
-    """A pattern of JSON Schema (ECMA-262) in the syntax of ``regex``.
-
-    In that, ``$`` also matches before a last line break; ``\\d`` and ``\\w`` match digits and letters of any script:
-    more than the author of the schema allows, for instance in an argument of a command.
-    """
-    in_class = False
-
-    def translate(found: re.Match[str]) -> str:
-        nonlocal in_class
-        part = found[0]
-        if part in ("[", "]"):
-            in_class = part == "["
-        elif part == "$" and not in_class:
-            return r"\Z"
-        elif part in _ASCII:
-            return _ASCII[part] if in_class else f"[{_ASCII[part]}]"
-        return part
-
-    return _TOKEN.sub(translate, pattern)
-
-
 def _found(pattern: str, text: str) -> bool:
     try:
-        return regex.search(_translated(pattern), text, timeout=_left()) is not None
+        return compiled(pattern).search(text, timeout=_left()) is not None
     except TimeoutError:
         raise TooLong from None
 
@@ -125,6 +121,50 @@ def _additional_properties(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(validator, value, rest, {**schema, "patternProperties": {}})
 
     return additional
+
+
+def _unevaluated_properties(validator: Any, inner: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    if not validator.is_type(instance, "object"):
+        return
+    evaluated = _evaluated(validator, instance, {**schema, "unevaluatedProperties": False})
+    for key in instance:
+        if key in evaluated:
+            continue
+        if inner is False:
+            yield jsonschema.ValidationError(f"Unevaluated properties are not allowed ({key!r} was unexpected)")
+        else:
+            yield from validator.descend(instance[key], inner, path=key)
+
+
+def _evaluated(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[str]:
+    """The properties of an object that a schema evaluates, together with its inner schemas that the object matches."""
+    _left()
+    if not isinstance(schema, Mapping):
+        return set()
+    found = set(instance.keys() & schema.get("properties", {}).keys())
+    found |= {key for key in instance if any(_found(one, key) for one in schema.get("patternProperties", ()))}
+    for keyword in ("additionalProperties", "unevaluatedProperties"):
+        if keyword in schema:
+            found |= {key for key, value in instance.items() if _holds(validator, value, schema[keyword])}
+    inner = [one for key, one in schema.get("dependentSchemas", {}).items() if key in instance]
+    inner += [one for key in ("allOf", "anyOf", "oneOf") for one in schema.get(key, ())]
+    if "if" in schema:
+        holds = _holds(validator, instance, schema["if"])
+        inner += [schema["if"], schema.get("then")] if holds else [schema.get("else")]
+    for one in inner:
+        if isinstance(one, Mapping) and _holds(validator, instance, one):
+            found |= _evaluated(validator, instance, one)
+    for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+        if keyword in schema:
+            # The library has no public way to follow a reference.
+            meant = validator._resolver.lookup(schema[keyword])
+            there = validator.evolve(schema=meant.contents, _resolver=meant.resolver)
+            found |= _evaluated(there, instance, meant.contents)
+    return found
+
+
+def _holds(validator: Any, value: Any, schema: Any) -> bool:
+    return next(validator.descend(value, schema), None) is None
 
 
 def _unique_items(validator: Any, unique: Any, instance: Any, schema: Any) -> Iterator[Any]:

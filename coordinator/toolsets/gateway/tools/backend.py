@@ -53,7 +53,6 @@ class Backend:
         """The current catalogue. It is replaced as a whole, never changed."""
         self._started = self._following = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._reported: frozenset[str] = frozenset()
 
     # --- settings ---------------------------------------------------------------------------------
 
@@ -89,9 +88,6 @@ class Backend:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _replace(self, catalogue: Catalogue) -> None:
-        for sentence in sorted(set(catalogue.collisions) - self._reported):
-            _log.error("a tool of a downstream server is left out", reason=sentence)
-        self._reported = frozenset(catalogue.collisions)
         if self._started:
             catalogue.prepare()
         self.catalogue = catalogue

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -14,6 +14,7 @@ from coordinator.settings.gateway.model import PROXY, Transition, Workflow
 from coordinator.toolsets.gateway.contract.base import Link, Refusal
 from coordinator.toolsets.gateway.contract.discovery import (
     KINDS,
+    MAX_BYTES,
     MAX_LIMIT,
     MAX_QUERY,
     MAX_WORDS,
@@ -42,12 +43,15 @@ from coordinator.toolsets.gateway.tools.backend import Backend
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _HOME = (
-    "List all workflows and capabilities, each with the link that starts it. Start with this, or with gateway.search "
-    "if there are many; then follow links instead of guessing names."
+    "List workflows and capabilities, each with the link that starts it; 20 KB at a time, then the link next. Start "
+    "with this, or with gateway.search if there are many; then follow links."
 )
 _SEARCH = "Find workflows and capabilities by words in their titles, ids, tags and descriptions. Tolerates typos."
 _DESCRIBE = "One workflow or capability in full. Its start link has the JSON Schema of the input."
 _EXPLAIN = "How a workflow or one of its transitions works: states, guards, inputs, executors. Starts nothing."
+
+R = TypeVar("R", Item, Hit)
+_encode = msgspec.json.Encoder().encode
 
 _SHOWN = ("kind", "command", "connection", "tool", "method", "path", "queue", "definition_id")
 """Fields of an executor that may be shown: no arguments, headers or environments, which may have secrets."""
@@ -60,10 +64,19 @@ class Discovery:
         self._backend = backend
         self._links = backend.links
 
-    async def home(self, call: Call, args: Home) -> HomeAnswer:
-        """All visible items, each with the link that starts it."""
-        found = [_item(one, self._links) for one in visible(self._backend.catalogue, Principal.of(call.caller))]
-        return HomeAnswer(items=found, links=[self._links.search()])
+    async def home(self, call: Call, args: Home) -> HomeAnswer | Reply:
+        """The visible items, each with the link that starts it: all of them, or as many as fit into an answer."""
+        every = visible(self._backend.catalogue, Principal.of(call.caller))
+        begin = 0
+        if args.cursor is not None:
+            # A cursor is the id of the last item before it, so what is added and removed elsewhere does no harm.
+            begin = next((number for number, one in enumerate(every, 1) if one.id == args.cursor), -1)
+            if begin < 0:
+                return rejected(checks.lost_cursor(args.cursor), Principal.of(call.caller), self._links)
+        found = _that_fit(_item(one, self._links) for one in every[begin:])
+        more = [self._links.next(found[-1].id)] if begin + len(found) < len(every) else []
+        total = len(every) if more or begin else UNSET
+        return HomeAnswer(items=found, total=total, links=[*more, self._links.search()])
 
     async def search(self, call: Call, args: Search) -> SearchAnswer:
         """The visible items that match the words, best match first."""
@@ -80,8 +93,9 @@ class Discovery:
             seen = {one.id for one in visible(catalogue, Principal.of(call.caller))}
             every = catalogue.index.search(args.query, args.kind, len(catalogue.index))
             found = [one for one in every if one.id in seen][: args.limit]
-        hits = [Hit(score=one.score, item=_item(catalogue.items[one.id], self._links)) for one in found]
-        return SearchAnswer(results=hits, links=[self._links.home()])
+        hits = _that_fit(Hit(score=one.score, item=_item(catalogue.items[one.id], self._links)) for one in found)
+        total = len(found) if len(hits) < len(found) else UNSET
+        return SearchAnswer(results=hits, total=total, links=[self._links.home()])
 
     async def describe(self, call: Call, args: Describe) -> DescribeAnswer | Reply:
         """One workflow or capability in full."""
@@ -123,6 +137,8 @@ class Discovery:
             known = dict.fromkeys(one for state in workflow.states.values() for one in state.transitions)
             unknown = checks.unknown_transition(name, args.transition, known)
             return rejected(unknown, Principal.of(call.caller), self._links, more=[self._links.explain(name)])
+        if name == PROXY:
+            more = self._start_links(args.transition)
         return _transition(name, args.transition, places, more)
 
     def _ids(self, call: Call) -> list[str]:
@@ -144,6 +160,18 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
         Tool("gateway.describe", _DESCRIBE, Describe, (DescribeAnswer,), handle.describe, **common),
         Tool("workflow.explain", _EXPLAIN, Explain, (Explanation, TransitionShown, Refusal), handle.explain, **common),
     )
+
+
+def _that_fit(made: Iterable[R]) -> list[R]:
+    """The first ones, up to ``MAX_BYTES`` together, and at least one. No more are made than that."""
+    found: list[R] = []
+    left = MAX_BYTES - len(b"[]")
+    for one in made:
+        left -= len(_encode(one)) + len(b",")
+        if found and left < 0:
+            break
+        found.append(one)
+    return found
 
 
 def _item(listed: Listed, links: Links) -> Item:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -267,7 +267,7 @@ class Workflows:
         name = given.get("capability")
         catalogue = self._backend.catalogue
         if isinstance(name, str) and (
-            name not in catalogue.capabilities or not sees(catalogue, name, principal, _arguments_of(given))
+            name not in catalogue.capabilities or not sees(catalogue, name, principal, checks.call_arguments(given))
         ):
             known = (one.id for one in visible(catalogue, principal) if one.id in catalogue.capabilities)
             raise checks.unknown_capability(name, known)
@@ -302,7 +302,7 @@ class Workflows:
         if wanted == PROXY and isinstance(args.input.get("capability"), str):
             wanted = args.input["capability"]
         listed = self._backend.catalogue.items.get(wanted)
-        if listed is None or not sees(self._backend.catalogue, listed.id, principal, _arguments_of(args.input)):
+        if listed is None or not sees(self._backend.catalogue, listed.id, principal, checks.call_arguments(args.input)):
             return [self._links.home(), self._links.search()]
         return [*self._links.start(listed, with_schema=True), self._links.describe(listed.id)]
 
@@ -373,12 +373,3 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
             refusal=refusal,
         ),
     )
-
-
-def _arguments_of(given: dict[str, Any]) -> dict[str, Any] | None:
-    """The arguments in the input of a session, as guards would see them; None: there are none."""
-    rest = {key: value for key, value in given.items() if key != "capability"}
-    if not rest:
-        return None
-    nested = rest.get("arguments")
-    return {**nested, **rest} if isinstance(nested, dict) else rest
