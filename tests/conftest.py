@@ -42,6 +42,7 @@ from tests.support import leaks
 from tests.support.sentinels import Watched, watched
 from tests.support.servers import DEFAULT_KIND, KINDS, Kind, Servers, emptied
 from tests.support.template import template
+from workers.guard import guard
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -137,6 +138,7 @@ def no_process_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     os.environ[leaks.SESSION_VARIABLE] = session
     yield
     template.close()
+    guard.close()
     left = leaks.leftover_processes(session, tmp_path_factory.getbasetemp())
     leaks.end(left)
     assert not left, f"processes left behind: {left}"

@@ -11,6 +11,7 @@
   ``gateway``: the executors of the gateway's workflows; ``connections``: the servers that both call;
   ``downstream``: sessions with MCP servers; ``isolated``: Python callables in child processes; ``outcomes``: how
   connections go; ``http_statuses``, ``start_failures``: why servers and programs fail, in words
+- ``guard``: a process that ends servers, commands and what callables have started when the worker has ended
 - ``steps``: the functions that an RQ job may name; ``single``: one step in a stock RQ worker
 
 ``coordinator.steps`` explains steps, leases and fences.

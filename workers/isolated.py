@@ -2,7 +2,7 @@
 
 A child executes one call at a time, and up to ``CALLS`` calls in its life. When a call is cancelled or times out, its
 child is killed, because blocking code cannot be stopped otherwise. A child ends with its worker, even if the worker is
-killed. What a child writes to stdout goes to the worker's stderr.
+killed, and so does what it has started. What a child writes to stdout goes to the worker's stderr.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from coordinator.steps.run_kind import CallFailed, timeout
+from workers.guard import guard
 from workers.isolated_child import HEAD, TOO_DEEP
 
 CALLS = 100
@@ -49,8 +50,10 @@ class _Child:
                 stdout=sys.stderr.fileno(),
                 pass_fds=[theirs.fileno()],
             )
+            guard.watch(self._process.pid)
         except BaseException:
             ours.close()
+            self.kill()
             raise
         finally:
             theirs.close()
@@ -104,7 +107,9 @@ class _Child:
         return self._process is not None and self._process.returncode is None
 
     def hang_up(self) -> None:
-        """Closes the connection to the process."""
+        """Closes the connection to the process, whose group is not guarded any more."""
+        if self._process is not None:
+            guard.forget(self._process.pid)
         if self._writer is not None:
             self._writer.transport.abort()
 

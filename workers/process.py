@@ -46,6 +46,7 @@ from coordinator.store.identity import remembered
 from coordinator.store.processes import ProcessStatus, StatusReport
 from workers.attempts import Attempt
 from workers.engine import Engine
+from workers.guard import guard
 from workers.heartbeat import Heartbeat, StoreClients, heartbeat_client
 from workers.isolated import IsolatedCalls
 from workers.listener import Listener
@@ -123,8 +124,11 @@ class WorkerProcess:
         Raises:
             StoreError: the store cannot be used, and trying again would not help.
         """
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._run())
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._run())
+        finally:
+            guard.close()
 
     async def _run(self) -> None:
         self._on_begin()

@@ -3,12 +3,16 @@
 Its list of tools is empty (``plain``), invalid (``odd``), has valid and malformed ones (``flawed``), those of
 ``USABLE`` and ``USELESS``, which answer with their arguments (``schemas``), or is an error with control characters
 (``rude``); a ``restless`` one adds a tool each time and sends a notification before; a ``mortal`` one exits when asked
-for its list, and a ``mute`` one never answers. Those of ``LINES`` and ``endless`` also write stray output to stdout.
+for its list, and a ``mute`` one never answers. A ``stubborn`` one ends neither at the end of its input nor by SIGTERM;
+its tool ``pids`` starts another process like that. Those of ``LINES`` and ``endless`` also write stray output.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from typing import Any
 
@@ -75,7 +79,24 @@ CALLS: dict[str, dict[str, Any]] = {
     "odd": {"result": {"content": "nothing that a tool may return"}},
     "full": {"error": {"code": -32000, "message": "the disk is full"}},
 }
+ASKED: dict[str, dict[str, Any]] = {
+    "elicitation/create": {"message": "Which branch?", "requestedSchema": {"type": "object", "properties": {}}},
+    "sampling/createMessage": {"messages": [], "maxTokens": 1},
+    "roots/list": {},
+}
+"""What a tool of this name asks the client for."""
+_RESULT = b'"result": {"content": [{"type": "text", "text": "' + b"x" * 300_000 + b'"}]}'
+LARGE: dict[str, bytes] = {
+    "id-first": b'{"jsonrpc": "2.0", "id": ID, ' + _RESULT + b"}",
+    "id-last": b"{" + _RESULT + b', "jsonrpc": "2.0", "id": ID}',
+    "id-between": b"{" + _RESULT + b', "id": ID, "jsonrpc": "2.0", "_meta": {}}',
+    "error": b'{"id": ID, "jsonrpc": "2.0", "error": {"code": 1, "message": "' + b"x" * 300_000 + b'"}}',
+    "notice": b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "' + b"x" * 300_000 + b'"}}\n'
+    b'{"jsonrpc": "2.0", "id": ID, "result": {"content": []}}',
+}
+"""Output of 300 kB for a tool."""
 LINES: dict[str, bytes] = {
+    **LARGE,
     "string": b'{"jsonrpc": "2.0", "id": ID, "result": "a string"}',
     "half": b'{"result": {"content": [{"type": "text", "text": "\\ud83d"}]}, "jsonrpc": "2.0", "id": ID}',
     "neither": b'{"jsonrpc": "2.0", "id": ID}',
@@ -97,7 +118,7 @@ def said(asked: dict[str, Any], kind: str) -> dict[str, Any]:
             about = {"name": "raw", "version": "1"}
             return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}}
         case "tools/list":
-            return LISTS[kind]
+            return LISTS.get(kind, LISTS["plain"])
         case "tools/call":
             if asked["params"]["name"] == "as-task":
                 return {"error": {"code": -32601, "message": "no such method"}}
@@ -115,7 +136,10 @@ def write(message: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     tools: list[dict[str, Any]] = []
+    late: list[int] = []
     LISTS["restless"] = {"result": {"tools": tools}}
     for line in sys.stdin:
         request = json.loads(line)
@@ -126,6 +150,17 @@ if __name__ == "__main__":
         elif tool == "endless":
             while True:
                 sys.stdout.buffer.write(b" " * 65_536)
+        elif tool == "later":  # is answered with the next call of another tool
+            late.append(request["id"])
+        elif tool in ASKED:
+            write({"id": "mine", "method": tool, "params": ASKED[tool]})
+            said_back = json.loads(sys.stdin.readline())
+            text = f"failed: {said_back['error']['message']}"
+            write({"id": request["id"], "result": {"isError": True, "content": [{"type": "text", "text": text}]}})
+        elif tool == "pids":
+            other = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+            text = json.dumps([os.getpid(), other.pid])
+            write({"id": request["id"], "result": {"content": [{"type": "text", "text": text}]}})
         elif request.get("id") is not None:
             if request["method"] == "tools/list":
                 if sys.argv[1] == "mortal":
@@ -136,3 +171,7 @@ if __name__ == "__main__":
                     tools.append({"name": f"number-{len(tools)}", "inputSchema": {"type": "object"}})
                     write({"method": "notifications/tools/list_changed"})
             write({"id": request["id"], **said(request, sys.argv[1])})
+        while tool is not None and tool != "later" and late:
+            write({"id": late.pop(), **said(request, sys.argv[1])})
+    if sys.argv[1] == "stubborn":
+        signal.pause()

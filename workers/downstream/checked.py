@@ -11,6 +11,8 @@ from mcp.shared.exceptions import MCPError
 
 _log = structlog.get_logger(__name__)
 
+_UNREADABLE = "Invalid schema"
+"""How the client library's message about an output schema begins that is none."""
 LIST_SECONDS = 5.0
 """How long a result waits for the list of its server's tools."""
 
@@ -31,8 +33,11 @@ def keep_unchecked(session: ClientSession, connection: str) -> None:
             with anyio.fail_after(LIST_SECONDS):
                 await check(name, result)
         except (MCPError, ValueError, OSError, httpx2.HTTPError, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            # RuntimeError is not caught: it means that the result does not match its schema.
             listed = False
             _log.warning("a connection's tools cannot be listed, their results are not checked", connection=connection)
+        except RuntimeError as error:
+            # Others mean that the result does not match its schema.
+            if not str(error).startswith(_UNREADABLE):
+                raise
 
     session.validate_tool_result = checked  # type: ignore[method-assign]

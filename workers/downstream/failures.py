@@ -18,17 +18,33 @@ class ConnectionFailed(Exception):
 
 
 class CallRefused(Exception):
-    """A server answered a call with a protocol error, such as an unknown tool or wrong arguments; or with something
-    that cannot be used.
+    """A server answered a call with a protocol error, such as an unknown tool or wrong arguments; or nothing will come
+    of a retry for another reason.
 
     Attributes:
-        carried_out: whether it was the latter: the call had its effect.
+        carried_out: whether the call had its effect.
     """
 
-    def __init__(self, message: str, carried_out: bool = False) -> None:
-        super().__init__(message)
-        self.carried_out = carried_out
+    carried_out = False
+
+
+class AnswerUnusable(CallRefused):
+    """A server carried a call out, but its answer cannot be used. The text says both.
+
+    Attributes:
+        why: what is wrong with the answer.
+    """
+
+    carried_out = True
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the call was carried out, but its answer cannot be used: {why}")
+        self.why = why
 
 
 class NoSuchMethod(CallRefused):
     """It does not know what it was asked for, or not in this form."""
+
+
+UNREAD = "fleet-coordinator/unread"
+"""The data of an error that stands for an answer that cannot be read; its message says why."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,10 +17,10 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
 from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
-from workers.downstream.failures import CallRefused, ConnectionFailed, NoSuchMethod
+from workers.downstream.asked import REFUSED, InputAsked
+from workers.downstream.failures import UNREAD, AnswerUnusable, CallRefused, ConnectionFailed, NoSuchMethod
 from workers.downstream.reasons import Noted, noted
 from workers.downstream.session import Session
-from workers.downstream.stdio import UNREADABLE
 
 _log = structlog.get_logger(__name__)
 
@@ -35,9 +36,14 @@ _CLOSED = "Connection closed"
 """The whole session is lost."""
 _CUT_OFF = ("SSE stream ", "server answered a request with ")
 """One request over HTTP was cut off; the message begins with one of these."""
+_UNPARSED = re.compile(
+    r"Failed to parse (?:JSON response|SSE message): |SSE stream failed: (?=Server-sent event exceeded)"
+)
+"""One answer over HTTP cannot be read."""
 _REFUSALS = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.INVALID_REQUEST, types.PARSE_ERROR)
 """Codes with which a server refuses a call. It does not carry the call out then."""
 _ONLY_AS_TASK = "it can only be called as a task (execution.taskSupport: required), which is not supported"
+_VIOLATES = "it violates the protocol"
 _R = TypeVar("_R")
 
 
@@ -95,7 +101,8 @@ class DownstreamServer:
 
         Raises:
             ConnectionFailed: the server cannot be reached, or was lost during the call.
-            CallRefused: it answers with a protocol error, or with something that cannot be used.
+            CallRefused: it answers with a protocol error, or asks for what nobody gives it.
+            AnswerUnusable: it carried the call out, but its answer cannot be used.
         """
         meta: Any = {_IDEMPOTENCY_KEY: idempotency_key}
         try:
@@ -104,13 +111,12 @@ class DownstreamServer:
             if await self._only_as_task(tool):
                 raise CallRefused(f"the tool {tool!r} cannot be called: {_ONLY_AS_TASK}") from None
             raise
-        except CallRefused as refused:
-            if not refused.carried_out:
-                raise
-            raise CallRefused(f"the call was carried out, but its answer cannot be used: {refused}", True) from None
         content = [
             type(block).model_validate(hidden_in(_plain(block), self._filled.secrets)) for block in result.content
         ]
+        texts = [block.text for block in content if isinstance(block, types.TextContent)]
+        if result.is_error and any(REFUSED in text for text in texts):
+            raise CallRefused("\n".join(texts))
         structured = hidden_in(result.structured_content, self._filled.secrets)
         return result.model_copy(update={"content": content, "structured_content": structured})
 
@@ -120,7 +126,10 @@ class DownstreamServer:
         Raises:
             ConnectionFailed, CallRefused: as ``call``.
         """
-        found = await self._asked(_all_tools, listing=True)
+        try:
+            found = await self._asked(_all_tools, listing=True)
+        except AnswerUnusable as failed:
+            raise CallRefused(f"the tools of the connection {self.name!r} cannot be listed: {failed.why}") from None
         dropped = self.session.listing.dropped if self.session is not None else {}
         return (*found, *(ListedTool(name, "", "", {}, False, problem) for name, problem in dropped.items()))
 
@@ -194,11 +203,13 @@ class DownstreamServer:
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError, httpx2.HTTPError):
             session.leave()
             raise await self._lost(session) from None
+        except InputAsked as asked:
+            raise CallRefused(self.without_secrets(str(asked))) from None
         except RuntimeError as error:
             # The result does not match the tool's own output schema.
-            raise CallRefused(self.without_secrets(str(error)), True) from None
+            raise AnswerUnusable(self.without_secrets(str(error))) from None
         except ValueError:
-            raise CallRefused(f"the connection {self.name!r} gave an answer that violates the protocol", True) from None
+            raise AnswerUnusable(_VIOLATES) from None
         finally:
             noted.reset(before)
             session.calls -= 1
@@ -211,6 +222,11 @@ class DownstreamServer:
             # Not closed at once: the other calls that wait get the same answer.
             session.ended = True
             return _Forgotten(f"the connection {self.name!r} does not know its session any more")
+        if error.error.data == UNREAD:
+            return AnswerUnusable(error.message)
+        if unparsed := _UNPARSED.match(error.message):
+            why = error.message[unparsed.end() :]
+            return AnswerUnusable(why if why.startswith(("it ", "Server-")) else _VIOLATES)
         if problem := notes.problem(error, self._connection):
             wait = notes.seconds_to_wait if notes.status == 429 else None
             return ConnectionFailed(self.without_secrets(f"the connection {self.name!r} {problem}"), True, wait)
@@ -223,7 +239,7 @@ class DownstreamServer:
         # The code alone does not tell: servers use it for errors of their own.
         if session.closing or (error.code == types.CONNECTION_CLOSED and error.message.startswith(_CUT_OFF)):
             return None
-        return CallRefused(self.without_secrets(error.message), error.message == UNREADABLE)
+        return CallRefused(self.without_secrets(error.message))
 
     async def _lost(self, session: Session) -> ConnectionFailed:
         why = await session.why_lost() if session.closing else ""

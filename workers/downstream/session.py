@@ -22,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 from coordinator import NAME, __version__
 from coordinator.settings.connections import Connection, Interpolator, hidden
 from workers.downstream.answers import MAX_ANSWER, bound_answer
+from workers.downstream.asked import refuse_requests
 from workers.downstream.checked import keep_unchecked
 from workers.downstream.failures import ConnectionFailed
 from workers.downstream.listing import Listing
@@ -167,6 +168,7 @@ class Session:
                 await stack.enter_async_context(client)
                 self.listing.version = client.session.protocol_version
                 keep_unchecked(client.session, self._name)
+                refuse_requests(client.session)
                 if not opened.done():
                     opened.set_result(client)
                 async with anyio.create_task_group() as group:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import signal
 import subprocess
-import threading
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
@@ -18,6 +15,7 @@ from coordinator.settings.connections import Connection, Interpolator, hidden, h
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import CliCall
 from workers.gateway.failures import misconfigured, permanent, unreachable
+from workers.guard import ProcessGroup
 from workers.start_failures import start_problem
 
 MAX_STDOUT = 1024 * 1024
@@ -53,19 +51,21 @@ async def run_command(call: CliCall, connection: Connection | None, environment:
     except KeyError as missing:
         return misconfigured(f"the environment variable {missing.args[0]} is not set")
     try:
-        process = subprocess.Popen(  # noqa: ASYNC220 -- starting is quick, and uvloop's own way knows no process groups
+        group = ProcessGroup(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            bufsize=0,
             env=env,
             cwd=directory,
             process_group=0,
         )
     except (OSError, ValueError) as error:
         return unreachable(start_problem(error, argv[0], directory))
-    return await _Running(process).result(call.strict, call.secrets | filled.secrets)
+    try:
+        return await _result(group, call.strict, call.secrets | filled.secrets)
+    finally:
+        group.release()
 
 
 def _prepared(
@@ -89,62 +89,40 @@ def _prepared(
     return [command, *call.args], env, directory or None
 
 
-class _Running:
-    """A running command."""
+async def _result(group: ProcessGroup, strict: bool, secrets: AbstractSet[str]) -> Outcome:
+    """Waits for the end of a command and returns its outcome. ``secrets`` are hidden in what it prints."""
+    stdout, stderr = _Kept(MAX_STDOUT), _Kept(MAX_STDERR)
+    readers = [
+        asyncio.create_task(_read(group.process.stdout, stdout)),
+        asyncio.create_task(_read(group.process.stderr, stderr)),
+    ]
+    try:
+        code = await asyncio.shield(group.ended)
+        _, late = await asyncio.wait(readers, timeout=GRACE_SECONDS)
+        if late:
+            # Processes that the command left behind hold its pipes. They end with it. Those that have left its
+            # process group are not waited for: the output ends with what was read so far.
+            group.signal(signal.SIGKILL)
+            await asyncio.wait(readers, timeout=GRACE_SECONDS)
+    except asyncio.CancelledError:
+        await _end(group)
+        raise
+    finally:
+        for reader in readers:
+            reader.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
+    return _outcome(code, stdout.output(), stderr.output(), strict, secrets)
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-        self._loop = asyncio.get_running_loop()
-        self._ended: asyncio.Future[int] = self._loop.create_future()
 
-    async def result(self, strict: bool, secrets: AbstractSet[str]) -> Outcome:
-        """Waits for the end of the command and returns its outcome. ``secrets`` are hidden in what it prints."""
-        threading.Thread(target=self._wait, name=f"command {self._process.pid}", daemon=True).start()
-        stdout, stderr = _Kept(MAX_STDOUT), _Kept(MAX_STDERR)
-        readers = [
-            asyncio.create_task(_read(self._process.stdout, stdout)),
-            asyncio.create_task(_read(self._process.stderr, stderr)),
-        ]
-        try:
-            code = await asyncio.shield(self._ended)
-            _, late = await asyncio.wait(readers, timeout=GRACE_SECONDS)
-            if late:
-                # Processes that the command left behind hold its pipes. They end with it. Those that have left its
-                # process group are not waited for: the output ends with what was read so far.
-                self._signal(signal.SIGKILL)
-                await asyncio.wait(readers, timeout=GRACE_SECONDS)
-        except asyncio.CancelledError:
-            await self._end()
-            raise
-        finally:
-            for reader in readers:
-                reader.cancel()
-            await asyncio.gather(*readers, return_exceptions=True)
-        return _outcome(code, stdout.output(), stderr.output(), strict, secrets)
-
-    async def _end(self) -> None:
-        """Ends the whole process group: SIGTERM, and after the grace period SIGKILL."""
-        self._signal(signal.SIGTERM)
-        try:
-            await asyncio.wait([self._ended], timeout=GRACE_SECONDS)
-        finally:
-            # Also if this is cancelled again meanwhile, because the workflow or the worker ends.
-            self._signal(signal.SIGKILL)
-        await asyncio.shield(self._ended)
-
-    def _signal(self, number: int) -> None:
-        # Safe although the command may have ended: the group's id is not reused while any of its processes lives.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
-
-    def _wait(self) -> None:
-        code = self._process.wait()
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits for it
-            self._loop.call_soon_threadsafe(self._set_ended, code)
-
-    def _set_ended(self, code: int) -> None:
-        if not self._ended.done():
-            self._ended.set_result(code)
+async def _end(group: ProcessGroup) -> None:
+    """Ends the whole process group: SIGTERM, and after the grace period SIGKILL."""
+    group.signal(signal.SIGTERM)
+    try:
+        await asyncio.wait([group.ended], timeout=GRACE_SECONDS)
+    finally:
+        # Also if this is cancelled again meanwhile, because the workflow or the worker ends.
+        group.signal(signal.SIGKILL)
+    await asyncio.shield(group.ended)
 
 
 class _Kept(asyncio.Protocol):

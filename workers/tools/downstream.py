@@ -12,7 +12,7 @@ import msgspec
 from coordinator.client.retries import retryable
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.toolsets.caller import Caller
-from workers.downstream.failures import CallRefused, ConnectionFailed
+from workers.downstream.failures import AnswerUnusable, CallRefused, ConnectionFailed
 from workers.downstream.server import DownstreamServer, content_of
 from workers.tools.results import failure_of, value_of
 from workers.tools.retrying import RetryableFailure, Retrying
@@ -74,6 +74,8 @@ class ServerTools(Source):
             result = await server.call(tool, arguments, step.idempotency_key)
         except ConnectionFailed as failed:
             return Failure(str(failed), "connection_error", after_ms=round((failed.wait or 0) * 1000))
+        except AnswerUnusable as failed:
+            return Failure(str(failed), "invalid_result", retryable=False, carried_out=True)
         except CallRefused as refused:
             return Failure(str(refused), "call_refused", retryable=False)
         texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
