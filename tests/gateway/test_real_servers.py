@@ -126,6 +126,19 @@ def test_rows_are_written_and_read(agent: Agent) -> None:
     assert "first" in json.dumps(called(agent, "sqlite.read_query", query="SELECT text FROM notes"))
 
 
+def test_a_long_answer_is_read_whole(agent: Agent) -> None:
+    items(agent, "sqlite.read_query")
+    given = {"capability": "sqlite.read_query", "arguments": {"query": "SELECT hex(zeroblob(150000)) AS zeros"}}
+    answer = agent("workflow.start", definitionId="proxy_default", input=given)
+    cut = answer["context"]["lastResult"]
+    text, link = "", next(one for one in answer["links"] if one["rel"] == "result")
+    while link is not None:
+        page = agent(link["method"], **link["args"])
+        text, link = text + page["text"], next((one for one in page["links"] if one["rel"] == "next"), None)
+    assert cut == {"truncated": True, "bytes": len(text), "beginning": text[:16_384]}
+    assert "0" * 300_000 in text
+
+
 def test_a_command_runs_in_a_terminal(agent: Agent) -> None:
     items(agent, "terminal.session_exec")
     assert "four: 4" in json.dumps(called(agent, "terminal.session_exec", exec="echo four: $((2 + 2))", timeout=0.5))
