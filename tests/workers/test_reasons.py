@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,8 +16,10 @@ import pytest
 
 from coordinator.settings.connections import Connection
 from tests.support.certificates import self_signed
+from tests.support.fleets import environment
 from tests.support.odd_http import Answer, OddHttp
 from tests.support.ports import free_port
+from tests.support.wait import wait_until
 from tests.support.web import silent
 from workers.downstream import reasons
 from workers.downstream.failures import CallRefused, ConnectionFailed
@@ -146,6 +150,27 @@ async def test_a_server_of_the_old_transport_is_told(
     web.old = True
     needed = "it speaks the old transport HTTP+SSE only, and Streamable HTTP is needed"
     assert await reason(made, web.connection(path=path)) == needed + usual
+
+
+@pytest.mark.chaos
+async def test_a_real_server_of_the_old_transport_is_told(made: list[DownstreamServer]) -> None:
+    port = free_port()
+    run = f"FastMCP('old').run(transport='sse', host='127.0.0.1', port={port}, show_banner=False)"
+    quiet: Any = {"stdout": asyncio.subprocess.DEVNULL, "stderr": asyncio.subprocess.DEVNULL, "env": environment()}
+    code = f"from fastmcp import FastMCP; {run}"
+    server = await asyncio.create_subprocess_exec(sys.executable, "-c", code, **quiet)
+    try:
+        await wait_until(lambda: listens(port), what="the server listens")
+        told = await reason(made, Connection(kind="mcp", url=f"http://127.0.0.1:{port}/sse"))
+        assert told.startswith("it speaks the old transport HTTP+SSE only")
+    finally:
+        server.kill()
+        await server.wait()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 async def test_a_stream_that_says_nothing_is_not_the_old_transport(
