@@ -256,14 +256,18 @@ async def test_a_program_that_cannot_be_started_is_told(made: list[DownstreamSer
         ("echo usage: x; exit 2", "the program ended with code 2; it last said: usage: x"),
         ("kill -9 $$", "the program ended by signal 9"),
         ("exec >&-; sleep 60", "it ended without an answer"),
-        ("echo still loading >&2; sleep 60", "it did not answer within 0.5 s; it last said: still loading"),
     ],
 )  # fmt: skip
 async def test_a_program_that_ends_at_once_is_told_with_its_last_words(
     made: list[DownstreamServer], script: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workers.downstream.stdio.GRACE_SECONDS", 0.2)
-    assert await reason(made, program(script, env={"TOKEN": "${SEARCH_TOKEN}"}, start_seconds=0.5)) == words
+    monkeypatch.setattr("workers.downstream.process.GRACE_SECONDS", 0.2)
+    assert await reason(made, program(script, env={"TOKEN": "${SEARCH_TOKEN}"})) == words
+
+
+async def test_a_program_that_takes_too_long_to_start_is_told_with_its_last_words(made: list[DownstreamServer]) -> None:
+    slow = program("echo still loading >&2; sleep 60", start_seconds=0.5)
+    assert await reason(made, slow) == "it did not answer within 0.5 s; it last said: still loading"
 
 
 async def test_a_call_that_is_lost_says_why(made: list[DownstreamServer], tmp_path: Path) -> None:
