@@ -202,6 +202,7 @@ class Attempt:
                 outcome = Failure(
                     "the call was carried out, but it returned a value that is not JSON",
                     "invalid_result",
+                    retryable=False,
                     carried_out=True,
                 )
         if isinstance(outcome, Failure):

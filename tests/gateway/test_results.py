@@ -249,7 +249,9 @@ async def test_an_answer_that_cannot_be_used_is_one_to_a_call_that_was_carried_o
     """A result that is none, structured content that breaks its schema, a message that is none."""
     server = msgspec.to_builtins(raw("flawed"))
     executor = {"kind": "mcp", "connection": "down", "tool": tool}
-    lab = await working(connections={"down": server}, capabilities={"use": capability(executor)})
+    policy = {"retry": {"maxAttempts": 3, "initialDelayMs": 1, "retryOn": ["permanent_error"]}}
+    use = capability(executor, reliability=policy)
+    lab = await working(connections={"down": server}, capabilities={"use": use})
     session = await lab.start("proxy_default", capability="use")
     refused = await lab.follow_refused(session, "use", x=1)
     told = refused["error"]["message"]
@@ -258,6 +260,7 @@ async def test_an_answer_that_cannot_be_used_is_one_to_a_call_that_was_carried_o
     assert (await lab.get(session))["lastFailure"]["message"] == told
     (failed,) = [entry for entry in await lab.audit(session) if entry.type == "executor.failed"]
     assert told.endswith(failed.payload["message"])
+    assert "executor.retrying" not in [entry.type for entry in await lab.audit(session)], "no policy repeats the call"
 
 
 async def test_an_answer_that_is_nested_too_deep_was_one(working: Working) -> None:

@@ -294,14 +294,21 @@ async def test_a_tool_that_cancels_itself_fails_only_its_step(bench: Bench) -> N
 
 @pytest.mark.parametrize("value", [object(), {1, 2}.__iter__(), float], ids=["object", "iterator", "type"])
 async def test_a_result_that_is_not_json_is_a_failure(bench: Bench, value: object) -> None:
+    called = 0
+
     async def odd(step: StepRun, arguments: Any) -> object:
+        nonlocal called
+        called += 1
         return value
 
     bench.tools.tools["odd"] = odd
     bench.start()
-    status, result = await bench.result(await bench.create(chain({"tool": "odd"})))
+    retry = Retry(max_attempts=3, delay_ms=0)
+    status, result = await bench.result(await bench.create(chain({"tool": "odd", "retry": retry})))
     assert status == "failed"
     assert '"invalid_result"' in (result or "")
+    assert "the call was carried out" in (result or "")
+    assert called == 1
 
 
 async def test_a_huge_result_is_truncated_but_branches_see_all_of_it(bench: Bench) -> None:

@@ -21,7 +21,8 @@ async def call_tool(server: DownstreamServer, tool: str, arguments: Mapping[str,
     except ConnectionFailed as failed:
         return unreachable(str(failed)) if failed.wait is None else rate_limited(str(failed), round(failed.wait * 1000))
     except CallRefused as refused:
-        return msgspec.structs.replace(permanent(str(refused)), carried_out=refused.carried_out)
+        done = refused.carried_out
+        return msgspec.structs.replace(permanent(str(refused)), retryable=not done, carried_out=done)
     if result.is_error:
         return _failure(result, server.without_secrets)
     if isinstance(result.structured_content, dict):
