@@ -531,8 +531,3 @@ async def test_a_server_over_http_is_called(store: Store, project: str, tmp_path
 )
 def test_the_result_of_a_tool(structured: Any, texts: list[str], value: Any) -> None:
     assert value_of(structured, texts) == value
-
-
-def test_other_content_than_text_is_kept() -> None:
-    image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
-    assert value_of(None, [], [image]) == [image]

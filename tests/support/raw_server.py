@@ -78,6 +78,15 @@ LISTS: dict[str, dict[str, Any]] = {
 CALLS: dict[str, dict[str, Any]] = {
     "odd": {"result": {"content": "nothing that a tool may return"}},
     "full": {"error": {"code": -32000, "message": "the disk is full"}},
+    "pictured": {
+        "result": {
+            "structuredContent": {"meta": 1},
+            "content": [
+                {"type": "text", "text": '{"meta": 1}'},
+                {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+            ],
+        }
+    },
 }
 ASKED: dict[str, dict[str, Any]] = {
     "elicitation/create": {"message": "Which branch?", "requestedSchema": {"type": "object", "properties": {}}},

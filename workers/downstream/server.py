@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 
 from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
 from workers.downstream.asked import REFUSED, InputAsked
+from workers.downstream.contents import plain
 from workers.downstream.failures import UNREAD, AnswerUnusable, CallRefused, ConnectionFailed, NoSuchMethod
 from workers.downstream.reasons import Noted, noted
 from workers.downstream.session import Session
@@ -112,7 +113,7 @@ class DownstreamServer:
                 raise CallRefused(f"the tool {tool!r} cannot be called: {_ONLY_AS_TASK}") from None
             raise
         content = [
-            type(block).model_validate(hidden_in(_plain(block), self._filled.secrets)) for block in result.content
+            type(block).model_validate(hidden_in(plain(block), self._filled.secrets)) for block in result.content
         ]
         texts = [block.text for block in content if isinstance(block, types.TextContent)]
         if result.is_error and any(REFUSED in text for text in texts):
@@ -298,15 +299,6 @@ class DownstreamServer:
 
 class _Forgotten(ConnectionFailed):
     """A server does not know the session any more, and has not carried out the call."""
-
-
-def content_of(result: types.CallToolResult) -> list[dict[str, Any]]:
-    """The content blocks of a result as the protocol writes them in JSON."""
-    return [_plain(block) for block in result.content]
-
-
-def _plain(block: types.ContentBlock) -> dict[str, Any]:
-    return block.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 async def _all_tools(client: Client) -> tuple[ListedTool, ...]:

@@ -9,13 +9,15 @@ import mcp_types as types
 import msgspec
 
 from coordinator.steps.model import Failure, Outcome, Success
+from workers.downstream.contents import content_of, with_content
 from workers.downstream.failures import CallRefused, ConnectionFailed
-from workers.downstream.server import DownstreamServer, content_of
+from workers.downstream.server import DownstreamServer
 from workers.gateway.failures import permanent, rate_limited, transient, unreachable
 
 
 async def call_tool(server: DownstreamServer, tool: str, arguments: Mapping[str, Any], idempotency_key: str) -> Outcome:
-    """Calls a tool. The output is the structured content of its result, or its content if it has none."""
+    """Calls a tool. The output is the structured content of its result, with the content that says more; or its content
+    if it has none."""
     try:
         result = await server.call(tool, arguments, idempotency_key)
     except ConnectionFailed as failed:
@@ -25,11 +27,11 @@ async def call_tool(server: DownstreamServer, tool: str, arguments: Mapping[str,
         return msgspec.structs.replace(permanent(str(refused)), retryable=not done, carried_out=done)
     if result.is_error:
         return _failure(result, server.without_secrets)
-    if isinstance(result.structured_content, dict):
-        return Success(result.structured_content)
-    if result.structured_content is not None:
-        return Success({"content": result.structured_content})
-    return Success({"content": content_of(result)} if result.content else {})
+    structured, content = result.structured_content, content_of(result)
+    if structured is None:
+        return Success({"content": content} if content else {})
+    found = with_content(structured, content, "content")
+    return Success(found if isinstance(found, dict) else {"content": found})
 
 
 def _failure(result: types.CallToolResult, without_secrets: Callable[[str], str]) -> Failure:

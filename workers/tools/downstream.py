@@ -12,8 +12,9 @@ import msgspec
 from coordinator.client.retries import retryable
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.toolsets.caller import Caller
+from workers.downstream.contents import content_of, with_content
 from workers.downstream.failures import AnswerUnusable, CallRefused, ConnectionFailed
-from workers.downstream.server import DownstreamServer, content_of
+from workers.downstream.server import DownstreamServer
 from workers.tools.results import failure_of, value_of
 from workers.tools.retrying import RetryableFailure, Retrying
 from workers.tools.source import Source, SourceFailed, StepTool
@@ -85,8 +86,12 @@ class ServerTools(Source):
             if _nothing_done(result.structured_content):
                 raise RetryableFailure(failure)
             return failure
-        content = content_of(result) if len(texts) != len(result.content) else None
-        return Success(value_of(result.structured_content, texts, content))
+        structured, content = result.structured_content, content_of(result)
+        if structured is None and len(texts) != len(content):
+            return Success(content)
+        if structured is not None:
+            structured = with_content(structured, content, "result")
+        return Success(value_of(structured, texts))
 
 
 def _nothing_done(structured: Any) -> bool:

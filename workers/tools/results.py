@@ -11,7 +11,7 @@ from coordinator.client.retries import retryable
 from coordinator.steps.model import Failure
 
 
-def value_of(structured: Any, texts: Sequence[str], content: Sequence[Any] | None = None) -> Any:
+def value_of(structured: Any, texts: Sequence[str]) -> Any:
     """The result of a tool as flows see it: the JSON value that is recorded, and that conditions use.
 
     This is the structured content if there is some; if ``result`` is its only key, the value of that. Otherwise it is
@@ -19,20 +19,18 @@ def value_of(structured: Any, texts: Sequence[str], content: Sequence[Any] | Non
 
     Args:
         structured: the structured content; None if there is none.
-        texts: the text blocks.
-        content: all blocks, if not all are texts.
+        texts: the text blocks, which are all.
     """
     if structured is not None:
         if isinstance(structured, dict) and len(structured) == 1:
             return structured.get("result", structured)
         return structured
-    if content is None and len(texts) == 1:
+    if len(texts) == 1:
         try:
             return msgspec.json.decode(texts[0])
         except (msgspec.DecodeError, RecursionError):
             return texts[0]
-    blocks = [{"type": "text", "text": text} for text in texts] if content is None else list(content)
-    return blocks or None
+    return [{"type": "text", "text": text} for text in texts] or None
 
 
 def failure_of(structured: Any, texts: Sequence[str]) -> Failure:
