@@ -109,6 +109,34 @@ async def test_what_an_http_server_answers_is_told_at_the_first_call_and_at_late
     assert (await server.call("any", {}, "7-9")).content, "the session goes on"
 
 
+async def test_a_server_that_limits_connections_is_left_alone_for_as_long_as_it_asks(
+    made: list[DownstreamServer], web: OddHttp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    reply = web.reply
+
+    def counted(request: dict[str, Any]) -> Answer:
+        asked.append(request["method"])
+        return reply(request)
+
+    monkeypatch.setattr(web, "reply", counted)
+    web.answer = Answer(429, b"", {"retry-after": "30"})
+    server = DownstreamServer("it", web.connection())
+    made.append(server)
+    for _ in range(2):
+        with pytest.raises(ConnectionFailed, match=r"limits the rate of calls \(wait 30 s\)") as failed:
+            await server.call("any", {}, "7-9")
+        assert failed.value.wait is not None
+        assert 20 < failed.value.wait <= 30
+        assert not failed.value.sent
+    assert asked == ["server/discover", "initialize"]
+    web.answer = Answer(429, b"", {"retry-after": "86400"})
+    made.append(longer := DownstreamServer("it", web.connection()))
+    with pytest.raises(ConnectionFailed) as failed:
+        await longer.call("any", {}, "7-9")
+    assert failed.value.wait == 60
+
+
 async def test_credentials_that_are_missing_or_in_the_url_are_told(made: list[DownstreamServer], web: OddHttp) -> None:
     web.answer = Answer(401)
     assert (await reason(made, web.connection())).endswith(

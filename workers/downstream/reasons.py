@@ -49,9 +49,9 @@ class Noted:
         return 0 if self._answer is None else self._answer.status_code
 
     @property
-    def seconds_to_wait(self) -> float:
-        """How long it asks to wait; 0 if it does not."""
-        return 0.0 if self._answer is None else seconds_to_wait(self._answer)
+    def wait(self) -> float | None:
+        """How many seconds it asks to wait; None: it does not say that the rate of calls is limited."""
+        return None if self._answer is None or self.status != 429 else seconds_to_wait(self._answer)
 
     def problem(self, error: MCPError, connection: Connection) -> str:
         """What the answer says about the connection; empty: the error is the server's own, and says more."""
@@ -95,6 +95,8 @@ def reason_of(error: BaseException, notes: Noted, connection: Connection, ending
         return f"it cannot be connected to within {CONNECT_SECONDS:g} s"
     if isinstance(error, httpx2.TimeoutException):
         return "it takes too long to answer"
+    if isinstance(error, httpx2.ProxyError):
+        return "the proxy that this process's environment names refuses to lead to it"
     if isinstance(error, httpx2.ConnectError | ConnectionError):
         return f"it cannot be connected to ({cause_of(error)[0]})"
     if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
@@ -103,7 +105,7 @@ def reason_of(error: BaseException, notes: Noted, connection: Connection, ending
         return f"the connection broke off ({type(error).__name__})"
     if isinstance(error, ValueError):
         return "it gave an answer that violates the protocol"
-    return type(error).__name__
+    return f"it failed with {type(error).__name__}"
 
 
 def _refused(error: MCPError, notes: Noted, connection: Connection) -> str:

@@ -27,6 +27,8 @@ _log = structlog.get_logger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 15.0
+LONGEST_WAIT_SECONDS = 60.0
+"""The longest pause that a server may ask for (``Retry-After``)."""
 _IDEMPOTENCY_KEY = "fleet-coordinator/idempotency-key"
 """Key in the ``_meta`` of each call. Its value is the same for all attempts of a step."""
 _MOST_PAGES = 100
@@ -94,6 +96,8 @@ class DownstreamServer:
         """Sessions whose servers may still run: the present one, one being opened, and those that are ending."""
         self._pause = 0.0
         self._not_before = 0.0
+        self._limited = False
+        """Whether the server refused the last connection because it limits their rate."""
         self._reason = ""
         self._closed = False
 
@@ -229,8 +233,8 @@ class DownstreamServer:
             why = error.message[unparsed.end() :]
             return AnswerUnusable(why if why.startswith(("it ", "Server-")) else _VIOLATES)
         if problem := notes.problem(error, self._connection):
-            wait = notes.seconds_to_wait if notes.status == 429 else None
-            return ConnectionFailed(self.without_secrets(f"the connection {self.name!r} {problem}"), True, wait)
+            words = self.without_secrets(f"the connection {self.name!r} {problem}")
+            return ConnectionFailed(words, sent=True, wait=notes.wait)
         if error.code == types.METHOD_NOT_FOUND:
             return NoSuchMethod(self.without_secrets(error.message))
         if error.code in _REFUSALS:
@@ -259,7 +263,8 @@ class DownstreamServer:
         if opening is None and not self._closed:
             now = asyncio.get_running_loop().time()
             if now < self._not_before:
-                raise ConnectionFailed(f"the connection {self.name!r} does not work: {self._reason}")
+                wait = self._not_before - now if self._limited else None
+                raise ConnectionFailed(f"the connection {self.name!r} does not work: {self._reason}", wait=wait)
             opening = self._opening = asyncio.create_task(self._open(listing), name=f"connect {self.name}")
             # Reads the exception, because every caller that waits may be cancelled before the task fails.
             opening.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
@@ -280,9 +285,12 @@ class DownstreamServer:
             self._reason = str(failure)
             self._on_outcome(self._reason)
             self._pause = min(max(self._pause * 2, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
-            self._not_before = loop.time() + self._pause
-            _log.warning("connection failed", connection=self.name, reason=self._reason, seconds=self._pause)
-            raise ConnectionFailed(f"the connection {self.name!r} does not work: {self._reason}") from None
+            self._limited = failure.wait is not None
+            pause = max(self._pause, min(failure.wait or 0.0, LONGEST_WAIT_SECONDS))
+            self._not_before = loop.time() + pause
+            _log.warning("connection failed", connection=self.name, reason=self._reason, seconds=pause)
+            failed = f"the connection {self.name!r} does not work: {self._reason}"
+            raise ConnectionFailed(failed, wait=pause if self._limited else None) from None
         else:
             self._pause = 0.0
             self.session = session

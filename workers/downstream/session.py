@@ -187,7 +187,7 @@ class Session:
             self.reason = self.reason or hidden(await self._why(error, notes), self._filled.secrets)
             self._log_last_words()
             if not opened.done():
-                opened.set_exception(ConnectionFailed(self.reason))
+                opened.set_exception(ConnectionFailed(self.reason, wait=notes.wait))
             elif not self._lost:
                 _log.warning("connection lost", connection=self._name, reason=self.reason)
         finally:
