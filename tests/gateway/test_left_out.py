@@ -13,7 +13,7 @@ from tests.flows.fleet import Agent as FlowAgent
 from tests.gateway.fleet import Agent, GatewayFleet, Json
 from tests.support.downstream import raw
 from tests.support.fleets import fleet_command
-from tests.support.raw_server import USABLE, USELESS
+from tests.support.raw_server import OUTPUTS, USABLE, USELESS
 from tests.support.wait import wait_until_sync
 
 
@@ -43,7 +43,7 @@ def left_out(served: GatewayFleet, *more: str) -> str:
 
 
 def test_the_command_names_what_is_left_out(served: GatewayFleet, agent: Agent) -> None:
-    assert agent.items().keys() == {f"odd.{name}" for name in (*USABLE, "nulls")}
+    assert agent.items().keys() == {f"odd.{name}" for name in (*USABLE, *OUTPUTS, "nulls")}
     told = {one["tool"]: one for one in json.loads(left_out(served, "--left-out", "--json"))}
     assert told.keys() == USELESS.keys()
     assert told["two words"] == {
@@ -58,7 +58,7 @@ def test_the_command_names_what_is_left_out(served: GatewayFleet, agent: Agent) 
         assert all(row.count(cell) for cell in one.values())
     listed = json.loads(left_out(served, "--json"))
     assert {"connection": "odd", "tool": "meta", "capability": "odd.meta"} in listed
-    assert len(listed) == len(USABLE) + 1
+    assert len(listed) == len(USABLE) + len(OUTPUTS) + 1
     assert not any("left out" in line["event"] for line in served.fleet.logs)
 
 

@@ -17,7 +17,7 @@ from coordinator.toolsets.gateway.rules.catalogue import Catalogue, ImportedTool
 from coordinator.toolsets.gateway.store.servers import CHANNEL, ServerStore
 from tests.gateway.lab import section, settings_of
 from tests.support.downstream import raw, stdio
-from tests.support.raw_server import FLAWED, USABLE, USELESS
+from tests.support.raw_server import FLAWED, OUTPUTS, USABLE, USELESS
 from tests.support.wait import wait_until
 from workers.connections import Connections
 from workers.gateway import servers
@@ -126,7 +126,7 @@ async def test_what_is_left_out_is_stored_with_the_reason(store: Store, project:
     name, known = f"of{project}".replace("_", "-"), ServerStore(store)
     stated = section(proxy={"import": [{"connection": name}]}, connections={name: msgspec.to_builtins(raw("schemas"))})
     found = await listed_by_a_worker(store, settings_of(stated, project), name, known)
-    assert {tool.name for tool in found.tools} == {*USABLE, "nulls", "two words"}
+    assert {tool.name for tool in found.tools} == {*USABLE, *OUTPUTS, "nulls", "two words"}
     schemas = {tool.name: tool.input_schema or {} for tool in found.tools}
     assert schemas["letters"]["properties"] == USABLE["letters"], "what is valid stays as it is"
     assert schemas["draft-3"] == {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}

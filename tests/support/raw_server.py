@@ -37,6 +37,13 @@ USABLE: dict[str, dict[str, Any]] = {
     "meta": {"capability": {"type": "string"}, "arguments": {"type": "object"}},
 }
 """Properties of tools with schemas that can be used, by name; some have to be mended before."""
+OUTPUTS: dict[str, dict[str, Any]] = {
+    "answers": {"x": {"type": "string", "pattern": r"^\p{L}+$"}},
+    "slow": {"x": {"pattern": "^(a|aa)+$"}},
+    "nowhere": {"x": {"$ref": "#/$defs/x"}},
+    "banana": {"x": {"type": "banana"}},
+}
+"""Properties of what tools answer, by name: their structured content is their arguments."""
 USELESS: dict[str, dict[str, Any]] = {
     "as-task": {"inputSchema": SCHEMA, "execution": {"taskSupport": "required"}},
     "broken": {"inputSchema": {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}}},
@@ -67,6 +74,10 @@ LISTS: dict[str, dict[str, Any]] = {
                 *(
                     {"name": name, "inputSchema": {"type": "object", "properties": properties}}
                     for name, properties in USABLE.items()
+                ),
+                *(
+                    {"name": name, "inputSchema": SCHEMA, "outputSchema": {"type": "object", "properties": properties}}
+                    for name, properties in OUTPUTS.items()
                 ),
                 {"name": "nulls", "inputSchema": {"type": "object", "properties": None, "required": None}},
                 *({"name": name, **one} for name, one in USELESS.items()),
@@ -132,8 +143,9 @@ def said(asked: dict[str, Any], kind: str) -> dict[str, Any]:
             if asked["params"]["name"] == "as-task":
                 return {"error": {"code": -32601, "message": "no such method"}}
             if kind == "schemas":
-                given = json.dumps(asked["params"].get("arguments"))
-                return {"result": {"content": [{"type": "text", "text": given}]}}
+                given = asked["params"].get("arguments")
+                structured = {"structuredContent": given} if asked["params"]["name"] in OUTPUTS else {}
+                return {"result": {"content": [{"type": "text", "text": json.dumps(given)}], **structured}}
             fine = {"result": {"content": [{"type": "text", "text": "fine"}]}}
             return CALLS.get(asked["params"]["name"], fine)
         case _:

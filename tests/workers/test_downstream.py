@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
@@ -310,6 +311,39 @@ async def test_schemas_are_mended_that_a_revision_refuses(version: str) -> None:
     assert kept.keys() == USABLE.keys()
     assert kept["booleans"] in ({"x": {}, "y": {"not": {}}}, USABLE["booleans"])
     assert kept["letters"] == USABLE["letters"]
+
+
+async def test_results_are_checked_by_the_patterns_of_json_schema(made: list[DownstreamServer]) -> None:
+    server = DownstreamServer("it", raw("schemas"))
+    made.append(server)
+    for _ in range(2):
+        assert await call(server, "answers", x="Ωé") == {"x": "Ωé"}
+        with pytest.raises(CallRefused, match=r"structuredContent\.x: 'a1' does not match") as caught:
+            await call(server, "answers", x="a1")
+        assert caught.value.carried_out
+        # Nobody can tell whether these match: the call was carried out, so its result is what counts.
+        for tool in ("nowhere", "banana"):
+            assert await call(server, tool, x="a") == {"x": "a"}
+    long = "a" * 5_000 + "b"
+    began = time.thread_time()
+    assert await call(server, "slow", x=long) == {"x": long}
+    assert time.thread_time() - began < 20
+
+
+async def test_what_a_server_mends_is_left_out_no_more() -> None:
+    listing = Listing()
+
+    def listed(cursor: str | None, *tools: Json) -> list[str]:
+        result = {"tools": list(tools), "nextCursor": cursor}
+        listing.clean(message := JSONRPCResponse(jsonrpc="2.0", id=1, result=result))
+        return [tool["name"] for tool in message.result["tools"]]
+
+    good, bad = {"inputSchema": {"type": "object"}}, {"inputSchema": 1}
+    assert listed("more", {"name": "a", **bad}, {"name": "b", **good}) == ["b"]
+    assert listed(None, {"name": "c", **bad}) == []
+    assert [*listing.dropped] == ["a", "c"]
+    assert listed(None, {"name": "a", **good}) == ["a"]
+    assert listing.dropped == {}
 
 
 async def test_a_tool_that_is_only_a_task_is_refused_clearly(made: list[DownstreamServer]) -> None:

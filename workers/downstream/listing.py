@@ -1,5 +1,5 @@
 """Mends and drops malformed tools in a server's lists: the client library would reject the whole list because of one of
-them."""
+them. Keeps the schemas of results from the library, too, which would read their patterns as Python's (``checked``)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class Listing:
 
     def __init__(self) -> None:
         self.dropped: dict[str, str] = {}
-        """Tools that were dropped, and why."""
+        """Tools that were dropped from the last list, and why."""
+        self.outputs: dict[str, dict[str, Any]] = {}
+        """The schemas of the results of tools."""
+        self._complete = True
         self.version: str | None = None
         """The revision of the protocol that was agreed on; None: the one that is assumed before."""
 
@@ -34,18 +37,29 @@ class Listing:
         """Drops from a message, if it is a list of tools, those that break the protocol and cannot be mended."""
         if not isinstance(message, JSONRPCResponse) or not isinstance(message.result.get("tools"), list):
             return
+        if self._complete:
+            self.dropped = {}
+        self._complete = not message.result.get("nextCursor")
         listed = message.result["tools"]
         if self._problem(listed):
             tried = [_mended(tool) if self._problem([tool]) else tool for tool in listed]
-            message.result["tools"] = [tool for tool in tried if not self._dropped(tool)]
+            listed = [tool for tool in tried if not self._dropped(tool)]
+        message.result["tools"] = [self._without_output(tool) for tool in listed]
 
     def _dropped(self, tool: Any) -> bool:
         problem = self._problem([tool])
-        name = str(tool.get("name") if isinstance(tool, Mapping) else tool)[:_MAX_SHOWN]
-        self.dropped.pop(name, None)
         if problem and len(self.dropped) < MOST_DROPPED:
-            self.dropped[name] = problem
+            name = tool.get("name") if isinstance(tool, Mapping) else tool
+            self.dropped[str(name)[:_MAX_SHOWN]] = problem
         return bool(problem)
+
+    def _without_output(self, tool: dict[str, Any]) -> dict[str, Any]:
+        """A tool of which the library checks only whether its result has structured content, if it is to have some."""
+        self.outputs.pop(tool["name"], None)
+        if tool.get("outputSchema") is None:
+            return tool
+        self.outputs[tool["name"]] = tool["outputSchema"]
+        return {**tool, "outputSchema": {"type": "object"}}
 
     def _problem(self, tools: list[Any]) -> str:
         """What is wrong with the first malformed one of the tools; empty if all are well-formed."""

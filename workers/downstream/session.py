@@ -23,7 +23,7 @@ from coordinator import NAME, __version__
 from coordinator.settings.connections import Connection, Interpolator, hidden
 from workers.downstream.answers import MAX_ANSWER, bound_answer
 from workers.downstream.asked import refuse_requests
-from workers.downstream.checked import keep_unchecked
+from workers.downstream.checked import check_results
 from workers.downstream.failures import ConnectionFailed
 from workers.downstream.listing import Listing
 from workers.downstream.reasons import (
@@ -167,7 +167,7 @@ class Session:
                 client = Client(transport, client_info=info, message_handler=self._heard, cache=None)
                 await stack.enter_async_context(client)
                 self.listing.version = client.session.protocol_version
-                keep_unchecked(client.session, self._name)
+                check_results(client.session, self.listing, self._name)
                 refuse_requests(client.session)
                 if not opened.done():
                     opened.set_result(client)

@@ -110,6 +110,16 @@ def violations(schema: Mapping[str, Any] | None, value: Any, name: str) -> list[
     return [_violation(error, name) for error in errors[:_MAX_SHOWN]]
 
 
+def mismatch(schema: Mapping[str, Any], value: Any) -> str:
+    """Why what a server made does not match its own schema, as a sentence; empty: it does, or nobody can tell."""
+    try:
+        validator.begin()
+        found = list(islice(_validator(schema).iter_errors(value), _MAX_SHOWN))
+    except Exception:
+        return ""
+    return sentence(_violation(error, "structuredContent") for error in found)
+
+
 def schema_problem(schema: Mapping[str, Any]) -> str:
     """What is wrong with a schema itself, as a sentence; empty if it is valid."""
     try:
