@@ -8,9 +8,10 @@
   and vanished jobs; ``relay``: moves jobs to the queues if these are in another Redis than the store
 - ``worker``: the process as RQ's tools see it; ``display``: shows long steps to them; ``queues``: RQ's queues
 - ``run_kinds``: the kinds of runs whose steps a worker executes; ``tools``: the tools that steps of flows call;
-  ``gateway``: the executors of the gateway's workflows; ``connections``: the servers that both call;
-  ``downstream``: sessions with MCP servers; ``isolated``: Python callables in child processes; ``outcomes``: how
-  connections go; ``http_statuses``, ``start_failures``: why servers and programs fail, in words
+  ``gateway``: the executors of the gateway's workflows; ``connections``: the servers that both call; ``states``: of
+  those that remember something for their callers, what this worker has; ``downstream``: sessions with MCP servers;
+  ``isolated``: Python callables in child processes; ``outcomes``: how connections go; ``http_statuses``,
+  ``start_failures``: why servers and programs fail, in words
 - ``guard``: a process that ends servers, commands and what callables have started when the worker has ended
 - ``steps``: the functions that an RQ job may name; ``single``: one step in a stock RQ worker
 
@@ -34,6 +35,11 @@ attempt)``. An engine follows the pointer and never calls that function, which i
 list in one command. With several queues it pops the job, which is lost if the worker dies right
 after that. Here one script takes pointers from several queues and leases their steps, so nothing can
 be lost in between. A job that is not one of our pointers goes to RQ's intermediate list, as in RQ.
+
+**Own queues.** A step whose call needs a state that another worker has (``coordinator.steps.states``) is given back for
+the queue of that worker, ``fleet-steps.at.<id>``, which it serves first while it has states. If it is not taken there
+within two seconds, because that worker is gone, drains or is busy, a sweep sends it back to its pool. These queues are
+not in RQ's set of queues, and their keys expire.
 
 **What RQ sees of a worker:** its registration, heartbeat and state. The worker obeys ``shutdown``,
 ``stop-job``, suspend and resume, and runs plain jobs one by one in a thread. RQ does not see every step:

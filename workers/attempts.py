@@ -20,7 +20,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics.tracing import Scope
 from coordinator.steps.model import Failure, NewStep, Outcome, Plan, StepRun, Success, Work
 from coordinator.steps.results import failure_json, presentable, result_json
-from coordinator.steps.run_kind import RunKind, timeout
+from coordinator.steps.run_kind import NotHere, RunKind, timeout
 from coordinator.steps.store import DONE, FAILED, GIVEN_BACK, RETRIED, Report
 
 _log = structlog.get_logger(__name__)
@@ -103,6 +103,7 @@ class Attempt:
         if kind is None:
             return self.returned()
         outcome: Outcome | None = None
+        where: int | str = RETURN_MS
         self._expire_in(PREPARE_SECONDS)
         try:
             outcome = _known(self.step)
@@ -114,8 +115,8 @@ class Attempt:
                 return self._report(FAILED, failure_json(why, "gone"), Plan(error=why))
             if outcome is None:
                 outcome = await self._prepare_and_execute(kind, spec)
-            if outcome is None:
-                return self.returned()
+        except NotHere as elsewhere:
+            where = elsewhere.queue or RETURN_MS
         except asyncio.CancelledError:
             if self.interrupted is None:
                 if self._task.cancelling():
@@ -133,7 +134,7 @@ class Attempt:
             # This also applies to an attempt that ran to its end although it was interrupted.
             self._task.uncancel()
             return self.cut_short(spec)
-        return None if outcome is None else self._conclude(kind, spec, outcome)
+        return self.returned(where) if outcome is None else self._conclude(kind, spec, outcome)
 
     async def _prepare_and_execute(self, kind: RunKind, spec: Any) -> Outcome | None:
         """Returns the outcome of the step; None if the store did not answer and nothing was executed."""
@@ -220,12 +221,12 @@ class Attempt:
         self.outcome = "ok" if isinstance(outcome, Success) else "failed"
         return self._report(DONE if self.outcome == "ok" else FAILED, text, plan)
 
-    def returned(self, delay_ms: int = RETURN_MS) -> Report:
-        """The report that gives a step back, to be offered again after ``delay_ms``."""
+    def returned(self, where: int | str = RETURN_MS) -> Report:
+        """The report that gives a step back, to be offered again after so many ms, or by the queue of one worker."""
         self.outcome = "returned"
-        return self._report(GIVEN_BACK, "", delay_ms)
+        return self._report(GIVEN_BACK, "", where)
 
-    def _report(self, how: str, result: str, follows: Plan | int) -> Report:
+    def _report(self, how: str, result: str, follows: Plan | int | str) -> Report:
         return Report(self.step.step, self.step.attempt, how, result, follows)
 
     def _stuck(self) -> None:

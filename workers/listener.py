@@ -29,6 +29,7 @@ class Listener:
     Args:
         queue: the Redis that holds the queues.
         queues: the names of the queues, in the order in which they are served.
+        own: the name of one more queue, which no other worker serves; empty: there is none.
         on_project: called with each project that pointers lead to.
     """
 
@@ -39,6 +40,7 @@ class Listener:
         queue: Store,
         queues: Sequence[str],
         on_project: Callable[[str], None] = lambda project: None,
+        own: str = "",
     ) -> None:
         self._on_project = on_project
         self._engine = engine
@@ -46,7 +48,8 @@ class Listener:
         self._queue = queue
         self._source = steps.take if steps.handoff.direct else self._pop
         self._warn = ThrottledWarnings()
-        self._bells = [f"{RQ_PREFIX}:bell:{name}" for name in queues]
+        self._bells = [f"{RQ_PREFIX}:bell:{name}" for name in ([own] if own else []) + list(queues)]
+        self._own_bell = f"{RQ_PREFIX}:bell:{own}".encode()
 
     async def run(self) -> None:
         """Takes work until it is cancelled."""
@@ -62,7 +65,7 @@ class Listener:
     async def _wait(self) -> None:
         """Waits for a bell, at most until the next poll is due."""
         rung = await self._queue.pop_first(self._bells, IDLE_POLL_SECONDS)
-        if rung is not None and self._engine.want() == 0 and not self._engine.paused:
+        if rung is not None and self._engine.want() == 0 and not self._engine.paused and rung[0] != self._own_bell:
             await self._queue.command("RPUSH", rung[0], 1)
 
     async def _pop(self, want: int) -> Taken:

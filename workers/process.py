@@ -51,13 +51,14 @@ from workers.heartbeat import Heartbeat, StoreClients, heartbeat_client
 from workers.isolated import IsolatedCalls
 from workers.listener import Listener
 from workers.relay import Relay
+from workers.states import States
 from workers.sweeper import Sweeper
 from workers.worker import StepWorker
 
 _log = structlog.get_logger(__name__)
 
-MakeRunKinds = Callable[[Settings, Store, Isolated], Mapping[str, RunKind]]
-"""Makes the kinds of runs whose steps a worker executes, by name."""
+MakeRunKinds = Callable[[Settings, Store, Isolated, States], Mapping[str, RunKind]]
+"""Makes the kinds of runs whose steps a worker executes, by name. The states of servers are those that it has."""
 OnSettings = Callable[[Callable[[Settings], None]], None]
 """Registers a function to be called with new settings."""
 Companion = Callable[["WorkerProcess"], AbstractAsyncContextManager[None]]
@@ -144,7 +145,7 @@ class WorkerProcess:
         if store is None:
             return
         queue = await self._open(settings.steps.queue_url) if settings.steps.queue_url else store
-        isolated = IsolatedCalls(settings.steps.children)
+        isolated, states = IsolatedCalls(settings.steps.children), States(store)
         try:
             await key_space.settle(store)
             await permissions.require(store)
@@ -153,9 +154,9 @@ class WorkerProcess:
             if queue is not None:
                 with contextlib.suppress(ToolFailure, StoreError):  # only copies of projects ask for it
                     await queue_place.note(store, queue)
-                async with opened(self._make_run_kinds(settings, store, isolated)) as kinds:
+                async with opened(self._make_run_kinds(settings, store, isolated, states)) as kinds:
                     self._on_settings(partial(_configure, kinds))
-                    await self._work(store, queue, kinds)
+                    await self._work(store, queue, kinds, states)
         finally:
             await isolated.close()
             if queue is not None and queue is not store:
@@ -181,7 +182,7 @@ class WorkerProcess:
                 return store
         return None
 
-    async def _work(self, store: Store, queue: Store, kinds: Mapping[str, RunKind]) -> None:
+    async def _work(self, store: Store, queue: Store, kinds: Mapping[str, RunKind], states: States) -> None:
         settings, loop = self._settings, asyncio.get_running_loop()
         queue_url = settings.steps.queue_url or settings.redis_url
         own = StoreClients(settings.redis_url, store.identity)
@@ -220,7 +221,12 @@ class WorkerProcess:
         if registered is None:
             return
         worker = registered
-        handoff.identify_worker(worker.name, names)
+
+        def serve(own: bool) -> None:
+            handoff.identify_worker(worker.name, [states.queue, *names] if own else names)
+
+        serve(False)
+        states.on_served = serve
         heartbeat = Heartbeat(worker.name, own.of, own_queue, worker, engine.held, lost, store.refuses_all)
         # A cancellation may have been missed while the connection was down. A beat finds out at once; otherwise the
         # step would go on until its next renewal.
@@ -231,15 +237,18 @@ class WorkerProcess:
         engine.start()
         parts = {
             "sweeper": sweeper.run(),
+            "states": states.run(),
             "maintenance": self._tidy(worker),
             "drains": Drains(store).follow(self._slot, drained, StatusReport("worker", recorder(), describe)),
         }
         if not handoff.direct:
             parts["relay"] = relay.run()
-        listener = loop.create_task(Listener(engine, steps, queue, names, sweeper.note).run(), name="listener")
+        listener = loop.create_task(
+            Listener(engine, steps, queue, names, sweeper.note, states.queue).run(), name="listener"
+        )
         others = [loop.create_task(part, name=name) for name, part in parts.items()]
         _log.info("worker started", worker=worker.name, queues=names, slots=settings.steps.slots)
-        failed = await self._until_drained(engine, listener, others)
+        failed = await self._until_drained(engine, states, listener, others)
         heartbeat.stop()
         await self._sign_off(worker)
         if engine.stuck or engine.busy:
@@ -251,7 +260,7 @@ class WorkerProcess:
             raise failed
 
     async def _until_drained(
-        self, engine: Engine, listener: asyncio.Task[None], others: list[asyncio.Task[None]]
+        self, engine: Engine, states: States, listener: asyncio.Task[None], others: list[asyncio.Task[None]]
     ) -> BaseException | None:
         """Takes steps until the worker is told to stop, then drains.
 
@@ -267,6 +276,7 @@ class WorkerProcess:
         failed = await self._until_told([listener, *others])
         self.at_work = False
         listener.cancel()
+        await states.give_up()
         allowed = self._settings.drain_seconds
         await engine.drain(_ORPHAN_SECONDS if self._orphaned() else max(allowed - _MARGIN_SECONDS, allowed / 2))
         await clients.end_tasks(listener, *others)

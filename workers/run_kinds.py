@@ -26,6 +26,7 @@ from workers.connections import Connections
 from workers.gateway.copies import AuditCopies
 from workers.gateway.executor import GatewayExecutor
 from workers.gateway.servers import ServerLists
+from workers.states import States
 from workers.tools.demo import DemoTools
 from workers.tools.own import OwnTools
 from workers.tools.python import PythonTools
@@ -49,15 +50,21 @@ def step_tools(
     sources: list[Source] = [OwnTools(toolsets, actors), PythonTools(callables(settings), isolated)]
     if settings.flows.demo_tools:
         sources.append(DemoTools(store))
-    servers = ServerSources((connections or Connections(settings)).server)
+    servers = ServerSources(connections or Connections(settings))
     names = StepNames(settings)
     names.declare({name: [tool.name for tool in toolset.tools] for name, toolset in toolsets.items()})
     return StepTools(settings, sources, servers, WorkerRights(settings, FleetClock(store.time)), names)
 
 
-def make_run_kinds(settings: Settings, store: Store, isolated: Isolated) -> Mapping[str, RunKind]:
-    """Makes every kind of run, by name."""
-    connections = Connections(settings)
+def make_run_kinds(
+    settings: Settings, store: Store, isolated: Isolated, states: States | None = None
+) -> Mapping[str, RunKind]:
+    """Makes every kind of run, by name.
+
+    Args:
+        states: the states of servers that this worker has; None: it has none, and gives back steps that need one.
+    """
+    connections = Connections(settings, states)
     tools = step_tools(settings, store, isolated, connections)
     flows = FlowRunKind(FlowStore(store, settings), tools.permits, tools)
     gateway = _gateway(settings, store, connections, tools)

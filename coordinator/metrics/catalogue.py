@@ -14,6 +14,7 @@ from coordinator.metrics import (
     resources,
     runs,
     shards,
+    states,
     usage,
     webhooks,
 )
@@ -515,6 +516,7 @@ CATALOGUE: tuple[Metric, ...] = (
     STEP_JOBS_RESTORED,
     STEPS_QUEUED,
     RUNS_ENDED,
+    *states.ALL,
     GATEWAY_SUBMITS,
     GATEWAY_EXECUTORS,
     *downstream.ALL,

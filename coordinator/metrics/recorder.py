@@ -20,6 +20,7 @@ from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
 from coordinator.metrics.resources import ResourceRecorder
 from coordinator.metrics.shards import ShardRecorder
+from coordinator.metrics.states import StateRecorder
 from coordinator.metrics.usage import UsageRecorder
 
 _ANSWERS = dict.fromkeys(("ok", "new", "replay"), "ok") | dict.fromkeys(("refused", "mismatch"), "refused")
@@ -71,6 +72,7 @@ class Recorder:
         self.used = UsageRecorder(cells)
         self.shards = ShardRecorder(cells)
         self.downstream = DownstreamRecorder(cells)
+        self.states = StateRecorder(cells, slot)
         self._agents_known = Family(agents.KNOWN, cells.number)
         self._agent_drains = Family(agents.DRAINS, cells.number)
         self._agents_waiting = Family(catalogue.AGENTS_WAITING, cells.number)
@@ -144,7 +146,7 @@ class Recorder:
 
     def families(self) -> dict[str, Family[Any]]:
         """The cells by the name of their metric: what this process alone has recorded."""
-        parts = (self, self.console, self.times, self.resources, self.used, self.shards, self.downstream)
+        parts = (self, self.console, self.times, self.resources, self.used, self.shards, self.downstream, self.states)
         held = (one for part in parts for one in vars(part).values())
         return {one.metric.name: one for one in held if isinstance(one, Family)}
 
@@ -383,10 +385,8 @@ class Recorder:
         """How many webhooks are in each state, and for how long each could not be told something."""
         for state in webhooks.STATES.labels[0].values:
             self._webhook_states(state).set(states.get(state, 0))
-        for (webhook,) in list(self._webhook_lags):
+        for webhook in {*lags, *(name for (name,) in self._webhook_lags)}:
             self._webhook_lags(webhook).set(lags.get(webhook, 0.0))
-        for webhook, seconds in lags.items():
-            self._webhook_lags(webhook).set(seconds)
 
     def checkpoint(self, outcome: str) -> None:
         """A checkpoint of a workflow session was yielded or answered, or an answer was refused."""

@@ -34,7 +34,10 @@ _Secret = Annotated[str, Meta(extra={"secret": True})]
 _Host = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:\[\]-]+\Z", extra={"allowed": "a host name or an address"})]
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
-    "mcp": ("command", "args", "env", "workingDirectory", "url", "headers", "startSeconds"),
+    "mcp": (
+        *("command", "args", "env", "workingDirectory", "url", "headers", "startSeconds"),
+        *("state", "stateIdleSeconds", "stateMost", "stateParallel"),
+    ),
     "cli": ("command", "workingDirectory", "env"),
     "rest": ("baseUrl", "headers", "allowHosts", "allowPrivate"),
 }
@@ -68,14 +71,27 @@ class Connection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     """rest: whether requests may go to addresses that are not public."""
     start_seconds: Annotated[float, Meta(gt=0, le=600)] = 30.0
     """mcp: how long connecting, or starting the server, may take."""
+    state: Literal["none", "shared", "session"] = "none"
+    """mcp: what the server remembers from call to call is nobody's (any worker calls a server of its own), that of all
+    callers of a project, or that of one workflow or caller."""
+    state_idle_seconds: Annotated[float, Meta(gt=0, le=604_800)] = 900.0
+    """mcp: how long a state is kept without a call."""
+    state_most: Annotated[int, Meta(ge=1, le=256)] = 16
+    """mcp: most states at a time, in the whole fleet."""
+    state_parallel: bool = False
+    """mcp: whether calls that use the same state may be made at the same time."""
 
     def __post_init__(self) -> None:
         faults: list[tuple[KeyPath, str]] = []
         taken = _FIELDS[self.kind]
         for field, default in zip(self.__struct_fields__, defaults_of(type(self)), strict=True):
             name = camel(field)
-            if field != "kind" and name not in taken and getattr(self, field) != default:
+            if field == "kind" or getattr(self, field) == default:
+                continue
+            if name not in taken:
                 faults.append(((name,), f"means nothing to kind {self.kind}, which takes {', '.join(taken)}"))
+            elif name.startswith("state") and self.state == "none":
+                faults.append(((name,), "means nothing without state: shared or session"))
         if self.kind == "mcp" and not self.command and not self.url:
             faults.append(((), "kind mcp needs command (a server on stdin and stdout) or url (Streamable HTTP)"))
         if self.kind == "cli" and not self.command:

@@ -27,12 +27,15 @@ entries. Job ids consist of run, step and attempt, so moving an entry twice does
 **Time.** Delays, backoff and the expiry of gates are in a sorted set per project, which the sweep reads. An open gate
 that waits for a person is in no set that is polled, so it costs nothing.
 
+**One worker.** A step can be given back for one worker, which has what it needs (``states``). It goes to that worker's
+queue, and from there back to its pool (``attempts.lua``); neither a failure nor a crash is counted.
+
 **Older workers.** Scripts keep fields that they do not know. A step may state which protocol it needs
 (``times.PROTOCOL``); workers with an older protocol leave it to others.
 
 Not guaranteed: that a tool is called only once; and the order of steps that wait at the same priority. But every busy
 worker looks at the longest waiting steps first, ten times a second.
 
-``model`` has the structs, ``run_kind`` what each kind provides, ``store`` the calls, and ``lua/modules/steps.lua`` the
-layout of the keys.
+``states`` says which worker has which state of a downstream server. ``model`` has the structs, ``run_kind`` what each
+kind provides, ``store`` the calls, and ``lua/modules/steps.lua`` the layout of the keys.
 """

@@ -36,6 +36,15 @@ def queue_names(pools: Sequence[str]) -> list[str]:
     return [queue_name(pool, priority) for priority in PRIORITIES for pool in pools]
 
 
+def own_queue(worker: str) -> str:
+    """The queue of a single worker: that of steps which no other can execute now. Must match ``own`` in pointers.lua.
+
+    Args:
+        worker: lower-case letters and digits.
+    """
+    return f"{QUEUE}.at.{worker}"
+
+
 class Handoff:
     """Packs the argument ``engine`` of the scripts.
 

@@ -55,6 +55,13 @@ class StepRun(Struct, array_like=True, frozen=True):
     """The position of the run's spec in the reply, from 1; 0: this worker has it already."""
     trace: str = ""
     """The trace context of the call that started the run or its present part; see ``coordinator.metrics.tracing``."""
+    owner: str = ""
+    """Whose states of servers its calls use, if not its run's; set by the worker."""
+
+    @property
+    def state_owner(self) -> str:
+        """Whose states of servers its calls use (``coordinator.steps.states``)."""
+        return self.owner or self.run
 
     @property
     def idempotency_key(self) -> str:
@@ -138,6 +145,9 @@ class Failure(Struct, frozen=True):
 
 
 Outcome = Success | Failure
+
+STATE_LOST = "state_lost"
+"""The type of the failure of a call that was not made, because the state of the server that it is about is gone."""
 
 
 class NewStep(Struct, array_like=True, frozen=True):

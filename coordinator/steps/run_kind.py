@@ -61,6 +61,18 @@ class CallFailed(Exception):
         self.type = type
 
 
+class NotHere(Exception):
+    """This worker cannot execute the attempt, and has done nothing: the step is given back.
+
+    Attributes:
+        queue: the queue of the worker that can; empty: any may, after a while.
+    """
+
+    def __init__(self, queue: str = "") -> None:
+        super().__init__(queue)
+        self.queue = queue
+
+
 class Executor(Protocol):
     """Executes work: calls tools, however these are reached."""
 
@@ -87,6 +99,9 @@ class Executor(Protocol):
         (``asyncio.CancelledError``) if it takes longer than ``work.timeout_ms``, if its run is cancelled, or if the
         worker drains. Any other exception counts as a failure that may be retried. ``step.idempotency_key`` has to be
         passed to the tool, because an earlier attempt whose worker was lost may have had its effect.
+
+        Raises:
+            NotHere: nothing was done; no failure is counted.
         """
         ...
 

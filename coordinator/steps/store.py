@@ -44,7 +44,8 @@ class Report(NamedTuple):
     result: str
     """As JSON."""
     follows: Any
-    """For DONE and FAILED a plan; else the time until the step is offered again, in ms."""
+    """For DONE and FAILED a plan; else the time until the step is offered again, in ms, or for GIVEN_BACK the queue of
+    the worker that is to have it."""
 
     @property
     def ends_run(self) -> bool:

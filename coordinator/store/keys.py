@@ -232,6 +232,10 @@ step_suspects = Family("su", "hash", single=True, ttl="a day after the last of t
                        doc="by worker, the suspect that it runs: a step one crash short of poisoned")  # fmt: skip
 step_gates = Family("sg", "zset", single=True, reason="empties as they are released, expire or are cancelled",
                     doc="gates of flows that wait for their release, by since when")  # fmt: skip
+step_addressed = Family("sx", "zset", single=True, reason="an entry goes some seconds after it was made",
+                        doc="steps given back for one worker, by when they go back to their pool")  # fmt: skip
+state_seen = Family("sc", "hash", ttl="30 days after the last call",
+                    doc="by connection, the number of the state that a caller used last")  # fmt: skip
 outbox = Family("ob", "list", single=True, reason="emptied by the relay", doc="jobs for a queue in another Redis")
 flows = Family("fx", "zset", reason="empties with its flows", doc="flows of one status by id")
 owned = Family("fo", "zset", reason="empties with its flows", doc="flows of one creator by id")
@@ -269,6 +273,13 @@ gate_audit = Family("gl", "stream", single=True, reason="capped at events_max", 
 gate_copied = Family("gp", "string", single=True, reason="one position", doc="how far the audit was copied to a file")
 step_projects = Family("sp", "zset", single=True, scope="fleet", reason="idle ones are dropped",
                        doc="projects with steps by when they were last active, in s")  # fmt: skip
+state_owners = Family("to", "hash", scope="fleet", ttl="a minute, renewed",
+                      doc="of one connection: number and worker of each state that its servers keep")  # fmt: skip
+state_uses = Family("tu", "zset", scope="fleet", ttl="a minute, renewed",
+                    doc="the same states by when their last call ended, later than now while there is one")  # fmt: skip
+state_leases = Family("tl", "zset", single=True, scope="fleet", ttl="a minute, renewed",
+                      doc="workers that have such states, by the end of their lease")  # fmt: skip
+state_number = Family("tn", "string", single=True, scope="fleet", reason="one number", doc="the last state's number")
 relay_wakeups = Family("ob", "list", single=True, scope="fleet", reason="at most 100 entries",
                        doc="projects whose outbox has something new")  # fmt: skip
 gate_servers = Family("gi", "hash", single=True, scope="fleet", reason="an entry per connection",

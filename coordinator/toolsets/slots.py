@@ -23,6 +23,18 @@ def acts_as(name: str, owner: str) -> bool:
     return name == owner or (name[len(owner)] == "/" and _SUFFIX.fullmatch(name, len(owner) + 1) is not None)
 
 
+def slot_of(name: str, caller: Caller, field: str) -> str:
+    """Whom a caller acts as that names a slot of its own, in full or by ``/`` and the suffix, or nothing.
+
+    Raises:
+        ToolFailure: as ``check_slot``.
+    """
+    name = caller.id + name if name.startswith("/") else name
+    if name and name != caller.id:
+        check_slot(name, caller, field)
+    return name or caller.id
+
+
 def check_slot(name: str, caller: Caller, field: str) -> None:
     """Rejects another id than that of a slot of the caller.
 

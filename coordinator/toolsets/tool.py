@@ -123,6 +123,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """Of a call that may wait, unless the transport calls it: raises ToolFailure if its caller is no longer allowed."""
     notice: Notice | None = None
     """Of a call whose caller may get progress notifications."""
+    owner: str = ""
+    """Of a call by a step of a workflow: whose states of servers that step uses, and so what it begins."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,11 +23,13 @@ class Agent:
 
     Args:
         token: its bearer token; empty: anonymous.
+        agent: whom its header Fleet-Agent names; empty: it has none.
     """
 
-    def __init__(self, port: int, token: str = "", project: str = "default") -> None:
+    def __init__(self, port: int, token: str = "", project: str = "default", agent: str = "") -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        self._headers = {**MCP_HEADERS, **({"authorization": f"Bearer {token}"} if token else {})}
+        named = {"fleet-agent": agent} if agent else {}
+        self._headers = {**MCP_HEADERS, **named, **({"authorization": f"Bearer {token}"} if token else {})}
         self._path = f"/p/{project}/mcp/gateway"
 
     def reply(self, tool: str, **arguments: Any) -> tuple[Json, bool]:
@@ -147,9 +149,9 @@ class GatewayFleet:
         stated = {"auth": {"tokens": str(self.tokens.path)}, **config}
         self.file.write_text(json.dumps(stated))
 
-    def agent(self, token: str = "") -> Agent:
+    def agent(self, token: str = "", agent: str = "") -> Agent:
         """A client on a new connection."""
-        self._agents.append(Agent(self.fleet.port, token))
+        self._agents.append(Agent(self.fleet.port, token, agent=agent))
         return self._agents[-1]
 
     def together(self, count: int, act: Callable[[Agent], R]) -> list[R]:

@@ -33,6 +33,7 @@ from workers.engine import Engine
 from workers.listener import Listener
 from workers.relay import Relay
 from workers.run_kinds import make_run_kinds
+from workers.states import States
 from workers.sweeper import Sweeper
 
 Json = dict[str, Any]
@@ -83,6 +84,7 @@ class Lab:
 
     Args:
         caller: who is calling, authenticated.
+        agent: what the header Fleet-Agent says.
     """
 
     def __init__(
@@ -93,7 +95,9 @@ class Lab:
         caller: Caller | None = None,
         toolset: Toolset | None = None,
         room: Waits | None = None,
+        agent: str = "",
     ) -> None:
+        self.agent = agent
         self.store = store
         self.project = project
         self.settings = settings
@@ -104,15 +108,24 @@ class Lab:
         self.tools = {tool.name: tool for tool in self.toolset.tools}
         self._caller = caller
 
-    def as_(self, id: str, *roles: str, permissions: tuple[str, ...] = (), credential: Credential | None = None) -> Lab:
+    def as_(
+        self,
+        id: str,
+        *roles: str,
+        permissions: tuple[str, ...] = (),
+        credential: Credential | None = None,
+        agent: str = "",
+    ) -> Lab:
         """The same process with an authenticated caller."""
         caller = Caller(id, "user", frozenset(roles), frozenset(permissions), credential)
-        return Lab(self.store, self.project, self.settings, caller, self.toolset, self.room)
+        return Lab(self.store, self.project, self.settings, caller, self.toolset, self.room, agent)
 
     async def reply(self, tool: str, **arguments: Any) -> tuple[Json, bool]:
         """The structured content of an answer, and whether it is a refusal. Raises ToolFailure."""
         called = self.tools[tool]
-        result: Any = await called.handler(Call(self.project, caller=self._caller), decoded(called, arguments))
+        result: Any = await called.handler(
+            Call(self.project, caller=self._caller, agent=self.agent), decoded(called, arguments)
+        )
         failed = isinstance(result, Reply) and result.is_error
         body: Json = json.loads(msgspec.json.encode(result.structured if isinstance(result, Reply) else result))
         must_keep_to(called.result, body)
@@ -192,14 +205,19 @@ class Worker:
     def __init__(self, store: Store, settings: Settings, name: str = "w") -> None:
         handoff = Handoff.of(settings, store)
         names = queue_names(settings.steps.pools)
-        handoff.identify_worker(name, names)
+
+        def serve(own: bool) -> None:
+            handoff.identify_worker(name, [self.states.queue, *names] if own else names)
+
+        self.states = States(store, serve)
+        serve(False)
         self.steps = StepStore(store, handoff)
-        self.kinds = make_run_kinds(settings, store, NoChildren())
+        self.kinds = make_run_kinds(settings, store, NoChildren(), self.states)
         self._relay = Relay(self.steps, store)
         self._relays = not handoff.direct
         tell = self._relay.tell
         self.engine = Engine(self.steps, self.kinds, settings.steps.slots, tell, lambda job, queue: None)
-        self._listener = Listener(self.engine, self.steps, store, names)
+        self._listener = Listener(self.engine, self.steps, store, names, own=self.states.queue)
         self._sweeper = Sweeper(
             name, self.steps, list(self.kinds.values()), self.engine.held_in, self.engine.lost_reply, tell
         )
@@ -211,13 +229,28 @@ class Worker:
             await kind.executor.open()
         self.engine.start()
         loop = asyncio.get_running_loop()
-        parts = [self._listener.run(), self._sweeper.run(), *([self._relay.run()] if self._relays else [])]
+        parts = [
+            self._listener.run(),
+            self._sweeper.run(),
+            self.states.run(),
+            *([self._relay.run()] if self._relays else []),
+        ]
         self._tasks = [loop.create_task(part) for part in parts]
         return self
+
+    async def abandon(self) -> None:
+        """Stops as if it were killed, but for the processes that it has started: ``close`` ends these."""
+        await clients.end_tasks(*self._tasks)
+        await self.engine.end()
 
     async def stop(self) -> None:
         """Drains."""
         await clients.end_tasks(*self._tasks)
+        await self.states.give_up()
         await self.engine.drain(2.0)
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends what it has started."""
         for kind in self.kinds.values():
             await kind.executor.close()

@@ -18,7 +18,7 @@ from coordinator.metrics.metric import SLOT, Label, Metric
 from tests.support.contracts import toolsets
 from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, once
 
-MOST = 7_700
+MOST = 7_800
 PROCESSES = 20
 """As on a big host: the highest number of slots in metrics by slot."""
 SETTINGS_KNOWN = 4

@@ -76,6 +76,17 @@ def problems(folder: Path, text: str) -> str:
         ),
         ("{kind: mcp, url: 'ftp://h'}", "connections.a.url must be an http:// or https:// URL"),
         ("{kind: mcp, url: 'http://h', startSeconds: 0}", "connections.a.startSeconds must be"),
+        (
+            "{kind: cli, command: x, state: session}",
+            "connections.a.state: means nothing to kind cli, which takes command",
+        ),
+        ("{kind: mcp, command: x, state: own}", "connections.a.state must be one of none, shared, session"),
+        (
+            "{kind: mcp, command: x, stateMost: 2}",
+            "connections.a.stateMost: means nothing without state: shared or session",
+        ),
+        ("{kind: mcp, command: x, state: shared, stateMost: 0}", "connections.a.stateMost must be"),
+        ("{kind: mcp, command: x, state: shared, stateIdleSeconds: 0}", "connections.a.stateIdleSeconds must be"),
         ("{kind: mcp, comand: x}", "did you mean 'connections.a.command'?"),
     ],
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from coordinator.settings.connections import Connection
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
 from coordinator.store.clients import client as redis_client
@@ -17,9 +19,12 @@ from coordinator.store.embedded_cluster import EmbeddedCluster
 from tests.support.cluster import leads
 from tests.support.fleets import RunningCommand
 from tests.support.servers import DEFAULT_KIND, Server, server_of
+from tests.support.stateful import stateful
 from tests.workers.bench import Bench
+from tests.workers.pair import Pair
 
 Start = Callable[..., RunningCommand]
+MakePair = Callable[..., Awaitable[Pair]]
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +81,21 @@ async def bench(store: Store) -> AsyncIterator[Bench]:
     bench = Bench(store)
     yield bench
     await bench.stop()
+
+
+@pytest.fixture
+async def make_pair(store: Store, project: str) -> AsyncIterator[MakePair]:
+    """Makes two workers that call a server which keeps states."""
+    pairs: list[Pair] = []
+
+    async def make(connection: Connection | None = None, queue_url: str = "", **gateway: Any) -> Pair:
+        pairs.append(Pair(store, project, connection or stateful(), queue_url, gateway))
+        for worker in pairs[-1].workers:
+            await worker.start()
+        return pairs[-1]
+
+    yield make
+    for pair in pairs:
+        await pair.lab.close()
+        for worker in pair.workers:
+            await worker.stop()

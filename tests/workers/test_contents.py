@@ -57,7 +57,7 @@ def test_where_it_is_kept() -> None:
 @pytest.mark.anyio
 async def test_results_of_the_gateway_and_of_flows() -> None:
     server = DownstreamServer("it", Connection(kind="mcp", command=sys.executable, args=(str(RAW), "plain")))
-    tools = ServerTools("it", lambda: server)
+    tools = ServerTools("it", lambda: server, lambda step: server)
     step = StepRun("p", "flows", "10", "11", 1, "start", "", "", "", "", 0, 0, 0, 0, "")
     try:
         whole = {"meta": 1, "content": [IMAGE]}

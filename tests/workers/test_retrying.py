@@ -49,7 +49,7 @@ class Server:
 
 async def call(server: Server) -> Any:
     made: Any = server
-    found = ServerTools("it", lambda: made).find("it.work")
+    found = ServerTools("it", lambda: made, lambda step: made).find("it.work")
     assert found is not None
     return await found.call(STEP, {"x": 1}, None)
 
@@ -92,7 +92,7 @@ async def test_retries_to_one_server_share_a_budget(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(retrying, "PER_SECOND", 0.001)
     server = Server(refusal("shedding", "over_capacity", retryAfterMs=1))
     made: Any = server
-    found = ServerTools("it", lambda: made).find("it.work")
+    found = ServerTools("it", lambda: made, lambda step: made).find("it.work")
     assert found is not None
     for _ in range(30):
         assert isinstance(await found.call(STEP, {}, None), Failure)

@@ -17,6 +17,24 @@ class ConnectionFailed(Exception):
         self.wait = wait
 
 
+class SessionForgotten(ConnectionFailed):
+    """The session has ended, or the server does not know it any more. The call was not carried out."""
+
+
+class StateLost(Exception):
+    """What the caller has done so far on a server that keeps states is gone. The call was not made."""
+
+
+class NoStateFree(Exception):
+    """Every state that the server may keep at a time is in use. The call was not made.
+
+    Attributes:
+        after_ms: when to make it again.
+    """
+
+    after_ms = 1_000
+
+
 class CallRefused(Exception):
     """A server answered a call with a protocol error, such as an unknown tool or wrong arguments; or nothing will come
     of a retry for another reason.

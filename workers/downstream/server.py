@@ -19,7 +19,14 @@ from mcp.shared.exceptions import MCPError
 from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
 from workers.downstream.asked import REFUSED, InputAsked
 from workers.downstream.contents import plain
-from workers.downstream.failures import UNREAD, AnswerUnusable, CallRefused, ConnectionFailed, NoSuchMethod
+from workers.downstream.failures import (
+    UNREAD,
+    AnswerUnusable,
+    CallRefused,
+    ConnectionFailed,
+    NoSuchMethod,
+    SessionForgotten,
+)
 from workers.downstream.reasons import Noted, noted
 from workers.downstream.session import Session
 
@@ -74,6 +81,7 @@ class DownstreamServer:
         environment: the values of ``${NAME}`` in the connection.
         on_change: called when the server's tools may have changed; None: changes are not listened for.
         on_outcome: called whenever it was used, or tried, with the reason why it does not work; empty: it does.
+        keeps: whether the server keeps a state for its session: that is opened by ``open``, and none follows it.
     """
 
     def __init__(
@@ -83,8 +91,10 @@ class DownstreamServer:
         environment: Mapping[str, str] = os.environ,
         on_change: Callable[[], None] | None = None,
         on_outcome: Callable[[str], None] = lambda problem: None,
+        keeps: bool = False,
     ) -> None:
         self.name = name
+        self._keeps = keeps
         self._connection = connection
         self._filled = Interpolator(environment)
         self._on_change = on_change
@@ -144,6 +154,26 @@ class DownstreamServer:
         except (ConnectionFailed, CallRefused):
             return False
 
+    async def open(self) -> None:
+        """Connects to the server, or starts it.
+
+        Raises:
+            ConnectionFailed: that failed.
+            CallRefused: the server would keep no state.
+        """
+        session = await self._get(listing=True)
+        if self._keeps and not session.named:
+            session.leave()
+            raise CallRefused(
+                f"the connection {self.name!r} keeps no state, because its server gives no session: "
+                "connect to it on stdin and stdout, or set state: none"
+            )
+
+    @property
+    def alive(self) -> bool:
+        """Whether its session can be used."""
+        return self.session is not None and not self.session.ended
+
     def without_secrets(self, text: str) -> str:
         """A text of the server, without the values from the environment that it was given."""
         return hidden(text, self._filled.secrets)
@@ -170,10 +200,10 @@ class DownstreamServer:
         """Asks the server. If it does not know the session any more, asks once again over a new one."""
         session = await self._get(listing)
         try:
-            with self._noting(unless=_Forgotten):
+            with self._noting(unless=SessionForgotten):
                 async with self._own_failures(session):
                     return await ask(session.client)
-        except _Forgotten:  # the server did not execute the request, so a retry is safe
+        except SessionForgotten:  # the server did not execute the request, so a retry is safe
             session = await self._get(listing)
         with self._noting():
             async with self._own_failures(session):
@@ -226,7 +256,7 @@ class DownstreamServer:
         if error.message == _TERMINATED:
             # Not closed at once: the other calls that wait get the same answer.
             session.ended = True
-            return _Forgotten(f"the connection {self.name!r} does not know its session any more")
+            return SessionForgotten(f"the connection {self.name!r} does not know its session any more")
         if error.error.data == UNREAD:
             return AnswerUnusable(error.message)
         if unparsed := _UNPARSED.match(error.message):
@@ -259,6 +289,8 @@ class DownstreamServer:
         """
         if self.session is not None and not self.session.ended:
             return self.session
+        if self._keeps and self.session is not None:
+            raise SessionForgotten(f"the connection {self.name!r} has lost its session")
         opening = self._opening
         if opening is None and not self._closed:
             now = asyncio.get_running_loop().time()
@@ -277,7 +309,8 @@ class DownstreamServer:
 
     async def _open(self, listing: bool) -> Session:
         loop = asyncio.get_running_loop()
-        session = Session(self.name, self._connection, self._filled, self._changed, self._on_change is not None)
+        listens = self._on_change is not None
+        session = Session(self.name, self._connection, self._filled, self._changed, listens, self._keeps)
         self.sessions = {one for one in self.sessions if not one.closed} | {session}
         try:
             await session.open()
@@ -303,10 +336,6 @@ class DownstreamServer:
     def _changed(self) -> None:
         if self._on_change is not None:
             self._on_change()
-
-
-class _Forgotten(ConnectionFailed):
-    """A server does not know the session any more, and has not carried out the call."""
 
 
 async def _all_tools(client: Client) -> tuple[ListedTool, ...]:

@@ -15,7 +15,7 @@ import httpx2
 import mcp_types as types
 import structlog
 from mcp.client import Client
-from mcp.client.streamable_http import streamable_http_client
+from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
@@ -50,7 +50,12 @@ LISTEN_AGAIN_SECONDS = 10.0
 
 
 class Session:
-    """One session from its opening to its end."""
+    """One session from its opening to its end.
+
+    Args:
+        listen: whether to listen for changes of the list of tools.
+        keeps: whether the server is to keep a state for this session. Over HTTP that needs a revision with sessions.
+    """
 
     def __init__(
         self,
@@ -59,12 +64,16 @@ class Session:
         filled: Interpolator,
         on_change: Callable[[], None],
         listen: bool,
+        keeps: bool = False,
     ) -> None:
         self._name = name
         self._connection = connection
         self._filled = filled
         self._on_change = on_change
         self._listen = listen
+        self._keeps = keeps
+        self.named = not connection.url
+        """Whether the server knows this session from others: a child process does, one over HTTP if it has named it."""
         self._stderr = Lines(name, self._filled.secrets)
         self._leave = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -164,7 +173,8 @@ class Session:
             async with contextlib.AsyncExitStack() as stack:
                 transport = Watched(await self._transport(stack), self.listing.clean, lambda: self._gone(opened))
                 info = types.Implementation(name=NAME, version=__version__)
-                client = Client(transport, client_info=info, message_handler=self._heard, cache=None)
+                mode = "legacy" if self._keeps and self._connection.url else "auto"
+                client = Client(transport, client_info=info, message_handler=self._heard, cache=None, mode=mode)
                 await stack.enter_async_context(client)
                 self.listing.version = client.session.protocol_version
                 check_results(client.session, self.listing, self._name)
@@ -226,7 +236,7 @@ class Session:
                 httpx2.AsyncClient(
                     headers={"accept-encoding": "identity", **headers},
                     timeout=timeout,
-                    event_hooks={"response": [bound_answer, note_answer]},
+                    event_hooks={"response": [bound_answer, note_answer, self._note_name]},
                 )
             )
             return streamable_http_client(url, http_client=http, max_sse_event_size=MAX_ANSWER)
@@ -261,6 +271,9 @@ class Session:
 
     def _exited(self, code: int) -> None:
         self._exit = code
+
+    async def _note_name(self, response: httpx2.Response) -> None:
+        self.named = self.named or MCP_SESSION_ID in response.headers
 
     def _lose(self, reason: str) -> None:
         self.reason = reason

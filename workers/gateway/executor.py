@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from hashlib import blake2b
 from time import monotonic
 from typing import Any, Protocol
@@ -15,7 +16,10 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
+from coordinator.settings.gateway.model import PROXY
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
+from coordinator.steps.run_kind import Timeout
+from coordinator.steps.run_kind import timeout as attempt_timeout
 from coordinator.store.connection_states import ConnectionStatus
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.gateway.operations import Operations, StartRequest
@@ -110,8 +114,10 @@ class GatewayExecutor:
         if not isinstance(work, Job):
             return permanent("this is not work of the gateway")
         began = monotonic()
+        if work.task.owner:
+            step = msgspec.structs.replace(step, owner=work.task.owner)
         try:
-            async with asyncio.timeout(work.limit_ms / 1000):
+            async with _limited(work.limit_ms / 1000):
                 outcome = await self._call(step, work)
         except TimeoutError:
             outcome = timeout(f"it took longer than {work.limit_ms} ms")
@@ -128,7 +134,7 @@ class GatewayExecutor:
             case RestCall() as call:
                 return await self._rest_request(call)
             case McpCall() as call:
-                return await self._mcp(step, call)
+                return await self._mcp(step, job.task, call)
             case BuiltinCall() as call:
                 return await self._call_own(call.tool, step, call.arguments, job.task.principal.caller)
             case SubWorkflow() as call:
@@ -158,9 +164,9 @@ class GatewayExecutor:
         note(problem_of(outcome))
         return outcome
 
-    async def _mcp(self, step: StepRun, call: McpCall) -> Outcome:
-        # The MCP client is there when there is a server.
-        server = self._connections.server(call.connection)
+    async def _mcp(self, step: StepRun, task: Task, call: McpCall) -> Outcome:
+        # The MCP client is there when there is a server. A session belongs to its caller, who may be unknown.
+        server = self._connections.callee(call.connection, step, owned=bool(task.owner) or task.definition != PROXY)
         if server is None:
             return _no_connection(call.connection)
         from workers.gateway.mcp import call_tool
@@ -196,6 +202,7 @@ class GatewayExecutor:
                     new_id=child,
                     parent=f"{task.workflow} {task.op}",
                     nesting=task.nesting + 1,
+                    owner=step.state_owner,
                     wait=False,
                 )
             )
@@ -241,6 +248,42 @@ class GatewayExecutor:
         if outcome.type in _SHED:
             return rate_limited(message, outcome.after_ms)
         return transient(message, outcome.after_ms) if outcome.retryable else permanent(message)
+
+
+class _Limit:
+    """The limit of an attempt, which an executor can suspend (``coordinator.steps.run_kind.Timeout``).
+
+    Args:
+        outer: that of the engine, which is longer.
+    """
+
+    def __init__(self, limit: asyncio.Timeout, seconds: float, outer: Timeout | None) -> None:
+        self._limit = limit
+        self._seconds = seconds
+        self._outer = outer
+
+    def suspend(self) -> None:
+        """Stops the clock until ``restart``."""
+        self._limit.reschedule(None)
+        if self._outer is not None:
+            self._outer.suspend()
+
+    def restart(self) -> None:
+        """Starts the clock anew."""
+        self._limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
+        if self._outer is not None:
+            self._outer.restart()
+
+
+@asynccontextmanager
+async def _limited(seconds: float) -> AsyncIterator[None]:
+    """Limits the time of an attempt. Raises TimeoutError."""
+    async with asyncio.timeout(seconds) as limit:
+        token = attempt_timeout.set(_Limit(limit, seconds, attempt_timeout.get()))
+        try:
+            yield
+        finally:
+            attempt_timeout.reset(token)
 
 
 async def _restarting(one: Background) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.steps.model import Failure, Outcome
+from coordinator.steps.model import STATE_LOST, Failure, Outcome
 
 _BROKEN = ("timeout", "transient_error", "rate_limited", "connection_error")
 LONGEST = 2_000
@@ -27,6 +27,11 @@ def rate_limited(message: str, after_ms: int) -> Failure:
 def unreachable(message: str) -> Failure:
     """The other side cannot be reached."""
     return Failure(message[:LONGEST], "connection_error")
+
+
+def state_lost(message: str) -> Failure:
+    """What the owner of a state has done so far is gone, so the call was not made. No policy retries that."""
+    return Failure(message[:LONGEST], STATE_LOST, retryable=False)
 
 
 def permanent(message: str) -> Failure:

@@ -10,12 +10,15 @@ import msgspec
 
 from coordinator.steps.model import Failure, Outcome, Success
 from workers.downstream.contents import content_of, with_content
-from workers.downstream.failures import CallRefused, ConnectionFailed
+from workers.downstream.failures import CallRefused, ConnectionFailed, NoStateFree, StateLost
 from workers.downstream.server import DownstreamServer
-from workers.gateway.failures import permanent, rate_limited, transient, unreachable
+from workers.gateway.failures import permanent, rate_limited, state_lost, transient, unreachable
+from workers.states import StateCalls
 
 
-async def call_tool(server: DownstreamServer, tool: str, arguments: Mapping[str, Any], idempotency_key: str) -> Outcome:
+async def call_tool(
+    server: DownstreamServer | StateCalls, tool: str, arguments: Mapping[str, Any], idempotency_key: str
+) -> Outcome:
     """Calls a tool. The output is the structured content of its result, with the content that says more; or its content
     if it has none."""
     try:
@@ -25,6 +28,10 @@ async def call_tool(server: DownstreamServer, tool: str, arguments: Mapping[str,
     except CallRefused as refused:
         done = refused.carried_out
         return msgspec.structs.replace(permanent(str(refused)), retryable=not done, carried_out=done)
+    except StateLost as lost:
+        return state_lost(str(lost))
+    except NoStateFree as full:
+        return rate_limited(str(full), full.after_ms)
     if result.is_error:
         return _failure(result, server.without_secrets)
     structured, content = result.structured_content, content_of(result)

@@ -10,11 +10,12 @@ import mcp_types as types
 import msgspec
 
 from coordinator.client.retries import retryable
-from coordinator.steps.model import Failure, Outcome, StepRun, Success
+from coordinator.steps.model import STATE_LOST, Failure, Outcome, StepRun, Success
 from coordinator.toolsets.caller import Caller
 from workers.downstream.contents import content_of, with_content
-from workers.downstream.failures import AnswerUnusable, CallRefused, ConnectionFailed
+from workers.downstream.failures import AnswerUnusable, CallRefused, ConnectionFailed, NoStateFree, StateLost
 from workers.downstream.server import DownstreamServer
+from workers.states import StateCalls
 from workers.tools.results import failure_of, value_of
 from workers.tools.retrying import RetryableFailure, Retrying
 from workers.tools.source import Source, SourceFailed, StepTool
@@ -26,11 +27,18 @@ class ServerTools(Source):
     Args:
         name: the name of the connection.
         server: returns the server as it is configured now; None if there is no such connection any more.
+        callee: the same, as a step calls it.
     """
 
-    def __init__(self, name: str, server: Callable[[], DownstreamServer | None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        server: Callable[[], DownstreamServer | None],
+        callee: Callable[[StepRun], DownstreamServer | StateCalls | None],
+    ) -> None:
         self.name = name
         self._server = server
+        self._callee = callee
         self._prefix = f"{name}."
         self._retrying = Retrying()
 
@@ -68,7 +76,7 @@ class ServerTools(Source):
         return await self._retrying(partial(self._once, tool, step, arguments))
 
     async def _once(self, tool: str, step: StepRun, arguments: dict[str, Any]) -> Outcome:
-        server = self._server()
+        server = self._callee(step)
         if server is None:
             return Failure(f"there is no connection {self.name!r} now", "connection_error")
         try:
@@ -79,6 +87,10 @@ class ServerTools(Source):
             return Failure(str(failed), "invalid_result", retryable=False, carried_out=True)
         except CallRefused as refused:
             return Failure(str(refused), "call_refused", retryable=False)
+        except StateLost as lost:
+            return Failure(str(lost), STATE_LOST, retryable=False)
+        except NoStateFree as full:
+            return Failure(str(full), "rate_limited", after_ms=full.after_ms)
         texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
         if result.is_error:
             failure = failure_of(result.structured_content, texts)

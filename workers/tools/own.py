@@ -92,7 +92,7 @@ class OwnTools(Source):
             args = decoded(tool, input_schema(tool.arguments), _linked(tool, arguments, step))
             if caller is not None:
                 attribute_call(args, caller)
-            result = await tool.handler(Call(step.project, step.job_id, caller), args)
+            result = await tool.handler(Call(step.project, step.job_id, caller, owner=step.state_owner), args)
         except ToolFailure as failure:
             failed = Failure(
                 failure.message, failure.code, failure.kind != "permanent", after_ms=failure.retry_after_ms or 0

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import msgspec
 import structlog
 
 from coordinator.settings import Settings
@@ -85,7 +86,10 @@ class StepTools:
         if found is None:
             problem = self._names.problem(work.tool) or f"unknown tool {work.tool!r}"
             return Failure(problem, "unknown_tool", retryable=False)
-        caller = work.caller if isinstance(work, ToolCall) else None
+        caller = None
+        if isinstance(work, ToolCall):
+            caller = work.caller
+            step = msgspec.structs.replace(step, owner=work.owner) if work.owner else step
         return await found.call(step, work.arguments or {}, caller)
 
     def configure(self, settings: Settings) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator.settings import Settings
+from workers.connections import Connections
 from workers.tools.source import Source
 
 if TYPE_CHECKING:
-    from workers.downstream.server import DownstreamServer
     from workers.tools.downstream import ServerTools
 
 
@@ -18,11 +18,11 @@ class ServerSources:
     """Makes a source for each server. Those of the gateway have none, because its guards protect them.
 
     Args:
-        server: returns a server by name, as it is configured now; None if there is none.
+        connections: the servers as they are configured now.
     """
 
-    def __init__(self, server: Callable[[str], DownstreamServer | None]) -> None:
-        self._server = server
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
         self._made: dict[str, ServerTools] = {}
 
     def __call__(self, settings: Settings) -> Sequence[Source]:
@@ -35,4 +35,5 @@ class ServerSources:
         # Imported here: importing the MCP client takes a second, and many fleets do not need it.
         from workers.tools.downstream import ServerTools
 
-        return ServerTools(name, partial(self._server, name))
+        here = self._connections
+        return ServerTools(name, partial(here.server, name), partial(here.callee, name))

@@ -18,6 +18,7 @@ local function pop(run, list, found, most)
   while #found < most and useless < USELESS_MAX do
     local id = redis.call('LMOVE', key, key .. ':intermediate', 'LEFT', 'RIGHT')
     if not id then return end
+    pointers.own(list, key .. ':intermediate')
     local project = steps.parse_job(id) and pointers.project_of(run, id)
     if project or pointers.is_plain(run, id) then
       found[#found + 1] = {project or '', id, list}

@@ -1,7 +1,7 @@
 --[[
 purpose:   Handles what is due: steps whose lease has expired get another attempt, those whose time has come are
-           handed to the workers, and those that the project's limit held back follow as it allows. Steps of paused runs
-           keep waiting.
+           handed to the workers, those that one worker was to have and has not taken go back to their pool, and those
+           that the project's limit held back follow as it allows. Steps of paused runs keep waiting.
 guarantee: Any process may run it at any time, several at once. At most `batch` steps of each kind per call.
 args:      run.engine batch crashes job_check_ms
            crashes = lost workers after which a step is given up; job_check_ms = how long a step may wait in the
@@ -9,7 +9,8 @@ args:      run.engine batch crashes job_check_ms
 reply:     {lost, fired, suspects {job id, list}, whether there is something for the relay, steps that run,
            steps that wait in queues, whether nothing here needs a sweep, whether there is more to do now}
 errors:    none
-writes:    events history results step step_leases step_queue step_timers step_gates step_backlog outbox rq
+writes:    events history results step step_leases step_queue step_timers step_gates step_backlog step_addressed
+           outbox rq
 --]]
 local attempts = require 'attempts'
 local clock = require 'clock'
@@ -63,6 +64,13 @@ local function fire_timer(run, id)
   if st and (st.s == 'g' or st.s == 'd') then handoff.make_ready(run, st) end
 end
 
+-- A step was given back for one worker some time ago. One that was taken has the list of its pool already.
+local function send_home(run, id)
+  redis.call('ZREM', run.keys.step_addressed, id)
+  local st = steps.load(run, id)
+  if st and st.s ~= 'r' and st.h and st.h ~= st.q then attempts.send_home(run, st) end
+end
+
 -- Steps that have waited in their queue for so long that their jobs should be checked.
 local function find_suspects(run, job_check_ms, most)
   local suspects = {}
@@ -85,6 +93,8 @@ return function(run, batch, crashes, job_check_ms)
   shorten_leases(run, most)
   local timed = due(run.keys.step_timers, run.now, most)
   for _, id in ipairs(timed) do fire_timer(run, id) end
+  local addressed = due(run.keys.step_addressed, run.now, most)
+  for _, id in ipairs(addressed) do send_home(run, id) end
   handoff.refill(run, true)
   local suspects = find_suspects(run, job_check_ms, most)
   local to_relay = handoff.hand_over(run) or redis.call('LLEN', run.keys.outbox) > 0
@@ -92,6 +102,6 @@ return function(run, batch, crashes, job_check_ms)
   local running, queued = redis.call('ZCARD', run.keys.step_leases), redis.call('ZCARD', run.keys.step_queue)
   local waiting = redis.call('ZCARD', run.keys.step_timers) + redis.call('ZCARD', run.keys.step_backlog)
   local idle = running + queued + waiting == 0 and not to_relay
-  local more = #expired == most or #timed == most
+  local more = #expired == most or #timed == most or #addressed == most
   return cmsgpack.pack({#expired, #timed, suspects, to_relay, running, queued, idle, more})
 end

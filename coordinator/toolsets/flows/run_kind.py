@@ -28,6 +28,8 @@ class ToolCall(Work, frozen=True):
 
     caller: Caller | None = None
     """The verified caller who created the workflow, with their present permissions; None: the creator is unknown."""
+    owner: str = ""
+    """Whose states of servers the call uses, if not the workflow's."""
 
 
 class FlowPlanner:
@@ -62,14 +64,16 @@ class FlowPlanner:
             arguments = templates.resolve(definition.args, spec.given, results)
         except templates.TemplateError as error:
             return Failure(str(error), "template", retryable=False)
-        return ToolCall(definition.tool, arguments, definition.timeout_ms, definition.retry or Retry(), creator)
+        retry = definition.retry or Retry()
+        return ToolCall(definition.tool, arguments, definition.timeout_ms, retry, creator, spec.owner)
 
     def plan(self, step: StepRun, spec: Spec, outcome: Outcome) -> Plan:
         """The successors of the step."""
         return planner.after(spec.flow, step.key, outcome)
 
     async def _results(self, step: StepRun, spec: Spec, names: Collection[str]) -> Mapping[str, Any]:
-        """The results of these steps, by name. A failed step has null; a step that has not ended is left out."""
+        """The results of these steps, by name. A failed step has null, or the text "state_lost"; a step that has not
+        ended is left out."""
         keys = [key for key, one in spec.flow.items() if one.name in names]
         found = await self._store.results(step.project, int(step.run), keys)
         return {

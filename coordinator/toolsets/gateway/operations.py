@@ -79,6 +79,8 @@ class StartRequest(NamedTuple):
     """The id of the instance; empty: a random one."""
     parent: str = ""
     """The instance and the operation that wait for its result."""
+    owner: str = ""
+    """As ``Task.owner``."""
     nesting: int = 0
     wait: bool = True
     """Whether to wait, as long as the limits allow, for the end of the operation."""
@@ -106,6 +108,8 @@ class SubmitRequest(NamedTuple):
     """Whether the caller asks later for the result, so that the call need not wait long."""
     via: str = ""
     """As ``Task.via``."""
+    owner: str = ""
+    """As ``Task.owner``, of a session: its state is that of whoever calls."""
 
 
 class _Seen(NamedTuple):
@@ -214,6 +218,7 @@ class Operations:
             principal=asked.principal,
             input=asked.given,
             nesting=asked.nesting,
+            owner=asked.owner,
             state=workflow.initial_state,
             version=1,
             context=dict(workflow.initial_context),
@@ -231,6 +236,7 @@ class Operations:
             nesting=asked.nesting,
             session_ms=asked.session_ms,
             transition=task.then,
+            owner="" if asked.session_ms else asked.owner,
         )
         advance = planner.start(packed.bundle, task)
         if asked.wait and advance.next is not None:
@@ -339,6 +345,8 @@ class Operations:
         )
         task = snapshot.task(asked.operation, "submit", asked.principal)
         task.transition, task.arguments, task.via = asked.transition, fired.arguments, asked.via
+        if instance.session_ms:
+            task.owner = asked.owner
         advance = planner.submit(snapshot.bundle, task, fired.guards)
         if advance.next is not None:
             await self._listener.ready()

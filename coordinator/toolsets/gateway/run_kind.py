@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from coordinator.errors import ToolFailure
 from coordinator.settings.gateway.executor import Reliability
-from coordinator.steps.model import Failure, Outcome, Plan, StepRun, Success, Work
+from coordinator.steps.model import STATE_LOST, Failure, Outcome, Plan, StepRun, Success, Work
 from coordinator.steps.run_kind import Executor
 from coordinator.store import Script
 from coordinator.toolsets.caller import PresentRights
@@ -223,4 +223,4 @@ def _classed(failure: Failure, child: str) -> Failure:
 
 def _class_of(failure: Failure) -> str:
     kind = _ENGINE_CLASSES.get(failure.type, failure.type)
-    return kind if kind in ERROR_CLASSES else "permanent_error"
+    return kind if kind in ERROR_CLASSES or kind == STATE_LOST else "permanent_error"

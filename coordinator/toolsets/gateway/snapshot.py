@@ -62,6 +62,7 @@ class Snapshot(NamedTuple):
             principal=principal,
             input=_decode(instance.input),
             nesting=instance.nesting,
+            owner=instance.owner,
             open_approvals=bool(instance.approvals),
             state=instance.state,
             version=instance.version,

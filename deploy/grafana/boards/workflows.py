@@ -62,19 +62,23 @@ WORKFLOWS = Dashboard(
                 ),
                 Panel(
                     "Running steps",
-                    "Steps that each worker executes now.",
+                    "Steps that each worker executes now, and states of downstream servers that it has.",
                     "short",
-                    [(gauge("coordinator_steps_running", "instance, slot"), "{{instance}} {{slot}}")],
+                    [
+                        (gauge("coordinator_steps_running", "instance, slot"), "{{instance}} {{slot}}"),
+                        (gauge("coordinator_states_held", "instance, slot"), "{{instance}} {{slot}}: states"),
+                    ],
                     "StepsWait",
                 ),
                 Panel(
                     "Lost",
-                    "Expired leases, late reports and restored jobs, per minute.",
+                    "Expired leases, late reports, restored jobs and lost states of servers, per minute.",
                     "short",
                     [
                         (f"60 * {rate('coordinator_step_leases_lost_total')}", "leases"),
                         (f"60 * {rate('coordinator_step_reports_refused_total')}", "late reports"),
                         (f"60 * {rate('coordinator_step_jobs_restored_total')}", "restored jobs"),
+                        (f"60 * {rate('coordinator_states_lost_total')}", "lost states of servers"),
                     ],
                     "LeasesLost",
                 ),

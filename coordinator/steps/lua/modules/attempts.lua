@@ -7,6 +7,8 @@ local steps = require 'steps'
 
 local attempts = {}
 
+local ADDRESSED_MS = 2000 -- how long a step waits for one worker before it goes back to its pool
+
 -- The step, if the calling worker runs `attempt` of it; else nil: the report comes late, or a second time. The number
 -- alone is not enough if a server has lost its last writes: it assigns the same numbers again.
 function attempts.running(run, id, attempt)
@@ -29,9 +31,19 @@ function attempts.fail(run, st, delay)
   next_attempt(run, st, delay)
 end
 
--- The worker did not execute it: it drains, or does not know how.
-function attempts.give_back(run, st, delay)
-  next_attempt(run, st, delay)
+-- The worker did not execute it: it drains, or does not know how. `where`: ms until it is offered again, or the list of
+-- the worker that is to have it.
+function attempts.give_back(run, st, where)
+  if type(where) ~= 'string' then return next_attempt(run, st, where) end
+  st.h, st.q = st.q, where
+  redis.call('ZADD', run.keys.step_addressed, clock.whole(run.now + ADDRESSED_MS), st.id)
+  next_attempt(run, st, 0)
+end
+
+-- A step that waits for one worker in vain goes back to its pool.
+function attempts.send_home(run, st)
+  st.q, st.h = st.h, nil
+  next_attempt(run, st, 0)
 end
 
 -- The worker was lost. After `most` losses the step is assumed to kill workers.

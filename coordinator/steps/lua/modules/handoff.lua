@@ -3,6 +3,7 @@
 -- list, and a relay writes it. What a worker takes in the very call that made it ready needs no pointer (taking.lua):
 -- nobody could have seen it.
 local clock = require 'clock'
+local pointers = require 'pointers'
 local steps = require 'steps'
 
 local handoff = {}
@@ -92,9 +93,10 @@ function handoff.push_job(run, id, list, project)
     'fleet', project, 'data', call)
   local key, bell = run.env.rq .. 'queue:' .. list, run.env.rq .. 'bell:' .. list
   local waiting = redis.call('RPUSH', key, id)
-  if waiting == 1 then redis.call('SADD', run.env.rq .. 'queues', key) end
   -- While more pointers wait than that, no worker with a free slot waits for a bell.
   if waiting <= BELLS_MAX and redis.call('LLEN', bell) < BELLS_MAX then redis.call('RPUSH', bell, 1) end
+  local own = pointers.own(list, key, bell, run.env.rq .. 'job:' .. id)
+  if waiting == 1 and not own then redis.call('SADD', run.env.rq .. 'queues', key) end
 end
 
 -- Writes the pointers of all steps that this call made ready and nobody took: once, at its end. Returns whether any

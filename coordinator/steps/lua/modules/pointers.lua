@@ -6,6 +6,17 @@ local pointers = {}
 -- How many useless pointers (to nothing, or not for this worker) one call discards at most.
 pointers.USELESS_MAX = 100
 
+local OWN_PREFIX = 'fleet-steps.at.' -- must match own_queue in handoff.py
+local OWN_MS = 60000
+
+-- Whether a list is that of a single worker. If so, these keys go when nobody has used them for a while: the worker may
+-- be gone, and its steps go back to their pools.
+function pointers.own(list, ...)
+  if string.sub(list, 1, #OWN_PREFIX) ~= OWN_PREFIX then return false end
+  for _, key in ipairs({...}) do redis.call('PEXPIRE', key, OWN_MS) end
+  return true
+end
+
 -- The project of the step that a job points to; nil: it is no pointer.
 function pointers.project_of(run, id)
   local project = redis.pcall('HGET', run.env.rq .. 'job:' .. id, 'fleet')
@@ -22,7 +33,10 @@ function pointers.silence_bell(run, list)
   local bell = run.env.rq .. 'bell:' .. list
   redis.call('DEL', bell)
   -- Some are left if it stopped at USELESS_MAX: then the next worker need not wait for a bell.
-  if redis.call('EXISTS', run.env.rq .. 'queue:' .. list) == 1 then redis.call('RPUSH', bell, 1) end
+  if redis.call('EXISTS', run.env.rq .. 'queue:' .. list) == 1 then
+    redis.call('RPUSH', bell, 1)
+    pointers.own(list, bell)
+  end
 end
 
 return pointers

@@ -2,7 +2,7 @@
 --   r run  k key  s status  f attempt (the fence)  q list of the queue  e ready at  b started at  w worker
 --   x what few steps have, packed: z context  a arguments  l failures  c crashes  v verdict  g released by
 --     (and after a NUL how)  m those who were asked to release it and have not  t 'g': a gate  y ms after which it
---     expires  p protocol that a worker needs
+--     expires  p protocol that a worker needs  h list of its pool, while q is that of one worker
 -- Status: q queued  r running  d waits for its time  h held back by the project's limit  g gate
 --   p its flow is paused
 -- step_gates has the gates of flows that wait, scored by since when.
@@ -15,7 +15,7 @@
 -- Times are ms. Times and ids in an owner's history count from its id, where that is a number: small ones take less.
 local steps = {}
 
-local RARE = {'z', 'a', 'l', 'c', 'v', 'g', 'm', 't', 'y', 'p'}
+local RARE = {'z', 'a', 'l', 'c', 'v', 'g', 'm', 't', 'y', 'p', 'h'}
 
 -- A key of the project whose keys begin with `prefix`: a worker takes steps of any project.
 function steps.key_in(run, prefix, key)
@@ -40,7 +40,7 @@ end
 -- Writes a step with all that it has; fields that a newer release may have put there stay.
 function steps.save(run, st)
   local rare = st.x
-  if rare or st.z or st.a or st.l or st.c or st.v or st.g or st.m or st.t then
+  if rare or st.z or st.a or st.l or st.c or st.v or st.g or st.m or st.t or st.h then
     rare = rare or {}
     for _, field in ipairs(RARE) do rare[field] = st[field] end
   end

@@ -65,8 +65,9 @@ function taking.claim(run, id, prefix)
     redis.call('ZADD', steps.key_in(run, prefix, run.keys.step_timers), clock.whole(run.now + 1000), step)
     return false
   end
-  st.s, st.b, st.w = 'r', start_time(run, st), run.env.worker
-  redis.call('HSET', steps.key_in(run, prefix, run.keys.step) .. step, 's', 'r', 'b', st.b, 'w', run.env.worker)
+  st.s, st.b, st.w, st.q = 'r', start_time(run, st), run.env.worker, st.h or st.q
+  redis.call('HSET', steps.key_in(run, prefix, run.keys.step) .. step, 's', 'r', 'b', st.b, 'w', run.env.worker,
+    'q', st.q)
   begin(run, st, prefix)
   return true
 end

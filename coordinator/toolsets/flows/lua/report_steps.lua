@@ -5,12 +5,12 @@ guarantee: An outcome is recorded only under the step's current attempt, so once
 args:      run.engine want turn reports
            want, turn = see modules/taking.lua of steps
            reports = packed {step, attempt, how, result as JSON, plan or delay ms}; how is D done, F failed
-           for good (both with a plan), Y failed, to be retried, B not executed
+           for good (both with a plan), Y failed, to be retried, B not executed (modules/attempts.lua of steps)
 reply:     see modules/taking.lua of steps; results: 0 rejected, the worker no longer holds the step;
            1 recorded; 2 recorded, but the flow had ended; -1 a defect, see the server's log
 errors:    none
 writes:    events run history results step step_leases step_queue step_timers step_gates step_backlog step_suspects
-           outbox flows ended rq messages
+           step_addressed outbox flows ended rq messages
 --]]
 local attempts = require 'attempts'
 local flows = require 'flows'

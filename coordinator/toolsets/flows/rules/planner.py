@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.steps.model import Arrival, Failure, NewStep, Outcome, Plan
+from coordinator.steps.model import STATE_LOST, Arrival, Failure, NewStep, Outcome, Plan
 from coordinator.toolsets.flows.rules import conditions
 from coordinator.toolsets.flows.rules.spec import START, Flow, Step
 
@@ -32,7 +32,7 @@ def after(flow: Flow, key: str, outcome: Outcome) -> Plan:
     """The successors of the step at ``key``.
 
     A failure ends the workflow, unless the step has ``on_error: continue``. Then the workflow goes on
-    as if the step had returned null.
+    as if the step had returned what ``result_of_failed`` says.
 
     Args:
         flow: a checked flow.
@@ -42,8 +42,17 @@ def after(flow: Flow, key: str, outcome: Outcome) -> Plan:
     if isinstance(outcome, Failure):
         if step.on_error == "fail":
             return Plan(error=f"step {step.name!r} failed: {outcome.message}")
-        return _PlanBuilder(flow).follow(key, None).plan()
+        return _PlanBuilder(flow).follow(key, result_of_failed(outcome.type)).plan()
     return _PlanBuilder(flow).follow(key, outcome.value).plan()
+
+
+def result_of_failed(type: str) -> str | None:
+    """The result of a step that has failed for good, as conditions and templates see it.
+
+    Args:
+        type: the class of its failure.
+    """
+    return STATE_LOST if type == STATE_LOST else None
 
 
 class _PlanBuilder:

@@ -73,6 +73,8 @@ class Spec(Struct, frozen=True, omit_defaults=True):
     """The input variables."""
     creator: Caller | None = msgspec.field(name="c", default=None)
     """The verified caller who created it; None: the creator is unknown."""
+    owner: str = msgspec.field(name="o", default="")
+    """Whose states of servers its steps use, if not its own: the outermost workflow or the instance that began it."""
 
 
 pack = msgspec.msgpack.Encoder().encode

@@ -19,6 +19,7 @@ from coordinator.steps.store import LIBRARY as STEPS
 from coordinator.store import Library, Script, Store, keys
 from coordinator.store.idempotency import IdempotencyKey, recorded_reply
 from coordinator.toolsets.flows.contract.base import FlowStatus, StepStatus
+from coordinator.toolsets.flows.rules.planner import result_of_failed
 from coordinator.toolsets.tool import COMPLETIONS_MOST, Completed
 
 LIBRARY = Library("coordinator.toolsets.flows", uses=[STEPS])
@@ -223,7 +224,8 @@ class FlowReads:
         return None not in found
 
     async def results(self, project: str, flow: int, wanted: Iterable[str]) -> dict[str, str | None]:
-        """The results of these steps by key, as JSON; None for a failed step. Open steps are left out."""
+        """The results of these steps by key, as JSON; of a failed step what ``result_of_failed`` says, None for null.
+        Open steps are left out."""
         found: dict[str, str | None] = {}
         for number, key, status, result in await self._store.run(_RESULTS, project, flow, *wanted):
             if status == "D" and type(result) is int:
@@ -231,7 +233,11 @@ class FlowReads:
                 if stored is None:
                     continue  # the flow was retried
                 result = stored.decode()
-            found[key] = result if status == "D" and isinstance(result, str) else None
+            if status == "F" and isinstance(result, str):
+                value = result_of_failed(msgspec.json.decode(result).get("type", ""))
+                found[key] = None if value is None else msgspec.json.encode(value).decode()
+            else:
+                found[key] = result if status == "D" and isinstance(result, str) else None
         return found
 
     async def list(

@@ -54,7 +54,7 @@ class Creation:
             return Created(id=made, status="started")
         if args.delay_ms and flow[START].gate:
             raise invalid("delay_ms", "the first step is a gate, which waits for its release and cannot be delayed")
-        spec = Spec(flow, given, who.caller)
+        spec = Spec(flow, given, who.caller, call.owner)
         new = NewFlow(
             name=args.name,
             creator=who.id,

@@ -7,7 +7,7 @@ args:      workflow operation waiter
 reply:     {now, status, definition, creator, bundle, state, version, started, deadline, nesting, operation, its
            transition, since, outcome, context, input, evidence by kind, failure, its time, last evidence,
            approvals {id, queue, distinct, requester, asked at, declined}, ending, session ms,
-           values that are kept whole} or {}: there is none
+           values that are kept whole, owner} or {}: there is none
 errors:    none
 writes:    gate_waiters gate_expiry
 full:      a read that writes only a few bytes
@@ -18,7 +18,7 @@ local waiters = require 'waiters'
 
 local EVIDENCE_SHOWN = 20
 -- See modules/instances.lua.
-local FIELDS = {'o', 's', 'n', 'u', 'h', 'z', 'v', 't', 'd', 'k', 'c', 'ct', 'cs', 'x', 'y'}
+local FIELDS = {'o', 's', 'n', 'u', 'h', 'z', 'v', 't', 'd', 'k', 'c', 'ct', 'cs', 'x', 'y', 'so'}
 
 -- Open approvals from their ids; fields: see modules/approvals.lua.
 local function read_approvals(run, ids)
@@ -36,7 +36,7 @@ end
 return function(run, workflow, operation, waiter)
   return read(run, function()
     local kind, status, definition, creator, bundle, state, version, started, deadline, nesting, under_way, transition,
-      since, outcome, session_ms = unpack(redis.call('HMGET', run.keys.run .. workflow, unpack(FIELDS)))
+      since, outcome, session_ms, owner = unpack(redis.call('HMGET', run.keys.run .. workflow, unpack(FIELDS)))
     if kind ~= 'gateway' then return {} end
     if session_ms and status == 'r' then
       redis.call('ZADD', run.keys.gate_expiry, clock.whole(run.now + session_ms), workflow)
@@ -49,6 +49,6 @@ return function(run, workflow, operation, waiter)
     return {run.now, status, definition, creator, bundle, state, tonumber(version), tonumber(started),
       tonumber(deadline or 0), tonumber(nesting or 0), under_way or '', transition or '', tonumber(since or 0),
       outcome or '', context or '{}', input or '{}', evidence or '{}', failure or '', tonumber(failed_at or 0),
-      last_evidence, read_approvals(run, open or ''), ending, tonumber(session_ms or 0), kept or '[]'}
+      last_evidence, read_approvals(run, open or ''), ending, tonumber(session_ms or 0), kept or '[]', owner or ''}
   end)
 end

@@ -4,7 +4,7 @@ guarantee: The instance, its definitions and the first step are created together
            instance stays unchanged.
 args:      request run.engine waiter instance bundle_text input advance
            instance = packed by name {id, definition, creator, bundle, retention_ms, transition, trace} and, optionally,
-           {timeout_ms, parent, nesting, session_ms, pool}; bundle_text = '' if it is probably
+           {timeout_ms, parent, nesting, session_ms, owner, pool}; bundle_text = '' if it is probably
            stored; advance = packed, see modules/advances.lua
 reply:     {id, operation, whether the relay has work}; id = '': the bundle has to be sent along;
            operation = '': the instance existed already
@@ -48,6 +48,7 @@ local function create(run, new, input, state)
   also('m', new.parent)
   also('k', new.nesting)
   also('y', new.session_ms)
+  also('so', new.owner)
   if new.timeout_ms then
     local timer = {id = instances.timer_of(id), r = id, k = 't', f = '1', q = handoff.list_of(new.pool)}
     handoff.make_ready_after(run, timer, new.timeout_ms)

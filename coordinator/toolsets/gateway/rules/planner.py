@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from coordinator.settings.gateway.executor import Executor, Reliability
 from coordinator.settings.gateway.model import OnEnter, State, Transition, Workflow
-from coordinator.steps.model import Failure, Outcome, Success
+from coordinator.steps.model import STATE_LOST, Failure, Outcome, Success
 from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.advance import PERMANENT, AdvanceBuilder
 from coordinator.toolsets.gateway.rules.bundle import Bundle, candidate, retry_of, retry_on
@@ -227,7 +227,8 @@ class _Run:
         about = self._about(used)
         self.builder.record("executor.failed", **about, errorClass=failure.type, message=failure.message)
         task.tries = 0
-        if candidate(executor, reliability, task.candidate + 1) is not None:
+        # A fallback would go on as if nothing had been lost.
+        if failure.type != STATE_LOST and candidate(executor, reliability, task.candidate + 1) is not None:
             task.candidate += 1
             return self._execute(executor, reliability)
         if self._timing_out:

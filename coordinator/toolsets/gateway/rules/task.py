@@ -53,6 +53,8 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     principal: Principal
     input: dict[str, Any] = {}
     nesting: int = 0
+    owner: str = ""
+    """Whose states of servers its executors use; empty: the instance's own, or in a session those of nobody."""
     open_approvals: bool = False
 
     # The instance as committed so far.

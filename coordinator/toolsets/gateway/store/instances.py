@@ -68,6 +68,8 @@ class Instance(Struct, array_like=True, frozen=True):
     session_ms: int
     kept: str = "[]"
     """Values that are kept whole, as the JSON of ``Kept``."""
+    owner: str = ""
+    """Whose states of servers it uses, if not its own."""
 
     @property
     def ended(self) -> bool:
@@ -95,6 +97,8 @@ class NewInstance(Struct, frozen=True, kw_only=True):
     session_ms: int = 0
     """For a session with a capability: how long it is kept after its last call."""
     transition: str = ""
+    owner: str = ""
+    """Whose states of servers it uses, if not its own."""
 
 
 class Begun(Struct, array_like=True, frozen=True):
@@ -151,6 +155,7 @@ class InstanceStore(RunStore):
                 "parent": new.parent or None,
                 "nesting": new.nesting or None,
                 "session_ms": new.session_ms or None,
+                "owner": new.owner or None,
                 "pool": self._pools.get(project) or None,
                 "retention_ms": self.retention_ms,
                 "transition": new.transition,

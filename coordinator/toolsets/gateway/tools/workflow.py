@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from coordinator.settings.gateway.model import PROXY
+from coordinator.steps.states import owner_of_caller
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.deferral import Deferral, Pending, Stopped
 from coordinator.toolsets.deferred_reads import waiting_read
@@ -29,7 +30,8 @@ from coordinator.toolsets.gateway.tools.waits import WatchedInstances, met
 from coordinator.toolsets.questions import VIA_CLIENT, Question
 from coordinator.toolsets.questions import Answer as Answered
 from coordinator.toolsets.request_id import keyed
-from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
+from coordinator.toolsets.slots import slot_of
+from coordinator.toolsets.tool import AGENT_HEADER, Call, Criticality, Reply, Tool
 from coordinator.toolsets.waiting_reads import Waited, check, waited
 
 _START = (
@@ -146,7 +148,7 @@ class Workflows:
         try:
             hurried = not self.submit_may_wait(args)
             submission = SubmitRequest(
-                call.project, principal, *asked, request, new_operation(), hurried, call.can_defer
+                call.project, principal, *asked, request, new_operation(), hurried, call.can_defer, owner=_owner(call)
             )
             snapshot = await self._operations.submit(submission)
         except Rejected as refused:
@@ -291,6 +293,7 @@ class Workflows:
                 capability=capability.id,
                 arguments=called.arguments,
                 session_ms=hours * 3_600_000,
+                owner=_owner(call),
                 hurried=not self.start_may_wait(args),
                 deferred=call.can_defer,
             )
@@ -373,3 +376,15 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
             refusal=refusal,
         ),
     )
+
+
+def _owner(call: Call) -> str:
+    """Whose states of servers a session uses: those of what the calling step belongs to, else of the caller with the
+    slot that it names; empty: the caller is unknown.
+
+    Raises:
+        ToolFailure: the header names somebody else.
+    """
+    if call.owner or call.caller is None:
+        return call.owner
+    return owner_of_caller(slot_of(call.agent, call.caller, AGENT_HEADER))

@@ -7,7 +7,7 @@ import re
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.actor import MAX_ID, Actor, ActorResolver, CallerActor, Trusted
 from coordinator.toolsets.caller import Delegation
-from coordinator.toolsets.slots import acts_as, check_slot
+from coordinator.toolsets.slots import acts_as, slot_of
 from coordinator.toolsets.tool import AGENT_HEADER, Call
 
 _NAME = re.compile(rf"[!-~](?:[ -~]{{0,{MAX_ID - 2}}}[!-~])?")
@@ -32,10 +32,7 @@ async def agent_of(call: Call, resolve: ActorResolver) -> Trusted:
             )
         return await resolve(CallerActor(caller.id, caller.kind))
     if caller is not None:
-        name = caller.id + name if name.startswith("/") else name
-        if name and name != caller.id:
-            check_slot(name, caller, AGENT_HEADER)
-        return await resolve(CallerActor(name or caller.id, caller.kind))
+        return await resolve(CallerActor(slot_of(name, caller, AGENT_HEADER), caller.kind))
     if not name:
         raise invalid(
             AGENT_HEADER,

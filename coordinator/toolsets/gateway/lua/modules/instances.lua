@@ -1,6 +1,7 @@
 -- An instance in Redis: an owner of steps (steps.lua of steps), whose hash keys.run .. id also has
 --   h bundle  z state  v version  t started at  d deadline  k nesting  m parent: instance and operation
 --   y ms that a session is kept  c operation in progress, with  ct its transition  cs since  a its step  tr its trace
+--   so whose states of servers it uses, if not its own
 --   b the sub-workflow that it waits for;  x outcome  e ended at.  l last entry in the audit (audit.lua)
 -- Its status is r running or e ended.
 -- gate_data .. id: c context  n input  v evidence by kind  f last failure  r values that are kept whole: gate_result

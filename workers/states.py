@@ -1,0 +1,388 @@
+"""The states that this worker has: sessions with servers that remember something from call to call.
+
+``coordinator.steps.states`` explains owners, leases and numbers. A session is used only while its number is the one
+that the store has just confirmed, so a worker that has lost a state without knowing does not use it. Calls that use one
+state are made one after the other, unless the connection says ``stateParallel``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
+
+import structlog
+
+from coordinator.errors import ToolFailure
+from coordinator.metrics import recorder
+from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.settings.connections import Connection
+from coordinator.steps.handoff import own_queue
+from coordinator.steps.run_kind import NotHere, timeout
+from coordinator.steps.states import ANY, FIRST, LOST, StateName, StateStore, Told
+from coordinator.steps.times import RENEW_SECONDS
+from coordinator.store import Store
+from coordinator.store.errors import StoreError
+from workers.downstream.failures import CallRefused, NoStateFree, SessionForgotten, StateLost
+
+if TYPE_CHECKING:
+    import mcp_types as types
+
+    from workers.downstream.server import DownstreamServer
+
+_log = structlog.get_logger(__name__)
+
+SERVED_SECONDS = 10.0
+"""How long the worker serves its own queue after its last state has ended: steps may still be on their way there."""
+OVER_ROUNDS = 2
+"""In how many rounds of renewals it is looked once for owners that have ended."""
+_BATCH = 100
+"""How many states one call tells of, at most."""
+
+
+class _Held:
+    """A session with its number."""
+
+    def __init__(self, number: int, server: DownstreamServer) -> None:
+        self.number = number
+        self.server = server
+        self.calls = 0
+        """How many calls are under way."""
+
+
+class _State:
+    """A state that this worker has, or that a call here is about."""
+
+    def __init__(self, name: StateName, connection: Connection, on_outcome: Callable[[str], None]) -> None:
+        self.name = name
+        self.connection = connection
+        self.on_outcome = on_outcome
+        self.held: _Held | None = None
+        self.turn = asyncio.Lock()
+        """Held by the call whose turn it is; with ``stateParallel`` only until its session is there."""
+        self.users = 0
+        """How many calls are under way, or wait for their turn."""
+
+    def told(self, held: _Held, what: Literal["busy", "idle", "used", "end"]) -> Told:
+        return Told(self.name, held.number, what, round(self.connection.state_idle_seconds * 1000))
+
+
+class States:
+    """The states of one worker.
+
+    Args:
+        on_served: called with whether the worker is to serve ``queue`` from now on.
+    """
+
+    def __init__(self, store: Store, on_served: Callable[[bool], None] = lambda served: None) -> None:
+        self.id = uuid4().hex[:16]
+        self.queue = own_queue(self.id)
+        """The queue of steps that are for this worker because of its states."""
+        self.on_served = on_served
+        self._store = StateStore(store)
+        self._states: dict[StateName, _State] = {}
+        self._ending: dict[asyncio.Task[None], DownstreamServer] = {}
+        self._served = False
+        self._last_held = 0.0
+        self._given_up = False
+        self._warn = ThrottledWarnings()
+
+    @property
+    def held(self) -> int:
+        """How many states this worker has."""
+        return sum(state.held is not None for state in self._states.values())
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    async def call(
+        self,
+        name: StateName,
+        connection: Connection,
+        memory: str,
+        make: Callable[[DownstreamServer], Any],
+        on_outcome: Callable[[str], None],
+    ) -> types.CallToolResult:
+        """Makes a call that uses a state.
+
+        Args:
+            memory: the run or caller that remembers which state it used last.
+            make: makes the call.
+            on_outcome: as that of ``DownstreamServer``.
+
+        Raises:
+            NotHere: another worker has the state; or this one may have none now, or the store does not answer.
+            StateLost, NoStateFree, ConnectionFailed, CallRefused: see there.
+        """
+        state = self._states.get(name)
+        if state is not None and state.connection != connection:
+            await self._let_go([state])
+            state = None
+        if state is None:
+            state = self._states[name] = _State(name, connection, on_outcome)
+        state.users += 1
+        anew = False
+        try:
+            while True:
+                async with self._lent(state) as held:
+                    seen = await _answered(self._store.use(name, memory, held.number, anew=anew))
+                    if seen == LOST:
+                        recorder().states.lost()
+                        raise StateLost(
+                            f"the connection {name.connection!r} has lost the state that earlier calls have made; this "
+                            "call was not made, and the next one begins with a new state"
+                        )
+                    try:
+                        result: types.CallToolResult = await make(held.server)
+                    except SessionForgotten:
+                        if anew:
+                            raise
+                        # If the owner had not used this state before, it has lost nothing.
+                        anew = seen == FIRST
+                    else:
+                        return result
+        finally:
+            state.users -= 1
+            self._tidy(state)
+
+    @asynccontextmanager
+    async def _lent(self, state: _State) -> AsyncIterator[_Held]:
+        """Waits for the turn of a call, and lends it the session, which is open."""
+        await _turn(state.turn)
+        ours = True
+        try:
+            held = await self._acquired(state)
+            held.calls += 1
+            try:
+                if not held.server.alive:
+                    await held.server.open()
+                if state.connection.state_parallel:
+                    state.turn.release()
+                    ours = False
+                yield held
+            finally:
+                held.calls -= 1
+                await self._ended(state, held)
+        finally:
+            if ours:
+                state.turn.release()
+
+    async def _acquired(self, state: _State) -> _Held:
+        """The session of a state, under the number that this has now; it may have to be opened."""
+        if self._given_up or self._states.get(state.name) is not state:
+            raise NotHere  # it was ended while the call waited for its turn
+        held, connection = state.held, state.connection
+        self._serve()
+        number, worker = await _answered(
+            self._store.acquire(
+                state.name,
+                self.id,
+                held.number if held is not None and held.server.alive else 0,
+                connection.state_most,
+                round(connection.state_idle_seconds * 1000),
+            )
+        )
+        if not number and worker:
+            self._end(state)
+            raise NotHere(own_queue(worker))
+        if not number:
+            raise NoStateFree(
+                f"the connection {state.name.connection!r} has {connection.state_most} states, and all are in use "
+                "(stateMost)"
+            )
+        if held is None or held.number != number:
+            from workers.downstream.server import DownstreamServer
+
+            self._end(state)
+            server = DownstreamServer(state.name.connection, connection, on_outcome=state.on_outcome, keeps=True)
+            held = state.held = _Held(number, server)
+            self._count()
+        return held
+
+    async def _ended(self, state: _State, held: _Held) -> None:
+        """A call has ended: says since when the state is idle, or that it is gone."""
+        if held.calls:
+            return
+        alive = held.server.alive
+        if not alive and state.held is held:
+            self._end(state)
+        with suppress(ToolFailure, StoreError):  # the next renewal says it
+            await self._store.keep(self.id, [state.told(held, "used" if alive else "end")])
+
+    # --- what becomes of states -------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Renews the lease, and ends what is over, until it is cancelled."""
+        turn = 0
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            turn += 1
+            try:
+                await self.renew()
+                if turn % OVER_ROUNDS == 0:
+                    await self.end_those_over()
+            except (ToolFailure, StoreError) as error:
+                self._warn("states", "the lease of states cannot be renewed, trying again", reason=str(error))
+
+    async def renew(self) -> None:
+        """Renews the lease. States that have ended meanwhile, here or in the store, end with their sessions."""
+        known = [(state, held) for state in self._states.values() if (held := state.held) is not None]
+        for state, held in known:
+            if not held.calls and not held.server.alive and not state.turn.locked():
+                self._end(state)
+        if known:
+            self._last_held = monotonic()
+        elif self._served and monotonic() - self._last_held > SERVED_SECONDS:
+            self._served = False
+            self.on_served(False)
+        for at in range(0, len(known), _BATCH):
+            told = []
+            for state, held in known[at : at + _BATCH]:
+                what: Literal["busy", "idle", "end"] = (
+                    "end" if state.held is not held else "busy" if held.calls or state.users else "idle"
+                )
+                told.append(state.told(held, what))
+            for one in await self._store.keep(self.id, told):
+                self._drop(one)
+
+    async def end_those_over(self) -> None:
+        """Ends the states of runs that have ended."""
+        held = [state for state in self._states.values() if state.held is not None]
+        over = await asyncio.gather(*(self._store.over(state.name) for state in held), return_exceptions=True)
+        if ended := [state for state, one in zip(held, over, strict=True) if one is True]:
+            await self._let_go(ended)
+
+    async def forget(self, connection: str) -> None:
+        """Ends all states of a connection whose settings have changed; calls under way are finished."""
+        await self._let_go([state for state in self._states.values() if state.name.connection == connection])
+
+    async def give_up(self) -> None:
+        """Ends all states, and makes no further one: the worker drains. Calls under way are finished."""
+        self._given_up = True
+        await self._let_go(list(self._states.values()), last=True)
+
+    async def close(self) -> None:
+        """Ends all sessions at once."""
+        self._given_up = True
+        for state in self._states.values():
+            self._end(state)
+        self._states.clear()
+        ending = dict(self._ending)
+        await asyncio.gather(*(server.close() for server in ending.values()), *ending, return_exceptions=True)
+
+    async def _let_go(self, states: list[_State], *, last: bool = False) -> None:
+        told = []
+        for state in states:
+            if state.held is not None:
+                told.append(state.told(state.held, "end"))
+            # Calls that wait for their turn keep it until they have theirs; later ones begin anew.
+            self._end(state)
+            if self._states.get(state.name) is state:
+                del self._states[state.name]
+        if told or last:
+            with suppress(ToolFailure, StoreError):  # the lease ends by itself
+                await self._store.keep(self.id, told, last=last)
+
+    def _drop(self, gone: Told) -> None:
+        """Ends the session of a state that this worker does not have any more."""
+        state = self._states.get(gone.name)
+        if state is not None and state.held is not None and state.held.number == gone.number:
+            self._end(state)
+            self._tidy(state)
+
+    def _end(self, state: _State) -> None:
+        """Ends the session of a state, when its calls have ended."""
+        held, state.held = state.held, None
+        if held is None:
+            return
+        task = asyncio.get_running_loop().create_task(held.server.finish(), name=f"end {state.name.connection}")
+        self._ending[task] = held.server
+        task.add_done_callback(self._ending.pop)
+        self._count()
+
+    def _tidy(self, state: _State) -> None:
+        if not state.users and state.held is None and self._states.get(state.name) is state:
+            del self._states[state.name]
+
+    def _serve(self) -> None:
+        self._last_held = monotonic()
+        if not self._served:
+            self._served = True
+            self.on_served(True)
+
+    def _count(self) -> None:
+        recorder().states.held(self.held)
+
+
+class StateCalls:
+    """A server that keeps states, as the callers of one of them see it; made for one attempt.
+
+    Args:
+        states: those of this worker; None: it has none, like a stock RQ worker, and gives every call back.
+        owner: whose state it is (``coordinator.steps.states``); None: nobody who is known calls.
+        memory: the run or caller that remembers which state it used last.
+        on_outcome: as that of ``DownstreamServer``.
+    """
+
+    def __init__(
+        self,
+        states: States | None,
+        name: str,
+        connection: Connection,
+        project: str,
+        owner: str | None,
+        memory: str,
+        on_outcome: Callable[[str], None],
+    ) -> None:
+        self._on_outcome = on_outcome
+        self._states = states
+        self._name = name
+        self._connection = connection
+        self._project = project
+        self._owner = ANY if connection.state == "shared" else owner
+        self._memory = memory
+        self._hide: Callable[[str], str] = lambda text: text
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], idempotency_key: str) -> types.CallToolResult:
+        """As ``DownstreamServer.call``, and as ``States.call`` says."""
+        if self._owner is None:
+            raise CallRefused(
+                f"the connection {self._name!r} keeps a state for each caller: it needs an authenticated caller, or "
+                "state: shared"
+            )
+        if self._states is None:
+            raise NotHere
+
+        async def make(server: DownstreamServer) -> types.CallToolResult:
+            self._hide = server.without_secrets
+            return await server.call(tool, arguments, idempotency_key)
+
+        name = StateName(self._name, self._project, self._owner)
+        return await self._states.call(name, self._connection, self._memory, make, self._on_outcome)
+
+    def without_secrets(self, text: str) -> str:
+        """As ``DownstreamServer.without_secrets``."""
+        return self._hide(text)
+
+
+async def _turn(lock: asyncio.Lock) -> None:
+    """Takes a lock; the attempt has its full time from then on."""
+    clock = timeout.get()
+    if not lock.locked() or clock is None:
+        await lock.acquire()
+        return
+    clock.suspend()
+    await lock.acquire()
+    clock.restart()
+
+
+async def _answered(asked: Any) -> Any:
+    """The answer of the store. Raises NotHere if there is none: nothing was done, and the step comes again."""
+    try:
+        return await asked
+    except ToolFailure as failure:
+        if failure.kind == "permanent":
+            raise
+        raise NotHere from failure
