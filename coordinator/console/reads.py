@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -20,6 +20,7 @@ from coordinator.overload import Admission, ShardedAdmission
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.gateway.decisions import Decisions
+from coordinator.toolsets.gateway.rules.catalogue import Catalogue, LeftOut
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.tool import Call, Criticality, Tool, Toolset
 
@@ -71,10 +72,17 @@ class Reads:
             for toolset in toolsets.values()
             for tool in (*toolset.tools, *toolset.people)
         }
+        gateway = toolsets.get("gateway")
+        self._catalogue = gateway.offers if gateway is not None else None
         self._admission = admission
         self._shed = shed
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._shared: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
+
+    @property
+    def left_out(self) -> Mapping[str, Sequence[LeftOut]]:
+        """The tools that the gateway cannot offer, by connection, as far as this process knows."""
+        return cast(Catalogue, self._catalogue()).left_out if self._catalogue is not None else {}
 
     def configure(self, settings: Settings) -> None:
         """Takes over reloaded settings."""

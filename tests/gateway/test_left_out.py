@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from mcp.client import Client
 
+from tests.console.visitors import NAVIGATION, Visitor
 from tests.flows.fleet import Agent as FlowAgent
 from tests.gateway.fleet import Agent, GatewayFleet, Json
 from tests.support.downstream import raw
@@ -100,3 +101,14 @@ async def test_a_step_with_a_tool_that_is_only_a_task_is_refused_clearly(served:
         flow = {"start": {"name": "a", "tool": "odd.as-task", "args": {"x": "y"}, "done": True}}
         found = await flows.ended(await flows.create(flow), "failed")
         assert "'as-task' cannot be called: it can only be called as a task" in json.dumps(found)
+
+
+def test_the_page_of_the_gateway_names_what_is_left_out(served: GatewayFleet) -> None:
+    person = Visitor(served.fleet.port)
+
+    def shown() -> str:
+        return person.ask("GET", "/console/p/default/gateway", NAVIGATION).text
+
+    page = wait_until_sync(lambda: text if "tools left out" in (text := shown()) else "", what="the connection's row")
+    assert f"<summary>{len(USELESS)} tools left out</summary>" in page
+    assert "<li>as-task: it can only be called as a task" in page

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, cast
 
 import htpy
-from htpy import Node, a, button, code, div, form, h2, label, section, span, tr
+from htpy import Node, a, button, code, details, div, form, h2, label, li, section, span, summary, tr, ul
 
 from coordinator.console.parts import ago, chip, left, number, plain
 from coordinator.console.readings import fleet_state
 from coordinator.console.tables import cell, choices, region_table
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, path_of, region_head
 from coordinator.store.connection_states import ConnectionState
+from coordinator.toolsets.gateway.rules.catalogue import LeftOut
 from coordinator.toolsets.gateway.store.listing import InstanceRow, count_instances, list_instances
 
 _PAGE = 50
@@ -67,16 +68,19 @@ def _cells(asked: Asked, one: InstanceRow) -> Iterator[Node]:
     yield cell("time left")[left(one.deadline) if one.deadline and one.status == "r" else None]
 
 
+_MOST_REASONS = 20
+"""How many tools of a connection are named that are left out."""
 _CONNECTION_COLUMNS = ("connection", "state", "why", "since", "last used")
 _COLUMNS = ("instance", "workflow", "state", "waits for", "version", "by", "started", "changed", "time left")
 
 
 async def _connections(asked: Asked) -> Rows:
     found = (await fleet_state(asked)).processes.uses()
-    return Rows([Row(f"connection:{one.name}", list(_connection(one))) for one in found])
+    left_out = asked.reads.left_out
+    return Rows([Row(f"connection:{one.name}", list(_connection(one, left_out.get(one.name, ())))) for one in found])
 
 
-def _connection(one: ConnectionState) -> Iterator[Node]:
+def _connection(one: ConnectionState, left_out: Sequence[LeftOut]) -> Iterator[Node]:
     yield cell("connection")[code[one.name], " ", span(".dim")[one.kind]]
     kinds = {"failing": "trouble", "not tried": "", "ok": ""}
     yield cell("state")[
@@ -85,10 +89,18 @@ def _connection(one: ConnectionState) -> Iterator[Node]:
             [" ", chip(f"no {', '.join(names)}", "trouble", f"the worker {worker} has no such environment variable")]
             for worker, names in sorted(one.unset.items())
         ),
+        [" ", _tools_left_out(left_out)] if left_out else None,
     ]
     yield cell("why")[plain(one.reason)]
     yield cell("since")[ago(one.since) if one.worker else None]
     yield cell("last used")[[ago(one.at), " by ", code[plain(one.worker)]] if one.worker else None]
+
+
+def _tools_left_out(found: Sequence[LeftOut]) -> Node:
+    reasons = [f"{one.tool}: {one.reason}" for one in found[:_MOST_REASONS]]
+    if len(found) > _MOST_REASONS:
+        reasons.append(f"and {number(len(found) - _MOST_REASONS)} more: fleet gateway tools --left-out")
+    return details[summary[f"{number(len(found))} tools left out"], ul[[li[plain(reason)] for reason in reasons]]]
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
