@@ -9,7 +9,10 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from coordinator.cli.doctor.connections import check
 from coordinator.cli.exits import Exit
+from coordinator.settings.connections import Connection
+from coordinator.store.processes import Processes
 from tests.gateway.fleet import STDIO, Agent, GatewayFleet, Json
 from tests.support.fleets import fleet_command, scrape
 from tests.support.odd_http import Answer, OddHttp
@@ -93,9 +96,10 @@ def test_doctor_names_dead_connections_with_reason_and_time_and_starts_nothing(
     wait_until_sync(lambda: len(doctor(fleet)["git"]) == 2, what="both workers to report")
     untried = doctor(fleet)
     assert {name: [one["verdict"] for one in found] for name, found in untried.items()} == {
-        **{name: ["note"] for name in (*CALLED, "unused")}, "git": ["fails", "fails"],
-    }  # fmt: skip
-    assert untried["unused"][0]["said"] == "unused: not tried"
+        "not tried": ["note"],
+        "git": ["fails", "fails"],
+    }
+    assert untried["not tried"][0]["said"] == "not tried: fine, nowhere, old, refusing, unused"
     assert all("has no environment variable NOT_SET_ANYWHERE" in one["said"] for one in untried["git"])
     agent, failures = fleet.agent(), dict[str, str]()
     for name in CALLED:
@@ -104,10 +108,10 @@ def test_doctor_names_dead_connections_with_reason_and_time_and_starts_nothing(
     assert failures["refusing"].endswith(
         "it answered with status 401: it refuses the header Authorization (from SEARCH_TOKEN)"
     )
-    wait_until_sync(lambda: doctor(fleet)["old"][0]["verdict"] == "fails", what="the report of the last call")
+    wait_until_sync(lambda: "old" in doctor(fleet), what="the report of the last call")
     found = {name: each[0] for name, each in doctor(fleet).items()}
     assert found["fine"]["verdict"] == "ok"
-    assert found["unused"]["verdict"] == "note"
+    assert (found["not tried"]["verdict"], found["not tried"]["said"]) == ("note", "not tried: unused")
     for name, reason in (
         ("refusing", "it answered with status 401: it refuses the header Authorization (from SEARCH_TOKEN)"),
         ("nowhere", "it cannot be connected to (connection refused)"),
@@ -159,3 +163,18 @@ def test_the_list_is_json_for_programs(fleet: GatewayFleet) -> None:
     assert rows["unused"] == {"name": "unused", "kind": "mcp", "state": "not tried", "reason": "", "since": None,
                               "at": None, "worker": "", "unset": {}}  # fmt: skip
     assert list(rows["git"]["unset"].values()) == [["NOT_SET_ANYWHERE"]] * 2
+
+
+def test_without_a_worker_doctor_says_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERE", "1")
+    monkeypatch.delenv("AWAY", raising=False)
+    stated = {
+        "git": Connection(kind="cli", command="git", env={"A": "${AWAY}", "H": "${HERE}"}),
+        "ls": Connection(kind="cli", command="ls"),
+    }
+    nobody = Processes(0, [])
+    assert [(one.verdict, one.said) for one in check(nobody, stated)] == [
+        ("note", "not tried: git, ls"),
+        ("note", "git: no worker runs, and here is no environment variable AWAY"),
+    ]
+    assert [(one.verdict, one.said) for one in check(nobody, {})] == [("ok", "there are none")]
