@@ -345,7 +345,13 @@ class StateCalls:
         self._memory = memory
         self._hide: Callable[[str], str] = lambda text: text
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], idempotency_key: str) -> types.CallToolResult:
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        idempotency_key: str,
+        on_progress: Callable[[], None] | None = None,
+    ) -> types.CallToolResult:
         """As ``DownstreamServer.call``, and as ``States.call`` says."""
         if self._owner is None:
             raise CallRefused(
@@ -357,7 +363,7 @@ class StateCalls:
 
         async def make(server: DownstreamServer) -> types.CallToolResult:
             self._hide = server.without_secrets
-            return await server.call(tool, arguments, idempotency_key)
+            return await server.call(tool, arguments, idempotency_key, on_progress)
 
         name = StateName(self._name, self._project, self._owner)
         return await self._states.call(name, self._connection, self._memory, make, self._on_outcome)

@@ -131,6 +131,13 @@ gateway:
   version: "1.0.0"
   connections:
     git: {kind: cli, command: git, workingDirectory: /srv/app}
+    browser: {kind: mcp, command: npx, args: ["-y", "@playwright/mcp"]}
+  proxy:
+    import:
+      - connection: browser
+        prefix: browser
+        # Each attempt may take a minute; while the tool reports progress, a minute more each time, up to ten.
+        reliability: {timeoutMs: 60000, maxTotalTimeoutMs: 600000}
   capabilities:
     git.log:
       title: Recent commits

@@ -34,6 +34,25 @@ async def hold(path: str) -> str:
 
 
 @server.tool
+async def report(path: str, context: Context) -> str:
+    """Reports progress, and says so in a file, until another one exists."""
+    count = 0
+    while not await anyio.Path(f"{path}.end").exists():
+        count += 1
+        await context.report_progress(count)
+        await anyio.Path(f"{path}.count").write_text(str(count))
+        await anyio.sleep(0.05)
+    return "done"
+
+
+@server.tool
+async def report_once(path: str, context: Context) -> str:
+    """Reports progress once, and never ends by itself."""
+    await context.report_progress(1)
+    return await hold(path)
+
+
+@server.tool
 async def read(size: int, log: str, gate: str = "") -> str:
     """A text of so many characters; notes the call in a file, and waits until another one exists."""
     async with await anyio.open_file(log, "a") as noted:

@@ -111,8 +111,17 @@ class DownstreamServer:
         self._reason = ""
         self._closed = False
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], idempotency_key: str) -> types.CallToolResult:
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        idempotency_key: str,
+        on_progress: Callable[[], None] | None = None,
+    ) -> types.CallToolResult:
         """Calls a tool. If this is cancelled, the server is notified.
+
+        Args:
+            on_progress: called when the server reports progress; None: it is not asked to.
 
         Raises:
             ConnectionFailed: the server cannot be reached, or was lost during the call.
@@ -121,7 +130,11 @@ class DownstreamServer:
         """
         meta: Any = {_IDEMPOTENCY_KEY: idempotency_key}
         try:
-            result = await self._asked(lambda client: client.call_tool(tool, dict(arguments), meta=meta))
+            result = await self._asked(
+                lambda client: client.call_tool(
+                    tool, dict(arguments), meta=meta, progress_callback=on_progress and _ProgressHeard(on_progress)
+                )
+            )
         except NoSuchMethod:
             if await self._only_as_task(tool):
                 raise CallRefused(f"the tool {tool!r} cannot be called: {_ONLY_AS_TASK}") from None
@@ -336,6 +349,16 @@ class DownstreamServer:
     def _changed(self) -> None:
         if self._on_change is not None:
             self._on_change()
+
+
+class _ProgressHeard:
+    """What the client library calls with each progress that a server reports."""
+
+    def __init__(self, on_progress: Callable[[], None]) -> None:
+        self._on_progress = on_progress
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        self._on_progress()
 
 
 async def _all_tools(client: Client) -> tuple[ListedTool, ...]:

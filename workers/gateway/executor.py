@@ -18,7 +18,6 @@ from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.settings.gateway.model import PROXY
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
-from coordinator.steps.run_kind import Timeout
 from coordinator.steps.run_kind import timeout as attempt_timeout
 from coordinator.store.connection_states import ConnectionStatus
 from coordinator.toolsets.caller import Caller
@@ -116,16 +115,17 @@ class GatewayExecutor:
         began = monotonic()
         if work.task.owner:
             step = msgspec.structs.replace(step, owner=work.task.owner)
+        limit = _Limit(work)
         try:
-            async with _limited(work.limit_ms / 1000):
-                outcome = await self._call(step, work)
+            async with limit.applied():
+                outcome = await self._call(step, work, limit)
         except TimeoutError:
-            outcome = timeout(f"it took longer than {work.limit_ms} ms")
+            outcome = timeout(limit.reached)
         ended = "ok" if isinstance(outcome, Success) else outcome.type
         recorder().gateway_executor(work.tool or "", ended, monotonic() - began)
         return outcome
 
-    async def _call(self, step: StepRun, job: Job) -> Outcome:
+    async def _call(self, step: StepRun, job: Job, limit: _Limit) -> Outcome:
         match job.call:
             case Noop(result):
                 return Success(result)
@@ -134,7 +134,7 @@ class GatewayExecutor:
             case RestCall() as call:
                 return await self._rest_request(call)
             case McpCall() as call:
-                return await self._mcp(step, job.task, call)
+                return await self._mcp(step, job.task, call, limit)
             case BuiltinCall() as call:
                 return await self._call_own(call.tool, step, call.arguments, job.task.principal.caller)
             case SubWorkflow() as call:
@@ -164,7 +164,7 @@ class GatewayExecutor:
         note(problem_of(outcome))
         return outcome
 
-    async def _mcp(self, step: StepRun, task: Task, call: McpCall) -> Outcome:
+    async def _mcp(self, step: StepRun, task: Task, call: McpCall, limit: _Limit) -> Outcome:
         # The MCP client is there when there is a server. A session belongs to its caller, who may be unknown.
         server = self._connections.callee(call.connection, step, owned=bool(task.owner) or task.definition != PROXY)
         if server is None:
@@ -173,7 +173,7 @@ class GatewayExecutor:
 
         key = call.key or step.idempotency_key
         arguments = {**call.arguments, _ARGUMENT_KEY: key} if call.key_argument else call.arguments
-        outcome = await call_tool(server, call.tool, arguments, key)
+        outcome = await call_tool(server, call.tool, arguments, key, limit.on_progress)
         if isinstance(outcome, Failure) and outcome.type == "connection_error":
             # Its tools may have to be listed as unavailable.
             self._connections.lost(call.connection)
@@ -251,39 +251,61 @@ class GatewayExecutor:
 
 
 class _Limit:
-    """The limit of an attempt, which an executor can suspend (``coordinator.steps.run_kind.Timeout``).
+    """The limit of an attempt (``coordinator.steps.run_kind.Timeout``). An executor can suspend it, and progress that
+    the call reports starts it anew, where the configuration says so."""
 
-    Args:
-        outer: that of the engine, which is longer.
-    """
+    def __init__(self, job: Job) -> None:
+        self._seconds, self._total = job.limit_ms / 1000, job.total_ms / 1000
+        self._outer = attempt_timeout.get()
+        self._end = self._now() + self._total
+        self._progressed = self._over = False
+        self._clock = asyncio.timeout_at(self._now() + self._seconds)
+        self.on_progress = self._extend if job.total_ms > job.limit_ms else None
+        """Called with each progress; None: that makes no difference."""
 
-    def __init__(self, limit: asyncio.Timeout, seconds: float, outer: Timeout | None) -> None:
-        self._limit = limit
-        self._seconds = seconds
-        self._outer = outer
+    @asynccontextmanager
+    async def applied(self) -> AsyncIterator[None]:
+        """Limits what is done meanwhile. Raises TimeoutError."""
+        async with self._clock:
+            token = attempt_timeout.set(self)
+            try:
+                yield
+            finally:
+                self._over = True
+                attempt_timeout.reset(token)
+
+    @property
+    def reached(self) -> str:
+        """What an attempt did that has taken too long."""
+        if not self._progressed:
+            return f"it took longer than {round(self._seconds * 1000)} ms"
+        if self._clock.when() == self._end:
+            return f"it took longer than {round(self._total * 1000)} ms, although it reported progress"
+        return f"it reported no progress for {round(self._seconds * 1000)} ms"
 
     def suspend(self) -> None:
         """Stops the clock until ``restart``."""
-        self._limit.reschedule(None)
+        self._clock.reschedule(None)
         if self._outer is not None:
             self._outer.suspend()
 
     def restart(self) -> None:
         """Starts the clock anew."""
-        self._limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
+        self._end = self._now() + self._total
+        self._clock.reschedule(self._now() + self._seconds)
         if self._outer is not None:
             self._outer.restart()
 
+    def _extend(self) -> None:
+        if not self._over and not self._clock.expired():
+            self._progressed = True
+            self._clock.reschedule(min(self._now() + self._seconds, self._end))
+            if self._outer is not None:
+                self._outer.restart()
 
-@asynccontextmanager
-async def _limited(seconds: float) -> AsyncIterator[None]:
-    """Limits the time of an attempt. Raises TimeoutError."""
-    async with asyncio.timeout(seconds) as limit:
-        token = attempt_timeout.set(_Limit(limit, seconds, attempt_timeout.get()))
-        try:
-            yield
-        finally:
-            attempt_timeout.reset(token)
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
 
 
 async def _restarting(one: Background) -> None:

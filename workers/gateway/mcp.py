@@ -17,12 +17,16 @@ from workers.states import StateCalls
 
 
 async def call_tool(
-    server: DownstreamServer | StateCalls, tool: str, arguments: Mapping[str, Any], idempotency_key: str
+    server: DownstreamServer | StateCalls,
+    tool: str,
+    arguments: Mapping[str, Any],
+    idempotency_key: str,
+    on_progress: Callable[[], None] | None = None,
 ) -> Outcome:
     """Calls a tool. The output is the structured content of its result, with the content that says more; or its content
     if it has none."""
     try:
-        result = await server.call(tool, arguments, idempotency_key)
+        result = await server.call(tool, arguments, idempotency_key, on_progress)
     except ConnectionFailed as failed:
         return unreachable(str(failed)) if failed.wait is None else rate_limited(str(failed), round(failed.wait * 1000))
     except CallRefused as refused:

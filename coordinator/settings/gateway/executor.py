@@ -85,12 +85,22 @@ class Fallback(Part, frozen=True, kw_only=True):
 
 
 class Reliability(Part, frozen=True, kw_only=True):
-    """Timeout, retries and fallback of an executor."""
+    """Timeout, retries and fallback of an executor.
+
+    Raises:
+        Faults: the total timeout is none.
+    """
 
     timeout_ms: Milliseconds | None = None
     """The longest time of one attempt."""
+    max_total_timeout_ms: Milliseconds | None = None
+    """With a tool of a server: each progress that it reports starts the time of the attempt anew, up to this in all."""
     retry: Retry = Retry()
     fallback: Fallback | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_total_timeout_ms is not None and self.max_total_timeout_ms <= (self.timeout_ms or 0):
+            raise Faults([(("maxTotalTimeoutMs",), f"must be more than timeoutMs, which is {self.timeout_ms}")])
 
 
 class Executor(Part, frozen=True, kw_only=True):

@@ -94,13 +94,23 @@ class Exposure(Offered, frozen=True, kw_only=True):
 
 
 class Import(Part, frozen=True, kw_only=True):
-    """One entry of ``proxy.import``: the tools of a downstream MCP server."""
+    """One entry of ``proxy.import``: the tools of a downstream MCP server.
+
+    Raises:
+        Faults: the tools would have a fallback.
+    """
 
     connection: ConnectionName
     prefix: ItemName | None = None
     include: tuple[ToolName, ...] = ()
     exclude: tuple[ToolName, ...] = ()
     tags: Texts = ()
+    reliability: Reliability | None = None
+
+    def __post_init__(self) -> None:
+        if self.reliability is not None and self.reliability.fallback is not None:
+            why = "imported tools take none; expose a capability with it in their place"
+            raise Faults([(("reliability", "fallback"), why)])
 
 
 class Proxy(Part, frozen=True, kw_only=True, rename={"imports": "import"}):

@@ -50,6 +50,8 @@ class Job(Work, frozen=True, kw_only=True):
     """Classes of failures after which another attempt is made."""
     limit_ms: int = 0
     """How long the attempt may take."""
+    total_ms: int = 0
+    """How long it may take if it reports progress, each of which starts ``limit_ms`` anew; 0: that does not."""
 
     def retries(self, failure: Failure) -> bool:
         """Whether the class of the failure is among those of the policy."""
@@ -210,6 +212,7 @@ def _job(kind: str, task: Task, bundle: Bundle, hash: str, call: Call, reliabili
         hash=hash,
         retry_on=retry_on(reliability),
         limit_ms=limit,
+        total_ms=bundle.total_ms(reliability),
     )
 
 

@@ -31,6 +31,11 @@ class Bundle(Struct, frozen=True, kw_only=True):
         stated = reliability.timeout_ms if reliability is not None else None
         return min(stated or self.limits.attempt_timeout_ms, self.limits.max_attempt_timeout_ms)
 
+    def total_ms(self, reliability: Reliability | None) -> int:
+        """How long one attempt may take that reports progress; 0: progress makes no difference."""
+        stated = reliability.max_total_timeout_ms if reliability is not None else None
+        return min(stated or 0, self.limits.max_attempt_timeout_ms)
+
 
 class Packed(NamedTuple):
     """A bundle, the text in which it is stored, and the hash of that text."""

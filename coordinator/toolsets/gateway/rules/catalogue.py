@@ -213,6 +213,7 @@ class Catalogue:
                 tags=stated.tags,
                 input_schema=tool.input_schema,
                 executor=Executor(kind="mcp", connection=stated.connection, tool=tool.name),
+                reliability=stated.reliability,
             )
             self.capabilities[name] = self.imported[name] = capability
             if listed:

@@ -87,6 +87,7 @@ class _Lint:
             yield from self._connection(here, stated.connection, "mcp")
             if stated.prefix is not None:
                 yield from _own((*here, "prefix"), f"{stated.prefix}.")
+            yield from self._reliability((*here, "reliability"), stated.reliability)
         for name, workflow in gateway.workflows.items():
             yield from self._workflow(("gateway", "workflows", name), name, workflow)
 
@@ -96,7 +97,7 @@ class _Lint:
         yield from self._guards((*at, "guards"), part.guards)
         if part.executor is not None:
             yield from self._executor((*at, "executor"), part.executor)
-        yield from self._reliability((*at, "reliability"), part.reliability)
+        yield from self._reliability((*at, "reliability"), part.reliability, part.executor)
         yield from _own(at, name)
 
     def _workflow(self, at: KeyPath, name: str, workflow: Workflow) -> Iterator[Problem]:
@@ -118,13 +119,13 @@ class _Lint:
             yield from self._executor((*at, "executor"), entry.executor)
             yield from self._unasked((*at, "executor"), entry.executor)
         yield from _output((*at, "output"), entry.output)
-        yield from self._reliability((*at, "reliability"), entry.reliability)
+        yield from self._reliability((*at, "reliability"), entry.reliability, entry.executor)
 
     def _transition(self, at: KeyPath, transition: Transition) -> Iterator[Problem]:
         yield from _schema((*at, "inputSchema"), transition.input_schema)
         yield from self._guards((*at, "guards"), transition.guards)
         yield from _output((*at, "output"), transition.output)
-        yield from self._reliability((*at, "reliability"), transition.reliability)
+        yield from self._reliability((*at, "reliability"), transition.reliability, transition.executor)
         if transition.executor is not None:
             yield from self._executor((*at, "executor"), transition.executor)
         elif transition.reliability is not None:
@@ -186,7 +187,7 @@ class _Lint:
         elif found.kind != kind:
             yield Problem("error", here, f"the connection {name!r} is of kind {found.kind}, not {kind}")
 
-    def _reliability(self, at: KeyPath, reliability: Any) -> Iterator[Problem]:
+    def _reliability(self, at: KeyPath, reliability: Any, executor: Executor | None = None) -> Iterator[Problem]:
         if reliability is None:
             return
         if reliability.fallback is not None:
@@ -194,8 +195,13 @@ class _Lint:
                 yield from self._executor((*at, "fallback", "executors", number), executor)
                 yield from self._unasked((*at, "fallback", "executors", number), executor)
         most = self._gateway.limits.max_attempt_timeout_ms
-        if reliability.timeout_ms is not None and reliability.timeout_ms > most:
-            yield Problem("warning", (*at, "timeoutMs"), f"no attempt may take longer than {most} ms (limits)")
+        stated = {"timeoutMs": reliability.timeout_ms, "maxTotalTimeoutMs": reliability.max_total_timeout_ms}
+        for name, limit in stated.items():
+            if limit is not None and limit > most:
+                yield Problem("warning", (*at, name), f"no attempt may take longer than {most} ms (limits)")
+        if executor is not None and executor.kind not in (None, "mcp") and reliability.max_total_timeout_ms is not None:
+            why = f"means nothing to an executor of kind {executor.kind}: only tools of servers report progress"
+            yield Problem("warning", (*at, "maxTotalTimeoutMs"), why)
 
     def _guards(self, at: KeyPath, guards: Iterable[Guard], *, single: bool = False) -> Iterator[Problem]:
         for number, guard in enumerate(guards):
