@@ -43,6 +43,17 @@ class ConnectionState(NamedTuple):
     unset: Mapping[str, tuple[str, ...]]
     """Worker -> the environment variables that it lacks."""
 
+    @property
+    def lacking(self) -> list[str]:
+        """What workers lack, in words."""
+        found: dict[tuple[str, ...], list[str]] = {}
+        for worker, names in sorted(self.unset.items()):
+            found.setdefault(names, []).append(worker)
+        return [
+            f"no environment variable {' and no '.join(names)} in {', '.join(workers)}"
+            for names, workers in found.items()
+        ]
+
 
 def connection_states(
     reported: Iterable[tuple[str, ConnectionStatus]], kinds: Mapping[str, str], now: int

@@ -54,6 +54,16 @@ def test_connections_are_listed_by_name_whoever_knows_them() -> None:
     ]  # fmt: skip
 
 
+def test_what_workers_lack_is_told_once_for_all_of_them() -> None:
+    lacks = {"w1": ["A", "B"], "w0": ["A", "B"], "w2": ["B"], "w3": []}
+    reported = [(worker, ConnectionStatus("c", unset=names)) for worker, names in lacks.items()]
+    (found,) = connection_states(reported, {}, NOW)
+    assert found.lacking == [
+        "no environment variable A and no B in w0, w1",
+        "no environment variable B in w2",
+    ]
+
+
 @given(st.lists(st.tuples(st.sampled_from(["not tried", "ok", "failing"]), st.integers(1, 2 * RECENT_MS)), max_size=5))
 def test_the_order_of_reports_means_nothing(reported: list[tuple[Any, int]]) -> None:
     workers = [

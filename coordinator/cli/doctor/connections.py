@@ -18,7 +18,9 @@ def check(found: Processes, stated: Mapping[str, Connection]) -> Iterator[Findin
     """What is found about the connections that workers report, and about those in the settings."""
     states = found.uses({name: one.kind for name, one in stated.items()})
     for state in states:
-        yield from _lacking(state)
+        for lacking in state.lacking:
+            advice = "set it where the workers are started, and restart them"
+            yield Finding("fails", _WHAT, f"{state.name}: {lacking}", advice)
         if state.worker and state.worker not in state.unset:
             yield _finding(state)
     if untried := [state.name for state in states if not state.worker and not state.unset]:
@@ -34,12 +36,6 @@ def _finding(state: ConnectionState) -> Finding:
     if state.state == "ok":
         return Finding("ok", _WHAT, f"{state.name}: works since {moment(state.since)}, {used}")
     return Finding("fails", _WHAT, f"{state.name}: {printable(state.reason)}; since {moment(state.since)}, {used}")
-
-
-def _lacking(state: ConnectionState) -> Iterator[Finding]:
-    for worker, names in sorted(state.unset.items()):
-        said = f"{state.name}: the worker {worker} has no environment variable {' and no '.join(names)}"
-        yield Finding("fails", _WHAT, said, "set it where the workers are started, and restart them")
 
 
 def _lacking_here(stated: Mapping[str, Connection]) -> Iterator[Finding]:

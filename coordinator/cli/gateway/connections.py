@@ -51,5 +51,4 @@ def _line(one: ConnectionState) -> list[str]:
         words += [f"since {moment(one.since)}", f"last used {moment(one.at)}", f"by {one.worker}"]
     if one.reason:
         words.append(printable(one.reason))
-    words += [f"{worker} has no {', '.join(names)}" for worker, names in sorted(one.unset.items())]
-    return words
+    return [*words, *one.lacking]

@@ -82,16 +82,9 @@ async def _connections(asked: Asked) -> Rows:
 
 def _connection(one: ConnectionState, left_out: Sequence[LeftOut]) -> Iterator[Node]:
     yield cell("connection")[code[one.name], " ", span(".dim")[one.kind]]
-    kinds = {"failing": "trouble", "not tried": "", "ok": ""}
-    yield cell("state")[
-        chip(one.state, kinds[one.state]),
-        (
-            [" ", chip(f"no {', '.join(names)}", "trouble", f"the worker {worker} has no such environment variable")]
-            for worker, names in sorted(one.unset.items())
-        ),
-        [" ", _tools_left_out(left_out)] if left_out else None,
-    ]
-    yield cell("why")[plain(one.reason)]
+    bad = one.state == "failing" or bool(one.unset)
+    yield cell("state")[chip(one.state, "trouble" if bad else "")]
+    yield cell("why")[plain("; ".join([*([one.reason] if one.reason else []), *one.lacking]))]
     yield cell("since")[ago(one.since) if one.worker else None]
     yield cell("last used")[[ago(one.at), " by ", code[plain(one.worker)]] if one.worker else None]
 
