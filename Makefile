@@ -54,7 +54,7 @@ install-agents: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.runner.real_agents
 
 servers: install-servers ## Test with real MCP servers, from PyPI and npm (60 MB).
-	@exec $(BIN)/pytest -m 'servers or not servers' tests/gateway/test_real_servers.py $(ARGS)
+	@exec $(BIN)/pytest -m 'servers or not servers' tests/gateway/test_real_s*.py $(ARGS)
 
 install-servers: $(VENV)/.installed-dev $(VENV)-servers/.installed
 	@$(BIN)/python -m tests.support.real_servers

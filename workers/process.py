@@ -208,6 +208,8 @@ class WorkerProcess:
 
         async def drained(scope: str) -> None:
             engine.pause("drained", bool(scope))
+            if scope:
+                await states.give_up()
 
         def describe(status: ProcessStatus) -> None:
             status.stopping, status.paused = self._stop.is_set(), engine.paused
@@ -276,7 +278,7 @@ class WorkerProcess:
         failed = await self._until_told([listener, *others])
         self.at_work = False
         listener.cancel()
-        await states.give_up()
+        await states.give_up(for_good=True)
         allowed = self._settings.drain_seconds
         await engine.drain(_ORPHAN_SECONDS if self._orphaned() else max(allowed - _MARGIN_SECONDS, allowed / 2))
         await clients.end_tasks(listener, *others)

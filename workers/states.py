@@ -8,7 +8,7 @@ state are made one after the other, unless the connection says ``stateParallel``
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
@@ -118,8 +118,8 @@ class States:
         """
         state = self._states.get(name)
         if state is not None and state.connection != connection:
-            await self._let_go([state])
-            state = None
+            await self._tell_last(self._let_go([state]))
+            state = self._states.get(name)
         if state is None:
             state = self._states[name] = _State(name, connection, on_outcome)
         state.users += 1
@@ -251,17 +251,25 @@ class States:
         """Ends the states of runs that have ended."""
         held = [state for state in self._states.values() if state.held is not None]
         over = await asyncio.gather(*(self._store.over(state.name) for state in held), return_exceptions=True)
-        if ended := [state for state, one in zip(held, over, strict=True) if one is True]:
-            await self._let_go(ended)
+        await self._tell_last(self._let_go([state for state, one in zip(held, over, strict=True) if one is True]))
 
-    async def forget(self, connection: str) -> None:
-        """Ends all states of a connection whose settings have changed; calls under way are finished."""
-        await self._let_go([state for state in self._states.values() if state.name.connection == connection])
+    def forget(self, connection: str) -> Coroutine[Any, Any, None]:
+        """Ends all states of a connection whose settings have changed; calls under way are finished.
 
-    async def give_up(self) -> None:
-        """Ends all states, and makes no further one: the worker drains. Calls under way are finished."""
-        self._given_up = True
-        await self._let_go(list(self._states.values()), last=True)
+        Returns:
+            What is left to do: the store is told.
+        """
+        told = self._let_go([state for state in self._states.values() if state.name.connection == connection])
+        return self._tell_last(told)
+
+    async def give_up(self, *, for_good: bool = False) -> None:
+        """Ends all states, because the worker drains; calls under way are finished.
+
+        Args:
+            for_good: whether it makes no further one.
+        """
+        self._given_up = self._given_up or for_good
+        await self._tell_last(self._let_go(list(self._states.values())), last=True)
 
     async def close(self) -> None:
         """Ends all sessions at once."""
@@ -272,7 +280,8 @@ class States:
         ending = dict(self._ending)
         await asyncio.gather(*(server.close() for server in ending.values()), *ending, return_exceptions=True)
 
-    async def _let_go(self, states: list[_State], *, last: bool = False) -> None:
+    def _let_go(self, states: list[_State]) -> list[Told]:
+        """Ends states and their sessions here; returns what the store is to be told."""
         told = []
         for state in states:
             if state.held is not None:
@@ -281,6 +290,9 @@ class States:
             self._end(state)
             if self._states.get(state.name) is state:
                 del self._states[state.name]
+        return told
+
+    async def _tell_last(self, told: list[Told], *, last: bool = False) -> None:
         if told or last:
             with suppress(ToolFailure, StoreError):  # the lease ends by itself
                 await self._store.keep(self.id, told, last=last)

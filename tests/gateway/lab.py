@@ -246,7 +246,7 @@ class Worker:
     async def stop(self) -> None:
         """Drains."""
         await clients.end_tasks(*self._tasks)
-        await self.states.give_up()
+        await self.states.give_up(for_good=True)
         await self.engine.drain(2.0)
         await self.close()
 

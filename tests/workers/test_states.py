@@ -289,6 +289,32 @@ async def test_a_server_that_does_not_start_loses_nothing(make_pair: MakePair, t
     assert await pair.said("a") == ["a"]
 
 
+async def test_a_worker_that_is_drained_for_a_while_gives_up_its_states(make_pair: MakePair) -> None:
+    pair = await make_pair()
+    await pair.said("a")
+    await pair.owner().states.give_up()
+    await pair.lost_once("b")
+    assert await pair.said("c") == ["b", "c"]
+
+
+async def test_servers_that_keep_no_state_cost_nothing_more(
+    make_pair: MakePair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts: list[str] = []
+    pair = await make_pair(stateful(state="none"))
+    monkeypatch.setattr(pair.store, "observe", lambda script, *_: scripts.append(script))
+    assert words(await pair.ended(add("a")))
+    await pair.said("b")
+    for worker in pair.workers:
+        await worker.states.renew()
+        await worker.states.end_those_over()
+        engine = worker.steps.handoff.packed(pair.project)
+        assert worker.states.queue.encode() not in engine
+        assert b"fleet-steps" in engine
+    assert {"create_flow", "report_steps", "report_hops"} <= set(scripts)
+    assert not [one for one in scripts if one.endswith(("_state", "_states"))]
+
+
 async def test_steps_go_to_the_owner_by_a_relay(make_pair: MakePair, server: Server) -> None:
     pair = await make_pair(queue_url=server.url)
     flows = [await pair.flows.create(chain(*(add(f"{n}{word}") for word in "abc"))) for n in range(3)]
