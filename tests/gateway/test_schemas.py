@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from coordinator.toolsets.gateway.rules import checks, schemas
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.lenient import mended
-from coordinator.toolsets.gateway.rules.schemas import schema_problem, violations
+from coordinator.toolsets.gateway.rules.schemas import mismatch, schema_problem, violations
 
 Json = dict[str, Any]
 DRAFT_4, DRAFT_7 = (f"http://json-schema.org/draft-0{number}/schema#" for number in (4, 7))
@@ -152,6 +152,32 @@ def test_what_is_plainly_meant_is_mended(sent: Json, meant: Json) -> None:
 def test_what_is_not_plain_is_not_mended() -> None:
     for schema in (of(a={"type": "banana"}), of(a={"minLength": "three"}), of(a={"pattern": "("}), of(a=7)):
         assert schema_problem(mended(schema)), schema
+
+
+KEYWORDS = [
+    "type", "properties", "required", "items", "prefixItems", "additionalItems", "additionalProperties", "anyOf", "not",
+    "patternProperties", "if", "exclusiveMinimum", "minimum", "maximum", "exclusiveMaximum", "$ref", "$dynamicRef",
+    "$defs", "$schema", "$id", "enum", "const", "default", "title", "description", "pattern", "format", "uniqueItems",
+    "dependentSchemas", "unevaluatedProperties", "minLength",
+]  # fmt: skip
+ANYTHING = st.recursive(
+    st.sampled_from(
+        [None, True, False, 0, -1, 1.5, "", "a", "int", "String", "object", "#", "#/$defs/a", "(", DRAFT_4, LATEST]
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*KEYWORDS, "a"]), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(schema=st.dictionaries(st.sampled_from(KEYWORDS), ANYTHING, max_size=5), value=ANYTHING)
+def test_whatever_a_server_sends_is_used_or_refused(schema: Json, value: Any) -> None:
+    made = mended(schema)
+    for one in (schema, made):
+        if schema_problem(one) == "":
+            assert one is schema or mended(one) == one
+            for content in (value, {"a": value}):
+                assert isinstance(violations(one, content, "input"), list)
+        assert isinstance(mismatch(one, value), str)
 
 
 VALID = st.recursive(

@@ -129,4 +129,4 @@ def _mend_bounds(made: dict[str, Any], exclusive: str, bound: str) -> None:
 def _mend_items(made: dict[str, Any]) -> None:
     if isinstance(made.get("items"), list) and "$schema" not in made:
         first, rest = made.pop("items"), made.pop("additionalItems", None)
-        made |= ({"prefixItems": first} if first else {}) | ({"items": rest} if rest is not None else {})
+        made |= ({"prefixItems": first} if first else {}) | ({"items": mended(rest)} if rest is not None else {})

@@ -115,9 +115,9 @@ def mismatch(schema: Mapping[str, Any], value: Any) -> str:
     try:
         validator.begin()
         found = list(islice(_validator(schema).iter_errors(value), _MAX_SHOWN))
+        return sentence(_violation(error, "structuredContent") for error in found)
     except Exception:
         return ""
-    return sentence(_violation(error, "structuredContent") for error in found)
 
 
 def schema_problem(schema: Mapping[str, Any]) -> str:
