@@ -200,6 +200,7 @@ class Recorder:
         """Starts the counters of a worker at zero."""
         for family in (self._jobs, self._steps, self._reports_refused, self._leases_lost, self._jobs_restored):
             family.start_at_zero()
+        self.states.start()
 
     def start_runner(self) -> None:
         """Starts the counters of a runner at zero."""

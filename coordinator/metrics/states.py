@@ -35,6 +35,11 @@ class StateRecorder:
         self._lost = Family(LOST, cells.number)
         self._slot = slot
 
+    def start(self) -> None:
+        """Starts the numbers of a worker at zero."""
+        self.held(0)
+        self._lost.start_at_zero()
+
     def held(self, count: int) -> None:
         """How many this worker has now."""
         self._held(self._slot).set(count)
