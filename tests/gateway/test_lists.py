@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -49,6 +51,54 @@ def excluding(stated: Gateway, tool: str) -> Gateway:
     """The same section, whose imports exclude a tool."""
     imports = tuple(replace(one, exclude=(tool,)) for one in stated.proxy.imports)
     return replace(stated, proxy=replace(stated.proxy, imports=imports))
+
+
+class Holding(Connections):
+    """Connections with servers that list their tools when they may."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.asked: list[str] = []
+        self.may = asyncio.Semaphore(0)
+
+    def server(self, name: str) -> Any:
+        async def tools() -> tuple[()]:
+            self.asked.append(name)
+            await self.may.acquire()
+            return ()
+
+        return SimpleNamespace(tools=tools)
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["they answer", "they do not"])
+async def test_many_servers_are_not_started_at_once(
+    store: Store, project: str, monkeypatch: pytest.MonkeyPatch, silent: bool
+) -> None:
+    monkeypatch.setattr(servers, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(servers, "TURN_SECONDS", 0.02 if silent else 60.0)
+    names = [f"of{project}{number}" for number in range(5)]
+    stated = {name: msgspec.to_builtins(stdio()) for name in names}
+    imports = [{"connection": name} for name in names]
+    settings = settings_of(section(proxy={"import": imports}, connections=stated), project)
+    connections, known = Holding(settings), ServerStore(store)
+    keeping = asyncio.create_task(ServerLists(settings, store, connections).run())
+    try:
+        for answered in range(5):
+            least = 5 if silent else min(2 + answered, 5)
+            await wait_until(lambda: connections.asked[least - 1 :], what="the next server")  # noqa: B023 -- awaited here
+            assert len(connections.asked) == least
+            connections.may.release()
+
+        async def listed() -> bool:
+            return set(names) <= (await known.read()).keys()
+
+        await wait_until(listed, what="all lists")
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        await connections.close()
+        for name in names:
+            await known.forget(name, await known.time())
 
 
 async def test_a_list_that_could_not_be_stored_is_requested_again(

@@ -1,12 +1,13 @@
 """Keeps the lists of downstream servers' tools, in one worker for the whole fleet.
 
-All servers are asked concurrently, so a dead one does not delay the others. Its tools stay listed, but as
+Several servers are asked at a time, and a dead one does not delay the others for long. Its tools stay listed, but as
 unavailable. A list is renewed on schedule, and when its server says that it changed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from functools import lru_cache
 from time import monotonic
@@ -44,6 +45,10 @@ LOOK_SECONDS = 5.0
 """How often a worker checks whether it leads, and which lists are due."""
 _LIST_SECONDS = 60.0
 """How long a server may take to list its tools."""
+MOST_AT_ONCE = max(4, 2 * (os.cpu_count() or 1))
+"""How many servers are asked at a time: each may have to be started first, which takes a second of a processor."""
+TURN_SECONDS = 2.0
+"""After this time the next server is asked, too: one that does not answer delays no other for long."""
 _LEASE = "servers"
 """The name of the leader's lease."""
 _MAX_DESCRIPTION = 4_000
@@ -130,7 +135,8 @@ class ServerLists:
         self._known = dict(await self._servers.read())
         due = hinted | ({name for name in wanted if self._is_due(name)} if leads else set())
         self._hints -= due
-        await asyncio.gather(*(self._ask(name, asked) for name in due))
+        turns = asyncio.Semaphore(MOST_AT_ONCE)
+        await asyncio.gather(*(self._ask_in_turn(turns, name, asked) for name in due))
         for gone in self._known.keys() - wanted if leads else ():
             await self._servers.forget(gone, asked)
         return leads
@@ -147,6 +153,16 @@ class ServerLists:
     def _wanted(self) -> set[str]:
         gateway = self._settings.gateway
         return {one.connection for one in gateway.proxy.imports} if gateway is not None else set()
+
+    async def _ask_in_turn(self, turns: asyncio.Semaphore, name: str, now: int) -> None:
+        async with turns:
+            asking = asyncio.create_task(self._ask(name, now), name=f"list {name}")
+            try:
+                await asyncio.wait([asking], timeout=TURN_SECONDS)
+            except asyncio.CancelledError:
+                asking.cancel()
+                raise
+        await asking
 
     async def _ask(self, name: str, now: int) -> None:
         """Asks one server for its tools, and keeps the answer.
