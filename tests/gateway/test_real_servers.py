@@ -74,7 +74,6 @@ def served(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterat
         "git": real_servers.stdio("mcp-server-git", "--repository", str(repository)),
         "time": real_servers.stdio("mcp-server-time", "--local-timezone", "UTC"),
         "sqlite": real_servers.stdio("mcp-server-sqlite", "--db-path", str(directory / "data.db")),
-        "terminal": real_servers.stdio("terminal-mcp"),
         "fast": FASTMCP,
     }
     hold: Json = {
@@ -137,11 +136,6 @@ def test_a_long_answer_is_read_whole(agent: Agent) -> None:
         text, link = text + page["text"], next((one for one in page["links"] if one["rel"] == "next"), None)
     assert cut == {"truncated": True, "bytes": len(text), "beginning": text[:16_384]}
     assert "0" * 300_000 in text
-
-
-def test_a_command_runs_in_a_terminal(agent: Agent) -> None:
-    items(agent, "terminal.session_exec")
-    assert "four: 4" in json.dumps(called(agent, "terminal.session_exec", exec="echo four: $((2 + 2))", timeout=0.5))
 
 
 def test_a_new_tool_is_found(agent: Agent) -> None:

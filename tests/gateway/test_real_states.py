@@ -82,11 +82,12 @@ def test_each_caller_has_shells_of_their_own(served: GatewayFleet) -> None:
 
 @pytest.fixture(scope="module")
 def from_npm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayFleet]:
+    directory = tmp_path_factory.mktemp("npm")
     connections = {"thinking": real_servers.npm("mcp-server-sequential-thinking")}
     if CHROMIUM is not None:
         options = ("--headless", "--isolated", "--no-sandbox", "--executable-path", CHROMIUM)
-        connections["browser"] = real_servers.npm("playwright-mcp", *options)
-    yield from fleet(tmp_path_factory.mktemp("npm"), connections)
+        connections["browser"] = real_servers.npm("playwright-mcp", *options, workingDirectory=str(directory))
+    yield from fleet(directory, connections)
 
 
 @pytest.mark.servers
