@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def agent(served: GatewayFleet) -> Agent:
 
 
 def test_no_tool_is_left_out_without_a_reason(served: GatewayFleet, agent: Agent) -> None:
-    items(agent, "git.git_commit", "time.convert_time", "sqlite.read_query", "terminal.session_exec", "fast.grow")
+    items(agent, "git.git_commit", "time.convert_time", "sqlite.read_query", "fast.grow")
     at = ("--data-dir", str(served.fleet.data_dir), "--config", str(served.file))
     left_out = json.loads(fleet_command("gateway", "tools", "--left-out", "--json", *at).stdout)
     assert [one["tool"] for one in left_out] == []
@@ -151,6 +152,26 @@ def test_a_call_is_cancelled(served: GatewayFleet) -> None:
     wait_until_sync(held.with_name("held.begun").exists, what="the call")
     asking.task(task, "cancel")
     wait_until_sync(held.with_name("held.cancelled").exists, what="the cancellation at the server")
+
+
+def test_an_answer_that_is_too_long_fails_its_own_call(served: GatewayFleet) -> None:
+    agent = served.agent()
+    items(agent, "fast.read")
+    log, gate = served.file.with_name("reads"), served.file.with_name("reads.gate")
+    log.touch()
+
+    def held(agent: Agent) -> Any:
+        return called(agent, "fast.read", size=10, log=str(log), gate=str(gate))
+
+    with ThreadPoolExecutor(1) as pool:
+        # On both workers, so some of them are under way over the session that gets the answer.
+        others = pool.submit(served.together, 4, held)
+        wait_until_sync(lambda: len(log.read_text().splitlines()) == 4, what="the other calls")
+        calling = {"capability": "fast.read", "arguments": {"size": 12_000_000, "log": str(log)}}
+        refused = agent.refused("workflow.start", definitionId="proxy_default", input=calling)
+        assert "was carried out, but its answer cannot be used: it has more than" in refused["error"]["message"]
+        gate.touch()
+        assert [one["result"] for one in others.result()] == ["\u00e9x" * 5] * 4
 
 
 @pytest.fixture(scope="module")
