@@ -84,7 +84,10 @@ def _connection(one: ConnectionState, left_out: Sequence[LeftOut]) -> Iterator[N
     yield cell("connection")[code[one.name], " ", span(".dim")[one.kind]]
     bad = one.state == "failing" or bool(one.unset)
     yield cell("state")[chip(one.state, "trouble" if bad else "")]
-    yield cell("why")[plain("; ".join([*([one.reason] if one.reason else []), *one.lacking]))]
+    yield cell("why")[
+        plain("; ".join([*([one.reason] if one.reason else []), *one.lacking])),
+        _tools_left_out(left_out) if left_out else None,
+    ]
     yield cell("since")[ago(one.since) if one.worker else None]
     yield cell("last used")[[ago(one.at), " by ", code[plain(one.worker)]] if one.worker else None]
 
