@@ -84,8 +84,7 @@ class Connections:
             return self.server(name)
         from workers.states import StateCalls
 
-        owner, note = step.state_owner, self.outcomes.noting(name)
-        return StateCalls(self._states, name, connection, step.project, owner if owned else None, owner, note)
+        return StateCalls(self._states, name, connection, step, owned, self.outcomes.noting(name))
 
     def lost(self, name: str) -> None:
         """Notes that a server could not be reached. If tools are imported from it, they are listed again."""

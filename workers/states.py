@@ -21,6 +21,7 @@ from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.settings.connections import Connection
 from coordinator.steps.handoff import own_queue
+from coordinator.steps.model import StepRun
 from coordinator.steps.run_kind import NotHere, timeout
 from coordinator.steps.states import ANY, FIRST, LOST, StateName, StateStore, Told
 from coordinator.steps.times import RENEW_SECONDS
@@ -51,6 +52,10 @@ class _Held:
         self.server = server
         self.calls = 0
         """How many calls are under way."""
+        self.flows: set[str] = set()
+        """Flows that use it on behalf of its owner, which may end before them."""
+        self.unsure: set[str] = set()
+        """Steps that may have been told that the state is lost, and have not heard of it."""
 
 
 class _State:
@@ -101,14 +106,14 @@ class States:
         self,
         name: StateName,
         connection: Connection,
-        memory: str,
+        step: StepRun,
         make: Callable[[DownstreamServer], Any],
         on_outcome: Callable[[str], None],
     ) -> types.CallToolResult:
         """Makes a call that uses a state.
 
         Args:
-            memory: the run or caller that remembers which state it used last.
+            step: the step that calls; its ``state_owner`` remembers which state it used last.
             make: makes the call.
             on_outcome: as that of ``DownstreamServer``.
 
@@ -127,7 +132,7 @@ class States:
         try:
             while True:
                 async with self._lent(state) as held:
-                    seen = await _answered(self._store.use(name, memory, held.number, anew=anew))
+                    seen = await self._use(held, name, step, anew)
                     if seen == LOST:
                         recorder().states.lost()
                         raise StateLost(
@@ -146,6 +151,17 @@ class States:
         finally:
             state.users -= 1
             self._tidy(state)
+
+    async def _use(self, held: _Held, name: StateName, step: StepRun, anew: bool) -> int:
+        """``StateStore.use``, for a step whose earlier attempt may have asked already."""
+        if name.of_run and step.run != name.owner and step.run.isdigit():
+            held.flows.add(step.run)
+        again = step.crashes > 0 or step.step in held.unsure
+        held.unsure.add(step.step)
+        used = self._store.use(name, step.state_owner, held.number, step.step, anew=anew, again=again)
+        seen: int = await _answered(used)
+        held.unsure.discard(step.step)
+        return seen
 
     @asynccontextmanager
     async def _lent(self, state: _State) -> AsyncIterator[_Held]:
@@ -248,10 +264,12 @@ class States:
                 self._drop(one)
 
     async def end_those_over(self) -> None:
-        """Ends the states of runs that have ended."""
-        held = [state for state in self._states.values() if state.held is not None]
-        over = await asyncio.gather(*(self._store.over(state.name) for state in held), return_exceptions=True)
-        await self._tell_last(self._let_go([state for state, one in zip(held, over, strict=True) if one is True]))
+        """Ends the states of runs that have ended, once no flow that they have begun uses them any more."""
+        held = [(state, held) for state in self._states.values() if (held := state.held) is not None]
+        asked = (self._store.over(state.name, held.flows) for state, held in held)
+        over = await asyncio.gather(*asked, return_exceptions=True)
+        ended = [state for (state, _), one in zip(held, over, strict=True) if one is True]
+        await self._tell_last(self._let_go(ended))
 
     def forget(self, connection: str) -> Coroutine[Any, Any, None]:
         """Ends all states of a connection whose settings have changed; calls under way are finished.
@@ -333,8 +351,8 @@ class StateCalls:
 
     Args:
         states: those of this worker; None: it has none, like a stock RQ worker, and gives every call back.
-        owner: whose state it is (``coordinator.steps.states``); None: nobody who is known calls.
-        memory: the run or caller that remembers which state it used last.
+        step: the step that calls.
+        owned: whether it is known for whom it calls.
         on_outcome: as that of ``DownstreamServer``.
     """
 
@@ -343,18 +361,16 @@ class StateCalls:
         states: States | None,
         name: str,
         connection: Connection,
-        project: str,
-        owner: str | None,
-        memory: str,
+        step: StepRun,
+        owned: bool,
         on_outcome: Callable[[str], None],
     ) -> None:
         self._on_outcome = on_outcome
         self._states = states
         self._name = name
         self._connection = connection
-        self._project = project
-        self._owner = ANY if connection.state == "shared" else owner
-        self._memory = memory
+        self._step = step
+        self._owner = ANY if connection.state == "shared" else step.state_owner if owned else None
         self._hide: Callable[[str], str] = lambda text: text
 
     async def call(
@@ -377,8 +393,8 @@ class StateCalls:
             self._hide = server.without_secrets
             return await server.call(tool, arguments, idempotency_key, on_progress)
 
-        name = StateName(self._name, self._project, self._owner)
-        return await self._states.call(name, self._connection, self._memory, make, self._on_outcome)
+        name = StateName(self._name, self._step.project, self._owner)
+        return await self._states.call(name, self._connection, self._step, make, self._on_outcome)
 
     def without_secrets(self, text: str) -> str:
         """As ``DownstreamServer.without_secrets``."""

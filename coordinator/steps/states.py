@@ -47,6 +47,11 @@ class StateName(NamedTuple):
         """Its name among the states of the connection."""
         return f"{self.project} {self.owner}"
 
+    @property
+    def of_run(self) -> bool:
+        """Whether its owner is a run."""
+        return self.owner != ANY and not self.owner.startswith(_CALLER)
+
 
 class Told(NamedTuple):
     """What a worker tells of a state that it has."""
@@ -95,18 +100,34 @@ class StateStore:
         gone = await self._store.run(_KEEP, keys.FLEET, worker, 0 if last else LEASE_MS, *words)
         return [told[number - 1] for number in gone]
 
-    async def use(self, name: StateName, memory: str, number: int, *, anew: bool = False) -> int:
+    async def use(
+        self, name: StateName, memory: str, number: int, step: str, *, anew: bool = False, again: bool = False
+    ) -> int:
         """Notes that the owner uses this number from now on; returns ``LOST``, ``SAME`` or ``FIRST``.
 
         Args:
             memory: the run or caller that remembers.
+            step: the step that calls.
             anew: whether the owner has used no state yet, whatever it remembers.
+            again: whether this was asked for the step before, and the answer may not have been heeded.
         """
-        found: int = await self._store.run(_USE, name.project, memory, name.connection, number, int(anew))
+        found: int = await self._store.run(
+            _USE, name.project, memory, name.connection, number, int(anew), step, int(again)
+        )
         return found
 
-    async def over(self, name: StateName) -> bool:
-        """Whether the run that a state belongs to has ended. Callers do not end."""
-        if name.owner == ANY or name.owner.startswith(_CALLER):
+    async def over(self, name: StateName, users: set[str]) -> bool:
+        """Whether the run that a state belongs to has ended, and all others that use it. Callers do not end.
+
+        Args:
+            users: these other runs; those that have ended are removed.
+        """
+        if not name.of_run:
             return False
-        return await self._store.command("HGET", keys.run.key(name.project, name.owner), "s") not in _ONGOING
+        for run in [*users]:
+            if await self._ended(name.project, run):
+                users.discard(run)
+        return not users and await self._ended(name.project, name.owner)
+
+    async def _ended(self, project: str, run: str) -> bool:
+        return await self._store.command("HGET", keys.run.key(project, run), "s") not in _ONGOING

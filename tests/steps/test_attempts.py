@@ -9,6 +9,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
 from coordinator.metrics import tracing
+from coordinator.steps.handoff import own_queue
 from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import OVER, RECORDED, REFUSED, RENEW, RETURN, QueuedJob, Report
 from coordinator.steps.times import LEASE_MS, MAX_CRASHES
@@ -241,6 +242,15 @@ async def test_a_step_that_is_given_back_is_offered_again_and_nothing_is_counted
     assert (again.attempt, again.failures, again.crashes) == (2, 0, 0)
     await other.report(again, "B", 60_000)
     assert (await rig.step(flow, "start")).status == "pending"
+
+
+async def test_a_step_that_was_cancelled_while_it_waited_for_one_worker_runs_again_in_its_pool(rig: Rig) -> None:
+    flow = await rig.create()
+    (step,) = await rig.worker.take()
+    await rig.worker.report(step, "B", own_queue("gone"))
+    await rig.flows.cancel("default", NO_KEY, flow, "ops")
+    assert await rig.flows.retry("default", NO_KEY, flow, "ops") == (1, "cancelled")
+    assert [again.step for again in await rig.worker.take()] == [step.step]
 
 
 async def test_steps_unknown_to_their_worker_are_given_back(rig: Rig) -> None:

@@ -131,25 +131,35 @@ async def test_numbers_rise_even_if_the_server_has_lost_its_last_writes(table: T
 async def test_an_owner_is_told_once(table: Table) -> None:
     caller = owner_of_caller("ann é/{x}")
     for memory in (caller, "17"):
-        use = [await table.states.use(table.name(ANY), memory, number) for number in (5, 5, 6, 6, 7)]
+        use = [await table.states.use(table.name(ANY), memory, number, "s") for number in (5, 5, 6, 6, 7)]
         assert use == [FIRST, SAME, LOST, SAME, LOST]
-        assert await table.states.use(table.name(ANY), memory, 8, anew=True) == FIRST
-        assert await table.states.use(table.name(ANY), memory, 8) == SAME
+        assert await table.states.use(table.name(ANY), memory, 8, "s", anew=True) == FIRST
+        assert await table.states.use(table.name(ANY), memory, 8, "s") == SAME
+
+
+async def test_a_step_that_has_not_heard_of_it_is_told_again(table: Table) -> None:
+    memory = uuid4().hex
+    for step, again, number, found in (
+        ("s", False, 5, FIRST), ("s", True, 5, SAME), ("s", False, 6, LOST), ("s", True, 6, LOST),
+        ("t", True, 6, SAME), ("s", True, 7, LOST), ("s", False, 7, SAME),
+    ):  # fmt: skip
+        assert await table.states.use(table.name(ANY), memory, number, step, again=again) == found
+    await table.store.command("DEL", keys.state_seen.key(table.project, memory))
 
 
 async def test_what_a_run_remembers_goes_with_it(table: Table) -> None:
     run = keys.run.key(table.project, "17")
     await table.store.command("HSET", run, "s", "r")
-    assert not await table.states.over(table.name("17"))
-    assert await table.states.use(table.name("17"), "17", 5) == FIRST
+    assert not await table.states.over(table.name("17"), set())
+    assert await table.states.use(table.name("17"), "17", 5, "s") == FIRST
     assert not await table.store.command("EXISTS", keys.state_seen.key(table.project, "17"))
     for ended in ("c", "e"):
         await table.store.command("HSET", run, "s", ended)
-        assert await table.states.over(table.name("17"))
+        assert await table.states.over(table.name("17"), set())
     await table.store.command("DEL", run)
-    assert await table.states.over(table.name("17"))
-    assert not await table.states.over(table.name(owner_of_caller("ann")))
-    assert not await table.states.over(table.name(ANY))
+    assert await table.states.over(table.name("17"), set())
+    assert not await table.states.over(table.name(owner_of_caller("ann")), set())
+    assert not await table.states.over(table.name(ANY), set())
 
 
 OWNERS, WORKERS = "1234", ("w1", "w2")
@@ -185,7 +195,7 @@ async def test_no_owner_ever_uses_a_state_that_is_not_its_own(store: Store, proj
             if number != have:
                 calls = []
             sessions[place] = number, calls
-            if await table.states.use(table.name(owner), memory + owner, number) == LOST:
+            if await table.states.use(table.name(owner), memory + owner, number, str(step)) == LOST:
                 done[owner] = []
             else:
                 assert calls == done[owner], acts

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.steps.states import StateStore
+from coordinator.errors import ToolFailure
+from coordinator.steps.states import LOST, StateStore
 from coordinator.store import keys
 from tests.gateway.lab import Refused, Worker
 from tests.support.stateful import stateful
@@ -99,6 +100,30 @@ async def test_a_worker_is_killed_at_each_step_of_a_call(
     lost = sum("type" in result for result in results)
     unused = count == 1 and (step == "acquire" or (step == "use" and before))
     assert lost == (0 if unused else 1)
+
+
+async def test_an_answer_that_nobody_has_heard_is_given_again(
+    make_pair: MakePair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = await make_pair()
+    use = StateStore.use
+    unheard: list[int] = []
+
+    async def lost(*args: Any, **more: Any) -> int:
+        found = await use(*args, **more)
+        if found == LOST and not unheard:
+            unheard.append(found)
+            raise ToolFailure("store_unavailable", "the answer is lost")
+        return found
+
+    monkeypatch.setattr(StateStore, "use", lost)
+    ended = await pair.ended(
+        add("a"), {"tool": "it.die", "on_error": "continue"}, add("b", on_error="continue"), add("c")
+    )
+    assert unheard == [LOST]
+    (_, _, told, after) = ended.steps
+    assert json.loads(told.result_json or "")["type"] == "state_lost"
+    assert json.loads(after.result_json or "")["words"] == ["c"]
 
 
 class Owner:

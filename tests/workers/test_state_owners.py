@@ -118,6 +118,16 @@ async def found(pair: Pair, flow: int) -> Json:
     return value
 
 
+async def begun(pair: Pair, parent: int) -> int:
+    """The flow that a step of another one begins."""
+
+    async def child() -> int:
+        listed = await pair.flows.flows.list(pair.project, limit=10)
+        return next((int(one.id) for one in listed.rows if one.parent == str(parent)), 0)
+
+    return await wait_until(child, what=f"the flow that {parent} begins")
+
+
 async def test_a_flow_and_all_that_it_begins_use_one_state(make_pair: MakePair) -> None:
     pair = await make_pair()
     inmost: Json = {"start": {"name": "c", "tool": "it.add", "args": {"word": "inmost"}, "done": True}}
@@ -127,16 +137,8 @@ async def test_a_flow_and_all_that_it_begins_use_one_state(make_pair: MakePair) 
     }
     outer = chain(add("outer"), creates(inner), {"tool": None, "gate": True}, add("end"))
     number = await pair.flows.create(outer)
-
-    async def begun(parent: int) -> int:
-        async def child() -> int:
-            listed = await pair.flows.flows.list(pair.project, limit=10)
-            return next((int(one.id) for one in listed.rows if one.parent == str(parent)), 0)
-
-        return await wait_until(child, what=f"the flow that {parent} begins")
-
-    child = await begun(number)
-    grandchild = await begun(child)
+    child = await begun(pair, number)
+    grandchild = await begun(pair, child)
     assert (await found(pair, grandchild))["words"] == ["outer", "inner", "inmost"]
     pid = (await found(pair, grandchild))["pid"]
     assert process_alive(pid)
@@ -144,6 +146,29 @@ async def test_a_flow_and_all_that_it_begins_use_one_state(make_pair: MakePair) 
     await pair.flows.flows.release(pair.project, NO_KEY, step.id, "alice")
     assert (await found(pair, number))["words"] == ["outer", "inner", "inmost", "end"]
     await wait_until(lambda: not process_alive(pid), what="the state ends with the outermost flow")
+
+
+async def test_a_state_stays_while_a_flow_uses_it_that_outlives_the_outermost_one(make_pair: MakePair) -> None:
+    pair = await make_pair()
+    inner: Json = {
+        "start": {"name": "b", "tool": "it.add", "args": {"word": "inner"}, "next": "wait"},
+        "wait": {"name": "w", "tool": None, "gate": True, "next": "more"},
+        "more": {"name": "m", "tool": "it.add", "args": {"word": "more"}, "done": True},
+    }
+    number = await pair.flows.create(chain(add("outer"), creates(inner)))
+    child = await begun(pair, number)
+    await found(pair, number)
+
+    async def waiting() -> int:
+        steps = (await pair.flows.get(child)).steps
+        return next((step.id for step in steps if step.key == "wait"), 0)
+
+    gate = await wait_until(waiting, what="the inner flow waits")
+    await pair.owner().states.end_those_over()
+    await pair.flows.flows.release(pair.project, NO_KEY, gate, "alice")
+    last = await found(pair, child)
+    assert last["words"] == ["outer", "inner", "more"]
+    await wait_until(lambda: not process_alive(last["pid"]), what="the state ends with the last of them")
 
 
 async def test_a_stated_parent_gives_no_access_to_its_state(make_pair: MakePair) -> None:

@@ -14,7 +14,7 @@ function history.pack_row(run, st, status, result, again)
   local row = {st.id - base, st.k, status, tonumber(st.f), st.e - base, tonumber(st.b) and st.b - base or false,
     run.now - base, result}
   if st.g or again then row[9] = st.g or false end
-  if again then row[10] = {q = st.q, z = st.z, a = st.a, t = st.t, y = st.y, u = again} end
+  if again then row[10] = {q = st.h or st.q, z = st.z, a = st.a, t = st.t, y = st.y, u = again} end
   return cmsgpack.pack(row)
 end
 
