@@ -32,7 +32,7 @@ def status_problem(answer: httpx2.Response, connection: Connection, said: str = 
         said: the server's own message; empty if it has none.
     """
     status, given = answer.status_code, _credentials(connection)
-    if 300 <= status < 400:
+    if answer.has_redirect_location:
         why = f"it redirects to {_host_of_redirect(answer)}, which is not followed"
     elif status == 401:
         why = f"it refuses {given}" if given else f"it wants credentials, and {_NONE}"

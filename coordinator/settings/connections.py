@@ -6,9 +6,12 @@ nor in what shows the settings.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta, Struct
@@ -163,25 +166,52 @@ class Interpolator:
 
 def hidden_in(value: Any, secrets: Iterable[str]) -> Any:
     """The same for all texts in plain JSON data, names included."""
-    if not any(len(line) >= _SHORTEST_SECRET for secret in secrets for line in secret.splitlines()):
+    forms = _forms(frozenset(secrets))
+    if not forms:
         return value
     try:
-        return _hidden_in(value, secrets)
+        return _hidden_in(value, forms)
     except RecursionError:
         return "***"
 
 
-def _hidden_in(value: Any, secrets: Iterable[str]) -> Any:
-    if isinstance(value, str):
-        return hidden(value, secrets)
-    if isinstance(value, dict):
-        return {hidden(name, secrets): _hidden_in(one, secrets) for name, one in value.items()}
-    return [_hidden_in(one, secrets) for one in value] if isinstance(value, list) else value
+def hidden(text: str, secrets: Iterable[str], cut: bool = False) -> str:
+    """The output of a program that knows secrets, with each secret replaced by ``***``, except very short ones.
 
-
-def hidden(text: str, secrets: Iterable[str]) -> str:
-    """The output of a program that knows secrets, with each secret replaced by ``***``, except very short ones."""
-    lines = {line for secret in secrets for line in secret.splitlines() if len(line) >= _SHORTEST_SECRET}
-    for line in sorted(lines, key=len, reverse=True):
-        text = text.replace(line, "***")
+    Args:
+        cut: whether the text goes on; then its end is hidden where a secret may begin.
+    """
+    forms = _forms(frozenset(secrets))
+    text = _without(text, forms)
+    if cut:
+        begun = max((_begun(text, form) for form in forms), default=0)
+        text = text[: len(text) - begun] + "***" if begun else text
     return text
+
+
+@lru_cache(maxsize=64)
+def _forms(secrets: frozenset[str]) -> tuple[str, ...]:
+    """How secrets may be written: each line as it is, in a JSON text, and in a URL. The longest first."""
+    lines = {line for secret in secrets for line in secret.splitlines() if len(line) >= _SHORTEST_SECRET}
+    in_json = {json.dumps(line, ensure_ascii=escaped)[1:-1] for line in lines for escaped in (True, False)}
+    slashes = {text.replace("/", "\\/") for text in in_json}
+    return tuple(sorted(lines | in_json | slashes | {quote(line, safe="") for line in lines}, key=len, reverse=True))
+
+
+def _hidden_in(value: Any, forms: tuple[str, ...]) -> Any:
+    if isinstance(value, str):
+        return _without(value, forms)
+    if isinstance(value, dict):
+        return {_without(name, forms): _hidden_in(one, forms) for name, one in value.items()}
+    return [_hidden_in(one, forms) for one in value] if isinstance(value, list) else value
+
+
+def _without(text: str, forms: tuple[str, ...]) -> str:
+    for form in forms:
+        text = text.replace(form, "***")
+    return text
+
+
+def _begun(text: str, form: str) -> int:
+    """How many characters at the end of a text are the beginning of a secret."""
+    return next((n for n in range(len(form) - 1, _SHORTEST_SECRET - 1, -1) if text.endswith(form[:n])), 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -18,7 +19,8 @@ from coordinator.toolsets.tool import Call, Reply
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, states
 from tests.gateway.test_chains import Working, sh
-from tests.gateway.test_executors import capability
+from tests.gateway.test_executors import api, capability
+from tests.gateway.web import Web
 from tests.support.downstream import raw
 from tests.support.schemas import decoded
 
@@ -28,6 +30,12 @@ PRINTS = sh("head -c $1 /dev/zero | tr '\\0' x", "$.arguments.size")
 """A command that prints so many x."""
 CUT = {"kind": "expr", "expr": "$.context.text.truncated == true"}
 AUTOMATIC = {"actor": "deterministic"}
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    with Web() as web:
+        yield web
 
 
 def printing(key: str = "text", **more: Any) -> Json:
@@ -302,3 +310,30 @@ async def test_only_a_cut_result_costs_more(working: Working, store: Store) -> N
     assert {name: large[name] - small[name] for name in small if large[name] != small[name]} == {
         "set": 1, "xadd": 1, "hset": 1
     }  # fmt: skip
+
+
+async def test_no_part_of_a_secret_is_told_where_an_answer_is_cut(
+    working: Working, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_TOKEN", "s3cret-token")
+    most = 1024 * 1024
+    script = f'head -c {most - 6} /dev/zero | tr "\\0" x; printf "$KEY and more"'
+    printed, got = ({"end": f"$.output.{name}", "cut": "$.output.truncated"} for name in ("stdout", "body"))
+    lab = await working(
+        connections={
+            "tool": {"kind": "cli", "command": "sh", "env": {"KEY": "${API_TOKEN}"}},
+            **api(web, headers={"Authorization": "Bearer ${API_TOKEN}"}),
+        },
+        workflows={"w": states(a={"transitions": {
+            "print": {"target": "a", "output": printed,
+                      "executor": {"kind": "cli", "connection": "tool", "args": ["-c", script]}},
+            "get": {"target": "a", "output": got, "executor": {"kind": "rest", "connection": "api", "path": "/x"}},
+        }})},
+    )  # fmt: skip
+    at = await lab.start("w")
+    for transition, last in (("print", "x***\n[truncated: 15 bytes more]"), ("get", "x***\n[truncated]")):
+        web.answers.append((200, {}, b"x" * (most - 6) + b"s3cret-token and more"))
+        at = await lab.follow(at, transition)
+        assert at["context"]["cut"] is True
+        page = await lab("workflow.get", workflowId=at["workflowId"], result="end", offset=most - 6)
+        assert page["text"] == json.dumps(last)[1:]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -154,3 +156,23 @@ def test_values_from_the_environment_can_be_hidden() -> None:
     assert hidden(said, filled.secrets) == "no 1 door opens with ***, ***\nor ***; that is well known"
     with pytest.raises(KeyError, match="NOT_SET"):
         filled("${NOT_SET}")
+
+
+def test_secrets_are_hidden_however_json_and_urls_write_them() -> None:
+    secret = 's3cr"et/K\\ey+\u00e9='
+    said = [
+        json.dumps({secret: secret}),
+        json.dumps([secret], ensure_ascii=False),
+        json.dumps(secret).replace("/", "\\/"),
+        f"https://example.org/?key={quote(secret, safe='')}&x=1",
+    ]
+    hid = ['{"***": "***"}', '["***"]', '"***"', "https://example.org/?key=***&x=1"]
+    assert hidden_in(said, {secret}) == hid
+    assert [hidden(one, {secret}) for one in said] == hid
+
+
+def test_a_secret_that_is_cut_off_is_hidden() -> None:
+    for length in range(4, 9):
+        assert hidden("a 123456789 b " + "123456789"[:length], {"123456789"}, cut=True) == "a *** b ***"
+    assert hidden("a 123", {"123456789"}, cut=True) == "a 123", "too short to be known"
+    assert hidden("a 123456", {"123456789"}) == "a 123456", "it is whole, so this is something else"

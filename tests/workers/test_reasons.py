@@ -22,6 +22,7 @@ from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from tests.support.web import silent
 from workers.downstream import reasons
+from workers.downstream.answers import MAX_ANSWER
 from workers.downstream.failures import CallRefused, ConnectionFailed
 from workers.downstream.server import DownstreamServer
 
@@ -87,6 +88,7 @@ STATUSES = [
         Answer(301, b"", {"location": "/mcp/"}),
         "answered with status 301: it redirects to another path of its own, which is not followed",
     ),
+    (Answer(302, b"{}"), "answered with status 302: Found"),
     (Answer(200, b"<html></html>", HTML), "answered with text/html instead of MCP: is the path of its URL right?"),
 ]  # fmt: skip
 
@@ -107,6 +109,22 @@ async def test_what_an_http_server_answers_is_told_at_the_first_call_and_at_late
     assert failed.value.wait == (float(answer.headers.get("retry-after", 0)) if limited else None)
     web.answer = None
     assert (await server.call("any", {}, "7-9")).content, "the session goes on"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"status": "up"}', "it violates the protocol (is the path of its URL right?)"),
+        (b"", "it violates the protocol (is the path of its URL right?)"),
+        (b'"' + b"x" * MAX_ANSWER + b'"', f"it has more than {MAX_ANSWER} bytes"),
+    ],
+    ids=["other", "empty", "long"],
+)
+async def test_a_server_that_answers_with_other_json_is_told(
+    made: list[DownstreamServer], web: OddHttp, body: bytes, words: str
+) -> None:
+    web.answer = Answer(200, body)
+    assert await reason(made, web.connection()) == f"its answer cannot be used: {words}"
 
 
 async def test_a_server_that_limits_connections_is_left_alone_for_as_long_as_it_asks(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import re
 
 import anyio
 import httpx2
@@ -23,7 +24,18 @@ _LONGEST = 200
 _ANSWERS = ("application/json", "text/event-stream")
 """The content types in which servers answer requests."""
 # The client library tells these errors apart only by their messages, and has the words for them instead of the server.
-_STAND_INS = ("Server returned an error response", "Not Found", "Redirect to ", "Unexpected content type: ")
+_STAND_INS = (
+    "Server returned an error response",
+    "Not Found",
+    "Redirect to ",
+    "Unexpected content type: ",
+    "Failed to parse JSON response: ",
+)
+_UNREAD = re.compile(
+    r"Failed to parse (?:JSON response|SSE message): |SSE stream failed: (?=Server-sent event exceeded)"
+)
+"""One answer over HTTP cannot be read."""
+VIOLATES = "it violates the protocol"
 _UNKNOWN_REVISION = "Unsupported protocol version from the server: "
 _BY_STATUS_ALONE = (401, 403, 429)
 """Statuses that say what is wrong even where the body has an error of the protocol."""
@@ -77,6 +89,13 @@ async def note_answer(response: httpx2.Response) -> None:
         notes.take(response)
 
 
+def unread(error: MCPError) -> str:
+    """Why an answer over HTTP cannot be read; empty: the error is another one."""
+    found = _UNREAD.match(error.message)
+    why = error.message[found.end() :] if found else ""
+    return why if not found or why.startswith(("it ", "Server-")) else VIOLATES
+
+
 def reason_of(error: BaseException, notes: Noted, connection: Connection, ending: str) -> str:
     """Why a session could not be opened, or ended; completes "the connection does not work: ...".
 
@@ -114,6 +133,9 @@ def _refused(error: MCPError, notes: Noted, connection: Connection) -> str:
         return _other_revision(supported if isinstance(supported, list) else [])
     if problem := notes.problem(error, connection):
         return f"it {problem}"
+    if why := unread(error):
+        elsewhere = " (is the path of its URL right?)" if why == VIOLATES else ""
+        return f"its answer cannot be used: {why}{elsewhere}"
     return f"it answered with an error: {error.message[:_LONGEST]}"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,7 +26,7 @@ from workers.downstream.failures import (
     NoSuchMethod,
     SessionForgotten,
 )
-from workers.downstream.reasons import Noted, noted
+from workers.downstream.reasons import VIOLATES, Noted, noted, unread
 from workers.downstream.session import Session
 
 _log = structlog.get_logger(__name__)
@@ -46,14 +45,9 @@ _CLOSED = "Connection closed"
 """The whole session is lost."""
 _CUT_OFF = ("SSE stream ", "server answered a request with ")
 """One request over HTTP was cut off; the message begins with one of these."""
-_UNPARSED = re.compile(
-    r"Failed to parse (?:JSON response|SSE message): |SSE stream failed: (?=Server-sent event exceeded)"
-)
-"""One answer over HTTP cannot be read."""
 _REFUSALS = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.INVALID_REQUEST, types.PARSE_ERROR)
 """Codes with which a server refuses a call. It does not carry the call out then."""
 _ONLY_AS_TASK = "it can only be called as a task (execution.taskSupport: required), which is not supported"
-_VIOLATES = "it violates the protocol"
 _R = TypeVar("_R")
 
 
@@ -257,7 +251,7 @@ class DownstreamServer:
             # The result does not match the tool's own output schema.
             raise AnswerUnusable(self.without_secrets(str(error))) from None
         except ValueError:
-            raise AnswerUnusable(_VIOLATES) from None
+            raise AnswerUnusable(VIOLATES) from None
         finally:
             noted.reset(before)
             session.calls -= 1
@@ -272,12 +266,11 @@ class DownstreamServer:
             return SessionForgotten(f"the connection {self.name!r} does not know its session any more")
         if error.error.data == UNREAD:
             return AnswerUnusable(error.message)
-        if unparsed := _UNPARSED.match(error.message):
-            why = error.message[unparsed.end() :]
-            return AnswerUnusable(why if why.startswith(("it ", "Server-")) else _VIOLATES)
         if problem := notes.problem(error, self._connection):
             words = self.without_secrets(f"the connection {self.name!r} {problem}")
             return ConnectionFailed(words, sent=True, wait=notes.wait)
+        if why := unread(error):
+            return AnswerUnusable(why)
         if error.code == types.METHOD_NOT_FOUND:
             return NoSuchMethod(self.without_secrets(error.message))
         if error.code in _REFUSALS:

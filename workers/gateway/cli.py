@@ -146,10 +146,7 @@ class _Kept(asyncio.Protocol):
 
     def output(self) -> _Output:
         """What was read so far."""
-        text = self._data.decode(errors="replace")
-        if self._dropped:
-            text += f"\n[truncated: {self._dropped} bytes more]"
-        return _Output(text, self._dropped)
+        return _Output(self._data.decode(errors="replace"), self._dropped)
 
 
 async def _read(pipe: Any, kept: _Kept) -> None:
@@ -163,7 +160,7 @@ async def _read(pipe: Any, kept: _Kept) -> None:
 
 def _outcome(code: int, stdout: _Output, stderr: _Output, strict: bool, secrets: AbstractSet[str]) -> Outcome:
     """The outcome of a command that ended with ``code``; negative: by that signal."""
-    output, errors = hidden(stdout.text, secrets), hidden(stderr.text, secrets)
+    output, errors = _shown(stdout, secrets), _shown(stderr, secrets)
     if code != 0 and strict:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         last = _last_line(errors) or _last_line(output)
@@ -179,6 +176,12 @@ def _outcome(code: int, stdout: _Output, stderr: _Output, strict: bool, secrets:
     if stdout.dropped or stderr.dropped:
         found["truncated"] = True
     return Success(found)
+
+
+def _shown(output: _Output, secrets: AbstractSet[str]) -> str:
+    if not output.dropped:
+        return hidden(output.text, secrets)
+    return f"{hidden(output.text, secrets, cut=True)}\n[truncated: {output.dropped} bytes more]"
 
 
 def _json(text: str) -> Any:

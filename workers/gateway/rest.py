@@ -207,10 +207,10 @@ async def _outcome(response: httpx2.Response, call: RestCall, connection: Connec
         said = _said(body, call.secrets) if status >= 400 else ""
         problem = f"the server {status_problem(response, connection, said)}"
         return misconfigured(problem) if status in _FOR_ALL else permanent(problem)
-    found: dict[str, Any] = {"status": status, "body": hidden_in(body, call.secrets)}
-    if not whole:
-        found["truncated"] = True
-    return Success(found)
+    if whole:
+        return Success({"status": status, "body": hidden_in(body, call.secrets)})
+    shown = hidden(body, call.secrets, cut=True) + "\n[truncated]"
+    return Success({"status": status, "body": shown, "truncated": True})
 
 
 async def _body(response: httpx2.Response) -> tuple[Any, bool]:
@@ -226,8 +226,7 @@ async def _body(response: httpx2.Response) -> tuple[Any, bool]:
     if not dropped:
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return msgspec.json.decode(data), True
-    text = _decoded(bytes(data[:MAX_BODY]), response.encoding or "utf-8")
-    return (f"{text}\n[truncated]" if dropped else text), not dropped
+    return _decoded(bytes(data[:MAX_BODY]), response.encoding or "utf-8"), not dropped
 
 
 def _decoded(data: bytes, encoding: str) -> str:
