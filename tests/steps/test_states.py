@@ -10,9 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from coordinator.steps.handoff import own_queue
 from coordinator.steps.states import ANY, FIRST, LOST, SAME, StateName, StateStore, Told, owner_of_caller
+from coordinator.steps.store import GIVEN_BACK, RETRIED
 from coordinator.steps.times import LEASE_MS
 from coordinator.store import Store, keys
+from tests.steps.rig import Rig, then
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -121,6 +125,12 @@ async def test_numbers_rise_even_if_the_server_has_lost_its_last_writes(table: T
     number, _ = await table.acquire("1")
     await table.store.command("SET", key, number - 10_000_000)
     await table.forget()
+
+    async def later() -> bool:
+        seconds, micros = await table.store.command("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000 > number
+
+    await wait_until(later, what="no server takes over within a millisecond")
     assert (await table.acquire("1", have=number))[0] > number
     ahead = number + 10_000_000_000
     await table.store.command("SET", key, ahead)
@@ -160,6 +170,44 @@ async def test_what_a_run_remembers_goes_with_it(table: Table) -> None:
     assert await table.states.over(table.name("17"), set())
     assert not await table.states.over(table.name(owner_of_caller("ann")), set())
     assert not await table.states.over(table.name(ANY), set())
+
+
+async def test_a_step_that_is_for_one_worker_waits_for_it(rig: Rig) -> None:
+    flow = await rig.create()
+    (step,) = await rig.worker.take()
+    own = own_queue("abc")
+    assert (await rig.worker.report(step, GIVEN_BACK, own, "")).results == [1]
+    assert await rig.queued() == []
+    (job,) = await rig.queued(own)
+    for key in (f"queue:{own}", f"bell:{own}", f"job:{job}"):
+        assert await rig.store.command("TTL", f"fc:{{RQ}}:{key}") > 0, "nothing is left if the worker is gone"
+    assert not await rig.store.command("SISMEMBER", "fc:{RQ}:queues", f"fc:{{RQ}}:queue:{own}")
+    assert await rig.worker.take() == []
+    owner = rig.player("w2")
+    owner.steps.handoff.identify_worker("w2", [own, "fleet-steps"])
+    (taken,) = await owner.take()
+    assert (taken.attempt, taken.failures, taken.crashes) == (2, 0, 0)
+    await owner.report(taken, RETRIED, 0, "")
+    assert await rig.queued(own) == [], "the next attempt is for any worker"
+    (again,) = await rig.worker.take()
+    assert await rig.worker.done(again) == 1
+    assert await rig.status(flow) == "completed"
+
+
+async def test_a_step_that_one_worker_does_not_take_goes_back_to_its_pool(rig: Rig) -> None:
+    flow = await rig.create(then("start", priority="high"))
+    (step,) = await rig.worker.take()
+    await rig.worker.report(step, GIVEN_BACK, own_queue("abc"), "")
+    await rig.worker.steps.sweep("default")
+    assert await rig.queued("fleet-steps.high") == []
+    await rig.store.command("ZADD", keys.step_addressed.key("default"), "XX", 1, step.step)
+    await rig.worker.steps.sweep("default")
+    assert len(await rig.queued("fleet-steps.high")) == 1
+    (again,) = await rig.worker.take()
+    assert (again.attempt, again.failures, again.crashes) == (3, 0, 0)
+    assert not await rig.store.command("EXISTS", keys.step_addressed.key("default"))
+    assert await rig.worker.done(again) == 1
+    assert await rig.status(flow) == "completed"
 
 
 OWNERS, WORKERS = "1234", ("w1", "w2")

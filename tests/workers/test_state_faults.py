@@ -66,20 +66,31 @@ async def kill(pair: Pair, worker: Worker) -> None:
         await pair.store.command("ZADD", keys.step_leases.key(pair.project), "XX", 1, step.step)
 
 
-@pytest.mark.parametrize("count", [1, 2])
+MOMENTS = [
+    (StateStore, "acquire", True),
+    (StateStore, "acquire", False),
+    (StateStore, "use", True),
+    (StateStore, "use", False),
+    (DownstreamServer, "call", False),
+    (StateStore, "keep", False),
+]
+OFTEN = [(2, *MOMENTS[1]), (1, *MOMENTS[2]), (1, *MOMENTS[3]), (2, *MOMENTS[4])]
+
+
 @pytest.mark.parametrize(
-    ("of", "step", "before"),
+    ("count", "of", "step", "before"),
     [
-        (StateStore, "acquire", True),
-        (StateStore, "acquire", False),
-        (StateStore, "use", True),
-        (StateStore, "use", False),
-        (DownstreamServer, "call", False),
-        (StateStore, "keep", False),
+        *OFTEN,
+        *(
+            pytest.param(count, *moment, marks=pytest.mark.chaos)
+            for count in (1, 2)
+            for moment in MOMENTS
+            if (count, *moment) not in OFTEN
+        ),
     ],
 )
 async def test_a_worker_is_killed_at_each_step_of_a_call(
-    make_pair: MakePair, monkeypatch: pytest.MonkeyPatch, of: type, step: str, before: bool, count: int
+    make_pair: MakePair, monkeypatch: pytest.MonkeyPatch, count: int, of: type, step: str, before: bool
 ) -> None:
     pair = await make_pair()
     moment = Moment(monkeypatch, of, step, before, count)

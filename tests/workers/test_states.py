@@ -14,15 +14,19 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.settings.connections import Connection
-from coordinator.steps.model import Retry
+from coordinator.steps.model import Retry, StepRun
+from coordinator.steps.run_kind import NotHere
 from coordinator.store import keys
 from coordinator.toolsets.flows.rules import spec
+from coordinator.toolsets.flows.run_kind import ToolCall
+from tests.gateway.lab import NoChildren
 from tests.support.servers import Server
 from tests.support.stateful import StatefulHttp, stateful
 from tests.support.wait import process_alive, wait_until
 from tests.workers.conftest import MakePair
 from tests.workers.fleet import chain
 from tests.workers.pair import add, pids, words
+from workers.run_kinds import make_run_kinds
 
 pytestmark = pytest.mark.anyio
 
@@ -295,6 +299,15 @@ async def test_a_worker_that_is_drained_for_a_while_gives_up_its_states(make_pai
     await pair.owner().states.give_up()
     await pair.lost_once("b")
     assert await pair.said("c") == ["b", "c"]
+
+
+async def test_a_stock_worker_has_no_states(make_pair: MakePair) -> None:
+    pair = await make_pair()
+    kinds = make_run_kinds(pair.settings, pair.store, NoChildren())
+    step = StepRun(pair.project, "flows", "10", "11", 1, "start", "", "", "", "", 0, 0, 0, 0, "")
+    with pytest.raises(NotHere) as given_back:
+        await kinds["flows"].executor.execute(step, ToolCall("it.add", {"word": "a"}))
+    assert given_back.value.queue == ""
 
 
 async def test_servers_that_keep_no_state_cost_nothing_more(
