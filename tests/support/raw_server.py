@@ -2,9 +2,10 @@
 
 Its list of tools is empty (``plain``), invalid (``odd``), has valid and malformed ones (``flawed``), those of
 ``USABLE`` and ``USELESS``, which answer with their arguments (``schemas``), or is an error with control characters
-(``rude``); a ``restless`` one adds a tool each time and sends a notification before; a ``mortal`` one exits when asked
-for its list, and a ``mute`` one never answers. A ``stubborn`` one ends neither at the end of its input nor by SIGTERM;
-its tool ``pids`` starts another process like that. Those of ``LINES`` and ``endless`` also write stray output.
+(``rude``), or names the variable KEY (``told``); a ``restless`` one adds a tool each time and sends a notification
+before; a ``mortal`` one exits when asked for its list, and a ``mute`` one never answers. A ``stubborn`` one ends
+neither at the end of its input nor by SIGTERM; its tool ``pids`` starts another process like that. Those of ``LINES``
+and ``endless`` also write stray output.
 """
 
 from __future__ import annotations
@@ -81,6 +82,18 @@ LISTS: dict[str, dict[str, Any]] = {
                 ),
                 {"name": "nulls", "inputSchema": {"type": "object", "properties": None, "required": None}},
                 *({"name": name, **one} for name, one in USELESS.items()),
+            ]
+        }
+    },
+    "told": {
+        "result": {
+            "tools": [
+                {
+                    "name": "ask",
+                    "title": f"Asks {os.environ.get('KEY')}",
+                    "description": f"Asks https://{os.environ.get('KEY')} anything.",
+                    "inputSchema": SCHEMA,
+                }
             ]
         }
     },

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import mcp_types as types
 import pytest
 
 from coordinator.settings.connections import Connection
 from coordinator.steps.model import StepRun, Success
 from tests.support.downstream import RAW
-from workers.downstream.contents import beside, with_content
+from workers.downstream.contents import beside, plain, with_content, without_secrets
 from workers.downstream.server import DownstreamServer
 from workers.gateway.mcp import call_tool
 from workers.tools.downstream import ServerTools
@@ -65,5 +66,32 @@ async def test_results_of_the_gateway_and_of_flows() -> None:
         found = tools.find("it.pictured")
         assert found is not None
         assert await found.call(step, {}, None) == Success(whole)
+    finally:
+        await server.close()
+
+
+def test_short_secrets_that_occur_in_blocks_leave_them_valid() -> None:
+    secrets = {"text", "image", "aGk=", "user", "resource", "s3cret"}
+    blocks: list[types.ContentBlock] = [
+        types.TextContent(text="a text for s3cret", annotations=types.Annotations(audience=["user"])),
+        types.ImageContent(data="aGk=", mime_type="image/png"),
+        types.EmbeddedResource(resource=types.TextResourceContents(uri="file:///s3cret", text="s3cret")),
+        types.ResourceLink(uri="file:///s3cret", name="s3cret", _meta={"s3cret": ["s3cret"]}),
+    ]
+    assert [plain(without_secrets(one, secrets)) for one in blocks] == [
+        {"type": "text", "text": "a *** for ***", "annotations": {"audience": ["user"]}},
+        IMAGE,
+        {"type": "resource", "resource": {"uri": "file:///***", "text": "***"}},
+        {"type": "resource_link", "uri": "file:///***", "name": "***", "_meta": {"***": ["***"]}},
+    ]
+
+
+@pytest.mark.anyio
+async def test_what_servers_say_of_their_tools_tells_no_secrets() -> None:
+    given = Connection(kind="mcp", command=sys.executable, args=(str(RAW), "told"), env={"KEY": "${KEY}"})
+    server = DownstreamServer("it", given, {"KEY": "s3cret"})
+    try:
+        (tool,) = await server.tools()
+        assert (tool.name, tool.title, tool.description) == ("ask", "Asks ***", "Asks https://*** anything.")
     finally:
         await server.close()

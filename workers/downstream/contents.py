@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import mcp_types as types
 import msgspec
 
+from coordinator.settings.connections import hidden, hidden_in
+
 _MOST_FIELDS = 100
 """How many fields of structured content are compared with a block."""
+
+_AS_THEY_ARE = ("type", "mimeType", "data", "blob", "audience", "theme")
+"""Fields of blocks that are words of the protocol, or bytes in base64, in which a short secret may occur by chance."""
 
 Block = dict[str, Any]
 
@@ -21,6 +27,22 @@ def content_of(result: types.CallToolResult) -> list[Block]:
 def plain(block: types.ContentBlock) -> Block:
     """A content block as the protocol writes it in JSON."""
     return block.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def without_secrets(block: types.ContentBlock, secrets: Iterable[str]) -> types.ContentBlock:
+    """A content block whose texts do not have these values."""
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: one if name in _AS_THEY_ARE else shown(one) for name, one in value.items()}
+        if isinstance(value, list):
+            return [shown(one) for one in value]
+        return hidden(value, secrets) if isinstance(value, str) else value
+
+    found = shown(plain(block))
+    if block.meta is not None:
+        found["_meta"] = hidden_in(block.meta, secrets)
+    return type(block).model_validate(found)
 
 
 def with_content(structured: Any, content: list[Block], bare: str) -> Any:

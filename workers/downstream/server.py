@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 
 from coordinator.settings.connections import Connection, Interpolator, hidden, hidden_in
 from workers.downstream.asked import REFUSED, InputAsked
-from workers.downstream.contents import plain
+from workers.downstream.contents import without_secrets
 from workers.downstream.failures import (
     UNREAD,
     AnswerUnusable,
@@ -133,9 +133,7 @@ class DownstreamServer:
             if await self._only_as_task(tool):
                 raise CallRefused(f"the tool {tool!r} cannot be called: {_ONLY_AS_TASK}") from None
             raise
-        content = [
-            type(block).model_validate(hidden_in(plain(block), self._filled.secrets)) for block in result.content
-        ]
+        content = [without_secrets(block, self._filled.secrets) for block in result.content]
         texts = [block.text for block in content if isinstance(block, types.TextContent)]
         if result.is_error and any(REFUSED in text for text in texts):
             raise CallRefused("\n".join(texts))
@@ -152,6 +150,10 @@ class DownstreamServer:
             found = await self._asked(_all_tools, listing=True)
         except AnswerUnusable as failed:
             raise CallRefused(f"the tools of the connection {self.name!r} cannot be listed: {failed.why}") from None
+        found = tuple(
+            one._replace(title=self.without_secrets(one.title), description=self.without_secrets(one.description))
+            for one in found
+        )
         dropped = self.session.listing.dropped if self.session is not None else {}
         return (*found, *(ListedTool(name, "", "", {}, False, problem) for name, problem in dropped.items()))
 
