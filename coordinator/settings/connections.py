@@ -6,6 +6,7 @@ nor in what shows the settings.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -169,6 +170,11 @@ def hidden_in(value: Any, secrets: Iterable[str]) -> Any:
     forms = _forms(frozenset(secrets))
     if not forms:
         return value
+    with contextlib.suppress(TypeError, ValueError, OverflowError, RecursionError):
+        # Most data has no secret, and looking at its JSON is ten times as fast as at each of its texts.
+        data = msgspec.json.encode(value)
+        if not any(msgspec.json.encode(form)[1:-1] in data for form in forms):
+            return value
     try:
         return _hidden_in(value, forms)
     except RecursionError:

@@ -54,6 +54,10 @@ def test_secrets_are_hidden_in_data_of_any_depth() -> None:
     assert hidden_in(deep, {"s3cret"}) == "***"
     assert hidden_in({"a": [1, None, "x s3cret"]}, {"s3cret", ""}) == {"a": [1, None, "x ***"]}
     assert hidden_in(deep, {"abc", ""}) is deep
+    without = {"a": ["x"]}
+    assert hidden_in(without, {"s3cret"}) is without
+    for odd in ("\ud800", 2**70):  # which msgspec does not write
+        assert hidden_in([odd, "s3cret"], {"s3cret"}) == [odd, "***"]
 
 
 def problems(folder: Path, text: str) -> str:
