@@ -191,6 +191,8 @@ class States:
             raise NotHere  # it was ended while the call waited for its turn
         held, connection = state.held, state.connection
         self._serve()
+        if held is None:
+            await _answered(self._store.make_room(state.name.connection, self.id, connection.state_most))
         number, worker = await _answered(
             self._store.acquire(
                 state.name,

@@ -13,6 +13,7 @@ run.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
@@ -58,7 +59,7 @@ class Told(NamedTuple):
 
     name: StateName
     number: int
-    what: Literal["busy", "idle", "used", "end"]
+    what: Literal["busy", "idle", "used", "end", "over"]
     """See ``lua/keep_states.lua``."""
     idle_ms: int
 
@@ -87,6 +88,24 @@ class StateStore:
             _ACQUIRE, keys.FLEET, name.connection, name.own, worker, have, most, idle_ms, LEASE_MS
         )
         return int(number), holder.decode()
+
+    async def make_room(self, connection: str, worker: str, most: int) -> None:
+        """Forgets states of runs that have ended, if there are ``most``: others would make room in their place."""
+        key = keys.state_owners.key(keys.FLEET, connection)
+        if await self._store.command("HLEN", key) < most:
+            return
+        states = await self._store.command("HKEYS", key)
+        names = [StateName(connection, *state.decode().split(" ", 1)) for state in states]
+        over = await asyncio.gather(*(self.over(name, set()) for name in names))
+        ended = [state for state, one in zip(states, over, strict=True) if one]
+        numbers = await self._store.command("HMGET", key, *ended) if ended else []
+        told = [
+            Told(StateName(connection, *state.decode().split(" ", 1)), int(number.split()[0]), "over", 0)
+            for state, number in zip(ended, numbers, strict=True)
+            if number
+        ]
+        if told:
+            await self.keep(worker, told)
 
     async def keep(self, worker: str, told: Sequence[Told], *, last: bool = False) -> list[Told]:
         """Renews the lease of a worker's states; returns those that it does not have any more.

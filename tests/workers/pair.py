@@ -58,6 +58,10 @@ class Pair:
         (found,) = await self.flows.ended([await self.flows.create(chain(*steps))])
         return found
 
+    async def gate(self, flow: int) -> int:
+        """The gate at which a flow waits; 0: at none."""
+        return next((step.id for step in (await self.flows.get(flow)).steps if step.gate and step.status != "done"), 0)
+
     async def said(self, word: str, who: str = "ann", agent: str = "", tool: str = "add", **more: str) -> list[str]:
         """The words of a caller's state, after one more."""
         answer = await self.lab.as_(who, agent=agent).call(tool, word=word, **more)

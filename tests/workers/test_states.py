@@ -17,6 +17,7 @@ from coordinator.settings.connections import Connection
 from coordinator.steps.model import Retry, StepRun
 from coordinator.steps.run_kind import NotHere
 from coordinator.store import keys
+from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.rules import spec
 from coordinator.toolsets.flows.run_kind import ToolCall
 from tests.gateway.lab import NoChildren
@@ -165,6 +166,17 @@ async def test_where_there_are_most_the_one_idle_longest_goes(make_pair: MakePai
         (tmp_path / f"go{who}").touch()
     assert await asyncio.gather(*holding) == [["2", "3"], ["1", "3"]]
     assert await pair.said("x", "dan") == ["x"]
+
+
+async def test_states_of_flows_that_have_ended_make_room_first(make_pair: MakePair) -> None:
+    pair = await make_pair(stateful(state_most=2))
+    number = await pair.flows.create(chain(add("a"), {"tool": None, "gate": True}, add("b")))
+    gate = await wait_until(lambda: pair.gate(number), what="the flow waits")
+    for word in "xyz":
+        assert words(await pair.ended(add(word))) == [[word]]
+    await pair.flows.flows.release(pair.project, NO_KEY, gate, "alice")
+    (ended,) = await pair.flows.ended([number])
+    assert json.loads(ended.steps[-1].result_json or "").get("words") == ["a", "b"], ended
 
 
 async def test_the_wait_for_a_turn_does_not_count(make_pair: MakePair, tmp_path: Path) -> None:

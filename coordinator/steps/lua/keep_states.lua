@@ -3,7 +3,8 @@ purpose:   A worker renews the lease of its states, and says what has become of 
 guarantee: A state that another worker has by now, or under another number, is left alone.
 args:      worker lease_ms told...
            lease_ms = 0 gives the lease up; told = connection, state, number, what, idle_ms, and so on; what = busy:
-           calls are under way; idle: none is; used: the last one has just ended; end: it is over
+           calls are under way; idle: none is; used: the last one has just ended; end: it is over; over: its run has
+           ended, whichever worker has it
 reply:     which of them are not its own any more, from 1
 errors:    none
 writes:    state_owners state_uses state_leases
@@ -16,9 +17,13 @@ return function(run, worker, lease_ms, told)
   for n = 1, #told, 5 do
     local connection, state, number, what, idle_ms = unpack(told, n, n + 4)
     local present, owner = states.of(run, connection, state)
-    local used = math.min(states.used(run, connection, state) or 0, run.now)
+    local until_ms = states.used(run, connection, state) or 0
+    local used = math.min(until_ms, run.now)
     local own = present == number and owner == worker
-    if own and (what == 'end' or what == 'idle' and used + idle_ms <= run.now) then
+    if what == 'over' then
+      if present == number and until_ms <= run.now then states.drop(run, connection, state) end
+      own = false
+    elseif own and (what == 'end' or what == 'idle' and used + idle_ms <= run.now) then
       states.drop(run, connection, state)
       own = false
     end
