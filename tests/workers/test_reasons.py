@@ -64,12 +64,18 @@ async def reason(made: list[DownstreamServer], connection: Connection) -> str:
 _BEGIN = "the connection 'it' does not work: "
 REFUSED = "the header Authorization (from SEARCH_TOKEN) and the header X-Team"
 RPC = {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": f"no such key: Bearer {SECRET}"}}
+LONG = {**RPC, "error": {"code": -32001, "message": "x" * 190 + f" {SECRET}"}}
+"""The secret would be cut in two."""
 HTML = {"content-type": "text/html; charset=utf-8"}
 STATUSES = [
     (Answer(401), f"answered with status 401: it refuses {REFUSED}"),
     (
         Answer(401, json.dumps(RPC).encode()),
         f"answered with status 401: it refuses {REFUSED}; it says: no such key: Bearer ***",
+    ),
+    (
+        Answer(401, json.dumps(LONG).encode()),
+        f"answered with status 401: it refuses {REFUSED}; it says: {'x' * 190} ***",
     ),
     (Answer(403, b"<h1>no</h1>", HTML), f"answered with status 403: it refuses access with {REFUSED}"),
     (Answer(404), "answered with status 404: there is nothing at this path"),

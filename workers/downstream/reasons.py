@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+from collections.abc import Callable
 import re
 
 import anyio
@@ -44,9 +45,14 @@ _NOT_STREAMABLE = (400, 404, 405, 406, 415)
 
 
 class Noted:
-    """The last answer over HTTP to what one task asks, if it is none of the protocol."""
+    """The last answer over HTTP to what one task asks, if it is none of the protocol.
 
-    def __init__(self) -> None:
+    Args:
+        hide: takes secrets out of what the server says.
+    """
+
+    def __init__(self, hide: Callable[[str], str]) -> None:
+        self._hide = hide
         self._answer: httpx2.Response | None = None
 
     def take(self, answer: httpx2.Response) -> None:
@@ -65,6 +71,10 @@ class Noted:
         """How many seconds it asks to wait; None: it does not say that the rate of calls is limited."""
         return None if self._answer is None or self.status != 429 else seconds_to_wait(self._answer)
 
+    def said(self, error: MCPError) -> str:
+        """The beginning of an error's message, which does not end within a secret."""
+        return self._hide(error.message)[:_LONGEST]
+
     def problem(self, error: MCPError, connection: Connection) -> str:
         """What the answer says about the connection; empty: the error is the server's own, and says more."""
         if self._answer is None:
@@ -75,8 +85,7 @@ class Noted:
         if answer.is_success:
             kind = answer.headers.get("content-type", "").partition(";")[0][:_LONGEST] or "no content type"
             return f"answered with {kind} instead of MCP: is the path of its URL right?"
-        said = error.message[:_LONGEST] if own else ""
-        return status_problem(answer, connection, said)
+        return status_problem(answer, connection, self.said(error) if own else "")
 
 
 noted: contextvars.ContextVar[Noted | None] = contextvars.ContextVar("noted", default=None)
@@ -136,7 +145,7 @@ def _refused(error: MCPError, notes: Noted, connection: Connection) -> str:
     if why := unread(error):
         elsewhere = " (is the path of its URL right?)" if why == VIOLATES else ""
         return f"its answer cannot be used: {why}{elsewhere}"
-    return f"it answered with an error: {error.message[:_LONGEST]}"
+    return f"it answered with an error: {notes.said(error)}"
 
 
 def _other_revision(offered: list[object]) -> str:

@@ -237,7 +237,7 @@ class DownstreamServer:
     async def _own_failures(self, session: Session) -> AsyncIterator[None]:
         """Counts a call of the session, and turns what the client library raises into our own exceptions."""
         session.calls += 1
-        notes = Noted()
+        notes = Noted(self.without_secrets)
         before = noted.set(notes)
         try:
             yield

@@ -167,7 +167,7 @@ class Session:
             opened.cancel()
 
     async def _serve(self, opened: asyncio.Future[Client]) -> None:
-        notes = Noted()
+        notes = Noted(lambda text: hidden(text, self._filled.secrets))
         noted.set(notes)
         try:
             async with contextlib.AsyncExitStack() as stack:
