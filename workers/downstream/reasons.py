@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Callable
 import re
+from collections.abc import Callable
 
 import anyio
 import httpx2
