@@ -104,7 +104,7 @@ def test_resources_are_listed(capsys: Out) -> None:
 
 
 def test_a_tool_without_arguments_has_no_table_of_them(capsys: Out) -> None:
-    text = chapter(page("gateway", capsys), "gateway.home")
+    text = chapter(page("sessions", capsys), "health_check")
     assert "Takes no arguments." in text
     assert "| Argument |" not in text
 

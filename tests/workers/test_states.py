@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import signal
 from pathlib import Path
 from typing import Any
@@ -301,7 +302,7 @@ async def test_a_server_that_does_not_start_loses_nothing(make_pair: MakePair, t
     script.chmod(0o755)
     pair = await make_pair(Connection(kind="mcp", command=str(script), state="session", env=working.env))
     assert await pair.failure("a") == "connection_error"
-    script.write_text(f"#!/bin/sh\nexec {working.command} {' '.join(working.args)}\n")
+    script.write_text(f"#!/bin/sh\nexec {shlex.join([working.command, *working.args])}\n")
     assert await pair.said("a") == ["a"]
 
 
