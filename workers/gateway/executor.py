@@ -115,17 +115,18 @@ class GatewayExecutor:
         began = monotonic()
         if work.task.owner:
             step = msgspec.structs.replace(step, owner=work.task.owner)
-        limit = _Limit(work)
+        # Only calls of servers report progress and wait for their turn.
+        limit = _Limit(work) if isinstance(work.call, McpCall) else None
         try:
-            async with limit.applied():
-                outcome = await self._call(step, work, limit)
+            async with asyncio.timeout(work.limit_ms / 1000) if limit is None else limit.applied():
+                outcome = await self._call(step, work, None if limit is None else limit.on_progress)
         except TimeoutError:
-            outcome = timeout(limit.reached)
+            outcome = timeout(_reached(work.limit_ms) if limit is None else limit.reached)
         ended = "ok" if isinstance(outcome, Success) else outcome.type
         recorder().gateway_executor(work.tool or "", ended, monotonic() - began)
         return outcome
 
-    async def _call(self, step: StepRun, job: Job, limit: _Limit) -> Outcome:
+    async def _call(self, step: StepRun, job: Job, on_progress: Callable[[], None] | None) -> Outcome:
         match job.call:
             case Noop(result):
                 return Success(result)
@@ -134,7 +135,7 @@ class GatewayExecutor:
             case RestCall() as call:
                 return await self._rest_request(call)
             case McpCall() as call:
-                return await self._mcp(step, job.task, call, limit)
+                return await self._mcp(step, job.task, call, on_progress)
             case BuiltinCall() as call:
                 return await self._call_own(call.tool, step, call.arguments, job.task.principal.caller)
             case SubWorkflow() as call:
@@ -164,7 +165,7 @@ class GatewayExecutor:
         note(problem_of(outcome))
         return outcome
 
-    async def _mcp(self, step: StepRun, task: Task, call: McpCall, limit: _Limit) -> Outcome:
+    async def _mcp(self, step: StepRun, task: Task, call: McpCall, on_progress: Callable[[], None] | None) -> Outcome:
         # The MCP client is there when there is a server. A session belongs to its caller, who may be unknown.
         server = self._connections.callee(call.connection, step, owned=bool(task.owner) or task.definition != PROXY)
         if server is None:
@@ -173,7 +174,7 @@ class GatewayExecutor:
 
         key = call.key or step.idempotency_key
         arguments = {**call.arguments, _ARGUMENT_KEY: key} if call.key_argument else call.arguments
-        outcome = await call_tool(server, call.tool, arguments, key, limit.on_progress)
+        outcome = await call_tool(server, call.tool, arguments, key, on_progress)
         if isinstance(outcome, Failure) and outcome.type == "connection_error":
             # Its tools may have to be listed as unavailable.
             self._connections.lost(call.connection)
@@ -250,6 +251,10 @@ class GatewayExecutor:
         return transient(message, outcome.after_ms) if outcome.retryable else permanent(message)
 
 
+def _reached(milliseconds: int) -> str:
+    return f"it took longer than {milliseconds} ms"
+
+
 class _Limit:
     """The limit of an attempt (``coordinator.steps.run_kind.Timeout``). An executor can suspend it, and progress that
     the call reports starts it anew, where the configuration says so."""
@@ -278,9 +283,9 @@ class _Limit:
     def reached(self) -> str:
         """What an attempt did that has taken too long."""
         if not self._progressed:
-            return f"it took longer than {round(self._seconds * 1000)} ms"
+            return _reached(round(self._seconds * 1000))
         if self._clock.when() == self._end:
-            return f"it took longer than {round(self._total * 1000)} ms, although it reported progress"
+            return f"{_reached(round(self._total * 1000))}, although it reported progress"
         return f"it reported no progress for {round(self._seconds * 1000)} ms"
 
     def suspend(self) -> None:
