@@ -63,10 +63,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, web: OddHttp, old: OddHttp) 
             },
         },
     }
-    running = GatewayFleet(tmp_path_factory.mktemp("connections"), config, SEARCH_TOKEN="s3cret")
-    running.fleet.wait_ready()
-    yield running
-    running.clean_up()
+    with GatewayFleet(tmp_path_factory.mktemp("connections"), config, SEARCH_TOKEN="s3cret") as running:
+        yield running
 
 
 def told(fleet: GatewayFleet, *command: str) -> subprocess.CompletedProcess[str]:

@@ -46,12 +46,8 @@ CONFIG: Json = {
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayFleet]:
-    gateway = GatewayFleet(tmp_path_factory.mktemp("provoked"), CONFIG)
-    try:
-        gateway.fleet.wait_ready()
+    with GatewayFleet(tmp_path_factory.mktemp("provoked"), CONFIG) as gateway:
         yield gateway
-    finally:
-        gateway.clean_up()
 
 
 class Feed:

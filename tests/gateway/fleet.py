@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from tests.authentication.support import Tokens
 from tests.support.fleets import MCP_HEADERS, RunningFleet, call_body, once, samples
@@ -126,7 +126,7 @@ class Agent:
 
 
 class GatewayFleet:
-    """A running fleet with a gateway.
+    """A running fleet with a gateway. As a context manager, it is ready within, and cleaned up after.
 
     Args:
         config: the config file as data; JSON is YAML.
@@ -173,11 +173,29 @@ class GatewayFleet:
         assert status == 200
         return {key: value for key, value in samples(text).items() if key.startswith(metric)}
 
+    def __enter__(self) -> Self:
+        try:
+            self.fleet.wait_ready()
+        except BaseException:
+            self.clean_up()
+            raise
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.clean_up()
+
     def clean_up(self) -> None:
         """Cleans up."""
         for agent in self._agents:
             agent.close()
         self.fleet.clean_up()
+
+
+def importing(directory: Path, connections: Json, **workflows: Json) -> GatewayFleet:
+    """A fleet that imports all tools of the connections, by their names."""
+    imports = [{"connection": name, "prefix": name} for name in connections]
+    gateway = {"version": "1.0.0", "connections": connections, "proxy": {"import": imports}, "workflows": workflows}
+    return GatewayFleet(directory, {"gateway": gateway})
 
 
 def link(answer: Json, transition: str) -> Json:

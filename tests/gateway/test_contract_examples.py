@@ -108,12 +108,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayFleet]:
     deploy = programs / "deploy"
     deploy.write_text("#!/bin/sh\necho dep_abc123\n")
     deploy.chmod(deploy.stat().st_mode | stat.S_IXUSR)
-    served = GatewayFleet(directory, {"gateway": GATEWAY}, PATH=f"{programs}:{os.environ['PATH']}")
-    try:
-        served.fleet.wait_ready()
+    with GatewayFleet(directory, {"gateway": GATEWAY}, PATH=f"{programs}:{os.environ['PATH']}") as served:
         yield served
-    finally:
-        served.clean_up()
 
 
 @pytest.fixture

@@ -22,9 +22,7 @@ from tests.support.wait import wait_until_sync
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayFleet]:
     gateway = {"version": "1.0.0", "proxy": {"import": [{"connection": "odd", "prefix": "odd"}]}}
     config = {"connections": {"odd": msgspec.to_builtins(raw("schemas"))}, "gateway": gateway}
-    served = GatewayFleet(tmp_path_factory.mktemp("odd"), config)
-    try:
-        served.fleet.wait_ready()
+    with GatewayFleet(tmp_path_factory.mktemp("odd"), config) as served:
         agents: list[Agent] = []
 
         def both_have_the_tools() -> bool:
@@ -33,8 +31,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayFleet]:
 
         wait_until_sync(both_have_the_tools)
         yield served
-    finally:
-        served.clean_up()
 
 
 @pytest.fixture

@@ -15,14 +15,14 @@ import pytest
 from mcp.client import Client
 from mcp_types import CallToolResult, ImageContent, TextContent
 
-from tests.gateway.fleet import Agent, GatewayFleet, Json
-from tests.gateway.test_real_servers import FASTMCP, fleet, items
+from tests.gateway.fleet import Agent, GatewayFleet, Json, importing
+from tests.gateway.test_real_servers import FASTMCP, items
 from tests.support.wait import wait_until_sync
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayFleet]:
-    for one in fleet(tmp_path_factory.mktemp("served"), {"fast": FASTMCP}):
+    with importing(tmp_path_factory.mktemp("served"), {"fast": FASTMCP}) as one:
         items(one.agent(), "fast.read", "fast.screenshot")
         yield one
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.fleet import Agent, GatewayFleet, Json, link
+from tests.gateway.fleet import Agent, GatewayFleet, Json, importing, link
 from tests.support import real_servers
 from tests.support.fleets import fleet_command
 from tests.support.programs import needs
@@ -23,18 +23,6 @@ FASTMCP: Json = {
     "command": sys.executable,
     "args": [str(Path(__file__).with_name("fastmcp_server.py"))],
 }
-
-
-def fleet(directory: Path, connections: Json, **workflows: Json) -> Iterator[GatewayFleet]:
-    """A fleet that imports all tools of the connections, by their names."""
-    imports = [{"connection": name, "prefix": name} for name in connections]
-    gateway = {"version": "1.0.0", "connections": connections, "proxy": {"import": imports}, "workflows": workflows}
-    served = GatewayFleet(directory, {"gateway": gateway})
-    try:
-        served.fleet.wait_ready()
-        yield served
-    finally:
-        served.clean_up()
 
 
 def items(agent: Agent, *expected: str) -> dict[str, Json]:
@@ -82,7 +70,8 @@ def served(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterat
     }  # fmt: skip
     moves = {"go": {"target": "done", "executor": hold}}
     holding = {"initialState": "ready", "states": {"ready": {"transitions": moves}, "done": {"terminal": True}}}
-    yield from fleet(directory, connections, holding=holding)
+    with importing(directory, connections, holding=holding) as served:
+        yield served
 
 
 @pytest.fixture
@@ -183,7 +172,8 @@ def from_npm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayFleet]
         "memory": real_servers.npm("mcp-server-memory", env={"MEMORY_FILE_PATH": str(directory / "memory.jsonl")}),
         "thinking": real_servers.npm("mcp-server-sequential-thinking"),
     }
-    yield from fleet(directory, connections)
+    with importing(directory, connections) as served:
+        yield served
 
 
 @pytest.mark.servers

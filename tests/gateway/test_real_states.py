@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gateway.fleet import Agent, GatewayFleet, Json
+from tests.gateway.fleet import Agent, GatewayFleet, Json, importing
 from tests.support import real_servers
 from tests.support.browser import MISSING, installed
 from tests.support.wait import wait_until_sync
@@ -19,17 +18,9 @@ ROUNDS = 4
 CHROMIUM = installed()
 
 
-def fleet(directory: Path, connections: Json) -> Iterator[GatewayFleet]:
-    """A fleet that imports all tools of the connections, by their names; two callers have tokens."""
-    stated = {name: {**one, "state": "session"} for name, one in connections.items()}
-    imports = [{"connection": name, "prefix": name} for name in stated]
-    gateway = {"version": "1.0.0", "connections": stated, "proxy": {"import": imports}}
-    served = GatewayFleet(directory, {"gateway": gateway})
-    try:
-        served.fleet.wait_ready()
-        yield served
-    finally:
-        served.clean_up()
+def keeping(connections: Json) -> Json:
+    """The connections with a state for each owner."""
+    return {name: {**one, "state": "session"} for name, one in connections.items()}
 
 
 def callers(served: GatewayFleet, capability: str) -> list[Agent]:
@@ -57,7 +48,9 @@ def called(agent: Agent, capability: str, **arguments: Any) -> str:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayFleet]:
-    yield from fleet(tmp_path_factory.mktemp("states"), {"shell": real_servers.stdio("terminal-mcp")})
+    connections = keeping({"shell": real_servers.stdio("terminal-mcp")})
+    with importing(tmp_path_factory.mktemp("states"), connections) as served:
+        yield served
 
 
 def test_each_caller_has_shells_of_their_own(served: GatewayFleet) -> None:
@@ -87,7 +80,8 @@ def from_npm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayFleet]
     if CHROMIUM is not None:
         options = ("--headless", "--isolated", "--no-sandbox", "--executable-path", CHROMIUM)
         connections["browser"] = real_servers.npm("playwright-mcp", *options, workingDirectory=str(directory))
-    yield from fleet(directory, connections)
+    with importing(directory, keeping(connections)) as served:
+        yield served
 
 
 @pytest.mark.servers

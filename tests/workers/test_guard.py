@@ -29,7 +29,7 @@ pytestmark = [
 
 LASTING = "trap '' TERM; echo $$; sleep 300 & sleep 300"
 HOLDER = f"""
-import asyncio, os, subprocess, sys, time
+import asyncio, os, signal, subprocess, sys
 from coordinator.toolsets.gateway.rules.calls import CliCall
 from workers.gateway.cli import run_command
 from workers.guard import ProcessGroup
@@ -41,7 +41,7 @@ async def main():
     group = ProcessGroup(["sh", "-c", {LASTING!r}], stdout=subprocess.PIPE, start_new_session=True)
     line = group.process.stdout.readline().decode()
     if os.fork() == 0:
-        time.sleep(300)
+        signal.pause()
     open(sys.argv[2], "w").write(line)
     await asyncio.Event().wait()
 

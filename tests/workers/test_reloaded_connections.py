@@ -74,10 +74,8 @@ CHANGED = config({"steady": server(), "changing": server(WORD="new"), "late": se
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[GatewayFleet]:
-    running = GatewayFleet(tmp_path, BEGINNING)
-    running.fleet.wait_ready()
-    yield running
-    running.clean_up()
+    with GatewayFleet(tmp_path, BEGINNING) as running:
+        yield running
 
 
 def reload(fleet: GatewayFleet, changed: Json) -> None:

@@ -32,10 +32,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayFleet]:
         "gateway": {"version": "1.0.0", "capabilities": CAPABILITIES},
         "steps": {"slots": 8},
     }
-    fleet = GatewayFleet(tmp_path_factory.mktemp("states"), config)
-    fleet.fleet.wait_ready()
-    yield fleet
-    fleet.clean_up()
+    with GatewayFleet(tmp_path_factory.mktemp("states"), config) as fleet:
+        yield fleet
 
 
 class Owner:
