@@ -67,8 +67,8 @@ class Bench:
 
     async def begun(self) -> None:
         """Waits until the agent has done some work."""
-        files = (self.place.state / "worktrees").rglob
-        await wait_until(lambda: [one for one in files("work.txt") if one.stat().st_size])
+        files = self.place.files
+        await wait_until(lambda: any(one.name == "work.txt" and one.stat().st_size for one in files()))
 
     def has_work(self) -> bool:
         return f"work of {self.item_id}" in self.place.everything()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +81,17 @@ class Place:
     def salvaged(self) -> list[str]:
         return self.git("for-each-ref", "--format=%(refname)", "refs/fleet").split()
 
+    def files(self) -> Iterator[Path]:
+        """The files of worktrees; what a runner makes or deletes beside them meanwhile is not looked at."""
+        for root, folders, files in os.walk(self.state / "worktrees"):
+            folders[:] = [one for one in folders if one not in (".git", ".config", ".owners")]
+            yield from (Path(root) / name for name in files if name != ".git")
+
     def everything(self) -> set[str]:
         """What is in a file of a worktree that is there, or of any commit that a ref reaches: lines."""
         found: set[str] = set()
-        for root, folders, files in os.walk(self.state / "worktrees"):
-            folders[:] = [one for one in folders if one not in (".git", ".config", ".owners")]
-            for name in set(files) - {".git"}:
-                found.update((Path(root) / name).read_text(errors="replace").splitlines())
+        for one in self.files():
+            found.update(one.read_text(errors="replace").splitlines())
         patches = self.git("log", "--all", "--glob=refs/fleet", "--patch", "--format=").splitlines()
         return found | {line[1:] for line in patches if line[:1] == "+" and line[:3] != "+++"}
 
