@@ -1,6 +1,7 @@
 """Metrics, logs and traces.
 
 ``catalogue`` declares every metric once, as data. ``recorder`` has a method for each thing that is counted or measured.
+``conditions`` says which states of them are worth an alert.
 ``cells`` keeps the numbers, in files that all processes of a host share; ``exposition`` renders them. ``logs`` sets up
 structured logging. ``tracing`` makes spans if a collector is configured.
 

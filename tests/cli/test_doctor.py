@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -28,8 +29,9 @@ from coordinator.steps.handoff import RQ_PREFIX
 from coordinator.store import ServerError, Store, key_space
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.identity import changed
-from tests.support.fleets import RunningFleet, fleet_command
+from tests.support.fleets import Http, RunningFleet, fleet_command
 from tests.support.ports import free_port
+from tests.support.wait import wait_until_sync
 
 GOOD_INFO: dict[str, Any] = {
     "redis_version": "7.2.0",
@@ -150,6 +152,8 @@ async def test_a_queue_that_no_worker_serves_is_found(alone: Store) -> None:
             await alone.command("RPUSH", f"{RQ_PREFIX}:queue:{name}", number)
     worker = f"{RQ_PREFIX}:worker:h.w-0.1.2"
     await alone.command("SADD", f"{RQ_PREFIX}:workers", worker, f"{RQ_PREFIX}:worker:gone")
+    nobody = [(one.verdict, one.alert) async for one in queues.check(alone.client)]
+    assert nobody == [("fails", "NoWorkers"), ("fails", "NoWorkers")]
     await alone.command("HSET", worker, "queues", "fleet-steps.high,fleet-steps")
     assert await found() == ["warns 2 jobs in fleet-steps-gpu, which no worker serves"]
 
@@ -170,6 +174,30 @@ def test_disk_and_token_file_are_checked(tmp_path: Path, monkeypatch: pytest.Mon
     tokens.chmod(0o666)
     assert found()["host.disk"].startswith("warns 100 MiB are free")
     assert "fails others than its owner may write the token file" in found()["auth.tokens"]
+
+
+def test_states_of_items_are_reported_with_their_alerts(fleet: RunningFleet) -> None:
+    """Silent before, and as soon as the runbook's step is done."""
+
+    def told() -> dict[str, str]:
+        found = json.loads(doctor(fleet, "--format", "json").stdout)
+        return {one["alert"]: one["verdict"] for one in found if one.get("alert")}
+
+    agent = {"id": "one", "kind": "external"}
+    assert told() == {}
+    with Http(fleet.port) as http:
+        due = {"title": "late", "dueAt": "2020-01-01T00:00:00Z"}
+        made = http.call("manage_items", operation="create", items=[due], requestId=str(uuid.uuid4()))
+        claim = {"itemId": made["items"][0]["id"], "ttlSeconds": 60}
+        http.call("claim_item", claims=[claim], actor=agent, requestId=str(uuid.uuid4()))
+        gone = {"itemId": claim["itemId"], "reason": "hopeless"}
+        http.call("claim_item", releases=[gone], actor=agent, requestId=str(uuid.uuid4()))
+        expected = {"ItemsOverdue": "warns", "ItemsQuarantined": "warns"}
+        wait_until_sync(lambda: told() == expected, what="the gauges")
+        assert doctor(fleet).returncode == Exit.FAILED
+        deleted = {"operation": "delete", "ids": [claim["itemId"]], "requestId": str(uuid.uuid4())}
+        http.call("manage_items", **deleted)
+    wait_until_sync(lambda: told() == {}, what="the gauges")
 
 
 @pytest.mark.anyio

@@ -14,6 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from coordinator.metrics.catalogue import CATALOGUE
+from coordinator.metrics.conditions import CONDITIONS, REPORTED, UNCHECKED
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 RULES = DEPLOY / "prometheus"
@@ -225,6 +226,29 @@ def test_alerts_cases_and_runbooks_match() -> None:
         assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
         for text in (rule["annotations"]["summary"], rule["annotations"]["description"]):
             assert not re.search(r"(humanize \}\}|\b1) [a-z]+s\b", text), f"wrong where it is one: {text}"
+
+
+def test_alerts_on_states_are_those_of_the_table() -> None:
+    """Doctor and the console see what Prometheus sees; what one look cannot see is named."""
+    found = alerts()
+    assert sorted(found) == sorted([*(one.alert for one in CONDITIONS), *UNCHECKED, *REPORTED])
+    for one in CONDITIONS:
+        rule = found[one.alert]
+        assert " ".join(rule["expr"].split()) == one.expr
+        assert rule["labels"]["severity"] == one.severity
+        assert rule["annotations"] == {
+            "summary": one.template(one.summary),
+            "description": one.template(one.description),
+            "runbook_url": f"{{{{ $externalLabels.runbooks }}}}/{one.page}",
+        }
+
+
+def test_alerts_that_doctor_does_not_check_are_on_rates_latencies_and_scrapes() -> None:
+    """An alert on gauges alone belongs into the table. Ratios that are recorded are of rates."""
+    gauges = {metric.name for metric in CATALOGUE if metric.kind == "gauge"} | {"coordinator"}
+    for name in (*UNCHECKED, *REPORTED):
+        used = set(re.findall(r"coordinator[a-z0-9_:]*", alerts()[name]["expr"]))
+        assert used - gauges or "up{" in alerts()[name]["expr"], name
 
 
 @pytest.mark.parametrize("file", ["prometheus/prometheus.yml", "docker/prometheus.yml"])

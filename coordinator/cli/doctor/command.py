@@ -11,7 +11,8 @@ from cyclopts import App, Parameter
 from redis.exceptions import RedisError
 
 from coordinator.cli.commands import COMMANDS
-from coordinator.cli.doctor import connections, host, items, queues, store
+from coordinator.cli.doctor import alerts, connections, host, items, queues, store
+from coordinator.cli.doctor.alerts import Gauges
 from coordinator.cli.doctor.cluster import check_cluster, check_guard, check_marks
 from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.exits import CommandFailed, Exit
@@ -66,7 +67,9 @@ def doctor(
     from coordinator.toolsets.gateway.rules.resolve import all_connections
 
     stated = all_connections(loaded.settings.gateway, loaded.settings.connections)
-    findings += _check_stores(url, loaded.settings.steps.queue_url or url, timeout_ms, expected, stated)
+    gauges = alerts.read_gauges(loaded.settings)
+    findings += _check_stores(url, loaded.settings.steps.queue_url or url, timeout_ms, expected, stated, gauges)
+    findings += alerts.check(gauges, findings)
     shown = [finding for finding in findings if verbose or finding.verdict != "ok"]
     if format == "json":
         print_json(shown)
@@ -77,7 +80,12 @@ def doctor(
 
 
 def _check_stores(
-    url: str, queue_url: str, timeout_ms: int, expected: StoreIdentity, stated: Mapping[str, Connection]
+    url: str,
+    queue_url: str,
+    timeout_ms: int,
+    expected: StoreIdentity,
+    stated: Mapping[str, Connection],
+    gauges: Gauges,
 ) -> list[Finding]:
     """Raises CommandFailed as ``doctor``, but of a cluster only if no node answers."""
     address = parse(url)
@@ -85,7 +93,7 @@ def _check_stores(
     if not address.nodes:
         return [
             which,
-            *asyncio.run(check_store(url, timeout_ms, expected, stated)),
+            *asyncio.run(check_store(url, timeout_ms, expected, stated, gauges)),
             *asyncio.run(_check_queues(queue_url, timeout_ms)),
         ]
     try:
@@ -99,7 +107,7 @@ def _check_stores(
         (
             keys.FLEET,
             "identity, permissions, drains, projects and connections",
-            lambda: check_store(url, timeout_ms, expected, stated),
+            lambda: check_store(url, timeout_ms, expected, stated, gauges),
         ),
         (keys.QUEUE, "the queues of steps", lambda: _check_queues(queue_url, timeout_ms)),
     ):
@@ -141,12 +149,17 @@ async def _check_queues(url: str, timeout_ms: int) -> list[Finding]:
 
 
 async def check_store(
-    url: str, timeout_ms: int, expected: StoreIdentity | None = None, stated: Mapping[str, Connection] = {}
+    url: str,
+    timeout_ms: int,
+    expected: StoreIdentity | None = None,
+    stated: Mapping[str, Connection] = {},
+    gauges: Gauges | None = None,
 ) -> list[Finding]:
     """What is found about the store, and in it.
 
     Args:
         stated: the connections of the settings.
+        gauges: those that are looked at; None: the processes of others are not named.
 
     Raises:
         CommandFailed: it does not answer, or has another key space.
@@ -154,7 +167,7 @@ async def check_store(
     opened = await open_store(url, timeout_ms)
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
-            return await _measure(opened, expected or StoreIdentity(), stated)
+            return await _measure(opened, expected or StoreIdentity(), stated, gauges)
     except KeySpaceDiffers as error:
         raise CommandFailed(str(error)) from None
     except (RedisError, StoreError, ToolFailure, TimeoutError) as error:
@@ -164,7 +177,9 @@ async def check_store(
         await opened.close()
 
 
-async def _measure(opened: Store, expected: StoreIdentity, stated: Mapping[str, Connection]) -> list[Finding]:
+async def _measure(
+    opened: Store, expected: StoreIdentity, stated: Mapping[str, Connection], gauges: Gauges | None
+) -> list[Finding]:
     client = opened.client
     waits = []
     for _ in range(_PINGS):
@@ -188,7 +203,9 @@ async def _measure(opened: Store, expected: StoreIdentity, stated: Mapping[str, 
     try:
         drained = list(_drained(await Drains(opened).read()))
         left = [finding async for finding in items.check(opened)]
-        left += connections.check(await read_processes(opened), stated)
+        running = await read_processes(opened)
+        left += connections.check(running, stated)
+        left += alerts.unseen(running, gauges) if gauges is not None else ()
     except (ToolFailure, StoreError):  # other checks say why
         drained, left = [], []
     known = expected.known

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from coordinator.cli.doctor.findings import Finding, some
+from coordinator.cli.doctor.findings import Finding, page_of, some
 from coordinator.cli.terminal import moment, printable
 from coordinator.settings.connections import Connection, unset_variables
 from coordinator.store.connection_states import ConnectionState
 from coordinator.store.processes import Processes
 
-_WHAT = "connections"
+_WHAT, _ALERT = "connections", "ConnectionFails"
 
 
 def check(found: Processes, stated: Mapping[str, Connection]) -> Iterator[Finding]:
@@ -35,7 +35,8 @@ def _finding(state: ConnectionState) -> Finding:
     used = f"last used {moment(state.at)} by {state.worker}"
     if state.state == "ok":
         return Finding("ok", _WHAT, f"{state.name}: works since {moment(state.since)}, {used}")
-    return Finding("fails", _WHAT, f"{state.name}: {printable(state.reason)}; since {moment(state.since)}, {used}")
+    said = f"{state.name}: {printable(state.reason)}; since {moment(state.since)}, {used}"
+    return Finding("fails", _WHAT, said, "", _ALERT, page_of(_ALERT))
 
 
 def _lacking_here(stated: Mapping[str, Connection]) -> Iterator[Finding]:

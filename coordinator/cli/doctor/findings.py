@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from coordinator.metrics.conditions import CONDITIONS
+
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result of one check."""
@@ -19,6 +21,10 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was found."""
     advice: str = ""
     """What to do about it."""
+    alert: str = ""
+    """The alert of Prometheus on what was found."""
+    runbook: str = ""
+    """The page about that alert."""
 
 
 _SHOWN = 20
@@ -29,9 +35,17 @@ def some(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
+def page_of(alert: str) -> str:
+    """The runbook of an alert that a check tells of."""
+    pages = {one.alert: one.page for one in CONDITIONS}
+    return f"deploy/runbooks/{pages.get(alert, f'{alert}.md')}"
+
+
 def lines_of(findings: Iterable[Finding]) -> Iterator[str]:
-    """The findings as lines of text; advice is on a line of its own."""
+    """The findings as lines of text; advice and alert are on lines of their own."""
     for finding in findings:
         yield f"{finding.verdict:<6} {finding.what}: {finding.said}"
         if finding.advice:
             yield f"       {finding.advice}"
+        if finding.alert:
+            yield f"       alert {finding.alert}; runbook {finding.runbook}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import AsyncIterator
 
-from coordinator.cli.doctor.findings import Finding, some
+from coordinator.cli.doctor.findings import Finding, page_of, some
 from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure
 from coordinator.store import Store
@@ -13,7 +13,7 @@ from coordinator.store.fences import Fenced
 from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.store.measures import PROJECTS, read_abandoned
 
-_WHAT = "items.abandoned"
+_WHAT, _ALERT = "items.abandoned", "ItemsAbandoned"
 
 
 async def check(store: Store) -> AsyncIterator[Finding]:
@@ -35,7 +35,8 @@ async def check(store: Store) -> AsyncIterator[Finding]:
             found = True
             longest = dt.timedelta(seconds=round(left.oldest_seconds))
             said = f"{counted(left.ready, 'abandoned item')} in project {project}, the first for {longest}"
-            yield Finding("warns", _WHAT, said, "start agents whose selectors name no role; get_context lists them")
+            advice = "start agents whose selectors name no role; get_context lists them"
+            yield Finding("warns", _WHAT, said, advice, _ALERT, page_of(_ALERT))
     if unseen:
         said = f"not looked for in projects whose keys cannot be read now: {some(unseen)}"
         yield Finding("fails", _WHAT, said)

@@ -7,9 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from prometheus_client.parser import text_string_to_metric_families
-
-Labels = frozenset[tuple[str, str]]
+from coordinator.metrics.samples import Labels, Samples, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +16,7 @@ class Reading:
 
     at: float
     """Seconds, monotonic."""
-    samples: Mapping[str, Mapping[Labels, float]]
+    samples: Samples
 
 
 def read(text: str, at: float) -> Reading:
@@ -27,11 +25,7 @@ def read(text: str, at: float) -> Reading:
     Raises:
         ValueError: it is malformed.
     """
-    samples: dict[str, dict[Labels, float]] = defaultdict(dict)
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            samples[sample.name][frozenset(sample.labels.items())] = sample.value
-    return Reading(at, samples)
+    return Reading(at, parse(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,68 @@
+"""Says which conditions of alerts (``coordinator.metrics.conditions``) hold now, by the gauges of this host."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from coordinator.cli.doctor.findings import Finding, page_of, some
+from coordinator.cli.fleetfile import read_fleet
+from coordinator.cli.supervision.running import metrics_dir
+from coordinator.cli.terminal import printable
+from coordinator.metrics import Exposition
+from coordinator.metrics.conditions import CONDITIONS, Severity, holding
+from coordinator.metrics.samples import Samples, parse
+from coordinator.metrics.slots import owned
+from coordinator.settings import Settings
+from coordinator.store.processes import Processes
+
+_WHAT = "alerts"
+
+
+class Gauges(NamedTuple):
+    """What processes of a fleet on this host measure."""
+
+    samples: Samples
+    processes: frozenset[str]
+    """Their names in the fleet."""
+
+
+def read_gauges(settings: Settings) -> Gauges:
+    """The gauges of the fleet on the data directory; empty if none runs there."""
+    fleet = read_fleet(Path(settings.data_dir))
+    directory = Path(fleet.metrics_dir) if fleet is not None else metrics_dir(settings)
+    slots = owned(directory)
+    samples = parse(Exposition(directory).text().decode()) if slots else {}
+    return Gauges(samples, frozenset(f"{socket.gethostname()}/{slot}" for slot in slots))
+
+
+def check(gauges: Gauges, others: Collection[Finding]) -> Iterator[Finding]:
+    """The conditions that hold: a page fails, a ticket warns, and what is a trouble only if it lasts is a note.
+
+    Args:
+        others: the findings of the other checks, which are not repeated.
+    """
+    told, looked_at, quiet = {one.alert for one in others}, {one.what for one in others}, True
+    for found in holding(gauges.samples):
+        condition = found.condition
+        if condition.alert in told or condition.told_by in looked_at:
+            continue
+        quiet = False
+        verdict = "note" if condition.lasting else _VERDICTS[condition.severity]
+        said = printable(f"{found.summary} {found.description}")
+        yield Finding(verdict, _WHAT, said, "", condition.alert, page_of(condition.alert))
+    if quiet and gauges.samples:
+        yield Finding("ok", _WHAT, f"none of {len(CONDITIONS)} conditions holds")
+
+
+def unseen(running: Processes, gauges: Gauges) -> Iterator[Finding]:
+    """Names the processes whose gauges are on other hosts, or in other directories."""
+    names = [f"{one.host}/{one.slot}" for one in running.running if one.status is not None]
+    if missing := [name for name in names if name not in gauges.processes]:
+        said = f"the gauges of other processes were not looked at: {printable(some(missing))}"
+        yield Finding("note", _WHAT, said, "run fleet doctor on their hosts, too, with their data directories")
+
+
+_VERDICTS: dict[Severity, Literal["warns", "fails"]] = {"page": "fails", "ticket": "warns"}

@@ -1,0 +1,376 @@
+"""The states that an alert is about: one table for the alerts of Prometheus, ``fleet doctor`` and the console.
+
+Each row is a condition on gauges, so it holds or not at any moment. deploy/prometheus/alerts.yml has the same
+expression, severity, texts and runbook (tests/deploy compares them), and adds for how long the state has to last.
+Alerts on rates and latencies have no row: one look cannot see these (``UNCHECKED``).
+
+A new alert on a state needs a row here, its rule in alerts.yml, a case in tests/deploy/test_alerts.py and a runbook.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from coordinator.metrics import attempts, catalogue, due_times, identity, resources, runs, shards, usage, webhooks
+from coordinator.metrics.metric import Metric
+from coordinator.metrics.samples import Samples
+
+Severity = Literal["page", "ticket"]
+Unit = Literal["count", "seconds", "ratio"]
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "==": operator.eq
+}  # fmt: skip
+_TEMPLATES: dict[Unit, str] = {
+    "count": "{{ $value }}",
+    "seconds": "{{ $value | humanizeDuration }}",
+    "ratio": "{{ $value | humanizePercentage }}",
+}
+_PLACE = re.compile(r"\{(\w+)(?::([^}]*))?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A number for each fleet, computed from a gauge.
+
+    Args:
+        how: of its series the sum, the largest, or how many different values of the label ``by`` are at 1.
+        where: only series with one of these values of a label.
+        by: a number for each value of this label.
+    """
+
+    how: Literal["sum", "max", "count"]
+    gauge: Metric
+    where: tuple[str, tuple[str, ...]] = ("", ())
+    by: tuple[str, ...] = ()
+
+    @property
+    def expr(self) -> str:
+        """In PromQL."""
+        label, values = self.where
+        match = f'{{{label}{"=~" if len(values) > 1 else "="}"{"|".join(values)}"}}' if label else ""
+        by = ", ".join(("fleet", *self.by))
+        if self.how == "count":
+            return f"count by (fleet) (max by ({by}) ({self.gauge.name}{match}) == 1)"
+        return f"{self.how} by ({by}) ({self.gauge.name}{match})"
+
+    def of(self, samples: Samples) -> dict[tuple[str, ...], float]:
+        """The numbers by the values of the labels ``by``; empty: there are no such series."""
+        label, values = self.where
+        found: dict[tuple[str, ...], list[float]] = {}
+        for labels, value in samples.get(self.gauge.name, {}).items():
+            named = dict(labels)
+            if not label or named.get(label) in values:
+                found.setdefault(tuple(named.get(name, "") for name in self.by), []).append(value)
+        if self.how == "count":
+            at_one = sum(max(each) == 1 for each in found.values())
+            return {(): float(at_one)} if found else {}
+        return {key: sum(each) if self.how == "sum" else max(each) for key, each in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A state that is worth an alert.
+
+    Args:
+        alert: the name of the alert.
+        severity: of the alert.
+        bounds: the condition on the level.
+        summary: what is wrong. Labels are in braces, with what is said if there is none: ``{instance:The host}``.
+        description: more of it; ``{value}`` is the level, in ``unit``.
+        unless: it does not hold while this level is above 0.
+        or_else: a further condition, in PromQL, that only Prometheus can see.
+        runbook: the page that says what to do, without its suffix; the alert's name if empty.
+        lasting: it is a trouble only if it lasts, so a single look notes it and no more.
+        told_by: the check of ``fleet doctor`` that knows more about it than the gauge says.
+    """
+
+    alert: str
+    severity: Severity
+    level: Level
+    summary: str
+    description: str
+    bounds: tuple[tuple[str, float], ...] = ((">", 0),)
+    unit: Unit = "count"
+    unless: Level | None = None
+    or_else: str = ""
+    runbook: str = ""
+    lasting: bool = False
+    told_by: str = ""
+
+    @property
+    def page(self) -> str:
+        """The file of the runbook, in deploy/runbooks."""
+        return f"{self.runbook or self.alert}.md"
+
+    @property
+    def expr(self) -> str:
+        """In PromQL, on one line."""
+        parts = [self.level.expr, *(f"{sign} {bound:g}" for sign, bound in self.bounds)]
+        if self.unless is not None:
+            parts += ["unless", self.unless.expr, "> 0"]
+        if self.or_else:
+            parts += ["or", self.or_else]
+        return " ".join(parts)
+
+    def template(self, text: str) -> str:
+        """A text of this condition as a template of Prometheus."""
+
+        def placed(found: re.Match[str]) -> str:
+            name, other = found.groups()
+            if name == "value":
+                return _TEMPLATES[self.unit]
+            return f'{{{{ or $labels.{name} "{other}" }}}}' if other else f"{{{{ $labels.{name} }}}}"
+
+        return _PLACE.sub(placed, text)
+
+
+class Holding(NamedTuple):
+    """A condition that holds."""
+
+    condition: Condition
+    value: float
+    labels: dict[str, str]
+
+    @property
+    def summary(self) -> str:
+        """What is wrong."""
+        return self._filled(self.condition.summary)
+
+    @property
+    def description(self) -> str:
+        """More of it."""
+        return self._filled(self.condition.description)
+
+    def _filled(self, text: str) -> str:
+        named = {**self.labels, "value": _shown(self.value, self.condition.unit)}
+        return _PLACE.sub(lambda found: named.get(found[1]) or found[2] or "", text)
+
+
+def holding(samples: Samples) -> Iterator[Holding]:
+    """The conditions of the table that hold.
+
+    Args:
+        samples: the metrics of one host or more of one fleet.
+    """
+    for condition in CONDITIONS:
+        level = condition.level
+        if condition.unless is not None and any(value > 0 for value in condition.unless.of(samples).values()):
+            continue
+        for key, value in level.of(samples).items():
+            if all(_COMPARE[sign](value, bound) for sign, bound in condition.bounds):
+                yield Holding(condition, value, dict(zip(level.by, key, strict=False)))
+
+
+def _shown(value: float, unit: Unit) -> str:
+    if unit == "seconds":
+        return str(dt.timedelta(seconds=round(value)))
+    return f"{value:.1%}" if unit == "ratio" else f"{value:.10g}"
+
+
+_BUDGET = Level("max", usage.PROJECT_BUDGET, by=("project", "period"))
+_BUDGET_SPENT = "{value} of the budget of {project} ({period}) is spent."
+_QUEUED = Level("max", catalogue.STEPS_QUEUED)
+
+CONDITIONS: tuple[Condition, ...] = (
+    Condition(
+        "NoFrontEnds",
+        "page",
+        Level("sum", catalogue.PROCESSES, ("role", ("frontend",)), by=("instance",)),
+        "No front-end process runs.",
+        "{instance:The fleet} serves no calls.",
+        bounds=(("==", 0),),
+        # Only workers are scraped, because no front-end pod is left.
+        or_else='max by (fleet) (up{job="coordinator"}) == 1 unless on (fleet) coordinator_processes{role="frontend"}',
+    ),
+    Condition(
+        "StoreUnavailable",
+        "page",
+        Level("sum", catalogue.BREAKER_STATE, ("state", ("open",))),
+        "The Redis does not answer.",
+        "Calls fail with store_unavailable.",
+        or_else='sum by (fleet) (rate(coordinator_store_errors_total{kind="unavailable"}[1m])) > 0',
+    ),
+    Condition(
+        "StoreChanged",
+        "page",
+        Level("sum", catalogue.STORE_CHANGED),
+        "The Redis was replaced or emptied; every call is refused.",
+        "Processes that found another Redis, or an emptied one: {value}.",
+    ),
+    Condition(
+        "StoreShardDown",
+        "page",
+        Level("sum", shards.AWAY, by=("shard",)),
+        "A shard of the store does not answer.",
+        "Front-ends without a connection to shard {shard}: {value}.",
+    ),
+    Condition(
+        "StoreSlotsUncovered",
+        "page",
+        Level("max", shards.UNCOVERED),
+        "No node of the store has some of its slots.",
+        "Slots that nobody has: {value}; calls for the projects there fail.",
+    ),
+    Condition(
+        "ItemsWait",
+        "ticket",
+        Level("max", catalogue.OLDEST_READY),
+        "Ready work items are not claimed.",
+        "The oldest one is {value} old.",
+        bounds=((">", 14400),),
+        unit="seconds",
+    ),
+    Condition(
+        "ItemsAbandoned",
+        "ticket",
+        Level("max", catalogue.OLDEST_ABANDONED),
+        "Abandoned work items are not taken over.",
+        "The first one was abandoned {value} ago.",
+        bounds=((">", 900),),
+        unit="seconds",
+        told_by="items.abandoned",
+    ),
+    Condition(
+        "ItemsQuarantined",
+        "ticket",
+        Level("max", attempts.QUARANTINED),
+        "Work items are quarantined because agents keep failing with them, or call them hopeless.",
+        "Items that wait for somebody to resume or cancel them: {value}.",
+    ),
+    Condition(
+        "ItemsOverdue",
+        "ticket",
+        Level("max", due_times.OVERDUE),
+        "Work items are not done at the time at which they are due.",
+        "Open items that are overdue: {value}.",
+    ),
+    Condition(
+        "ResourceBusy",
+        "ticket",
+        Level("max", resources.WAITED, by=("resource",)),
+        "Items wait for a resource, and none of them gets it.",
+        "For {value} callers have passed over items that demand {resource}.",
+        bounds=((">", 1800),),
+        unit="seconds",
+    ),
+    Condition(
+        "BudgetAlmostSpent",
+        "ticket",
+        _BUDGET,
+        "The budget of a project is almost spent.",
+        _BUDGET_SPENT,
+        bounds=((">", 0.8), ("<", 1)),
+        unit="ratio",
+        runbook="BudgetSpent",
+    ),
+    Condition(
+        "BudgetSpent",
+        "ticket",
+        _BUDGET,
+        "The budget of a project is spent: nothing in it is claimed any more.",
+        _BUDGET_SPENT,
+        bounds=((">=", 1),),
+        unit="ratio",
+    ),
+    Condition(
+        "RunnersPaused",
+        "ticket",
+        Level("sum", runs.PAUSED),
+        "Runners claim nothing, because no attempt succeeds.",
+        "Runners that are paused: {value}.",
+    ),
+    Condition(
+        "WebhookDisabled",
+        "ticket",
+        Level("sum", webhooks.STATES, ("state", ("disabled", "unusable"))),
+        "Nothing is sent to a webhook any more.",
+        "Webhooks that are disabled, or have no secret: {value}.",
+    ),
+    Condition(
+        "WebhookFails",
+        "ticket",
+        Level("max", webhooks.LAG, by=("webhook",)),
+        "The webhook {webhook} takes no messages.",
+        "The first that waits is {value} old.",
+        bounds=((">", 1800),),
+        unit="seconds",
+    ),
+    Condition(
+        "IdentityDegraded",
+        "ticket",
+        Level("sum", identity.STATE, ("state", ("stale", "unavailable"))),
+        "Keys that verify actors cannot be refreshed.",
+        "The degraded-mode policy decides who is trusted.",
+    ),
+    Condition(
+        "KeysOld",
+        "ticket",
+        Level("max", identity.KEY_AGE, by=("source",)),
+        "Keys have not been refreshed for more than an hour.",
+        "Those of {source} are {value} old.",
+        bounds=((">", 3600),),
+        unit="seconds",
+    ),
+    Condition(
+        "ConfigsDiffer",
+        "ticket",
+        Level("count", catalogue.CONFIG_INFO, by=("version",)),
+        "Processes run with different settings.",
+        "Some processes rejected or missed a reload, or a host has another file.",
+        bounds=((">", 1),),
+    ),
+    Condition(
+        "NoWorkers",
+        "page",
+        _QUEUED,
+        "Steps wait and no worker runs.",
+        "Steps that wait: {value}.",
+        unless=Level("sum", catalogue.PROCESSES, ("role", ("worker",))),
+        told_by="steps.queues",
+    ),
+    Condition(
+        "StepsStay",
+        "ticket",
+        _QUEUED,
+        "The queues of steps never drain.",
+        "Steps that wait now: {value}. Does a worker serve their pool?",
+        lasting=True,
+    ),
+)
+
+UNCHECKED = (
+    "CallsFailFast",
+    "CallsFailMedium",
+    "CallsFailSlow",
+    "CallsFailCreeping",
+    "ClaimsSlowFast",
+    "ClaimsSlowMedium",
+    "ClaimsSlowSlow",
+    "ClaimsSlowCreeping",
+    "FleetNotScraped",
+    "ProcessesRestart",
+    "StoreWentBack",
+    "StoreRedirects",
+    "StoreSlow",
+    "CriticalCallsShed",
+    "SheddingForLong",
+    "EventLoopLate",
+    "StaleFences",
+    "RequestIdsReused",
+    "HighContention",
+    "ClaimsExpire",
+    "FeedLate",
+    "EventsTrimmed",
+    "ReloadRefused",
+    "StepsWait",
+    "LeasesLost",
+)
+"""The alerts that one look at a fleet cannot see: they are on rates and latencies, or on what only Prometheus knows."""
+
+REPORTED = {"StoreFull": "store.writes", "ConnectionFails": "connections"}
+"""Alerts on rates whose state a check of ``fleet doctor`` finds, and that check."""
