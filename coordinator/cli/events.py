@@ -102,11 +102,9 @@ async def _show(store: Store, asked: FeedRequest, follow: bool, last: int | None
     from coordinator.transport.feed_ids import check_ids
 
     reader = FeedReader(store)
-    ids = [form for one in asked.ids for form in one] + list(asked.filter.roots)
-    found = await reader.position(asked.project, asked.after, ids)
-    at = Cursor(asked.project, found.epoch, found.position)
+    found = await reader.position(asked.project, asked.after, asked.named)
     try:
-        await check_ids(reader, asked, asked.filter, at, dict(zip(ids, found.known, strict=True)))
+        at = await check_ids(reader, asked, asked.filter, found)
     except ToolFailure as failure:
         code = Exit.USAGE if failure.code == "VALIDATION_ERROR" else Exit.FAILED
         raise CommandFailed(f"--{failure.message}", code) from None

@@ -44,6 +44,7 @@ from coordinator.steps.queue_depth import QueueDepth
 from coordinator.steps.store import StepStore
 from coordinator.store import Script
 from coordinator.store.drains import Drains
+from coordinator.store.outcomes import WITHOUT_REPLY
 from coordinator.store.processes import ProcessStatus, StatusReport
 from coordinator.store.project_healing import ProjectHealing
 from coordinator.store.store import Observe
@@ -209,7 +210,7 @@ def _observer(recorder: Recorder, admission: Admission | ShardedAdmission) -> Ob
 
         def observe_shard(script: str, seconds: float, outcome: str, project: str) -> None:
             record(script, seconds, outcome)
-            if outcome != "cancelled":
+            if outcome not in WITHOUT_REPLY:
                 learn_of_shard(seconds, outcome != "unavailable", project)
 
         return observe_shard
@@ -217,7 +218,7 @@ def _observer(recorder: Recorder, admission: Admission | ShardedAdmission) -> Ob
 
     def observe(script: str, seconds: float, outcome: str, project: str) -> None:
         record(script, seconds, outcome)
-        if outcome != "cancelled":
+        if outcome not in WITHOUT_REPLY:
             learn(seconds, outcome != "unavailable")
 
     return observe

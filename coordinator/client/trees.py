@@ -88,24 +88,33 @@ class Tree:
             parents = below
 
     async def events(self, kinds: str | Sequence[str] = (), after: str = "") -> AsyncIterator[dict[str, Any]]:
-        """Events of the change feed about the tree, until it is finished.
+        """Events of the change feed about the tree, until it is finished or deleted; those that say so are the last.
 
         Each has ``name``, ``timestamp``, ``data`` and ``cursor``; a ``gap`` says that some are missing. A tree that is
-        part of a larger one is told with it, so compare ``data["id"]``.
+        part of a larger one is told with it, so compare ``data["id"]``. If the tree is moved, what comes then is
+        that of the one that it belongs to now.
 
         Args:
             kinds: kinds of events or groups of them; default: those that listeners get.
             after: ``cursor`` of the last event that is known, or ``oldest``; default: from now on.
         """
-        top = await self._fleet.call("get_context", {"itemId": self.id, "includeAncestors": True})
-        root = next((one["id"] for one in top["item"].get("ancestors", ())), self.id)
+        _, root = await self._standing()
         asked = {"root": root} | ({"kinds": kinds if isinstance(kinds, str) else ",".join(kinds)} if kinds else {})
         after = after or (await self._fleet.feed(urlencode({**asked, "waitMs": 0})))["cursor"]
         over = False
         while True:
-            # Read before the events: what it does not know yet is still to come.
-            over = over or await self._over()
-            answer = await self._fleet.feed(urlencode({**asked, "after": after, "waitMs": 0 if over else WAIT_MS}))
+            if not over:
+                # Read before the events: what it does not know yet is still to come.
+                try:
+                    over, asked["root"] = await self._standing()
+                except NotFound:
+                    over = True
+            try:
+                answer = await self._fleet.feed(urlencode({**asked, "after": after, "waitMs": 0 if over else WAIT_MS}))
+            except NotFound:
+                if over:  # its deletion has been told
+                    return
+                raise
             after = answer["cursor"]
             if "gap" in answer:
                 yield {"name": "gap", "data": answer["gap"]}
@@ -119,12 +128,11 @@ class Tree:
         more = {"rootId": self.id, "trigger": "cancel", "includeRoot": True}
         await self._fleet.call("complete_tree", more)
 
-    async def _over(self) -> bool:
-        waits = {"itemId": self.id, "waitFor": "tree_terminal", "waitMs": 0}
-        try:
-            return bool((await self._fleet.call("get_context", waits))["waited"]["met"])
-        except NotFound:
-            return True
+    async def _standing(self) -> tuple[bool, str]:
+        """Whether it is finished, and the item at the top of the tree that it belongs to. Raises NotFound."""
+        asked = {"itemId": self.id, "includeAncestors": True, "waitFor": "tree_terminal", "waitMs": 0}
+        found = await self._fleet.call("get_context", asked)
+        return found["waited"]["met"], next((one["id"] for one in found["item"].get("ancestors", ())), self.id)
 
     async def _children(self, parent: str) -> AsyncIterator[dict[str, Any]]:
         offset, total = 0, 1

@@ -134,22 +134,21 @@ class Listener:
         taken, self._waiting, self._bytes = self._waiting, [], 0
         return taken
 
-    def give(self, batch: Batch) -> int:
+    def give(self, batch: Batch) -> None:
         """Gives it events that are for it, unless it has had them already: it was ahead of the reader when it joined.
-        Called by the reader. Returns how many it was given."""
+        Called by the reader."""
         if self._end is not None:
-            return 0
+            return
         events = batch.events
         if events[0].entry <= self.entry:
             events = [event for event in events if event.entry > self.entry]
             if not events:
-                return 0
+                return
             batch = Batch(events)
         if self._waiting or self.sink is None or not self.sink(batch):
             self._waiting.extend(events)
             self._bytes += len(batch.frames)
             self._wake()
-        return len(events)
 
     def push(self, gap: Gap) -> None:
         """Tells it of a gap; called by the reader."""

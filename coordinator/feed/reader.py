@@ -276,8 +276,6 @@ class FeedReader:
             if event is not None and sees(listener.filter, event):
                 items.append(event)
         listener.cursors, listener.entry = cursors, entry
-        if events := len(items) - (found.gap is not None):
-            self._metrics.feed_delivered(events, None)
         if len(found.rows) < COUNT and listener.alone:
             listener.behind = False
         elif len(found.rows) < COUNT and listener.ended is None:
@@ -483,8 +481,10 @@ class FeedReader:
                     batches[wanted] = Batch([event])
         if batches:
             lag = max(0.0, time.time() - first / 1000)
-            count = sum(one.give(batch) for wanted, batch in batches.items() for one in followed.group(wanted))
-            self._metrics.feed_delivered(count, lag)
+            for wanted, batch in batches.items():
+                for one in followed.group(wanted):
+                    one.give(batch)
+            self._metrics.feed_late(lag)
 
 
 def _fields(flat: Sequence[bytes]) -> Mapping[str, str]:

@@ -306,8 +306,8 @@ STORE_ERRORS = Metric(
     "counter",
     "errors",
     "Store calls without a result. unavailable: no answer in time or no connection, full: no memory for writes, "
-    "over_capacity: too many calls in flight, cancelled: the caller disconnected, changed: it is not the store that "
-    "the fleet had, defect: an internal error.",
+    "over_capacity: too many calls in flight, cancelled: the caller disconnected (what the server itself gives up, as "
+    "at a deadline, is none), changed: it is not the store that the fleet had, defect: an internal error.",
     (Label("kind", ("unavailable", "changed", "full", "over_capacity", "cancelled", "defect", OTHER)),),
 )
 

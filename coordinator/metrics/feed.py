@@ -8,14 +8,15 @@ LISTENERS = Metric(
     "coordinator_feed_listeners",
     "gauge",
     "listeners",
-    "Listeners of the change feed in each front-end now: event streams, and requests that wait for events.",
+    "Listeners of the change feed in each front-end now: event streams, and requests that wait for events. Tabs of the "
+    "console, webhooks and subscriptions have metrics of their own.",
     (SLOT,),
 )
 DELIVERIES = Metric(
     "coordinator_feed_deliveries_total",
     "counter",
     "events",
-    "Events given to listeners of the change feed; one for each event and listener, those read to catch up included.",
+    "Events sent to the listeners that coordinator_feed_listeners counts; one for each event and listener.",
 )
 CUT = Metric(
     "coordinator_feed_cut_total",

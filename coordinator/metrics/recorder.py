@@ -23,8 +23,8 @@ from coordinator.metrics.shards import ShardRecorder
 from coordinator.metrics.states import StateRecorder
 from coordinator.metrics.usage import UsageRecorder
 
-_ANSWERS = dict.fromkeys(("ok", "new", "replay"), "ok") | dict.fromkeys(("refused", "mismatch"), "refused")
-"""Outcome of a script that ran -> how it is counted."""
+_ANSWERS = dict.fromkeys(("ok", "new", "replay", "stopped"), "ok") | dict.fromkeys(("refused", "mismatch"), "refused")
+"""Outcome of a script -> how it is counted, if not as an error."""
 _WITH_ID = frozenset({"new", "replay", "mismatch"})
 
 
@@ -324,11 +324,13 @@ class Recorder:
         """Listeners of the change feed in this process."""
         self._feed_listeners(self.slot).set(count)
 
-    def feed_delivered(self, count: int, lag: float | None) -> None:
-        """Events were given to listeners; the oldest was committed ``lag`` seconds ago (None: they caught up)."""
-        self._feed_deliveries().inc(count)
-        if lag is not None:
-            self._feed_lag().observe(lag)
+    def feed_deliveries(self) -> Cell:
+        """Counts the events that are sent to listeners."""
+        return self._feed_deliveries()
+
+    def feed_late(self, seconds: float) -> None:
+        """Events were passed on so long after the oldest of them was committed."""
+        self._feed_lag().observe(seconds)
 
     def feed_cut(self, reason: str) -> None:
         """A listener or a subscription was cut off: ``slow``, ``revoked``, ``drain`` or ``moved``."""

@@ -339,8 +339,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         int,
         Meta(
             description=(
-                "A call that waits (claim_item with waitMs, workflow.submit, a search through everything) is "
-                "answered after this time at the latest, whatever it asks for. Most clients time out after 60 s."
+                "Calls that wait are answered after this time at the latest, whatever they ask for: claim_item and "
+                "work_next with waitMs, reads with waitFor (get_context, workflow_get, workflow.get, "
+                "get_workflow_status), workflow.start and workflow.submit, GET /feed; so are searches through "
+                "everything. Most clients time out after 60 s."
             ),
             ge=100,
             le=50_000,

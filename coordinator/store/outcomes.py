@@ -19,10 +19,19 @@ OUTCOMES = (
     "full",
     "over_capacity",
     "cancelled",
+    "stopped",
     "defect",
 )
 """ok: a call without a request id. Calls with one are new (the id was not known), replay (it was known) or mismatch (it
-was used before with other arguments)."""
+was used before with other arguments). cancelled: the caller has left; stopped: this process itself wants no result any
+more."""
+
+LEFT = "the caller has left"
+"""The reason that cancels the task of a call whose caller has left. MCP's SDK, which cancels requests when clients
+leave or withdraw them, gives one, too; whatever cancels tasks for reasons of our own gives none."""
+
+WITHOUT_REPLY = frozenset({"cancelled", "stopped"})
+"""Those that tell nothing about the store."""
 
 _FAILURES = {
     "store_unavailable": "unavailable",
@@ -40,4 +49,6 @@ def outcome_of(error: BaseException) -> str:
         return "refused"
     if isinstance(error, ToolFailure):
         return _FAILURES.get(error.code, "refused")
-    return "cancelled" if isinstance(error, asyncio.CancelledError) else "defect"
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled" if any(error.args) else "stopped"
+    return "defect"

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from coordinator.errors import ToolFailure
+from coordinator.feed.kinds import TOOLSETS
 from coordinator.identity.authenticator import LONGEST_TOKEN, TOKEN, Authenticator
 from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
 from coordinator.identity.permissions import least, sufficient, vocabulary
@@ -142,15 +143,14 @@ class Authorization:
         """
         if not self.enabled:
             return None, None
-        scopes = " ".join(least(toolset, True) for toolset in needed or self._endpoints.names)
+        told = [toolset for toolset in self._endpoints.names if toolset in TOOLSETS]
+        scopes = " ".join(least(toolset, True) for toolset in needed or told)
         try:
             grant = await self._grant(authorization, path, project, begun)
             if grant is None:
                 return None, None
             permissions = grant.caller.permissions
-            readable = frozenset(
-                toolset for toolset in self._endpoints.names if not sufficient(toolset, True).isdisjoint(permissions)
-            )
+            readable = frozenset(toolset for toolset in told if not sufficient(toolset, True).isdisjoint(permissions))
             if not readable.issuperset(needed):
                 raise Denied("permission", f"the events that are asked for need '{scopes}'")
             if not readable:

@@ -351,6 +351,9 @@ async def _rechecked(recheck: Recheck, handling: Awaitable[Any]) -> Any:
         while not (await asyncio.wait((waiting,), timeout=LOOK_SECONDS))[0]:
             await recheck()
         return waiting.result()
+    except asyncio.CancelledError as cancelled:
+        waiting.cancel(*cancelled.args)
+        raise
     finally:
         if not waiting.done():
             waiting.cancel()

@@ -25,6 +25,7 @@ import structlog
 from coordinator.identity.authenticator import TOKEN
 from coordinator.identity.grants import Grant
 from coordinator.overload import Ticket
+from coordinator.store.outcomes import LEFT
 from coordinator.toolsets.tool import Call
 from coordinator.transport.fast_path import ParsedCall, Plan
 from coordinator.transport.protocol import ARRIVAL_SECONDS, BoundedHttpProtocol, bounded
@@ -124,7 +125,7 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
         if self.idle_timer is not None:
             self.idle_timer.cancel()
         if self._waits and self._task is not None:
-            self._task.cancel()
+            self._task.cancel(LEFT)
         super().connection_lost(exc)
 
     def shutdown(self) -> None:

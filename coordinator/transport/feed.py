@@ -18,12 +18,13 @@ from typing import Any, NoReturn
 import structlog
 
 from coordinator.errors import ToolFailure
-from coordinator.feed import Cursor, Event, FeedReader, Gap, Listener
+from coordinator.feed import Event, FeedReader, Gap, Listener
 from coordinator.feed.cursor import START
 from coordinator.feed.events import frame
 from coordinator.feed.listener import Batch, Item
 from coordinator.identity.grants import Grant
 from coordinator.metrics import recorder
+from coordinator.metrics.cells import Cell
 from coordinator.overload import Admission, ShardedAdmission
 from coordinator.settings.feed import Feed as Limits
 from coordinator.toolsets.caller import Caller
@@ -75,13 +76,21 @@ class _Open:
         "recheck_at",
         "sending",
         "since",
+        "told",
         "written",
     )
 
     def __init__(
-        self, listener: Listener, connection: Connection | None, grant: Grant | None, readable: frozenset[str] | None
+        self,
+        listener: Listener,
+        connection: Connection | None,
+        grant: Grant | None,
+        readable: frozenset[str] | None,
+        told: Cell,
     ) -> None:
         now = asyncio.get_running_loop().time()
+        self.told = told
+        """Counts the events that are sent to it."""
         self.listener = listener
         self.connection = connection
         self.grant = grant
@@ -109,6 +118,7 @@ class _Open:
         if self.sending or self.connection is None or not self.connection.write_chunk(batch.chunk):
             return False
         self.written = True
+        self.told.value += len(batch.events)
         return True
 
 
@@ -138,6 +148,7 @@ class Feed:
         self._ticking: asyncio.Task[None] | None = None
         self._rechecks: set[asyncio.Task[None]] = set()
         self._metrics = recorder()
+        self._told = self._metrics.feed_deliveries()
 
     @property
     def listeners(self) -> int:
@@ -186,7 +197,7 @@ class Feed:
             hint = await self._hint(listener, caller)
         except ToolFailure as failure:
             _refuse(failure)
-        one = _Open(listener, scope.get(CONNECTION), grant, readable)
+        one = _Open(listener, scope.get(CONNECTION), grant, readable, self._told)
         one.authorization, one.path = credentials, path
         self._enter(one)
         try:
@@ -213,18 +224,16 @@ class Feed:
         if name and self._callers[name] >= self.limits.caller_most:
             raise ToolFailure("actor_quota", "this caller has as many listeners as one may", retry_after_ms=_FULL_MS)
         wanted = limited(asked.filter, caller, readable)
-        ids = [form for one in asked.ids for form in one] + list(wanted.roots)
         ticket = None
         if self._admission is not None:
             entered = self._admission.enter(Criticality.READ, name, asked.project)
             ticket = entered or await self._admission.wait(Criticality.READ, name, asked.project)
         try:
-            found = await self._reader.position(asked.project, asked.after, ids)
+            found = await self._reader.position(asked.project, asked.after, asked.named)
         finally:
             if self._admission is not None and ticket is not None:
                 self._admission.leave(ticket)
-        at = Cursor(asked.project, found.epoch, found.position)
-        await check_ids(self._reader, asked, wanted, at, dict(zip(ids, found.known, strict=True)))
+        at = await check_ids(self._reader, asked, wanted, found)
         if found.gap is not None:
             self._metrics.feed_gap(found.gap.reason)
         alone = not (asked.stream or asked.wait_ms)
@@ -251,6 +260,7 @@ class Feed:
                 items = []
             if items:
                 await self._send(one, send, b"".join([_frame(item) for item in items]))
+                self._told.value += sum(isinstance(item, Event) for item in items)
             elif listener.ended is not None:
                 break
             elif asyncio.get_running_loop().time() - one.since >= HEARTBEAT_SECONDS:
@@ -295,6 +305,7 @@ class Feed:
         if listener.ended == "gone":
             return
         answer = self._answer(listener, items, asked.limit if gap is None else 0, gap)
+        self._told.value += len(answer["events"])
         if hint and not items:
             answer["hint"] = hint
         one.sending = True

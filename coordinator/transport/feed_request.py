@@ -40,6 +40,11 @@ class FeedRequest(NamedTuple):
     limit: int
     """The most events of an answer in JSON."""
 
+    @property
+    def named(self) -> list[str]:
+        """All ids that its filter names, roots too, in each of their forms."""
+        return [form for one in self.ids for form in one] + list(self.filter.roots)
+
 
 def is_feed(path: str) -> bool:
     """Whether a path belongs to the feed."""

@@ -17,6 +17,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
+from coordinator.store.outcomes import LEFT
 from coordinator.toolsets.arguments import decoded, may_wait
 from coordinator.toolsets.tool import AGENT_HEADER, Call, Delivery
 from coordinator.transport.authorization import Authorization
@@ -389,7 +390,7 @@ async def while_connected(handling: Awaitable[_T], receive: Receive) -> _T:
             raise ClientDisconnected
         return await answering
     finally:
-        answering.cancel()
+        answering.cancel(LEFT if leaving.done() else None)
         leaving.cancel()
         await asyncio.gather(answering, leaving, return_exceptions=True)
 

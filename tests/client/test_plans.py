@@ -227,6 +227,32 @@ async def test_events_of_a_tree_end_with_it(fleet: Fleet) -> None:
         await anext(tree.events("a b\r\nx: y"))
 
 
+async def test_events_of_a_tree_end_with_its_deletion_and_go_on_after_a_move(fleet: Fleet) -> None:
+    above, other = await add(fleet, "above", "other")
+    tree = await fleet.plan({"title": "t", "children": ["a"]})
+    async with asyncio.timeout(60):
+        events = tree.events("item.*", after="oldest")
+        assert [(await anext(events))["name"] for _ in range(2)] == ["item.create"] * 2
+        following = asyncio.ensure_future(anext(events))
+        for parent in (above, other):
+            moved = [{"id": tree.id, "parentId": parent}]
+            await fleet.call("manage_items", {"operation": "update", "items": moved})
+            event = await following
+            while event["data"]["rootId"] != parent:
+                event = await anext(events)
+            following = asyncio.ensure_future(anext(events))
+        await fleet.call("manage_items", {"operation": "delete", "ids": [tree.id], "recursive": True})
+        rest = [await following, *[event async for event in events]]
+        assert [event["name"] for event in rest[-2:]] == ["item.delete"] * 2
+        cursor, single = rest[-1]["cursor"], await fleet.plan({"title": "s", "children": ["b"]})
+        events = single.events("item.*", after=cursor)
+        assert (await anext(events))["name"] == "item.create"
+        await fleet.call("manage_items", {"operation": "delete", "ids": [single.id], "recursive": True})
+        assert [event["name"] async for event in events][-2:] == ["item.delete"] * 2
+        with pytest.raises(NotFound):
+            await anext(single.events())
+
+
 async def test_a_deep_or_large_plan_is_made_in_stages(fleet: Fleet) -> None:
     deep = {
         "title": "deep",

@@ -8,9 +8,13 @@ import time
 
 import pytest
 
+from coordinator.feed.cursor import parse
+from coordinator.feed.filters import Filter
+from coordinator.metrics.feed import DELIVERIES
 from coordinator.store.fencing import Fence, Fencing
 from tests.feed.rig import Front
 from tests.items.client import Client
+from tests.support.counts import counted
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -99,6 +103,26 @@ async def test_without_a_wait_it_is_answered_what_has_happened_by_now(front: Fro
             assert [event["data"]["id"] for event in answer["events"]] == [item]
             cursor = answer["cursor"]
         await stream.events(20)
+
+
+async def test_deliveries_are_what_listeners_were_sent(front: Front, tools: Client) -> None:
+    """Not what was read for others, or to check what a listener has named."""
+    cursor, ids = (await front.poll(tools.project))["cursor"], await tools.add_many(25)
+    other = front.reader.listen(parse(cursor, tools.project), Filter())
+    before = counted(DELIVERIES)
+    assert len(await other.take()) == 25
+    await tools.delete(ids[3])
+    assert [len((await front.poll(tools.project, after=cursor, limit=limit))["events"]) for limit in (10, 1)] == [10, 1]
+    assert len((await front.poll(tools.project, after=cursor, id=ids[3]))["events"]) == 2
+    assert counted(DELIVERIES) - before == 13
+    async with front.stream(tools.project, after=cursor) as stream, front.stream(tools.project, id=ids[4]) as one:
+        await stream.events(26)
+        await tools.add("live")
+        await tools.update(ids[4], title="new")
+        await stream.events(2)
+        await one.events(1)
+    front.reader.close(other)
+    assert counted(DELIVERIES) - before == 13 + 28 + 1
 
 
 async def test_a_drain_answers_those_who_wait(front: Front, tools: Client) -> None:

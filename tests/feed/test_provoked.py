@@ -226,6 +226,9 @@ def test_instances_of_the_gateway_and_their_approvals(gateway: GatewayFleet) -> 
     feed, approver = Feed(gateway.fleet.port), Feed(gateway.fleet.port, gateway.human)
     agent, human = gateway.agent(), gateway.agent(gateway.human)
     at = agent.start("approved")
+    for one in (feed, approver):
+        one.until("gateway.started", of=at["workflowId"])
+        assert [event["name"] for event in one.events if event["data"]["id"] == at["workflowId"]] == ["gateway.started"]
     agent.refused("workflow.submit", **link(at, "fail"))
     for one in (feed, approver):
         assert one.until("gateway.failed", of=at["workflowId"])[0]["state"] == "open"

@@ -32,6 +32,12 @@ async def test_a_token_needs_the_project_and_a_toolset(guarded: Guarded, project
     response = await guarded.get(project, bearer(without))
     assert response.status_code == 403
     assert 'error="insufficient_scope"' in response.headers["www-authenticate"]
+    for permission in ("worker", "navigator"):  # their tools have no events
+        blind = bearer(await token(guarded, permission, permission))
+        for query in ({}, {"waitMs": 0}, {"kinds": "item.*"}):
+            response = await guarded.get(project, blind, **query)
+            assert response.status_code == 403
+            assert "navigator" not in response.headers["www-authenticate"]
     reader = await token(guarded, "c", "items.read")
     response = await guarded.get(project, bearer(reader), kinds="flow.*")
     assert response.status_code == 403

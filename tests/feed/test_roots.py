@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from coordinator.store import keys
@@ -85,3 +87,59 @@ async def test_an_item_without_a_parent_writes_nothing_more(tools: Client) -> No
     entries = await tools.store.command("XRANGE", keys.events.key(tools.project), "-", "+")
     marked = {flat[3].decode() for _, flat in entries if b"R" in flat[4::2]}
     assert marked == {child.replace("-", "")}
+
+
+@pytest.mark.parametrize("followed", [False, True])
+async def test_who_goes_on_from_before_a_deletion_hears_of_it(
+    front: Front, other: Front, tools: Client, followed: bool
+) -> None:
+    """At once, also while another listener makes the process follow the project, whose reader may be behind."""
+    project = tools.project
+    async with contextlib.AsyncExitStack() as stack:
+        for one in (front, other) if followed else ():
+            await stack.enter_async_context(one.stream(project))
+        for n in range(6):
+            here, there = (front, other) if n % 2 else (other, front)
+            root, child = await tools.chain(1)
+            names: Json = {"root": root} if n < 3 else {"id": child}
+            cursor = (await here.poll(project, **names))["cursor"]
+            await tools.advance(child, "complete")
+            await tools.delete(root, recursive=True)
+            answer: Json = {}
+            for one, wait in ((here, 0), (there, 0), (there, 50_000)):
+                answer = await one.poll(project, **names, after=cursor, waitMs=wait)
+                if wait and answer["events"][-1]["name"] != "item.delete":  # the reader gives them as it reads them
+                    answer = await one.poll(project, **names, after=answer["cursor"], waitMs=wait)
+                assert answer["events"][-1]["name"] == "item.delete"
+            for one in (here, there):
+                async with one.stream(project, {"last-event-id": cursor}, **names) as stream:
+                    assert (await stream.until("item.delete")).data["data"]["rootId"] == root
+            assert (await here.get(project, **names, after=answer["cursor"])).status_code == 404
+
+
+async def test_who_goes_on_from_before_a_move_hears_of_it(front: Front, tools: Client) -> None:
+    root, other = await tools.add_many(2)
+    cursor = (await front.poll(tools.project, root=root))["cursor"]
+    await tools.update(root, parentId=other)
+    answer = await front.poll(tools.project, root=root, after=cursor)
+    assert tops(answer["events"]) == [("item.update", root, root)]
+    refused = await front.get(tools.project, root=root, after=answer["cursor"])
+    assert refused.status_code == 400
+    assert "is an item with a parent; name the item at the top of its tree" in refused.text
+
+
+async def test_who_goes_on_from_before_what_was_trimmed_hears_of_the_gap(front: Front, tools: Client) -> None:
+    root, child = await tools.chain(1)
+    cursor = (await front.poll(tools.project))["cursor"]
+    await tools.delete(root, recursive=True)
+    await tools.add_many(3)
+    await tools.store.command("XTRIM", keys.events.key(tools.project), "MAXLEN", 1)
+    asked: list[Json] = [{"root": root}, {"id": child}]
+    for names in asked:
+        answer = await front.poll(tools.project, **names, after=cursor)
+        assert (answer["gap"], answer["events"]) == ({"reason": "trimmed"}, [])
+        assert (await front.get(tools.project, **names, after=answer["cursor"])).status_code == 404
+        async with front.stream(tools.project, **names, after=cursor) as stream:
+            assert (await stream.until("gap")).data["reason"] == "trimmed"
+    answer = await front.poll(tools.project, after="oldest")
+    assert answer["gap"] == {"reason": "trimmed"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from coordinator.transport import progress
 from tests.feed.guarded import Guarded, bearer, token
 from tests.feed.rig import Front, Json
 from tests.items.client import Client
+from tests.items.selectors import call_of
 from tests.support.wait import wait_until
 from tests.transport.rig import MODERN, meta
 
@@ -33,17 +35,18 @@ async def ask(
     front: Front,
     project: str,
     *,
+    tool: str = "get_context",
     modern: bool = True,
     headers: dict[str, str] | None = None,
     told: Json | None = None,
     **arguments: Any,
 ) -> Json:
-    """The result of get_context."""
+    """The result of a call."""
     given = {"accept": "application/json, text/event-stream", **(headers or {})}
-    params: Json = {"name": "get_context", "arguments": arguments}
+    params: Json = {"name": tool, "arguments": arguments}
     if modern:
         params["_meta"] = {**meta(), **(told or {})}
-        given |= {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "get_context"}
+        given |= {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": tool}
     elif told:
         params["_meta"] = told
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
@@ -93,6 +96,32 @@ async def test_clients_that_leave_leave_nothing_behind(front: Front, tools: Clie
         await waiting_at(front, 0)
         await wait_until(lambda: front.app.in_flight == 0 and front.admission.parked == 0)
     assert front.room.subjects == 0
+
+
+@pytest.mark.parametrize("told", [None, {"progressToken": 1}])
+async def test_only_clients_that_leave_cancel_calls_of_the_store(
+    front: Front, tools: Client, told: Json | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = Counter[str]()
+    monkeypatch.setattr(tools.store, "observe", lambda _name, _seconds, outcome, *_: outcomes.update([outcome]))
+    client = tools.store.client
+    for left in (True, False):
+        await client.client_pause(60_000, all=False)
+        try:
+            request = call_of("a", wait_ms=50_000)
+            calling = asyncio.create_task(ask(front, tools.project, tool="claim_item", told=told, **request))
+            await wait_until(lambda: tools.store.in_flight == 1)
+            if left:
+                calling.cancel()
+                await wait_until(lambda: front.app.in_flight == 0)
+                assert outcomes["cancelled"] == 1
+        finally:
+            await client.client_unpause()
+        if not left:
+            await wait_until(lambda: front.admission.parked == 1)
+            await tools.add()
+            assert not (await calling)["isError"]
+    assert (outcomes["cancelled"], outcomes["stopped"]) == (1, 0)
 
 
 async def test_parked_calls_are_counted_and_limited(front: Front, tools: Client) -> None:

@@ -12,7 +12,8 @@ from typing import Any, Self
 
 import msgspec
 
-from coordinator.feed import FeedReader
+from coordinator.feed import FeedReader, position
+from coordinator.feed.cursor import START, Cursor
 from coordinator.feed.waits import Waits
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings, convert
@@ -192,6 +193,12 @@ class Lab:
         """The audit, of one instance."""
         found = await AuditStore(self.store, self.settings).newest(self.project, 1000)
         return [entry for entry in found if answer is None or entry.workflow_id == answer["workflowId"]]
+
+    async def told(self, answer: Json) -> list[str]:
+        """What the change feed tells of an instance, without what it tells of its steps."""
+        found = await position.read(self.store, Cursor(self.project, "", START), 1000)
+        fields = [dict(zip(flat[::2], flat[1::2], strict=True)) for _, flat in found.rows]
+        return [one["k"] for one in fields if one.get("i") == answer["workflowId"] and one["k"].startswith("gateway_")]
 
     async def close(self) -> None:
         """Stops the toolset's background tasks."""

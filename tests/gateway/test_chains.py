@@ -151,6 +151,7 @@ async def test_a_failed_chain_keeps_its_committed_hops(working: Working) -> None
     failed = await lab.follow_refused(found, "fail")
     assert "chain" not in failed["error"]["details"]
     assert "chain.failed" in [entry.type for entry in await lab.audit(refused)]
+    assert await lab.told(refused) == ["gateway_started", *["gateway_moved"] * 2, *["gateway_failed"] * 2]
 
 
 async def test_a_chain_over_executors_is_one_answer(working: Working) -> None:

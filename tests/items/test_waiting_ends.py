@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from itertools import count, islice
 from typing import Any
 
@@ -74,6 +75,16 @@ async def test_a_ready_item_is_claimed_at_once(fronts: Fronts) -> None:
     item = await tools.add()
     assert await tools.begin("agent", wait_ms=60_000).item() == item
     assert tools.runs["claim_next"] == 1
+
+
+async def test_a_ready_item_costs_one_sweep_and_no_script_that_is_given_up(fronts: Fronts) -> None:
+    tools = await fronts.make()
+    outcomes = Counter[tuple[str, str]]()
+    tools.store.observe = lambda name, _seconds, outcome, *_: outcomes.update([(name, outcome)])
+    items = await tools.add_many(20)
+    assert {await tools.begin(f"agent-{n}", wait_ms=60_000).item() for n in range(20)} == set(items)
+    assert {outcomes[one] for one in (("claim_next", "new"), ("sweep_claims", "ok"))} == {20}
+    assert {outcome for _, outcome in outcomes} == {"ok", "new"}
 
 
 @pytest.mark.parametrize("position", [0, 1, 2])

@@ -9,9 +9,10 @@ import pytest
 
 from coordinator.feed import waits
 from coordinator.metrics.feed import WAIT_READS
+from coordinator.store import keys
 from coordinator.toolsets.caller import Caller
 from tests.items.client import Client, Json, actor, fresh_id
-from tests.items.moments import lapse
+from tests.items.moments import lapse, server_time
 from tests.support import parked as support
 from tests.support.counts import counted
 from tests.support.wait import wait_until
@@ -271,3 +272,46 @@ async def test_a_claim_that_has_ended_by_time_is_noticed(tools: Client, monkeypa
     await wait_until(lambda: counted(WAIT_READS, "time") > before)
     await lapse(tools, item)
     assert (await waiting)["claimDetail"]["isExpired"]
+
+
+async def test_what_wakes_no_wait_for_changes_is_no_change_either(tools: Client) -> None:
+    """A later call, with ``after``, is told just what a call that waits all the time is woken by."""
+    item = await tools.add("item", budget={"costMicroUsd": 1000})
+    child = await tools.add("child", parentId=item, budget={"costMicroUsd": 1})
+    grandchild = await tools.add("grandchild", parentId=child)
+    await tools.claim("a", item)
+    used = {"inputTokens": 5, "outputTokens": 5, "costMicroUsd": 10}
+
+    def note(of: str) -> Json:
+        one = {"itemId": of, "key": "k", "role": "queue", "body": "b", "usage": used}
+        return {"operation": "upsert", "notes": [one], "actor": actor("b")}
+
+    renewed = {"itemId": item, "usage": used, "resources": [{"key": "tpu"}]}
+    silent: list[tuple[str, Json]] = [
+        ("manage_notes", note(child)),
+        ("manage_notes", note(grandchild)),
+        ("claim_item", {"actor": actor("a"), "requestId": fresh_id(), "claims": [{"itemId": item}]}),
+        ("claim_item", {"actor": actor("a"), "requestId": fresh_id(), "claims": [renewed]}),
+    ]
+    after = (await wait(tools, item, "changed", 0))["waited"]["after"]
+    waiting = await parked(tools, item, "changed", after=after)
+    for tool, arguments in silent:
+        await tools(tool, **arguments)
+        assert not (await wait(tools, item, "changed", 0, after=after))["waited"]["met"], arguments
+    assert not waiting.done()
+    await tools("manage_notes", **note(item))  # the note itself is one
+    assert (await waiting)["waited"]["met"]
+
+
+async def test_a_not_before_that_has_come_is_no_change(tools: Client) -> None:
+    item = await tools.add(notBefore="2050-01-01T00:00:00Z")
+    name, past = item.replace("-", ""), await server_time(tools.store) - 1
+    key = keys.item.key(tools.project, name)
+    await tools.store.command("HSET", key, "nv", past, "nt", past)
+    await tools.store.command("ZADD", keys.retries.key(tools.project), past, name)
+    after = (await wait(tools, item, "changed", 0))["waited"]["after"]
+    assert await tools.next() == [item]
+    assert await tools.store.command("HGET", key, "nt") is None
+    assert not (await wait(tools, item, "changed", 0, after=after))["waited"]["met"]
+    await tools.update(item, notBefore=None)
+    assert (await wait(tools, item, "changed", 0, after=after))["waited"]["met"]

@@ -11,6 +11,7 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.store import Script, ScriptError, ScriptFailure, ServerError, Store, keys, places
 from coordinator.store import store as store_module
+from coordinator.store.outcomes import LEFT
 from coordinator.store.scripts import pack_key
 from tests.store.calls import BLOB, BUMP, ECHO, FAULTY, REFUSE
 from tests.store.conftest import MakeStore
@@ -268,12 +269,14 @@ async def test_each_call_is_observed_with_its_outcome(store: Store, project: str
     for how in ("returned", "bare", "wrong type"):
         with pytest.raises((ScriptFailure, ServerError)):
             await store.run(REFUSE, project, how)
-    call = asyncio.ensure_future(store.run(BUMP, project, "a"))
-    await asyncio.sleep(0)
-    call.cancel()
-    await asyncio.wait([call])
+    for reason in (LEFT, None):
+        call = asyncio.ensure_future(store.run(BUMP, project, "a"))
+        await asyncio.sleep(0)
+        call.cancel(reason)
+        await asyncio.wait([call])
     assert [(name, outcome) for name, _, outcome in seen] == [
         ("bump", "ok"), ("refuse", "refused"), ("refuse", "refused"), ("refuse", "defect"), ("bump", "cancelled"),
+        ("bump", "stopped"),
     ]  # fmt: skip
     assert all(0 < seconds < 60 for _, seconds, _ in seen)
 

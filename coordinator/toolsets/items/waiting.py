@@ -40,6 +40,9 @@ LATE_SECONDS = 0.1
 _NAME = 32
 _decode = msgspec.msgpack.Decoder(ClaimReply).decode
 Run = Callable[[int, bool], Awaitable[ClaimReply]]
+Swept = tuple[int, int, int, int]
+"""What a sweep tells (``ClaimStore.sweep``): when the next claim expires, the time, how many messages were published to
+this process, and when a drain last began."""
 
 
 class _Missed(Exception):
@@ -122,8 +125,7 @@ class Parking:
         loop = asyncio.get_running_loop()
         began = loop.time()
         until = began + wait_ms / 1000
-        await self._prepare(call.project)
-        parked = self._enter(call.project, request)
+        parked = self._enter(call.project, request, await self._prepare(call.project))
         settle = partial(self._settle, call.project, request, parked)
         waited = False
         reply: ClaimReply | None = None
@@ -191,24 +193,24 @@ class Parking:
         await self.hold(True)
         await self._subscription.close()
 
-    async def _prepare(self, project: str) -> None:
-        """Makes sure, before a call is parked, that this process listens and is registered as alive."""
+    async def _prepare(self, project: str) -> Swept | None:
+        """Makes sure, before a call is parked, that this process listens and is registered as alive; returns what the
+        sweep has told, if that took one."""
         if self._draining:
             raise _draining()
         await self._subscription.ready()
-        if project not in self._tending:
-            await self._sweep(project)
+        return None if project in self._tending else await self._sweep(project)
 
-    def _enter(self, project: str, request: IdempotencyKey) -> _Parked:
+    def _enter(self, project: str, request: IdempotencyKey, swept: Swept | None) -> _Parked:
         parked = self._parked.setdefault((project, request.key), _Parked())
         parked.calls += 1
         self._calls += 1
         self._metrics.agents_waiting(self._calls)
         self._projects[project] = self._projects.get(project, 0) + 1
-        if project not in self._tending:
+        if swept is not None and project not in self._tending:
             # In an empty context, because it continues for later calls after this one.
             self._tending[project] = asyncio.create_task(
-                self._tend(project), name=f"parked claims of {project}", context=Context()
+                self._tend(project, swept), name=f"parked claims of {project}", context=Context()
             )
         return parked
 
@@ -245,11 +247,13 @@ class Parking:
         with contextlib.suppress(ToolFailure, StoreError):
             await self._claims.end_wait(project, request, self.process, keep=False)
 
-    async def _tend(self, project: str) -> None:
+    async def _tend(self, project: str, swept: Swept) -> None:
         """Registers this process as alive once a second, and puts claims back as soon as they expire."""
-        begun = 0
+        earliest, now, _, begun = swept
         while True:
-            pause = _TEND_SECONDS
+            pause = max((earliest - now) / 1000, _SOONEST_SECONDS) if earliest else _TEND_SECONDS
+            await asyncio.sleep(min(pause, _TEND_SECONDS))
+            earliest = 0
             try:
                 earliest, now, told, drained = await self._sweep(project)
                 if told < 0:  # this process was presumed dead, and its calls were removed from their queues
@@ -259,16 +263,13 @@ class Parking:
                 if drained > begun:  # usually these agents' calls are answered; but its operator may have died
                     begun = drained
                     self._ask_again()
-                if earliest:
-                    pause = min(pause, max((earliest - now) / 1000, _SOONEST_SECONDS))
             except (ToolFailure, StoreError) as failure:
                 if isinstance(failure, Fenced) and failure.for_good:  # they wait in another store now
                     self._end_all(failure, project)
                 else:
                     self._warn("tend", "parked claims cannot be maintained", project=project, reason=str(failure))
-            await asyncio.sleep(pause)
 
-    async def _sweep(self, project: str) -> tuple[int, int, int, int]:
+    async def _sweep(self, project: str) -> Swept:
         before = self._heard[project]
         swept = await self._claims.sweep(project, self.process, ALIVE_MS)
         if (told := max(0, swept[2])) < before:  # it counts anew, or a failover has lost its last writes

@@ -78,7 +78,9 @@ function advances.apply(run, inst, adv, keep_ms, retention_ms)
     instances.open_step(run, inst, unpack(adv.next))
   else
     instances.end_operation(run, inst, adv.ending or '', keep_ms)
-    if not moved then events.emit(run, 'gateway_failed', inst.id, 's', inst.state, 'v', inst.version) end
+    if adv.failure and adv.failure ~= '-' then
+      events.emit(run, 'gateway_failed', inst.id, 's', inst.state, 'v', inst.version)
+    end
   end
   if moved or adv.ended or adv.approvals or not adv.next then instances.list(run, inst) end
   if adv.ended then instances.resume_parent(run, inst) end

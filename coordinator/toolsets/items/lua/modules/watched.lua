@@ -18,8 +18,12 @@ local watched = {}
 
 local LOOKED_MAX = 5000 -- terminal items that one condition looks below
 local KEYS_AT_ONCE = 500
--- Not part of a version: what only bookkeeping changes, at times without an event; what they say is added.
-local LEFT_OUT = {ch = true, k = true, lo = true, lv = true, nb = true, w = true, id = true}
+-- Not part of a version: what changes without an event that would wake a call (by time, renewals, usage below), and
+-- what is added in other words.
+local LEFT_OUT = {
+  ch = true, id = true, k = true, lo = true, lv = true, nb = true, nt = true, rh = true, rn = true, ub = true,
+  us = true, w = true,
+}
 -- The roles of open items, from and below which score. Those come first that are likely to be open for longest.
 local OPEN = {
   {BLOCKED * STATES, (BLOCKED + 1) * STATES}, {QUEUE * STATES, WORK * STATES}, {WORK * STATES, TERMINAL * STATES},
