@@ -11,7 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from coordinator.metrics.catalogue import CATALOGUE
-from coordinator.metrics.metric import Label, Metric
+from coordinator.metrics.metric import SLOT, Label, Metric
 from deploy.grafana.boards import ALL
 from deploy.grafana.panels import Dashboard, Panel
 
@@ -25,7 +25,7 @@ _HEAD = """\
 The metrics that `/metrics` of a host serves, for all of its processes together. Written by `python -m deploy.metrics`
 from `coordinator/metrics/catalogue.py`, the dashboards and the alerts.
 
-One host always has fewer than 7,700 series. Labels have few values: those listed, or a bounded number after which
+One host always has fewer than 7,800 series. Labels have few values: those listed, or a bounded number after which
 further ones count as `other`. No label is ever the id of an item, request or agent. Counters continue where a
 killed process stopped. Panels are named with their dashboard; alerts link to their runbooks.
 
@@ -48,7 +48,9 @@ def page() -> str:
 
 
 def _section(metric: Metric, panels: Iterable[tuple[Dashboard, Panel]], alerts: Iterable[str]) -> str:
-    merged = f"; of several processes the {'sum' if metric.merge == 'sum' else 'largest'}"
+    merged = f"; of several processes the {_together(metric.merge)}"
+    if any(label.limit for label in metric.labels if label != SLOT):
+        merged += f"; `other` is the {_together(metric.together)}"
     lines = [
         f"## {metric.name}",
         "",
@@ -65,6 +67,10 @@ def _section(metric: Metric, panels: Iterable[tuple[Dashboard, Panel]], alerts: 
     lines.append(f"- **Panels:** {'; '.join(shown) or 'none'}")
     lines.append(f"- **Alerts:** {', '.join(f'[{alert}](runbooks/{alert_page(alert)})' for alert in alerts) or 'none'}")
     return "\n".join(map(_wrapped, lines)) + "\n"
+
+
+def _together(how: str) -> str:
+    return "sum" if how == "sum" else "largest"
 
 
 def _wrapped(line: str) -> str:

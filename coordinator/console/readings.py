@@ -104,7 +104,7 @@ async def project_numbers(asked: Asked, day: bool) -> ProjectNumbers:
 
     async def read() -> tuple[ProjectState, Samples, Flows | None, int, dict[Kind, int]]:
         found: tuple[ProjectState, Samples, Flows | None, int, dict[Kind, int]] = await asyncio.gather(
-            read_project_state(store, project),
+            read_project_state(store, project, asked.reads.config),
             read_samples(store, project, *((RECENT_ROWS, DAY_ROWS) if day else (HOUR_ROWS, 1))),
             flows(),
             store.command("ZCARD", keys.step_queue.key(project)),

@@ -88,7 +88,14 @@ TOKEN_FILE_READS = Metric(
     "Reloads of a changed token file. refused: it was invalid, and the previous tokens stayed in force.",
     (Label("outcome", ("ok", "refused")),),
 )
-INFLIGHT = Metric("coordinator_inflight", "gauge", "requests", "Requests being answered now.", (SLOT,))
+INFLIGHT = Metric(
+    "coordinator_inflight",
+    "gauge",
+    "requests",
+    "Requests being answered now, those that wait (for an item, a change, or room) and streams included; "
+    "coordinator_calls_at_work has what is limited.",
+    (SLOT,),
+)
 CONNECTIONS = Metric("coordinator_connections", "gauge", "connections", "Client connections open now.", (SLOT,))
 
 CLASS = Label("class", ("sheddable", "normal", "read", "critical"))
@@ -119,11 +126,19 @@ CONCURRENCY_LIMIT = Metric(
     "How many calls each front-end admits to the store at a time; it falls when the store slows down.",
     (SLOT,),
 )
+CALLS_AT_WORK = Metric(
+    "coordinator_calls_at_work",
+    "gauge",
+    "calls",
+    "Calls that each front-end has admitted and not answered yet, which coordinator_concurrency_limit limits. Claims "
+    "and reads that wait, and streams, are not among them.",
+    (SLOT,),
+)
 SATURATION = Metric(
     "coordinator_saturation",
     "gauge",
     "ratio",
-    "Calls in progress divided by the limit, of the busiest front-end: how busy a host is. For autoscaling.",
+    "coordinator_calls_at_work divided by the limit, of the busiest front-end: how busy a host is. For autoscaling.",
     merge="max",
 )
 ADMISSION_WAITING = Metric(
@@ -154,12 +169,14 @@ CLAIMS = Metric(
     "coordinator_claims_total",
     "counter",
     "claims",
-    "Claim attempts by outcome; replays of a repeated call do not count.",
+    "Claim attempts by outcome; replays of a repeated call do not count. success: an item was claimed; renewed: the "
+    "agent held it already (heartbeats).",
     (
         Label(
             "outcome",
             (
                 "success",
+                "renewed",
                 "already_claimed",
                 "agent_draining",
                 "budget_exhausted",
@@ -187,11 +204,12 @@ CLAIM_HOLD = Metric(
     "coordinator_claim_hold_seconds",
     "histogram",
     "seconds",
-    "How long claims were held, from an agent's first claim of an item to its end. completed: the item was finished; "
-    "released: given back, or let go for another claim; expired: nobody renewed it. Counted in the store, and "
-    "collected every few seconds by one front-end of the fleet.",
+    "How long claims were held, from an agent's first claim of an item to its end. completed: the item ended under the "
+    "claim (completed or cancelled), at that moment; released: given back, or let go for another claim; expired: "
+    "nobody renewed it. Each claim counts once: what follows when its item has ended, or is reopened under it, does "
+    "not. Counted in the store, and collected every few seconds by one front-end of the fleet.",
     (Label("end", ("completed", "released", "expired")),),
-    (1.0, 5.0, 15.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0),
+    (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0),
 )
 CLAIM_LOSERS = Metric(
     "coordinator_claim_losers",
@@ -216,7 +234,10 @@ OLDEST_READY = Metric(
     "coordinator_oldest_ready_age_seconds",
     "gauge",
     "seconds",
-    "Age of the oldest item in the queue that anybody could claim; 0: there is none. Measured with coordinator_items.",
+    "Age of the oldest item in the queue that agents are offered; 0: there is none. It is ready, below no item that "
+    "somebody holds or whose budget is spent, what it demands is free, and the budget of its project is not spent; "
+    "the 100 oldest ready ones of each project are looked at. What single agents lack (capabilities, budgets of their "
+    "own) and drains do not count. Measured with coordinator_items.",
     merge="max",
 )
 ABANDONED = Metric(
@@ -413,7 +434,7 @@ GATEWAY_EXECUTORS = Metric(
             ("ok", "timeout", "transient_error", "rate_limited", "connection_error", "permanent_error", OTHER),
         ),
     ),
-    (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0),
+    (0.01, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0),
 )
 LOOP_LAG = Metric(
     "coordinator_event_loop_lag_seconds",
@@ -450,6 +471,7 @@ BUILD_INFO = Metric(
     "Always 1; the labels say what is running.",
     (Label("version", limit=4), Label("python", limit=4)),
     merge="max",
+    together="max",
 )
 CONFIG_INFO = Metric(
     "coordinator_config_info",
@@ -459,6 +481,7 @@ CONFIG_INFO = Metric(
     "change and tools use. Two versions at 1 mean front-ends or workers that differ.",
     (Label("hash", limit=64), Label("version", limit=64)),
     merge="max",
+    together="max",
 )
 CONFIG_RELOADS = Metric(
     "coordinator_config_reloads_total",
@@ -481,6 +504,7 @@ CATALOGUE: tuple[Metric, ...] = (
     SHED,
     ADMISSION_QUEUE,
     CONCURRENCY_LIMIT,
+    CALLS_AT_WORK,
     SATURATION,
     ADMISSION_WAITING,
     BREAKER_STATE,

@@ -10,6 +10,7 @@ from coordinator.metrics.cells import Buckets, Cell
 from coordinator.metrics.metric import OTHER, Metric
 
 Bound = TypeVar("Bound", Cell, Buckets)
+Values = TypeVar("Values", bound=tuple[str, ...])
 
 
 class Family(dict[tuple[str, ...], Bound]):
@@ -46,8 +47,12 @@ class Family(dict[tuple[str, ...], Bound]):
         for values in product(*map(sorted, self.allowed)):
             self(*values)
 
+    def admitted(self, values: tuple[str, ...]) -> tuple[str, ...]:
+        """The values that these count under: ``other`` in place of those that are not allowed."""
+        return tuple(self._admit(at, value) for at, value in enumerate(values))
+
     def __missing__(self, values: tuple[str, ...]) -> Bound:
-        named = tuple(self._admit(at, value) for at, value in enumerate(values))
+        named = self.admitted(values)
         if named != values:
             # Not stored under the wrong values: a stream of these must not grow the dictionary.
             return self[named]
@@ -63,3 +68,16 @@ class Family(dict[tuple[str, ...], Bound]):
             return OTHER
         allowed.add(value)
         return value
+
+
+def set_all(family: Family[Cell], numbers: Mapping[Values, float]) -> None:
+    """Sets a gauge for all values of its labels: to 0 where there is no number. Of numbers that count under the same
+    values (``other``), it is the sum or the largest, as the metric says.
+    """
+    together = dict.fromkeys(family, 0.0)
+    for values, number in numbers.items():
+        named = family.admitted(values)
+        before = together.get(named, 0.0)
+        together[named] = before + number if family.metric.together == "sum" else max(before, number)
+    for named, number in together.items():
+        family[named].set(number)

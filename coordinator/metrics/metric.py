@@ -36,6 +36,7 @@ class Metric:
         name: the full name, with its unit and, for counters, ``_total``.
         buckets: upper bounds of a histogram, in the metric's unit.
         merge: how the values of a gauge in several processes are combined.
+        together: how the values of a gauge that count as ``other`` are combined.
     """
 
     name: str
@@ -45,3 +46,4 @@ class Metric:
     labels: tuple[Label, ...] = ()
     buckets: tuple[float, ...] = ()
     merge: Literal["sum", "max"] = "sum"
+    together: Literal["sum", "max"] = "sum"

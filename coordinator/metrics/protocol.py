@@ -22,7 +22,7 @@ TASKS = Metric(
     "tasks",
     "Calls whose results clients ask for later (MCP tasks). created: the call has become a task; cancelled: its client "
     "wants no result any more. Requests for results are calls of tasks/get in coordinator_requests_total.",
-    (Label("tool", limit=100), Label("event", ("created", "cancelled"))),
+    (Label("tool", limit=30), Label("event", ("created", "cancelled"))),
 )
 
 ALL = (QUESTIONS, TASKS)

@@ -16,7 +16,7 @@ from coordinator.metrics import agents, attempts, catalogue, console, feed, iden
 from coordinator.metrics.cells import Buckets, Cell, Cells, MemoryCells
 from coordinator.metrics.downstream import DownstreamRecorder
 from coordinator.metrics.due_times import TimesRecorder
-from coordinator.metrics.families import Family
+from coordinator.metrics.families import Family, set_all
 from coordinator.metrics.hot import HotItems
 from coordinator.metrics.resources import ResourceRecorder
 from coordinator.metrics.shards import ShardRecorder
@@ -50,6 +50,7 @@ class Recorder:
         self._shed = Family(catalogue.SHED, cells.number)
         self._queue = Family(catalogue.ADMISSION_QUEUE, cells.histogram)
         self._limit = Family(catalogue.CONCURRENCY_LIMIT, cells.number)
+        self._at_work = Family(catalogue.CALLS_AT_WORK, cells.number)
         self._saturation = Family(catalogue.SATURATION, cells.number)
         self._waiting = Family(catalogue.ADMISSION_WAITING, cells.number)
         self._breaker = Family(catalogue.BREAKER_STATE, cells.number)
@@ -242,7 +243,7 @@ class Recorder:
         self._token_file_reads(outcome).inc()
 
     def inflight(self, count: int) -> None:
-        """Requests being answered now."""
+        """Requests being answered now, also those that wait."""
         self._inflight(self.slot).set(count)
 
     def connections(self, count: int) -> None:
@@ -260,6 +261,7 @@ class Recorder:
     def limits(self, at_work: int, limit: int, waiting: int, breaker: str) -> None:
         """The present state of this front-end's admission."""
         self._limit(self.slot).set(limit)
+        self._at_work(self.slot).set(at_work)
         self._saturation().set(at_work / limit)
         self._waiting(self.slot).set(waiting)
         for state in ("closed", "open", "half-open"):
@@ -284,7 +286,7 @@ class Recorder:
         self._losers().add(counts, losers)
 
     def items(self, roles: Mapping[str, int], oldest_ready_seconds: float) -> None:
-        """Items of the fleet by role, and the age of the oldest ready one; all 0 if another process counts them."""
+        """Items of the fleet by role, and the age of the oldest on offer; all 0 if another process counts them."""
         for role in ("queue", "work", "review", "blocked", "terminal"):
             self._items(role).set(roles.get(role, 0))
         self._oldest_ready().set(oldest_ready_seconds)
@@ -307,8 +309,7 @@ class Recorder:
         self._agent_drains().set(drains)
 
     def abandoned(self, items: int, longest_seconds: float) -> None:
-        """Abandoned items of the fleet, and for how long the first of them has been abandoned; both 0 as in
-        ``items``."""
+        """Abandoned items of the fleet, and for how long the first has been abandoned; both 0 as in ``items``."""
         self._abandoned().set(items)
         self._oldest_abandoned().set(longest_seconds)
 
@@ -388,8 +389,7 @@ class Recorder:
         """How many webhooks are in each state, and for how long each could not be told something."""
         for state in webhooks.STATES.labels[0].values:
             self._webhook_states(state).set(states.get(state, 0))
-        for webhook in {*lags, *(name for (name,) in self._webhook_lags)}:
-            self._webhook_lags(webhook).set(lags.get(webhook, 0.0))
+        set_all(self._webhook_lags, {(webhook,): lag for webhook, lag in lags.items()})
 
     def checkpoint(self, outcome: str) -> None:
         """A checkpoint of a workflow session was yielded or answered, or an answer was refused."""

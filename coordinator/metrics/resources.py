@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from coordinator.metrics.cells import Cells
-from coordinator.metrics.families import Family
+from coordinator.metrics.families import Family, set_all
 from coordinator.metrics.metric import Label, Metric
 
 MODES = ("exclusive", "shared")
@@ -52,6 +54,7 @@ WAITED = Metric(
     f"is longest; 0: nowhere. {_MEASURED}",
     (RESOURCE,),
     merge="max",
+    together="max",
 )
 LEFT = Metric(
     "coordinator_resource_minute_units_left",
@@ -77,17 +80,19 @@ class ResourceRecorder:
         self._waited = Family(WAITED, cells.number)
         self._left = Family(LEFT, cells.number)
 
-    def level(
-        self, key: str, capacity: int, held: tuple[int, int], reservations: int, waiting: int, waited_seconds: float
-    ) -> None:
-        """What there is of a resource, and what of it is held, exclusive and shared; all 0 as in ``items``."""
-        self._capacity(key).set(capacity)
-        for mode, units in zip(MODES, held, strict=True):
-            self._held(key, mode).set(units)
-        self._reservations(key).set(reservations)
-        self._waiting(key).set(waiting)
-        self._waited(key).set(waited_seconds)
+    def capacity(self, units: Mapping[str, float]) -> None:
+        """What there is of each resource, by its key."""
+        set_all(self._capacity, {(key,): found for key, found in units.items()})
 
-    def left(self, key: str, units: float) -> None:
-        """What claims can take at once of a resource's units per minute; 0 as in ``items``."""
-        self._left(key).set(units)
+    def held(self, units: Mapping[tuple[str, str], float]) -> None:
+        """What is held of each, by key and mode."""
+        set_all(self._held, units)
+
+    def demand(self, levels: Mapping[str, tuple[int, int, float]]) -> None:
+        """Reservations of each, items that wait for it, and for how many seconds."""
+        for n, family in enumerate((self._reservations, self._waiting, self._waited)):
+            set_all(family, {(key,): found[n] for key, found in levels.items()})
+
+    def left(self, units: Mapping[str, float]) -> None:
+        """What claims can take at once of those with units per minute."""
+        set_all(self._left, {(key,): found for key, found in units.items()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.metrics.cells import Cells
-from coordinator.metrics.families import Family
+from coordinator.metrics.families import Family, set_all
 from coordinator.metrics.metric import Label, Metric
 
 SHARD = Label("shard", limit=32)
@@ -61,8 +61,7 @@ class ShardRecorder:
 
     def state(self, away: dict[int, bool], uncovered: int) -> None:
         """Whether each shard, by its number, is away, and how many slots nobody has."""
-        for shard, gone in away.items():
-            self._away(str(shard)).set(float(gone))
+        set_all(self._away, {(str(shard),): float(gone) for shard, gone in away.items()})
         self._uncovered().set(uncovered)
 
     def redirect(self, kind: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from coordinator.metrics.cells import Cells
-from coordinator.metrics.families import Family
+from coordinator.metrics.families import Family, set_all
 from coordinator.metrics.metric import Label, Metric
 
 KINDS = ("input", "output", "cached")
@@ -40,7 +42,8 @@ SPENT = Metric(
     "coordinator_spent_budgets",
     "gauge",
     "items",
-    "Items whose budget is spent: nothing below them is claimed. Measured with coordinator_items.",
+    "Items that have not ended and whose budget is spent: they and what is below them are not claimed. Measured with "
+    "coordinator_items.",
     merge="max",
 )
 
@@ -66,6 +69,7 @@ PROJECT_BUDGET = Metric(
     "project is claimed. Measured with coordinator_items.",
     (PROJECT, PERIOD),
     merge="max",
+    together="max",
 )
 AGENT_BUDGET = Metric(
     "coordinator_agent_budget_spent_ratio",
@@ -76,6 +80,7 @@ AGENT_BUDGET = Metric(
     "coordinator_items.",
     (Label("agents", limit=30), PERIOD),
     merge="max",
+    together="max",
 )
 
 ALL = (TOKENS, COST, SECONDS, SPENT, TODAY_TOKENS, TODAY_COST, PROJECT_BUDGET, AGENT_BUDGET)
@@ -94,15 +99,15 @@ class UsageRecorder:
         self._project_budget = Family(PROJECT_BUDGET, cells.number)
         self._agent_budget = Family(AGENT_BUDGET, cells.number)
 
-    def project(self, project: str, input_tokens: int, output: int, cached: int, cost: int, wall_ms: int) -> None:
-        """What was used in a project since it began; all 0 as in ``items``."""
-        for kind, count in zip(KINDS, (input_tokens, output, cached), strict=True):
-            self._tokens(project, kind).set(count)
-        self._cost(project).set(cost)
-        self._seconds(project).set(wall_ms / 1000)
+    def projects(self, used: Mapping[str, Sequence[int]]) -> None:
+        """What was used in each project since it began: input, output and cached tokens, micro-USD, ms."""
+        tokens = {(project, kind): sums[n] for project, sums in used.items() for n, kind in enumerate(KINDS)}
+        set_all(self._tokens, tokens)
+        set_all(self._cost, {(project,): sums[3] for project, sums in used.items()})
+        set_all(self._seconds, {(project,): sums[4] / 1000 for project, sums in used.items()})
 
     def spent_budgets(self, count: int) -> None:
-        """Items whose budget is spent; 0 as in ``items``."""
+        """Open items whose budget is spent; 0 as in ``items``."""
         self._spent().set(count)
 
     def today(self, tokens: int, cost: int) -> None:
@@ -110,10 +115,7 @@ class UsageRecorder:
         self._today_tokens().set(tokens)
         self._today_cost().set(cost)
 
-    def project_budget(self, project: str, period: str, spent: float) -> None:
-        """The spent share of a project's budget of a ``day``, or in ``total``; 0 as in ``items``."""
-        self._project_budget(project, period).set(spent)
-
-    def agent_budget(self, name: str, period: str, spent: float) -> None:
-        """The same of a budget for agents, by its name in the settings."""
-        self._agent_budget(name, period).set(spent)
+    def budgets(self, projects: Mapping[tuple[str, str], float], agents: Mapping[tuple[str, str], float]) -> None:
+        """The spent shares of budgets, by the project, or the name in the settings, and period (``day``, ``total``)."""
+        set_all(self._project_budget, projects)
+        set_all(self._agent_budget, agents)

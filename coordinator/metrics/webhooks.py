@@ -38,6 +38,7 @@ LAG = Metric(
     "another attempt. Measured by the process that delivers.",
     (_WEBHOOK,),
     merge="max",
+    together="max",
 )
 GAPS = Metric(
     "coordinator_webhook_gaps_total",

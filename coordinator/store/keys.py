@@ -168,8 +168,9 @@ usage = Family("us", "hash", single=True, reason="at most 20000 entries",
                doc="sums of usage: of the project, of days, models and agents")  # fmt: skip
 usage_ranked = Family("ur", "zset", single=True, reason="at most 1000 entries",
                       doc="the items with the most usage, with what is below them")  # fmt: skip
-spent_budgets = Family("sb", "set", single=True, reason="an entry goes when its budget is raised, or with its item",
-               doc="items whose budget is spent")  # fmt: skip
+spent_budgets = Family("sb", "set", single=True, reason="an entry goes when its budget is raised, or its item ends",
+                       doc="open items whose budget is spent")  # fmt: skip
+spent_ended = Family("se", "string", single=True, reason="one counter", doc="how many ended items have spent theirs")
 holds = Family("hd", "hash", single=True, reason="counters of bounded number",
                doc="how long claims were held that ended since the last count, by outcome and bucket")  # fmt: skip
 samples = Family("sm", "list", ttl="an hour or a day after the last change",

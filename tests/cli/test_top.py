@@ -237,6 +237,10 @@ coordinator_project_budget_spent_ratio{project="default",period="day"} 0.93
 coordinator_project_budget_spent_ratio{project="other",period="day"} 0.5
 coordinator_agent_budget_spent_ratio{agents="night-*",period="total"} 1.2
 coordinator_processes{role="worker"} 2
+coordinator_inflight{slot="fe-0"} 40
+coordinator_concurrency_limit{slot="fe-0"} 41
+coordinator_calls_at_work{slot="fe-0"} 3
+coordinator_admission_waiting{slot="fe-0"} 2
 """
 
 
@@ -272,6 +276,7 @@ def test_it_shows_resources_usage_and_budgets_on_a_small_terminal() -> None:
         "1,234,567 tokens, $7.65",
         "night-* (total) 120% spent, default (day) 93% spent, 1 of items spent",
         "2 not ready before a time",
+        "3 calls at work of 41, 2 wait for room",
         "3 overdue",
     ):
         assert part in page

@@ -31,7 +31,10 @@ CALLS = 'coordinator_requests_total{tool="claim_item",outcome="ok"}'
 DEFECTS = 'coordinator_requests_total{tool="claim_item",outcome="internal"}'
 TOOK = 'coordinator_request_duration_seconds_bucket{tool="claim_item",transport="fast",le="%s"}'
 ALL = 'coordinator_request_duration_seconds_count{tool="claim_item",transport="fast"}'
-CLAIMS = 'coordinator_claims_total{outcome="success"}'
+CLAIMS, TAKEN, RENEWED = (
+    f'coordinator_claims_total{{outcome="{outcome}"}}' for outcome in ("success", "already_claimed", "renewed")
+)
+CONFLICTS = 'coordinator_claim_conflicts_total{kind="busy"}'
 HOLDS = 'coordinator_claim_hold_seconds_count{end="%s"}'
 TRIMMED, LOST = (f'coordinator_%s_gaps_total{{reason="{reason}"}}' for reason in ("trimmed", "lost"))
 WAITED, BUSY = (f'coordinator_resource_{what}{{resource="gpu"}}' for what in ("wait_seconds", "waiting_items"))
@@ -134,8 +137,8 @@ CASES: dict[str, Case] = {
         {'coordinator_idempotency_total{result="replay"}': "0+60x60"},
     ),
     "HighContention": Case(
-        {CLAIMS: "0+600x60", 'coordinator_claim_conflicts_total{kind="busy"}': "0+400x60"},
-        {CLAIMS: "0+600x60", 'coordinator_claim_conflicts_total{kind="busy"}': "0+100x60"},
+        {CLAIMS: "0+200x60", TAKEN: "0+400x60", CONFLICTS: "0+400x60", RENEWED: "0+6000x60"},
+        {CLAIMS: "0+500x60", TAKEN: "0+100x60", CONFLICTS: "0+100x60", RENEWED: "0+60x60"},
     ),
     "ItemsWait": Case(
         {"coordinator_oldest_ready_age_seconds": "14000+60x60"}, {"coordinator_oldest_ready_age_seconds": "100+60x60"}

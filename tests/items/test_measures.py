@@ -6,21 +6,26 @@ import asyncio
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import MemoryCells, Recorder, recorder
 from coordinator.metrics.catalogue import AGENTS_WAITING, CLAIM_HOLD, CLAIM_LOSERS, ITEMS, OLDEST_READY
+from coordinator.settings import Settings
 from coordinator.store import Script, Store, keys
 from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.metrics import ItemMetrics
+from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.base import pack
 from coordinator.toolsets.items.store.measures import EMPTY_SECONDS, MEASURE, MeasureStore
-from tests.items.client import SETTINGS, Client, actor, fresh_id
-from tests.items.moments import lapse, server_time, set_state, state
+from coordinator.toolsets.items.store.project_state import read_project_state
+from tests.items.client import SETTINGS, Client, Json, actor, fresh_id
+from tests.items.moments import lapse, next_ms, server_time, set_state, state
 from tests.items.parked import Fronts
+from tests.items.test_resources import demand, with_limits
 from tests.support.between import before
 from tests.support.counts import by_bucket, counted
 from tests.support.wait import wait_until
@@ -133,9 +138,58 @@ async def test_the_oldest_ready_item_is_found_at_any_rank(tools: Client) -> None
     assert found.oldest_seconds == 0.0, "held items and items in work are not ready"
 
 
+async def test_the_oldest_item_is_one_that_agents_are_offered(tools: Client) -> None:
+    def with_budget(tokens: int) -> SchemaConfig:
+        given = {"resources": {"gpu": 1}, "budgets": {"projects": {tools.project: {"total": {"tokens": tokens}}}}}
+        return schema_config(msgspec.convert(given, Settings))
+
+    async def oldest(config: SchemaConfig) -> str:
+        found = await read_project_state(tools.store, tools.project, config)
+        measured = await MeasureStore(tools.store).measure(tools.project, config)
+        assert (found.oldest == "") == (measured.oldest_seconds == 0)
+        return found.oldest
+
+    limited = with_limits(tools, resources={"gpu": 1})
+    spent, held = await tools.add(budget={"tokens": 1}), await tools.add()
+    used: Json = {"itemId": spent, "key": "k", "role": "work", "usage": {"inputTokens": 5}}
+    await tools("manage_notes", operation="upsert", notes=[used])
+    below = [await tools.add(parentId=parent) for parent in (spent, held)]
+    await next_ms(tools.store)
+    busy = await limited.add(resources=[demand("gpu")], priority="low")
+    await next_ms(tools.store)
+    taken = await limited.add(resources=[demand("gpu")])
+    await tools.claim("ann", held)
+    await limited.claim("bob", taken)
+    for _ in range(2):
+        assert await oldest(with_budget(9)) == "", "others hold what it needs, or is above it, or a budget is spent"
+        item = await tools.add(requires=["vision"])
+        assert await oldest(with_budget(9)) == item.replace("-", ""), "who has the capability gets it"
+        assert await oldest(with_budget(5)) == "", "the budget of the project is spent"
+        await tools.delete(item)
+    for ends, freed in (("bob", busy), ("ann", below[1])):
+        await release(limited, ends, taken if ends == "bob" else held)
+        assert await oldest(with_budget(9)) == freed.replace("-", "")
+    await tools("manage_items", operation="update", items=[{"id": spent, "budget": {"tokens": 9}}])
+    assert await oldest(with_budget(9)) == below[0].replace("-", "")
+
+
+async def test_few_of_the_oldest_items_are_looked_at(tools: Client) -> None:
+    held = await tools.add()
+    await tools.add_many(99, parentId=held)
+    await next_ms(tools.store)
+    item = await tools.add()
+    await tools.claim("ann", held)
+    assert (await read_project_state(tools.store, tools.project)).oldest == item.replace("-", "")
+    await tools.delete(item)
+    await tools.add(parentId=held)
+    await next_ms(tools.store)
+    await tools.add()
+    assert (await read_project_state(tools.store, tools.project)).oldest == ""
+
+
 @pytest.mark.parametrize(
     ("seconds", "bucket"),
-    [(0, 0), (3, 1), (10, 2), (20, 3), (45, 4), (200, 5), (600, 6), (2_000, 7), (9_000, 8), (40_000, 9), (50_000, 10)],
+    [(0, 0), (1.5, 2), (3, 3), (7, 4), (20, 5), (45, 6), (100, 7), (200, 8), (600, 9), (2_000, 10), (50_000, 13)],
 )
 async def test_a_released_claim_is_counted_once_by_its_duration(tools: Client, seconds: float, bucket: int) -> None:
     item = await tools.add()
@@ -164,7 +218,7 @@ async def test_durations_add_up(tools: Client) -> None:
         await backdate(tools, item, seconds)
         await release(tools, "ann", item)
     counts, total = (await held(tools))["released"]
-    assert counts == {5: 2, 8: 1}
+    assert counts == {7: 1, 8: 1, 11: 1}
     assert 4_300 <= total < 4_360
 
 
@@ -188,6 +242,33 @@ async def test_a_claim_on_a_finished_item_counts_when_that_ends(tools: Client) -
     assert await ends(tools) == {"released": 1}
 
 
+@pytest.mark.parametrize("then", ["released", "expired", "completed"])
+async def test_a_claim_under_which_its_item_is_reopened_counts_once(tools: Client, then: str) -> None:
+    item = await tools.add()
+    await tools.claim("ann", item)
+    await fail(tools, item, 1)
+    await backdate(tools, item, 100)
+    await tools.advance(item, "complete", agent="ann")
+    ((end, (counts, seconds)),) = (await held(tools)).items()
+    assert (end, counts) == ("completed", {7: 1})
+    assert 100 <= seconds < 160
+    assert (await tools.advance(item, "reopen", agent="ann"))["applied"]
+    await fail(tools, item, 1)
+    if then == "released":
+        await release(tools, "ann", item)
+    elif then == "completed":
+        await tools.advance(item, "complete", agent="ann")
+    else:
+        await lapse(tools, item)
+    await tools.claim("bob", await tools.add())
+    assert (await ends(tools), await lost(tools)) == ({}, ({}, 0))
+    assert (await audit(tools.store, tools.project)).differences == []
+    if then != "completed":
+        await tools.claim("carl", item)
+        await release(tools, "carl", item)
+        assert await ends(tools) == {"released": 1}, "the next claim counts again"
+
+
 async def test_an_expired_claim_is_counted_until_its_expiry(tools: Client) -> None:
     mine, other = await tools.add(), await tools.add()
     await tools.claim("ann", mine)
@@ -195,7 +276,7 @@ async def test_an_expired_claim_is_counted_until_its_expiry(tools: Client) -> No
     await lapse(tools, mine, ago_ms=50_000)
     # Any claim puts back expired ones.
     await tools.claim("bob", other)
-    assert (await held(tools))["expired"][0] == {4: 1}
+    assert (await held(tools))["expired"][0] == {6: 1}
     await tools.claim("bob", mine)
     assert await ends(tools) == {"released": 1}, "an expired claim is not counted twice"
 
@@ -216,7 +297,7 @@ async def test_an_expired_claim_not_put_back_is_counted_by_the_call_that_ends_it
         await tools.claim(*(("bob", mine) if how == "taken over" else ("agent-19", other)))
     ((end, (counts, _)),) = (await held(tools)).items()
     assert (end, sum(counts.values())) == ("expired", 17)
-    assert counts[4] == 1, "it was good for 50 seconds"
+    assert counts[6] == 1, "it was good for 50 seconds"
 
 
 async def test_claims_that_are_handed_over_to_parked_calls_are_counted(fronts: Fronts, tools: Client) -> None:

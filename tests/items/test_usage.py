@@ -8,8 +8,6 @@ import msgspec
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import Recorder
-from coordinator.metrics.cells import MemoryCells
 from coordinator.settings.budgets import Budgets, Limits, Periods
 from coordinator.store import Store, keys
 from coordinator.toolsets.caller import Caller
@@ -303,9 +301,44 @@ async def test_metrics_have_what_was_used_by_project(tools: Client) -> None:
     await spend(tools, item)
     found = await measure(tools.project)
     assert (found.usage, found.spent) == (tuple(USED.values()), 1)
-    recorder = Recorder(MemoryCells())
-    recorder.used.project(tools.project, *found.usage)
-    recorder.used.spent_budgets(found.spent)
+
+
+async def test_spent_budgets_are_those_of_open_items_and_hold_for_what_is_below_ended_ones(tools: Client) -> None:
+    async def spent() -> tuple[int, int]:
+        found = await read_usage(tools.store, tools.project, "day", 1)
+        return (await MeasureStore(tools.store).measure(tools.project)).spent, found.spent_budgets
+
+    async def apply(trigger: str, item: str) -> None:
+        await tools.advance(item, trigger)
+        await consistent(tools)
+
+    root = await tools.add(budget={"tokens": 1})
+    middle = await tools.add(parentId=root)
+    leaf = await tools.add(parentId=middle)
+    await spend(tools, leaf)
+    assert await spent() == (1, 1)
+    for trigger, count in (("cancel", 0), ("reopen", 1), ("cancel", 0)):
+        await apply(trigger, root)
+        assert await spent() == (count, count)
+        assert await tools.store.command("EXISTS", keys.spent_budgets.key(tools.project)) == count
+        assert (await tools.claim("a", leaf))["outcome"] == "budget_exhausted", "no way around the budget"
+        assert (await take(tools, "a"))["outcome"] == "no_match"
+    await tools("manage_items", operation="update", items=[{"id": root, "budget": {"tokens": 1000}}])
+    assert (await take(tools, "a"))["itemId"] == leaf
+    await tools("manage_items", operation="update", items=[{"id": root, "budget": {"tokens": 1}}])
+    await consistent(tools)
+    assert await spent() == (0, 0), "it was spent when it had ended"
+    await apply("reopen", root)
+    assert await spent() == (1, 1)
+    await tools("manage_items", operation="delete", requestId=fresh_id(), ids=[root], recursive=True)
+    await consistent(tools)
+    own = await tools.add(budget={"tokens": 1})
+    await tools.advance(own, "complete")
+    await spend(tools, own)
+    assert await spent() == (0, 0)
+    await tools("manage_items", operation="delete", requestId=fresh_id(), ids=[own])
+    assert await tools.store.command("EXISTS", keys.spent_ended.key(tools.project)) == 0
+    await consistent(tools)
 
 
 async def test_names_beyond_their_bound_are_summed_together(tools: Client) -> None:

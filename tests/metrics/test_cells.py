@@ -34,7 +34,9 @@ from coordinator.metrics import (
 from coordinator.metrics.catalogue import CATALOGUE, CLAIMS, REQUESTS
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import Hot, publish, published
-from coordinator.metrics.metric import OTHER, Label, Metric
+from coordinator.metrics.metric import OTHER, SLOT, Label, Metric
+from coordinator.metrics.resources import MODES
+from coordinator.metrics.usage import KINDS, PERIODS
 from tests.support.fleets import environment, samples
 
 _WORK = """
@@ -461,3 +463,45 @@ def test_a_lock_that_is_deleted_while_it_is_taken_is_taken_again(
     assert len(calls) == 2
     assert not slot_is_free(tmp_path, "fe-0")
     cells.close()
+
+
+def test_other_is_the_sum_of_what_it_stands_for_or_the_largest_share() -> None:
+    """Of every gauge with an open label, but for those by process, and those that are always 0 or 1."""
+    recorder, many = Recorder(MemoryCells()), {f"name-{n:03}": n + 1 for n in range(150)}
+    longest, sums = max(many.values()), dict[str, float]()
+
+    def record(numbers: dict[str, int]) -> None:
+        recorder.used.projects({name: (n, n, n, n, 1000 * n) for name, n in numbers.items()})
+        shares = {(name, period): float(n) for name, n in numbers.items() for period in PERIODS}
+        recorder.used.budgets(shares, shares)
+        recorder.resources.capacity(numbers)
+        recorder.resources.held({(name, mode): n for name, n in numbers.items() for mode in MODES})
+        recorder.resources.demand({name: (n, n, n) for name, n in numbers.items()})
+        recorder.resources.left(numbers)
+        recorder.webhooks({}, {name: float(n) for name, n in numbers.items()})
+        recorder.shards.state(dict.fromkeys(numbers.values(), True), 0)
+
+    record(dict(sorted(many.items(), reverse=True)))  # the smallest last
+    for name, family in recorder.families().items():
+        metric = family.metric
+        if metric.kind != "gauge" or not any(label.limit for label in metric.labels if label != SLOT):
+            continue
+        if name == "coordinator_config_info":
+            continue
+        found = {labels: cell.value for labels, cell in family.items()}
+        assert any(OTHER in labels for labels in found), name
+        sums[name] = sum(found.values())
+        if metric.together == "max":
+            (limit,) = (label.limit for label in metric.labels if label.limit)
+            assert max(value for labels, value in found.items() if OTHER in labels) == longest - limit, name
+        else:
+            each = len(KINDS) if "kind" in (label.name for label in metric.labels) else 1
+            each *= len(MODES) if "mode" in (label.name for label in metric.labels) else 1
+            total = len(many) if name == "coordinator_store_shard_away" else sum(many.values())
+            assert sums[name] == each * total, name
+    assert len(sums) == 13
+    record({"name-149": 7})
+    usage = recorder.families()["coordinator_usage_tokens"]
+    assert sum(cell.value for cell in usage.values()) == 7 * len(KINDS), "what is not there any more counts as 0"
+    budgets = recorder.families()["coordinator_project_budget_spent_ratio"]
+    assert max(cell.value for cell in budgets.values()) == 7

@@ -87,13 +87,13 @@ def _pressure(interval: Interval) -> Table:
     claims = interval.rates("coordinator_claims_total", "outcome")
     open_breakers = interval.gauge("coordinator_store_breaker", state="open")
     at_work, limit, waiting = (
-        interval.gauge(f"coordinator_{name}") for name in ("inflight", "concurrency_limit", "admission_waiting")
+        interval.gauge(f"coordinator_{name}") for name in ("calls_at_work", "concurrency_limit", "admission_waiting")
     )
     script = "coordinator_store_script_duration_seconds"
     errors = interval.rates("coordinator_store_errors_total", "kind")
     errors.pop("cancelled", None)  # callers that disconnected, mostly while they waited
     rows = [
-        ("admission", f"{at_work:.0f} in flight of {limit:.0f}, {waiting:.0f} waiting"),
+        ("admission", f"{at_work:.0f} calls at work of {limit:.0f}, {waiting:.0f} wait for room"),
         ("shed/s", _listed(shed)),
         ("claims/s", _listed(claims)),
         ("items", _backlog(interval)),

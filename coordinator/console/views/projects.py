@@ -36,13 +36,13 @@ _VIEW = re.compile(r"[a-z]{1,40}")
 
 
 async def _projects(asked: Asked) -> Rows:
-    store = asked.reads.store
+    store, config = asked.reads.store, asked.reads.config
     names, more = await _names(asked)
     page = names[asked.offset : asked.offset + MOST_ROWS]
 
     async def read() -> Sequence[ProjectState]:
         # In one write; each is in a part of the store of its own.
-        return await asyncio.gather(*(read_project_state(store, name) for name in page))
+        return await asyncio.gather(*(read_project_state(store, name, config) for name in page))
 
     states = await asked.reads.admitted(DEFAULT_PROJECT, read)
     rows = [Row(f"project:{name}", list(_cells(asked, name, one))) for name, one in zip(page, states, strict=True)]

@@ -519,8 +519,7 @@ class _Audit:
         return await self._miscounted(keys.requirements.suffix, Counter(self._requiring.values()), "items that require")
 
     async def _open_counters(self) -> list[Difference]:
-        counted = Counter(self._occurrences.values())
-        return await self._miscounted(keys.occurrences.suffix, counted, "open occurrences of")
+        return await self._miscounted(keys.occurrences.suffix, Counter(self._occurrences.values()), "occurrences of")
 
     async def _resource_counters(self) -> list[Difference]:
         """What items demand, what claims hold and what is reserved."""
@@ -534,7 +533,8 @@ class _Audit:
 
     async def _sums_of_usage(self) -> list[Difference]:
         entries = [entry async for entry in self._members("HSCAN", keys.usage.suffix)]
-        found = usage.sum_problems(self._used, entries)
+        (spent_ended,) = await self._moment([("GET", keys.spent_ended.suffix)])
+        found = usage.sum_problems(self._used, entries, int(spent_ended or 0))
         return [Difference(f"{_ITEM}:{item}" if item else keys.usage.suffix, problem) for item, problem in found]
 
     async def _miscounted(

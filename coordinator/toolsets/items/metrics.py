@@ -13,10 +13,11 @@ could.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from itertools import islice
 
 from coordinator.metrics import Recorder
+from coordinator.metrics.resources import MODES
 from coordinator.metrics.usage import PERIODS
 from coordinator.settings import Settings
 from coordinator.store import Store
@@ -27,16 +28,14 @@ from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.measures import (
     EMPTY_SECONDS,
-    NO_LEVEL,
     PROJECTS,
     RESOURCES,
-    BudgetShares,
     MeasureStore,
     ResourceLevel,
 )
 
-Record = Callable[[str, str, float], None]
-"""Records the spent share of a budget: its name, period, the share."""
+Shares = dict[tuple[str, str], float]
+"""The spent shares of budgets, by name and period."""
 
 
 class ItemMetrics(LeaderTask):
@@ -53,12 +52,8 @@ class ItemMetrics(LeaderTask):
         self._projects = ProjectList(store, "items")
         self._due = DueProjects(store)
         self._recorder = recorder
-        self._using: set[str] = set()
-        """Projects with usage."""
-        self._levels: dict[str, ResourceLevel] = {}
-        """What was last recorded of resources."""
-        self._spent: dict[tuple[Record, str, str], float] = {}
-        """What was last recorded of budgets, by their recorder, name and period."""
+        self._used: dict[str, tuple[int, ...]] = {}
+        """What was last measured of usage, by project."""
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
@@ -73,7 +68,9 @@ class ItemMetrics(LeaderTask):
         config, tokens, cost = self._config, 0, 0
         limits = config.resources.limits
         levels = {key: ResourceLevel.unused(limits[key]) for key in islice(limits, RESOURCES)}
-        spent_shares: dict[tuple[Record, str, str], float] = {}
+        used: dict[str, tuple[int, ...]] = {}
+        of_projects: Shares = {}
+        of_agents: Shares = {}
         for project, age in (await self._projects.ages(most=PROJECTS)).items():
             if not await self._goes_on():
                 break
@@ -81,6 +78,7 @@ class ItemMetrics(LeaderTask):
             with self._store.others_go_on():
                 found = await self._measures.measure(project, config)
             if found is None:
+                used |= {project: self._used[project]} if project in self._used else {}
                 continue
             roles.update(found.roles)
             oldest = max(oldest, found.oldest_seconds)
@@ -96,17 +94,14 @@ class ItemMetrics(LeaderTask):
             overdue += found.overdue
             spent += found.spent
             if found.usage:
-                self._using.add(project)
-                self._recorder.used.project(project, *found.usage)
+                used[project] = found.usage
             if found.today:
                 tokens, cost = tokens + found.today[0] + found.today[1], cost + found.today[3]
             for key, level in found.resources.items():
                 levels[key] = levels[key].joined(level)
-            for record, name, *shares in self._shares(project, found.budgets):
-                for period, share in zip(PERIODS, shares, strict=True):
-                    if share >= 0:
-                        place = record, name, period
-                        spent_shares[place] = max(share, spent_shares.get(place, 0.0))
+            _add_shares(of_projects, project, *found.budgets.project)
+            for name, day, total in found.budgets.agents:
+                _add_shares(of_agents, name, day, total)
             agents += found.agents
             drains += found.drains
             if found.next_end:
@@ -118,31 +113,21 @@ class ItemMetrics(LeaderTask):
         self._recorder.held_back(quarantined, in_backoff)
         self._recorder.times.items(postponed, overdue)
         self._recorder.used.spent_budgets(spent)
+        self._recorder.used.projects(used)
+        self._used = used
         self._recorder.used.today(tokens, cost)
+        self._recorder.used.budgets(of_projects, of_agents)
         self._record_levels(levels, config)
-        self._record_shares(spent_shares)
         self._recorder.agents(agents, drains)
         await self._due.take(0, 0, ends)
 
-    def _shares(self, project: str, found: BudgetShares) -> Iterator[tuple[Record, str, float, float]]:
-        yield self._recorder.used.project_budget, project, *found.project
-        for name, day, total in found.agents:
-            yield self._recorder.used.agent_budget, name, day, total
-
-    def _record_levels(self, levels: dict[str, ResourceLevel], config: SchemaConfig) -> None:
-        """Those that are not among them any more, as the settings have changed, are recorded as 0."""
+    def _record_levels(self, levels: Mapping[str, ResourceLevel], config: SchemaConfig) -> None:
         limits, record = config.resources.limits, self._recorder.resources
-        for key, level in {**dict.fromkeys(self._levels, NO_LEVEL), **levels}.items():
-            capacity, held = limits[key].capacity if key in levels else 0, (level.exclusive, level.shared)
-            record.level(key, capacity, held, level.reservations, level.waiting, level.waited_ms / 1000)
-            if max(level.left, self._levels.get(key, NO_LEVEL).left) >= 0:
-                record.left(key, max(level.left, 0))
-        self._levels = levels
-
-    def _record_shares(self, shares: dict[tuple[Record, str, str], float]) -> None:
-        for (record, name, period), share in {**dict.fromkeys(self._spent, 0.0), **shares}.items():
-            record(name, period, share)
-        self._spent = shares
+        record.capacity({key: limits[key].capacity for key in levels})
+        held = {key: zip(MODES, (level.exclusive, level.shared), strict=True) for key, level in levels.items()}
+        record.held({(key, mode): units for key, found in held.items() for mode, units in found})
+        record.demand({key: (one.reservations, one.waiting, one.waited_ms / 1000) for key, one in levels.items()})
+        record.left({key: level.left for key, level in levels.items() if level.left >= 0})
 
     def _clear(self) -> None:
         self._recorder.items(Counter(), 0.0)
@@ -151,8 +136,14 @@ class ItemMetrics(LeaderTask):
         self._recorder.times.items(0, 0)
         self._recorder.used.spent_budgets(0)
         self._recorder.used.today(0, 0)
+        self._recorder.used.projects({})
+        self._recorder.used.budgets({}, {})
         self._record_levels({}, self._config)
-        self._record_shares({})
-        for project in self._using:
-            self._recorder.used.project(project, 0, 0, 0, 0, 0)
         self._recorder.agents(0, 0)
+
+
+def _add_shares(shares: Shares, name: str, *found: float) -> None:
+    """Adds the shares by period of a budget; -1: there is none."""
+    for period, share in zip(PERIODS, found, strict=True):
+        if share >= 0:
+            shares[name, period] = max(share, shares.get((name, period), 0.0))

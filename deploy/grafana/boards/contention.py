@@ -18,13 +18,14 @@ CONTENTION = Dashboard(
             "Admission",
             (
                 Panel(
-                    "Limit and calls in flight",
-                    "The limit falls when the store slows down; near it, further calls wait or are shed.",
+                    "Limit and calls at work",
+                    "The limit falls when the store slows down; near it, further calls wait or are shed. Claims and "
+                    "reads that wait for something, and streams, are not among them.",
                     "short",
                     [
                         (gauge("coordinator_concurrency_limit"), "limit"),
-                        (gauge("coordinator_inflight"), "in flight"),
-                        (gauge("coordinator_admission_waiting"), "waiting"),
+                        (gauge("coordinator_calls_at_work"), "at work"),
+                        (gauge("coordinator_admission_waiting"), "wait for room"),
                     ],
                     "SheddingForLong",
                 ),
@@ -51,7 +52,7 @@ CONTENTION = Dashboard(
                 ),
                 Panel(
                     "Saturation",
-                    "Calls in flight divided by the limit, of the busiest front-end of each host.",
+                    "Calls at work divided by the limit, of the busiest front-end of each host.",
                     "percentunit",
                     [(f"max by (instance) (coordinator_saturation{{{HOST}}})", "{{instance}}")],
                     "SheddingForLong",
@@ -70,14 +71,14 @@ CONTENTION = Dashboard(
             (
                 Panel(
                     "Claims by outcome",
-                    "Claim attempts per second.",
+                    "Claim attempts per second; renewed: heartbeats.",
                     "reqps",
                     [(rate(CLAIMS, "outcome"), "{{outcome}}")],
                     "HighContention",
                 ),
                 Panel(
                     "Losers per winner",
-                    "Claims of items that others hold, for each claim that succeeded.",
+                    "Claims of items that others hold, for each item that was claimed; renewals do not count.",
                     "short",
                     [(share(rate(CONFLICTS, kind="busy"), rate(CLAIMS, outcome="success")), "losers")],
                     "HighContention",
@@ -113,14 +114,15 @@ CONTENTION = Dashboard(
                 ),
                 Panel(
                     "Held, p90",
-                    "Hold time of claims, by how they ended; expired: not renewed.",
+                    "Hold time of claims, by how they ended: until the item was completed or cancelled, the claim was "
+                    "released, or it expired.",
                     "s",
                     [(quantile(0.9, HOLD, "end"), "{{end}}")],
                     "ClaimsExpire",
                 ),
                 Panel(
                     "Claims ended",
-                    "completed: the item was finished; released: by the agent, or for another claim; expired.",
+                    "completed: the item ended; released: by the agent, or for another claim; expired.",
                     "ops",
                     [(rate(HOLD + "_count", "end"), "{{end}}")],
                     "ClaimsExpire",
@@ -139,7 +141,7 @@ CONTENTION = Dashboard(
                 ),
                 Panel(
                     "Oldest ready item",
-                    "Age of the oldest ready item: the best sign of too few agents.",
+                    "Age of the oldest item that agents are offered: the best sign of too few agents.",
                     "s",
                     [(f"max (coordinator_oldest_ready_age_seconds{{{HOST}}})", "age")],
                     "ItemsWait",

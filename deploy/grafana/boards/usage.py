@@ -145,7 +145,7 @@ USAGE = Dashboard(
                 ),
                 Panel(
                     "Spent budgets of items",
-                    "Items whose budget is spent: nothing below them is claimed.",
+                    "Open items whose budget is spent: they and what is below them are not claimed.",
                     "short",
                     [(most("coordinator_spent_budgets"), "items")],
                     "BudgetSpent",

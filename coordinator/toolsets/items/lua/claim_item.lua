@@ -5,10 +5,9 @@ guarantee: One winner per item among any number of callers. The agent's earlier 
            one was acquired. One claim per agent: of several claimable entries the last is acquired and the others
            are `superseded`, so every item reported as held is held.
 args:      request run.events_max run.terms agent who wanted releases include
-           who = for modules/agents.lua;
-           wanted = packed {id, ttl_ms, fence, further demands (modules/demands.lua) or nil, used}, releases = packed
-           {id, fence, reason, detail, used}; '' for none; fence 0 = none given; used = for `usage.add`, may be missing;
-           include = what to add about the claimed item (modules/included.lua), '' for nothing
+           who = for modules/agents.lua; wanted = packed {id, ttl_ms, fence, further demands (modules/demands.lua) or
+           nil, used}, releases = packed {id, fence, reason, detail, used}; '' for none; fence 0 = none given; used =
+           for `usage.add`, may be missing; include = as modules/included.lua has it for the claimed item, '' for none
 reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}, '',
            and if the claimed item is not ready: {role, number of unsatisfied blockers, some of them as {id, role,
            needed role}, until when it is held back (ms; 0: it is quarantined, -1: neither), whether by notBefore,
@@ -17,8 +16,9 @@ reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at,
            budget_exhausted, or of a renewal: modules/budgets.lua); before these, -1 and false where there is nothing
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
-           reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
+           reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
+           recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter alive
+           messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'

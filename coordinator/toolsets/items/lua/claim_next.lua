@@ -18,9 +18,9 @@ reply:     {now, {{outcome, id, expires, first claimed at, fence, role, whether 
            woken, 0: never)
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
-           reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined notes note request events transitions waiting wanted queue arrivals waiter alive
-           messages told
+           reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
+           recurring occurrences quarantined notes note request events transitions waiting wanted queue arrivals waiter
+           alive messages told
 --]]
 local agents = require 'agents'
 local change = require 'change'

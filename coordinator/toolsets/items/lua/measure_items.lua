@@ -4,11 +4,11 @@ guarantee: O(log n) at any number of items. Each ended claim is reported to one 
            Writes nothing if nothing has changed.
 args:      run.terms resource_keys
            resource_keys = packed list: those to be measured, at most 50
-reply:     {now, counts by role code, creation of the oldest item that is ready in the queue or 0, ended claims as
-           fields and numbers in turn: see modules/holds.lua; numbers of items in back-off and in quarantine, when the
-           next of these ends (ms, 0: there is none), numbers of agents and of their drains; of items that are
+reply:     {now, counts by role code, creation of the oldest item that agents are offered in the queue or 0, ended
+           claims as fields and numbers in turn: see modules/holds.lua; numbers of items in back-off and in quarantine,
+           when the next of these ends (ms, 0: there is none), numbers of agents and of their drains; of items that are
            not ready before a time, and of overdue ones; the sums of usage of the project, and of it today
-           (modules/sums.lua) or '', and how many items have spent their budget; what modules/resource_gauges.lua
+           (modules/sums.lua) or '', and how many open items have spent their budget; what modules/resource_gauges.lua
            and modules/budget_shares.lua return}
 errors:    none
 writes:    holds samples
@@ -24,14 +24,9 @@ local samples = require 'samples'
 local sums = require 'sums'
 local tallies = require 'tallies'
 
-local function take_ended_claims(run)
-  local ended = redis.call('HGETALL', run.keys.holds)
-  if ended[1] then redis.call('DEL', run.keys.holds) end
-  return ended
-end
-
 return function(run, resource_keys)
-  local oldest, counts, ended = oldest_ready(run), tallies.of_project(run), take_ended_claims(run)
+  local oldest, counts, ended = oldest_ready(run), tallies.of_project(run), redis.call('HGETALL', run.keys.holds)
+  if ended[1] then redis.call('DEL', run.keys.holds) end
   samples.note(run, counts, ended)
   local total, today = unpack(redis.call('HMGET', run.keys.usage, 'p', 'd' .. sums.today(run)))
   return cmsgpack.pack({

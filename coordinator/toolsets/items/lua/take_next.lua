@@ -20,9 +20,9 @@ reply:     {now, entry of the completion or false, claim or false, entry of the 
            An item in another role than queue is not started, unless it was abandoned
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
-           reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined questions notes note request events transitions waiting wanted queue waiter answered
-           alive messages
+           reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
+           recurring occurrences quarantined questions notes note request events transitions waiting wanted queue waiter
+           answered alive messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'

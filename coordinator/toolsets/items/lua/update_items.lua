@@ -10,8 +10,9 @@ args:      request run.events_max run.terms run.config run.labels updates
 reply:     list of {'updated' or the reason ('changed ' .. field: not as shown), id, modified at, requires verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts requirements apart demands resources passed_over
-           reserved usage usage_ranked spent_budgets holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
+           reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
+           recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter alive
+           messages
 --]]
 local apart = require 'apart'
 local budgets = require 'budgets'

@@ -48,7 +48,7 @@ _TIMED = ("nv", "du", "rc", "rn", "oc")
 _USAGE = ("us", "ub", "bu", "bx")
 _KNOWN = frozenset(
     (
-        *("pr", "pa", "rv", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", "rq"),
+        *("pr", "pa", "rv", "nb", "lv", "lo", "hc", "tk", "an", "am", "rb", "nt", "rq"),
         *("ch", "st"),
         *_DEMANDING,
         *_TIMED,
@@ -66,6 +66,7 @@ _RANGES = {
     "rv": (1, 1),
     "nb": (1, None),
     "lo": (1, None),
+    "hc": (1, None),
     "k": (1, 1),
     "u": (1, 2),
     "tk": (1, None),

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from coordinator.toolsets.items.rules.recount import Fields
+from coordinator.toolsets.items.rules.recount import TERMINAL, Fields, parsed
 
 _SUM = re.compile(r"\d+,\d+,\d+,\d+,\d+")
 _BUDGET = re.compile(r"\d*,\d*,\d*")
@@ -61,14 +61,14 @@ def item_problems(fields: Fields, listed: bool, rank: str | bool) -> Iterator[st
     """Compares what an item says of its budget, and its entries, with its sums.
 
     Args:
-        listed: whether it is among those whose budget is spent.
+        listed: whether it is among the open items whose budget is spent.
         rank: its place among those with the most usage; False: it has none.
     """
     spent, (inputs, outputs, _, cost, _) = is_spent(fields), of_subtree(fields)
     if spent != ("bx" in fields):
         yield f"has {'spent' if spent else 'not spent'} its budget, but says otherwise"
-    if listed != ("bx" in fields):
-        yield f"is {'' if listed else 'not '}among the items whose budget is spent"
+    if listed != ("bx" in fields and parsed(fields["w"]).role != TERMINAL):
+        yield f"is {'' if listed else 'not '}among the open items whose budget is spent"
     expected = cost or inputs + outputs
     if rank is not False and float(rank) != expected:
         yield f"is ranked by usage at {float(rank):.0f}, should be at {expected}"
@@ -80,21 +80,29 @@ class Used(NamedTuple):
     parent: str
     subtree: Sum
     below: Sum
+    spent_ended: bool
+    """Whether it has ended with a spent budget."""
 
 
 def used(item: str, fields: Fields) -> dict[str, Used]:
     """What was used for an item, by its id, if anything was. Raises as ``sum_of``."""
     if "us" not in fields and "ub" not in fields:
         return {}
-    return {item: Used(fields.get("pa", ""), of_subtree(fields), sum_of(fields.get("ub")))}
+    spent_ended = "bx" in fields and parsed(fields["w"]).role == TERMINAL
+    return {item: Used(fields.get("pa", ""), of_subtree(fields), sum_of(fields.get("ub")), spent_ended)}
 
 
-def sum_problems(items: Mapping[str, Used], entries: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def sum_problems(
+    items: Mapping[str, Used], entries: Iterable[tuple[str, str]], spent_ended: int
+) -> Iterator[tuple[str, str]]:
     """The problems of the sums of items, by id, and of those of the project, by ''.
 
     Args:
         entries: the fields and values of ``usage``.
+        spent_ended: how many items are said to have ended with a spent budget.
     """
+    if spent_ended != (ended := sum(one.spent_ended for one in items.values())):
+        yield "", f"has {ended} ended items whose budget is spent, but counts {spent_ended}"
     roots = NONE
     for one in items.values():
         roots = roots if one.parent else plus(roots, one.subtree)

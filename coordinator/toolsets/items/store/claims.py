@@ -47,6 +47,11 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """For ``no_match``: how many items that match are held back, by why they are. For ``budget_exhausted``, and of a
     renewal: the spent budget."""
 
+    @property
+    def renewed(self) -> bool:
+        """Whether the agent held the item already."""
+        return self.outcome == "success" and self.role < 0
+
 
 class Released(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The outcome of one release."""

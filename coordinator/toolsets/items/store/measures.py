@@ -106,10 +106,6 @@ class ResourceLevel(NamedTuple):
         )
 
 
-NO_LEVEL = ResourceLevel(0, 0, -1, 0, 0, 0)
-"""That of a resource which is not measured any more."""
-
-
 class Shares(NamedTuple):
     """The share of a budget that is spent; -1: there is none."""
 
@@ -131,7 +127,7 @@ class Measures(NamedTuple):
     roles: dict[str, int]
     """Items by role."""
     oldest_seconds: float
-    """Age of the oldest ready item in the role queue; 0: there is none."""
+    """Age of the oldest item in the queue that agents are offered; 0: there is none."""
     held: list[Held]
     """Claims that have ended since the last measurement."""
     lost: Lost
@@ -163,7 +159,7 @@ class Measures(NamedTuple):
     today: tuple[int, ...]
     """The same of this day (UTC)."""
     spent: int
-    """Items whose budget is spent."""
+    """Open items whose budget is spent."""
     resources: dict[str, ResourceLevel]
     """Those of the settings, at most ``RESOURCES``."""
     budgets: BudgetShares

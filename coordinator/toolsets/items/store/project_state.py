@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from coordinator.store import Script, Store
+from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.base import LIBRARY
 
 
@@ -17,7 +18,8 @@ class ProjectState(NamedTuple):
     ready: int
     """Items that are ready in the queue."""
     oldest: str
-    """That of them which was created first, in the inner form; '': there is none."""
+    """The first created item in the queue that agents are offered (``lua/modules/oldest_ready.lua``), in the inner
+    form; '': there is none."""
     oldest_created: int
     waiting: int
     """Items in queue, work and review that wait for a dependency, or until a time, and templates."""
@@ -50,9 +52,14 @@ class ProjectState(NamedTuple):
         return sum(self.roles)
 
 
+_NOTHING = SchemaConfig()
 _READ = Script(LIBRARY, "project_state", ProjectState)
 
 
-async def read_project_state(store: Store, project: str) -> ProjectState:
-    """A project now, in one read that costs the same at any size. Raises ToolFailure as ``Store.run`` says."""
-    return await store.run(_READ, project)
+async def read_project_state(store: Store, project: str, config: SchemaConfig = _NOTHING) -> ProjectState:
+    """A project now, in one read that costs the same at any size. Raises ToolFailure as ``Store.run`` says.
+
+    Args:
+        config: the settings in force, which name resources and budgets.
+    """
+    return await store.run(_READ, project, config.terms(project))

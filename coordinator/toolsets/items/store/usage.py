@@ -52,7 +52,7 @@ class UsageReport(Struct, rename="camel", omit_defaults=True):
     count: int
     """How many rows there are, also without those that were not asked for; of items at most 1,000."""
     spent_budgets: int = 0
-    """Items whose own budget is spent."""
+    """Open items whose own budget is spent."""
 
 
 class _Item(NamedTuple):

@@ -161,7 +161,7 @@ class Claims:
             await self._add_token(call, args, claimed, reply.claims, agent)
         released = list(map(_released, releases, reply.releases))
         if not record.replayed:
-            self._count(claimed, call.project)
+            self._count(claimed, reply.claims, call.project)
         won = freed = 0
         self._expect_ends(call.project, reply, releases)
         for result in claimed:
@@ -229,9 +229,9 @@ class Claims:
             distrusted.data = {"claimResults": [to_builtins(_distrusted(entry)) for entry in args.claims]}
             raise
 
-    def _count(self, claimed: Sequence[ClaimResult], project: str) -> None:
-        for result in claimed:
-            self._metrics.claim(result.outcome)
+    def _count(self, claimed: Sequence[ClaimResult], replies: Sequence[Claimed], project: str) -> None:
+        for result, reply in zip(claimed, replies, strict=True):
+            self._metrics.claim("renewed" if reply.renewed else result.outcome)
             if result.outcome in _COLLISIONS:
                 self._metrics.claim_conflict(_COLLISIONS[result.outcome], project, result.item_id or "")
 

@@ -156,8 +156,8 @@ class Next:
         )
 
     def _count(self, claim: Claimed) -> None:
-        if claim.outcome not in ("held", "ended"):
-            self._metrics.claim(claim.outcome)
+        if claim.outcome != "ended":
+            self._metrics.claim("renewed" if claim.outcome == "held" else claim.outcome)
 
     def _shown(self, taken: Taken, claim: Claimed, offset: int) -> WorkNextResult:
         schemas = self._store.schemas.current

@@ -5,7 +5,8 @@
 --   bu of an item: its limits in this order, separated by commas, '' for none of a kind
 --   bx of an item: '1' if its budget is spent. Then it is in a class of items that wait, and selectors do not look
 --     below it (modules/selectors.lua, modules/trees.lua)
---   spent_budgets  the ids of these items
+--   spent_budgets  the ids of these items that have not ended
+--   spent_ended    how many of them have ended, if any: what is below one of these is not claimed either
 -- The part `b` of the settings (modules/terms.lua): {list of {begins, whole, name, day, total} for agents, day,
 -- total}: an agent has the first budget with whose `begins` its name begins, or if `whole` is true, whose `begins` it
 -- is; then the budgets of the project. day and total: {cost, tokens, ms}, -1 for no limit, or false.
@@ -21,6 +22,8 @@ local sums = require 'sums'
 local terms = require 'terms'
 
 local budgets = {}
+
+local TERMINAL = classes.TERMINAL
 
 local LIMITS = '^(%d*),(%d*),(%d*)$'
 
@@ -58,9 +61,29 @@ end
 function budgets.any_spent(run)
   if run.some_spent == nil then
     run.some_spent = not (run.looked_for_spent and run.nothing_else)
-      and redis.call('EXISTS', run.keys.spent_budgets) == 1
+      and redis.call('EXISTS', run.keys.spent_budgets, run.keys.spent_ended) > 0
   end
   return run.some_spent
+end
+
+local function count_ended(run, by)
+  if redis.call('INCRBY', run.keys.spent_ended, by) == 0 then redis.call('DEL', run.keys.spent_ended) end
+end
+
+-- Adds an item to those whose budget is spent.
+local function enter(run, item)
+  if item.role == TERMINAL then count_ended(run, 1) else redis.call('SADD', run.keys.spent_budgets, item.id) end
+end
+
+-- Takes it off, with the role that it had then or has now.
+local function leave(run, item)
+  if redis.call('SREM', run.keys.spent_budgets, item.id) == 0 then count_ended(run, -1) end
+end
+
+-- Notes that an item with a spent budget has ended, or is open again.
+function budgets.cross_terminal(run, item)
+  leave(run, item)
+  enter(run, item)
 end
 
 -- Notes whether the budget of a loaded item is spent, once it or the sums of the item have changed.
@@ -71,10 +94,10 @@ function budgets.judge(run, item)
   items.set(item, 'bx', spent and '1')
   run.known_spent = nil
   if spent then
-    redis.call('SADD', run.keys.spent_budgets, item.id)
+    enter(run, item)
     run.some_spent = true
   else
-    redis.call('SREM', run.keys.spent_budgets, item.id)
+    leave(run, item)
     run.freed_ids[#run.freed_ids + 1] = item.id
   end
   if not classes.is_held(item) then index.move_to_class(run, item, classes.unclaimed_class(item, item.role)) end
@@ -85,12 +108,12 @@ end
 
 -- Forgets an item that is deleted.
 function budgets.forget(run, item)
-  if item.bx then redis.call('SREM', run.keys.spent_budgets, item.id) end
+  if item.bx then leave(run, item) end
 end
 
 -- Whether the budget of an item itself is spent.
 function budgets.is_spent(run, id)
-  return budgets.any_spent(run) and redis.call('SISMEMBER', run.keys.spent_budgets, id) == 1
+  return budgets.any_spent(run) and redis.call('HEXISTS', run.keys.item .. id, 'bx') == 1
 end
 
 -- The nearest item whose budget is spent, of an item and those above it; false if there is none.

@@ -14,7 +14,8 @@ local SWEEP_BATCH = 16
 -- claims, and what a search has to look for.
 function expiry.keys(run)
   run.looked_for_spent, run.looked_for_sets = true, true
-  return run.keys.abandoned, run.keys.retries, run.keys.apart, run.keys.spent_budgets, run.keys.reserved
+  return run.keys.abandoned, run.keys.retries, run.keys.apart, run.keys.spent_budgets, run.keys.spent_ended,
+    run.keys.reserved
 end
 
 -- Puts back up to `budget` (default SWEEP_BATCH) items whose claims have expired, and as many that are held back no

@@ -8,7 +8,8 @@
 --   u not claimed since it came to its role (only if it was claimed before): 1 by a cascade or a reopening, 2 by the
 --     resumption of a quarantined item
 --   tk fence of the claim that took it over while it was abandoned, until `start` (advance_item.lua)
---   lo how many claims on it failed during the current claim (modules/holds.lua)
+--   lo how many claims on it failed during the current claim  hc the fence of one that is counted as ended, because
+--     the item had ended before it was reopened (both modules/holds.lua)
 --   us, ub, bu, bx usage of the item and below it, and its budget (modules/usage.lua, modules/budgets.lua)
 --   an, am, rb attempts, and what the item says about them (modules/attempts.lua)
 --   nt, nv held back until, not before (modules/held_back.lua)

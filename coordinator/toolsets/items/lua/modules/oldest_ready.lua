@@ -1,33 +1,55 @@
--- The ready item of the role queue that was created first.
+-- The item that was created first of those that agents are offered in the queue: ready, below no item that somebody
+-- holds or whose budget is spent, and what it demands is free; none while the project's budget is spent. What single
+-- agents lack (capabilities, budgets) or are drained for does not count. At most LOOKED_MAX are looked at.
+local budgets = require 'budgets'
 local classes = require 'classes'
+local fairness = require 'fairness'
 local index = require 'index'
+local items = require 'items'
+local selectors = require 'selectors'
 
 local APART, CLASS_SIZE, GROUP_SIZE, STATES = classes.APART, classes.CLASS_SIZE, classes.GROUP_SIZE, classes.STATES
 local QUEUE, READY = classes.QUEUE, classes.READY
 
--- The oldest item of a scope's items of a class, if it was created before `oldest`. They are ordered by priority and
--- complexity first: the first of each such group is its oldest.
-local function older(run, scope, class, oldest, id)
-  local key = run.keys.ranked .. scope
-  local first = class * CLASS_SIZE
-  local last = first + CLASS_SIZE - 1
-  while first <= last do
-    local entry = redis.call('ZRANGEBYSCORE', key, first, last, 'WITHSCORES', 'LIMIT', 0, 1)
-    local score = tonumber(entry[2])
-    if not score then break end
-    if classes.created_of(score) < oldest then oldest, id = classes.created_of(score), entry[1] end
-    first = (math.floor(score / GROUP_SIZE) + 1) * GROUP_SIZE
-  end
-  return oldest, id
+local LOOKED_MAX = 100
+
+-- Takes the next entry of a group, oldest first: sets its id (nil at the end) and creation. Returns its score.
+local function take(head)
+  local entry = redis.call('ZRANGEBYSCORE', head.key, head.first, head.last, 'WITHSCORES', 'LIMIT', head.taken, 1)
+  head.taken, head.id, head.created = head.taken + 1, entry[1], entry[1] and classes.created_of(entry[2])
+  return entry[2]
 end
 
--- When it was created (ms), and its id; 0 and '' if no item is ready.
-return function(run)
-  local oldest, id = math.huge, ''
-  for _, scope in ipairs(index.EVERYTHING) do
-    for _, class in ipairs({QUEUE * STATES + READY, QUEUE * STATES + APART}) do
-      oldest, id = older(run, scope, class, oldest, id)
-    end
+-- Adds the groups of a scope's items of a class to `heads`, each with its first entry. They are ordered by priority and
+-- complexity first: the first of each such group is its oldest.
+local function add_groups(run, scope, class, heads)
+  local first, last = class * CLASS_SIZE, (class + 1) * CLASS_SIZE - 1
+  while first <= last do
+    local head = {key = run.keys.ranked .. scope, first = first, last = last, taken = 0}
+    local score = take(head)
+    if not score then break end
+    first = (math.floor(score / GROUP_SIZE) + 1) * GROUP_SIZE
+    head.last, heads[#heads + 1] = first - 1, head
   end
-  return oldest < math.huge and oldest or 0, id
+end
+
+-- When it was created (ms), and its id; 0 and '' if there is none.
+return function(run)
+  local heads = {}
+  if budgets.of_caller(run, false) then return 0, '' end
+  for _, scope in ipairs(index.EVERYTHING) do
+    for _, state in ipairs({READY, APART}) do add_groups(run, scope, QUEUE * STATES + state, heads) end
+  end
+  for _ = 1, LOOKED_MAX do
+    local oldest = nil
+    for _, head in ipairs(heads) do
+      if head.id and (not oldest or head.created < oldest.created) then oldest = head end
+    end
+    if not oldest then break end
+    local item = items.load(run, oldest.id)
+    local kept = selectors.is_shielded(run, item) or item.rs and fairness.busy_node(run, item, item.rs)
+    if not kept then return oldest.created, oldest.id end
+    take(oldest)
+  end
+  return 0, ''
 end

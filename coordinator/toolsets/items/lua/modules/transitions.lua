@@ -6,6 +6,7 @@
 --                the entry of the item's transition before}
 local blockers = require 'blockers'
 local bounds = require 'bounds'
+local budgets = require 'budgets'
 local children = require 'children'
 local claim_ends = require 'claim_ends'
 local classes = require 'classes'
@@ -100,11 +101,12 @@ local function unclaimed_mark(item, to, trigger)
   return by_itself and not item.holder and '1'
 end
 
--- What follows when an item has become terminal, or is no longer: its claim (`held`) holds nothing in that role, and
--- its parent has one open child less or more.
+-- What follows when an item has become terminal, or is no longer, for its claim (`held`), its budget and its parent.
 local function cross_terminal(run, item, held)
   local ended = item.role == TERMINAL
   if held then claim_ends.note(run, item) end
+  if held and not ended then holds.go_on(item) end
+  if item.bx then budgets.cross_terminal(run, item) end
   if held and ended then
     holds.record(run, item, run.now, false)
     run.freed_ids[#run.freed_ids + 1] = item.id
