@@ -14,7 +14,7 @@ from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
 
 R = TypeVar("R")
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(order="deterministic").encode
 _DONE = b"D"
 _HANDED_OVER = b"H"
 _FINISH: Script[Any] = Script(STORE, "finish_reply")
@@ -40,7 +40,11 @@ NO_KEY = IdempotencyKey("", "")
 
 
 def idempotency_key(actor: str, request_id: str, tool: str, *arguments: Any) -> IdempotencyKey:
-    """The key of one call, by the trusted actor and the request id."""
+    """The key of one call, by the trusted actor and the request id.
+
+    Args:
+        arguments: what a repeated call must repeat, in builtin types; members of objects have no order.
+    """
     key = blake2b(f"{actor}\0{request_id.lower()}".encode(), digest_size=16).hexdigest()
     return IdempotencyKey(key, blake2b(_encode((tool, arguments)), digest_size=8).hexdigest())
 

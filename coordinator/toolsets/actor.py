@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.canonical import NOT_COMPARED
 
 KINDS = ("orchestrator", "subagent", "user", "external")
 STATUSES = ("absent", "unchecked", "verified", "rejected", "unavailable")
@@ -51,7 +52,11 @@ class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     ] = None
     proof: Annotated[
         str | None,
-        Meta(description="Such as a JWT; never echoed.", extra_json_schema={"maxLength": MAX_PROOF}),
+        Meta(
+            description="Such as a JWT; never echoed.",
+            extra_json_schema={"maxLength": MAX_PROOF},
+            extra=NOT_COMPARED,
+        ),
     ] = None
 
 
@@ -151,7 +156,7 @@ def given(actor: Actor | UnsetType, field: str = "actor") -> Actor:
 
 
 def checked(actor: Actor, field: str = "actor") -> Actor:
-    """The actor with its kind in lower case, if it is within its limits.
+    """The actor with its kind in lower case and no blank parent, if it is within its limits.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming ``<field>.id`` and so on.
@@ -167,12 +172,10 @@ def checked(actor: Actor, field: str = "actor") -> Actor:
         raise invalid(f"{field}.parent", "must be at most 500 characters")
     if actor.proof is not None and len(actor.proof) > MAX_PROOF:
         raise invalid(f"{field}.proof", "must be at most 10000 characters")
-    return actor if kind == actor.kind else type(actor)(actor.id, kind, actor.parent, actor.proof)
-
-
-def signature(actor: Actor | None) -> tuple[str, str, str | None] | None:
-    """The parts of an actor that a retry must repeat: all but the proof, which may have been renewed."""
-    return None if actor is None else (actor.id, actor.kind, actor.parent)
+    parent = actor.parent if actor.parent and actor.parent.strip() else None
+    if (kind, parent) == (actor.kind, actor.parent):
+        return actor
+    return type(actor)(actor.id, kind, parent, actor.proof)
 
 
 def stored_actor(text: str) -> ActorEcho | UnsetType:

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from coordinator.errors import invalid
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, idempotency_key
+from coordinator.toolsets.canonical import NOT_COMPARED
 
 MAX_REQUEST_ID = 200
 
@@ -16,6 +17,7 @@ RequestId = Annotated[
     Meta(
         description="A new id for each operation, best a UUID; a repeated call gets the first answer again.",
         extra_json_schema={"minLength": 1, "maxLength": MAX_REQUEST_ID},
+        extra=NOT_COMPARED,
     ),
 ]
 

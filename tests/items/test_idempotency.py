@@ -80,6 +80,59 @@ async def test_an_explicit_default_is_the_same_argument(tools: Client) -> None:
     assert await tools("claim_item", actor=me, requestId=request_id, claims=[spelled], releases=[], waitMs=0) == first
 
 
+async def test_a_repeated_call_may_write_out_what_it_has_left_out(tools: Client) -> None:
+    one, two = await tools.add("one"), await tools.add("two")
+    absent: Json = dict.fromkeys(("requires", "resources", "notBefore", "dueAt", "recurs", "budget", "maxAttempts"))
+    spelled = {**absent, "priority": "medium", "role": "Queue", "summary": " ", "tags": "", "parentId": None}
+    plain, resource = {"title": "t"}, {"key": "k", "mode": "exclusive", "units": 1}
+    note = {"itemId": one, "key": "k", "role": "work"}
+    edge, tied = {"fromItemId": one, "toItemId": two}, {"from": "c", "to": "root"}
+    start = {"itemId": one, "trigger": "start", "actor": actor("agent")}
+    calls: list[tuple[str, Json, Json]] = [
+        (
+            "manage_items",
+            {"operation": "create", "items": [plain, {**plain, "resources": [{"key": "k"}]}]},
+            {
+                "operation": "Create",
+                "items": [{**plain, **spelled}, {**plain, "resources": [resource]}],
+                "parentId": "",
+            },
+        ),
+        (
+            "create_work_tree",
+            {"root": plain, "children": [{**plain, "ref": "c"}], "deps": [tied]},
+            {"root": {**plain, "priority": "Medium", "resources": None}, "deps": [{**tied, "unblockAt": "terminal"}]},
+        ),
+        ("manage_notes", {"operation": "upsert", "notes": [note]}, {"notes": [{**note, "role": "WORK", "body": " "}]}),
+        (
+            "manage_dependencies",
+            {"operation": "create", "dependencies": [edge]},
+            {"dependencies": [{**edge, "type": "blocks", "unblockAt": "terminal"}], "type": "BLOCKS"},
+        ),
+        ("claim_item", {"claims": [{"itemId": one}]}, {"claims": [{"itemId": one, "usage": {}, "agentId": "agent"}]}),
+        ("advance_item", {"transitions": [start]}, {"transitions": [{**start, "trigger": "START", "summary": " "}]}),
+        (
+            "claim_item",
+            {"claims": [{"selector": {}}]},
+            {"claims": [{"selector": {"orderBy": "priority", "role": None}}]},
+        ),
+    ]
+    for tool, first, repeated in calls:
+        # The actor of advance_item is that of its elements.
+        by: Json = {"requestId": fresh_id()} | ({} if tool == "advance_item" else {"actor": actor("agent")})
+        answer = await tools.answer(tool, **first, **by)
+        assert await tools.answer(tool, **{**first, **repeated}, **by) == answer, tool
+
+
+async def test_null_in_an_update_is_not_what_leaving_it_out_is(tools: Client) -> None:
+    item, by = await tools.add("t", description="d"), {"actor": actor("agent"), "requestId": fresh_id()}
+    call: Json = {"operation": "update", "items": [{"id": item, "title": "u"}]}
+    await tools("manage_items", **call, **by)
+    call["items"][0]["description"] = None
+    assert (await tools.refusal("manage_items", **call, **by)).code == "request_id_reused"
+    assert (await tools.get(item))["description"] == "d"
+
+
 async def test_another_tool_under_the_same_id_is_rejected(tools: Client) -> None:
     request_id = fresh_id()
     await tools("claim_item", **keyed(await claim(tools), request_id))

@@ -199,7 +199,7 @@ async def test_a_retry_of_a_search_without_match_finds_nothing(tools: Client) ->
     assert await tools("claim_item", **call) == answer, "although the prefix means nothing any more"
 
 
-@pytest.mark.parametrize("change", [{"role": "queue"}, {"tags": "api"}, {"orderBy": "priority"}])
+@pytest.mark.parametrize("change", [{"role": "queue"}, {"tags": "api"}, {"orderBy": "oldest"}])
 async def test_a_request_id_with_another_selector_is_rejected(tools: Client, change: Json) -> None:
     call = call_of("agent", {})
     await tools("claim_item", **call)

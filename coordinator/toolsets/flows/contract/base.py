@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from coordinator.toolsets.actor import Actor
+from coordinator.toolsets.canonical import NOT_COMPARED
 
 FlowStatus = Literal["running", "paused", "completed", "failed", "cancelled"]
 StepStatus = Literal["pending", "ready", "paused", "running", "done", "failed", "cancelled"]
@@ -32,7 +33,9 @@ class Result(msgspec.Struct, omit_defaults=True):
 Id = Annotated[int, Meta(ge=1, le=MAX_ID)]
 WorkflowRef = Annotated[Id, Meta(description="The workflow's id, from workflow_create.")]
 StepRef = Annotated[Id, Meta(description="The step's id, from the steps of workflow_get.")]
-OptionalActor = Annotated[Actor | None, Meta(description="Who acts; recorded as created_by or approved_by.")]
+OptionalActor = Annotated[
+    Actor | None, Meta(description="Who acts; recorded as created_by or approved_by.", extra=NOT_COMPARED)
+]
 
 # Results
 

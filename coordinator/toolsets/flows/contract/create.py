@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from coordinator.steps.handoff import PRIORITIES
 from coordinator.steps.model import BACKOFFS
+from coordinator.toolsets.canonical import meant
 from coordinator.toolsets.flows.contract.base import (
     Arguments,
     Id,
@@ -141,9 +142,10 @@ class WorkflowCreate(Arguments, kw_only=True):
             },
         ),
     ]
-    input: Annotated[dict[str, Any] | None, Meta(description="Variables that step args refer to as {{input.key}}.")] = (
-        None
-    )
+    input: Annotated[
+        dict[str, Any] | None,
+        Meta(description="Variables that step args refer to as {{input.key}}.", extra=meant({})),
+    ] = None
     actor: OptionalActor = None
     request_id: RequestId = msgspec.field(default=None, name="requestId")
     parent: Annotated[
@@ -155,6 +157,7 @@ class WorkflowCreate(Arguments, kw_only=True):
         Meta(
             description="Default normal; a step may have its own.",
             extra_json_schema={"enum": [*PRIORITIES, None]},
+            extra=meant("normal"),
         ),
     ] = None
     delay_ms: Annotated[

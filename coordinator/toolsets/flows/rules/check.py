@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from coordinator.errors import invalid
+from coordinator.steps.model import Retry
 from coordinator.toolsets.flows.rules import graph, limits, parse
 from coordinator.toolsets.flows.rules.problems import Problems, place
-from coordinator.toolsets.flows.rules.spec import Flow, pack
+from coordinator.toolsets.flows.rules.spec import Flow, Step, as_given, pack
 
 ToolProblem = Callable[[str], str]
 """What is wrong with a tool's name, as a sentence; empty if nothing is known."""
@@ -47,6 +48,25 @@ def check_flow(
     checked = graph.check(steps, problems)
     problems.raise_if_any()
     return checked
+
+
+def as_meant(flow: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The steps without fields that have their default, so that flows which mean the same are equal.
+
+    A flow with a wrong field is returned as it is.
+    """
+    problems = Problems()
+    steps = parse.steps(flow, problems) if len(flow) <= limits.MAX_STEPS else {}
+    return flow if problems.sentences or not steps else {key: _as_meant(step) for key, step in steps.items()}
+
+
+def _as_meant(step: Step) -> dict[str, Any]:
+    retry, shown = step.retry, as_given(step)
+    if retry is not None and retry.max_attempts == 1:
+        del shown["retry"]  # one attempt is the default, and then nothing else about it counts
+    elif retry is not None:
+        shown["retry"] = {name: value for name, value in shown["retry"].items() if value != getattr(Retry(), name)}
+    return shown
 
 
 def _check_size(field: str, value: Mapping[str, Any], most: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
+from coordinator.toolsets.canonical import canonical
 from coordinator.toolsets.flows.contract.changes import Cancelled, Released, WorkflowCancel, WorkflowStepReady
 from coordinator.toolsets.flows.rules.permissions import administers
 from coordinator.toolsets.flows.store.flows import FlowStore
@@ -38,7 +39,7 @@ class Changes:
             if found is None or found.row.creator != who.id:
                 # A caller must not learn of an invisible workflow.
                 raise unknown_workflow()
-        record = keyed(who.id, args.request_id, "workflow_cancel", args.id)
+        record = keyed(who.id, args.request_id, "workflow_cancel", canonical(args))
         outcome = await self._flows.cancel(call.project, record, args.id, who.id)
         if outcome is None:
             raise unknown_workflow()
@@ -48,7 +49,7 @@ class Changes:
     async def workflow_step_ready(self, call: Call, args: WorkflowStepReady) -> Released:
         """Releases a gate, or lets a pending or paused step begin now."""
         who = await acting(self._services, call, args.actor)
-        record = keyed(who.id, args.request_id, "workflow_step_ready", args.step_id)
+        record = keyed(who.id, args.request_id, "workflow_step_ready", canonical(args))
         if who.caller is not None:
             await check_approver(self._flows, call.project, args.step_id, who.caller)
         outcome = await self._flows.release(call.project, record, args.step_id, who.id)

@@ -7,9 +7,10 @@ from typing import cast
 from coordinator.errors import ToolFailure, invalid
 from coordinator.steps.handoff import PRIORITIES, Priority
 from coordinator.steps.names import StepNames
+from coordinator.toolsets.canonical import canonical
 from coordinator.toolsets.flows.contract.create import STEP, Created, WorkflowCreate
 from coordinator.toolsets.flows.rules import planner
-from coordinator.toolsets.flows.rules.check import check_flow
+from coordinator.toolsets.flows.rules.check import as_meant, check_flow
 from coordinator.toolsets.flows.rules.parse import QUEUE, QUEUE_RULE, name_problem
 from coordinator.toolsets.flows.rules.spec import START, Spec, pack
 from coordinator.toolsets.flows.store.flows import FlowStore, NewFlow
@@ -43,8 +44,8 @@ class Creation:
         given = args.input or {}
         # Decoding does not check the fields of a step.
         steps = {key: meant(STEP, spec) for key, spec in args.flow.items()}
-        asked = (args.name, steps, given, args.parent, args.queue, args.priority, args.delay_ms)
-        record = keyed(who.id, args.request_id, "workflow_create", *asked)
+        asked = {**canonical(args), "flow": as_meant(steps)} if args.request_id else {}
+        record = keyed(who.id, args.request_id, "workflow_create", asked)
         try:
             flow = check_flow(steps, given, self._names.problem, with_results=self._with_results)
         except ToolFailure:

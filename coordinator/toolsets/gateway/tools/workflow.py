@@ -9,6 +9,7 @@ import msgspec
 from coordinator.settings.gateway.model import PROXY
 from coordinator.steps.states import owner_of_caller
 from coordinator.store.idempotency import IdempotencyKey
+from coordinator.toolsets.canonical import canonical
 from coordinator.toolsets.deferral import Deferral, Pending, Stopped
 from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.gateway.apart import apart
@@ -83,7 +84,7 @@ class Workflows:
         principal = Principal.of(call.caller)
         if call.answer is not None:
             return await self._decided(call, principal, call.answer)
-        request = keyed(principal.id, args.request_id, "workflow.start", args.definition_id, args.input)
+        request = keyed(principal.id, args.request_id, "workflow.start", canonical(args))
         try:
             if args.definition_id == PROXY:
                 snapshot = await self._start_session(call, principal, args, request)
@@ -144,7 +145,7 @@ class Workflows:
         if call.answer is not None:
             return await self._decided(call, principal, call.answer)
         asked = (args.workflow_id, args.expected_version, args.transition, args.arguments)
-        request = keyed(principal.id, args.request_id, "workflow.submit", *asked)
+        request = keyed(principal.id, args.request_id, "workflow.submit", canonical(args))
         try:
             hurried = not self.submit_may_wait(args)
             submission = SubmitRequest(

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.actor import Actor
+from coordinator.toolsets.canonical import NOT_COMPARED, UNORDERED, meant
 
 ROLES = ("queue", "work", "review", "blocked", "terminal")
 PHASES = ("queue", "work", "review")
@@ -35,7 +36,7 @@ ItemRef = Annotated[str, Meta(description="UUID or hex prefix (4 digits or more)
 OptionalItemRef = Annotated[str | None, Meta(description="UUID or hex prefix (4 digits or more).")]
 RequestId = Annotated[
     str | None,
-    Meta(description="A new UUID per operation; repeated calls get the first answer."),
+    Meta(description="A new UUID per operation; repeated calls get the first answer.", extra=NOT_COMPARED),
 ]
 OptionalActor = Annotated[Actor | None, Meta(description="Who acts; needed for requestId.")]
 FenceToken = Annotated[
@@ -43,7 +44,8 @@ FenceToken = Annotated[
     Meta(description="The claim's fenceToken; a stale one is refused."),
 ]
 GivenPriority = Annotated[
-    str | None, Meta(description="Default medium.", extra_json_schema={"enum": [*PRIORITIES, None]})
+    str | None,
+    Meta(description="Default medium.", extra_json_schema={"enum": [*PRIORITIES, None]}, extra=meant("medium")),
 ]
 OnlyPriority = Annotated[
     str | None, Meta(description="Only this priority.", extra_json_schema={"enum": [*PRIORITIES, None]})
@@ -51,7 +53,11 @@ OnlyPriority = Annotated[
 OnlyType = Annotated[str | None, Meta(description="Only exactly this type.")]
 Capabilities = Annotated[
     list[str] | None | UnsetType,
-    Meta(description="Only agents with all of these get it; null or [] clears.", extra_json_schema={"maxItems": 32}),
+    Meta(
+        description="Only agents with all of these get it; null or [] clears.",
+        extra_json_schema={"maxItems": 32},
+        extra=meant([]) | UNORDERED,
+    ),
 ]
 Requires = Annotated[list[str], Meta(description="Capabilities that an agent needs for it; absent: none.")]
 AnyTag = Annotated[str | None, Meta(description="Comma-separated, at most 20; an item needs one of them.")]

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.settings.resources import MOST_DEMANDS
 from coordinator.toolsets.actor import FILLED_BY_CALLER, Actor
+from coordinator.toolsets.canonical import NOT_COMPARED, UNORDERED, meant
 from coordinator.toolsets.items.contract.attempts import REASONS
 from coordinator.toolsets.items.contract.base import (
     AnyTag,
@@ -68,7 +69,8 @@ ClaimInclude = Annotated[
     list[Annotated[str, Meta(extra_json_schema={"enum": [*PARTS, DELEGATED]})]],
     Meta(
         description="Adds the item in full, its notes, results of its blockers (60,000 characters, of long texts the "
-        "beginning); a token for this claim."
+        "beginning); a token for this claim.",
+        extra=UNORDERED,
     ),
 ]
 
@@ -86,6 +88,7 @@ OrderBy = Annotated[
     Meta(
         description="Default priority: high first, then low complexity, then age.",
         extra_json_schema={"enum": [*ORDERS, None]},
+        extra=meant("priority"),
     ),
 ]
 
@@ -97,6 +100,7 @@ ParentsOnOffer = Annotated[
     Meta(
         description="Default after_children: an item with an open child is not offered.",
         extra_json_schema={"enum": [*PARENTS, None]},
+        extra=meant("after_children"),
     ),
 ]
 
@@ -119,9 +123,7 @@ class Selector(Arguments, kw_only=True):
     order_by: OrderBy = None
 
 
-# Defaults are encoded, because msgspec would leave one out only if it is the very same object. Then 900 seconds that a
-# caller states would count as other arguments than the default, and a repeated request id as misused.
-class ClaimEntry(Arguments, kw_only=True, omit_defaults=False):
+class ClaimEntry(Arguments, kw_only=True):
     """An item to claim: by id, or the best one for a selector."""
 
     item_id: OptionalItemRef = None
@@ -129,7 +131,9 @@ class ClaimEntry(Arguments, kw_only=True, omit_defaults=False):
         None
     )
     ttl_seconds: Annotated[int, Meta(description="How long the claim lasts.", ge=1, le=86400)] = 900
-    agent_id: Annotated[str | None, Meta(description="Ignored: the trusted actor is the holder.")] = None
+    agent_id: Annotated[
+        str | None, Meta(description="Ignored: the trusted actor is the holder.", extra=NOT_COMPARED)
+    ] = None
     fence_token: FenceToken = None
     resources: Annotated[
         list[GivenResource],
@@ -170,12 +174,13 @@ class ReleaseEntry(Arguments, kw_only=True):
 class ClaimItem(Arguments, kw_only=True):
     """Claim or release items for one agent; one claim per agent."""
 
-    actor: Annotated[Actor | UnsetType, Meta(description="Who claims; becomes the holder.", extra=FILLED_BY_CALLER)] = (
-        UNSET
-    )
+    actor: Annotated[
+        Actor | UnsetType,
+        Meta(description="Who claims; becomes the holder.", extra=FILLED_BY_CALLER | NOT_COMPARED),
+    ] = UNSET
     request_id: Annotated[
         str,
-        Meta(description="A new UUID per operation; repeated calls get the first answer."),
+        Meta(description="A new UUID per operation; repeated calls get the first answer.", extra=NOT_COMPARED),
     ]
     claims: Annotated[
         list[ClaimEntry],
@@ -193,6 +198,7 @@ class ClaimItem(Arguments, kw_only=True):
         Meta(
             description="What the agent can do; kept: absent means those it named last (within a day), [] none.",
             extra_json_schema={"maxItems": 32},
+            extra=UNORDERED,
         ),
     ] = None
     wait_ms: Annotated[
@@ -202,6 +208,7 @@ class ClaimItem(Arguments, kw_only=True):
             "below your client's limit for a call: 5 s for OpenAI Agents, 60 s or more for others.",
             ge=0,
             le=MAX_WAIT_MS,
+            extra=NOT_COMPARED,
         ),
     ] = 0
     include: ClaimInclude = []

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from coordinator.toolsets.canonical import SHARED, meant
 from coordinator.toolsets.items.contract.base import (
     Arguments,
     Count,
@@ -31,13 +32,18 @@ DIRECTIONS = ("incoming", "outgoing", "all")
 
 DependencyType = Annotated[
     str | None,
-    Meta(description="Default BLOCKS: from must come first.", extra_json_schema={"enum": [*TYPES, None]}),
+    Meta(
+        description="Default BLOCKS: from must come first.",
+        extra_json_schema={"enum": [*TYPES, None]},
+        extra=meant("BLOCKS"),
+    ),
 ]
 Threshold = Annotated[
     str | None,
     Meta(
         description="Role that the blocker must reach; default terminal. Not with RELATES_TO.",
         extra_json_schema={"enum": [*THRESHOLDS, None]},
+        extra=meant("terminal"),
     ),
 ]
 DependencyId = Annotated[str, Meta(description="The dependency's UUID.")]
@@ -64,8 +70,8 @@ class DependencySpec(Arguments, kw_only=True):
 
     from_item_id: ItemRef
     to_item_id: ItemRef
-    type: DependencyType = None
-    unblock_at: Threshold = None
+    type: Annotated[DependencyType, Meta(extra=SHARED)] = None
+    unblock_at: Annotated[Threshold, Meta(extra=SHARED)] = None
 
 
 class ManageDependencies(Arguments, kw_only=True):

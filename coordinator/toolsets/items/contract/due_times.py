@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from coordinator.toolsets.canonical import UNCHANGED_BY_BLANK
 from coordinator.toolsets.items.contract.base import Arguments, IsoTime, Result
 
 MISSED = ("skip", "one", "all")
@@ -15,12 +16,16 @@ GivenNotBefore = Annotated[
     str | None | UnsetType,
     Meta(
         description="Not ready before: ISO-8601 with zone, or from now on as in +30m or +1d12h (s, m, h, d, w). Null: "
-        "none."
+        "none.",
+        extra=UNCHANGED_BY_BLANK,
     ),
 ]
 GivenDueAt = Annotated[
     str | None | UnsetType,
-    Meta(description="When it is due, in the same form; with recurs, from each occurrence on. Null: none."),
+    Meta(
+        description="When it is due, in the same form; with recurs, from each occurrence on. Null: none.",
+        extra=UNCHANGED_BY_BLANK,
+    ),
 ]
 NotBefore = Annotated[IsoTime, Meta(description="It is not ready before, UTC; absent: at any time.")]
 DueAt = Annotated[
@@ -31,8 +36,7 @@ Overdue = Annotated[bool, Meta(description="True: its dueAt has passed.")]
 RecurrenceOf = Annotated[str, Meta(description="UUID of the template that it is an occurrence of; absent: none.")]
 
 
-# Defaults are encoded, so that a stated default is the same argument as none.
-class Recurs(Arguments, kw_only=True, omit_defaults=False):
+class Recurs(Arguments, kw_only=True):
     """Makes the item a template, which is never offered: at each time a new item is made that repeats it."""
 
     cron: Annotated[

@@ -6,6 +6,14 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from coordinator.toolsets.canonical import (
+    NOT_COMPARED,
+    SHARED,
+    STATED_BLANK,
+    UNCHANGED_BY_BLANK,
+    UNCHANGED_BY_NULL,
+    meant,
+)
 from coordinator.toolsets.items.contract.attempts import GivenBackoff, GivenMaxAttempts
 from coordinator.toolsets.items.contract.base import (
     PRIORITIES,
@@ -35,31 +43,50 @@ from coordinator.toolsets.items.contract.usage import GivenBudget
 Text = str | None | UnsetType
 RequiresVerification = Annotated[bool, Meta(description="As stored with the item.")]
 Container = Annotated[bool, Meta(description="True: never offered. Absent: false.")]
-GivenContainer = Annotated[bool | None | UnsetType, Meta(description="True: structure alone, never offered.")]
+GivenContainer = Annotated[
+    bool | None | UnsetType, Meta(description="True: structure alone, never offered.", extra=meant(False))
+]
+_UNCHANGED = UNCHANGED_BY_NULL | UNCHANGED_BY_BLANK
 
 
 class ItemSpec(Arguments, kw_only=True):
     """An item to create, or with ``id`` the fields of one to change."""
 
     id: Annotated[str | None, Meta(description="Update: the item.")] = None
-    title: Annotated[Text, Meta(description="Required on create.", extra_json_schema={"maxLength": 500})] = UNSET
+    title: Annotated[
+        Text, Meta(description="Required on create.", extra_json_schema={"maxLength": 500}, extra=_UNCHANGED)
+    ] = UNSET
     description: Annotated[Text, Meta(description="Long text, at most 500,000 bytes. Null clears it.")] = UNSET
-    summary: Annotated[Text, Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": 2000})] = UNSET
+    summary: Annotated[
+        Text, Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": 2000}, extra=_UNCHANGED)
+    ] = UNSET
     role: Annotated[
-        Text, Meta(description="Create only (default queue).", extra_json_schema={"enum": [*ROLES, None]})
+        Text,
+        Meta(
+            description="Create only (default queue).",
+            extra_json_schema={"enum": [*ROLES, None]},
+            extra=meant("queue"),
+        ),
     ] = UNSET
     status_label: Annotated[
         Text,
         Meta(description="Label beside the role. Null clears it.", extra_json_schema={"maxLength": 200}),
     ] = UNSET
-    priority: Annotated[Text, Meta(description="Default medium.", extra_json_schema={"enum": [*PRIORITIES, None]})] = (
-        UNSET
-    )
+    priority: Annotated[
+        Text,
+        Meta(
+            description="Default medium.",
+            extra_json_schema={"enum": [*PRIORITIES, None]},
+            extra=meant("medium") | _UNCHANGED,
+        ),
+    ] = UNSET
     complexity: Annotated[
         int | None | UnsetType,
         Meta(description="1 (quick) to 10, or null.", extra_json_schema={"minimum": 1, "maximum": 10}),
     ] = UNSET
-    parent_id: Annotated[Text, Meta(description="Parent item; on update null moves to the root.")] = UNSET
+    parent_id: Annotated[
+        Text, Meta(description="Parent item; on update null moves to the root.", extra=SHARED | UNCHANGED_BY_BLANK)
+    ] = UNSET
     tags: Annotated[Text, Meta(description="Comma-separated tags of a-z, 0-9 and -_.:/, at most 32. Null clears.")] = (
         UNSET
     )
@@ -73,7 +100,11 @@ class ItemSpec(Arguments, kw_only=True):
         Meta(description="JSON object as a string, at most 500,000 bytes; shows traits too, which stay unless given."),
     ] = UNSET
     traits: Annotated[
-        Text, Meta(description="Comma-separated trait names, at most 32; replaces the stored list, '' removes it.")
+        Text,
+        Meta(
+            description="Comma-separated trait names, at most 32; replaces the stored list, '' removes it.",
+            extra=STATED_BLANK | UNCHANGED_BY_NULL,
+        ),
     ] = UNSET
     requires: Capabilities = UNSET
     resources: GivenResources = UNSET
@@ -81,7 +112,8 @@ class ItemSpec(Arguments, kw_only=True):
     due_at: GivenDueAt = UNSET
     recurs: GivenRecurs = UNSET
     requires_verification: Annotated[
-        bool | None | UnsetType, Meta(description="Kept with the item; default false.")
+        bool | None | UnsetType,
+        Meta(description="Kept with the item; default false.", extra=meant(False) | UNCHANGED_BY_NULL),
     ] = UNSET
     container: GivenContainer = UNSET
     max_attempts: GivenMaxAttempts = UNSET
@@ -112,7 +144,9 @@ class ManageItems(Arguments, kw_only=True):
     ] = None
     traits: Annotated[str | None, Meta(description="Default traits; an item's own override them.")] = None
     recursive: Annotated[bool, Meta(description="Delete: descendants too.")] = False
-    requires_verification: Annotated[bool | None, Meta(description="Ignored here; set it on the items.")] = None
+    requires_verification: Annotated[
+        bool | None, Meta(description="Ignored here; set it on the items.", extra=NOT_COMPARED)
+    ] = None
     actor: OptionalActor = None
     request_id: RequestId = None
 

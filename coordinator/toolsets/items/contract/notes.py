@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.actor import REFUSED_ALONE, Actor, ActorEcho, Verification
+from coordinator.toolsets.canonical import STATED_BLANK
 from coordinator.toolsets.items.contract.base import (
     PHASES,
     Arguments,
@@ -51,7 +52,8 @@ class NoteInput(Arguments, kw_only=True):
     ] = None
     actor: Annotated[Actor | None, Meta(description="Who writes it.")] = None
     expected_modified_at: (
-        Annotated[str, Meta(description="Refused unless modifiedAt is this ('': no note yet).")] | UnsetType
+        Annotated[str, Meta(description="Refused unless modifiedAt is this ('': no note yet).", extra=STATED_BLANK)]
+        | UnsetType
     ) = UNSET
     usage: GivenUsage = None
     cost_refused: Annotated[int, Meta(description="Micro-USD not added: an event.")] = 0

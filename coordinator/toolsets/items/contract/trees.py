@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from coordinator.toolsets.canonical import UNORDERED, meant
 from coordinator.toolsets.items.contract.attempts import GivenBackoff, GivenMaxAttempts
 from coordinator.toolsets.items.contract.base import (
     Arguments,
@@ -60,7 +61,8 @@ class TreeItem(Arguments, kw_only=True):
     ] = None
     traits: Annotated[str | None, Meta(description="Comma-separated trait names, at most 32.")] = None
     requires: Annotated[
-        list[str], Meta(description="Only agents with all of these get it.", extra_json_schema={"maxItems": 32})
+        list[str],
+        Meta(description="Only agents with all of these get it.", extra_json_schema={"maxItems": 32}, extra=UNORDERED),
     ] = []
     resources: GivenResources = UNSET
     not_before: GivenNotBefore = UNSET
@@ -173,7 +175,9 @@ class CompleteTree(Arguments, kw_only=True):
     ] = None
     trigger: Annotated[
         str | None,
-        Meta(description="Default complete.", extra_json_schema={"enum": [*COMPLETIONS, None]}),
+        Meta(
+            description="Default complete.", extra_json_schema={"enum": [*COMPLETIONS, None]}, extra=meant("complete")
+        ),
     ] = None
     include_root: Annotated[bool, Meta(description="With rootId: the root itself too, last.")] = False
     actor: OptionalActor = None

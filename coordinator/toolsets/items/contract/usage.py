@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.settings.budgets import MOST
+from coordinator.toolsets.canonical import meant
 from coordinator.toolsets.items.contract.base import Arguments, Count, Result
 
 MOST_AT_ONCE = 10**12
@@ -30,7 +31,7 @@ class Usage(Arguments, kw_only=True):
     model: Annotated[str | None, Meta(description="Which model.", extra_json_schema={"maxLength": 200})] = None
 
 
-GivenUsage = Annotated[Usage | None, Meta(description="Used since the last report; added on success.")]
+GivenUsage = Annotated[Usage | None, Meta(description="Used since the last report; added on success.", extra=meant({}))]
 
 
 class Budget(Arguments, kw_only=True):

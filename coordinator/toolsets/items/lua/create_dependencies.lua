@@ -5,9 +5,9 @@ guarantee: No duplicate (from, to, type), no self-edge, no cycle among blocking 
 args:      request run.events_max run.terms edges cyclic
            edges = packed list of {dependency id, from, to, code B|I|R, threshold mark}; cyclic = packed list of
            the positions of edges that the caller knows to close a cycle
-reply:     {failures {position, reason, end}, ids, far}; no failures if all were created. end = the end at fault
-           (from or to), else ''. far = {}; or {{position, blocker, blocked, levels of both}} if no edge was
-           created because one needs a large repair of levels. Then failures covers the edges before it, and the
+reply:     {failures {position, reason, end}, edges {id, from, to, mark}, far}; no failures if all were created. end = the
+           end at fault (from or to), else ''. far = {}; or {{position, blocker, blocked, levels of both}} if no edge
+           was created because one needs a large repair of levels. Then failures covers the edges before it, and the
            caller makes the repair in slices (shift_levels.lua) and calls again
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath edges dependency owed leases agents agent_attempts apart demands resources
@@ -98,7 +98,7 @@ return function(run, request, edges, cyclic)
       levels.store(run, order) -- repaired levels need no repair in the next call
       return {failures, {}, {far}}, false
     end
-    for n, edge in ipairs(list) do ids[n] = {edge[1], edge[2], edge[3]} end
+    for n, edge in ipairs(list) do ids[n] = {edge[1], edge[2], edge[3], edge[5]} end
     if #failures == 0 then
       levels.store(run, order)
       store(run, list)

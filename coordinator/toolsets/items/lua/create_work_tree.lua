@@ -8,7 +8,7 @@ args:      request run.events_max run.terms run.config run.labels specs edges no
            specs = packed list of specs (modules/creation.lua), root first; edges = packed list of
            {id, from, to, code, mark}; first_notes = the notes in the form of debts (modules/debts.lua), in several
            parts if there are very many or long ones; noted = text for the reply
-reply:     {reason or '', depth of the root, item ids, edge ids, noted}
+reply:     {reason or '', depth of the root, item ids, edges {id, mark}, noted}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath prefixes edges dependency owed leases agents agent_attempts requirements apart
            demands resources passed_over reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned
@@ -53,13 +53,13 @@ local function create_all(run, specs)
   return ids
 end
 
--- Stores the edges; returns their ids.
+-- Stores the edges; returns their ids and marks.
 local function link_all(run, edges)
   local ids = {}
   graph.store(run, edges)
   for n, edge in ipairs(edges) do
     item_events.emit_of(run, 'link', edge[2], 'o', edge[3], 'c', edge[4])
-    ids[n] = edge[1]
+    ids[n] = {edge[1], edge[5]}
   end
   return ids
 end

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from msgspec import UNSET, UnsetType
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.base import Failure
@@ -11,7 +13,7 @@ from coordinator.toolsets.items.contract.dependencies import THRESHOLDS, TYPES, 
 from coordinator.toolsets.items.rules.ids import parse
 from coordinator.toolsets.items.rules.items import not_blank
 from coordinator.toolsets.items.rules.refusals import refused
-from coordinator.toolsets.items.rules.roles import ROLE_CODES, one_of
+from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES, one_of
 
 MAX_EDGES = 150
 _TOLD = 20
@@ -66,12 +68,10 @@ def mark(unblock_at: str | None) -> str:
     return str(ROLE_CODES[unblock_at]) if unblock_at else "-"
 
 
-def asked(args: ManageDependencies) -> list[Any]:
-    """The parts of a call that a retry must repeat."""
-    return [
-        args.operation, args.dependencies, args.pattern, args.type, args.unblock_at, args.item_ids, args.source,
-        args.targets, args.sources, args.target, args.id, args.from_item_id, args.to_item_id, args.delete_all,
-    ]  # fmt: skip
+def unblock_at(mark: str) -> str | UnsetType:
+    """A threshold in results, from its stored form: that of the first call, as a repeated one may write out what is
+    the default."""
+    return UNSET if mark == "-" else ROLE_NAMES[int(mark)]
 
 
 def _pattern(args: ManageDependencies) -> list[DependencySpec]:

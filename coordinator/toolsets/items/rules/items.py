@@ -93,11 +93,11 @@ def title(value: Any) -> str:
 
 
 def summary(value: Any) -> str:
-    """The summary, '' for none. Raises ToolFailure VALIDATION_ERROR over 2000 characters."""
-    text = given(value) or ""
+    """The summary, '' for a blank one and none. Raises ToolFailure VALIDATION_ERROR over 2000 characters."""
+    text = not_blank(value)
     if len(text) > MAX_SUMMARY:
         raise invalid("summary", f"must be at most {MAX_SUMMARY} characters, not {len(text)}")
-    return cast("str", text)
+    return text
 
 
 def tags(value: Any, field: str = "tags", most: int = MAX_TAGS) -> str:

@@ -139,6 +139,7 @@ def demands(given: Sequence[GivenResource], field: str = "resources") -> str:
     if len(given) > MOST_DEMANDS:
         raise invalid(field, f"must be at most {MOST_DEMANDS} resources, not {len(given)}")
     places: dict[str, int] = {}
+    found: list[Resource] = []
     for number, one in enumerate(given):
         place = f"{field}[{number}]"
         if len(one.key) > KEY_LENGTH or not _KEY.fullmatch(one.key):
@@ -146,10 +147,11 @@ def demands(given: Sequence[GivenResource], field: str = "resources") -> str:
         if one.key in places:
             raise invalid(f"{place}.key", f"'{one.key[:64]}' is there twice; entry {places[one.key]} has it too")
         places[one.key] = number
-        if one.mode not in MODES:
+        if (mode := one.mode.lower()) not in MODES:
             raise invalid(f"{place}.mode", f"must be exclusive or shared, not '{one.mode[:64]}'")
         if not 1 <= one.units <= MOST_UNITS:
             raise invalid(f"{place}.units", f"must be 1 to {MOST_UNITS:,}, not {one.units}")
-        if one.mode == "shared" and one.units > 1:
+        if mode == "shared" and one.units > 1:
             raise invalid(f"{place}.units", "must be 1 or left out: mode shared takes no units")
-    return stored(Resource(key=one.key, mode=one.mode, units=one.units) for one in given)
+        found.append(Resource(key=one.key, mode=mode, units=one.units))
+    return stored(found)

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.settings.work import NoteSettings
-from coordinator.toolsets.actor import Distrusted, Trusted, attribution, signature, stored_verification
+from coordinator.toolsets.actor import Distrusted, Trusted, attribution, stored_verification
 from coordinator.toolsets.items.contract.transitions import (
     CascadeEvent,
     MissingNote,
@@ -19,6 +19,7 @@ from coordinator.toolsets.items.contract.transitions import (
 )
 from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.items import not_blank
 from coordinator.toolsets.items.rules.refusals import ALL_PHASES, gate_refusal, not_applicable
 from coordinator.toolsets.items.rules.results import Given
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
@@ -36,25 +37,11 @@ def check_one_actor(transitions: Sequence[Transition]) -> None:
         raise invalid("transitions", "either every element has the same actor.id or none has an actor")
 
 
-def asked(
-    transitions: Sequence[Transition], results: Sequence[Given | None], used: Sequence[Used | bool]
-) -> list[tuple[Any, ...]]:
-    """The parts of a batch that a retry must repeat: everything but the proofs."""
-    return [
-        (
-            *(t.item_id, t.trigger, t.summary, signature(t.actor), t.fence_token),
-            *(result[:2] if result else ()),
-            *((more,) if more else ()),
-        )
-        for t, result, more in zip(transitions, results, used, strict=True)
-    ]
-
-
 def element(
     item: str, trigger: str, who: Trusted | None, transition: Transition, result: Given | None, used: Used | bool
 ) -> tuple[Any, ...]:
     """One transition for ``advance_item.lua``."""
-    change = item, trigger, *attribution(who), transition.summary or "", transition.fence_token or 0
+    change = item, trigger, *attribution(who), not_blank(transition.summary), transition.fence_token or 0
     if used:
         return (*change, result or False, used)
     return (*change, result) if result else change
@@ -137,7 +124,7 @@ def _applied(transition: Transition, trigger: str, who: Trusted | None, reply: A
         unblocked_items=[UnblockedItem(item_id=dashed(item), title=title) for item, title in reply.unblocked],
         expected_notes=[],
         status_label=reply.label if isinstance(reply.label, str) else UNSET,
-        summary=transition.summary or UNSET,
+        summary=not_blank(transition.summary) or UNSET,
         actor=who.echo if who else UNSET,
         # From the reply, because for a retry the verification of the first call's proof counts.
         verification=stored_verification(reply.verification),

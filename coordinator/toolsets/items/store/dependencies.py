@@ -48,8 +48,8 @@ class Linked(msgspec.Struct, array_like=True):
 
     refusals: list[tuple[int, str, str]]
     """Position, reason, and the end at fault: ``from``, ``to``, or '' for the edge itself."""
-    edges: list[tuple[str, str, str]]
-    """Dependency id, from, to."""
+    edges: list[tuple[str, str, str, str]]
+    """Dependency id, from, to, and the threshold as in ``NewEdge``."""
     far: list[_Far]
     """Empty; or the edge that prevented the creation. Then ``refusals`` covers only the edges before it."""
 

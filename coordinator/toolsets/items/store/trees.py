@@ -25,7 +25,8 @@ class TreeReply(msgspec.Struct, array_like=True):
     reason: str
     depth: int
     items: list[str]
-    edges: list[str]
+    edges: list[tuple[str, str]]
+    """Dependency id, and the threshold as in ``NewEdge``."""
     noted: str
     """The created notes (``Noted``) as JSON, because the script only passes them through."""
 

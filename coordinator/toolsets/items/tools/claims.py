@@ -16,6 +16,7 @@ from coordinator.store.idempotency import IdempotencyKey, idempotency_key
 from coordinator.toolsets import deferral
 from coordinator.toolsets.actor import Distrusted, Trusted, checked, given
 from coordinator.toolsets.caller import DELEGATES, Delegation
+from coordinator.toolsets.canonical import canonical
 from coordinator.toolsets.deferral import Pending
 from coordinator.toolsets.items.contract.attempts import REASONS
 from coordinator.toolsets.items.contract.claims import (
@@ -212,12 +213,7 @@ class Claims:
             if entry.agent_id is not None and entry.agent_id != who.id:
                 self._warn("agentId", "agentId of a claim is ignored: the trusted actor differs")
                 break
-        asked: tuple[object, ...] = (claims, args.releases, include) if include else (claims, args.releases)
-        if len(parts) < len(args.include):
-            asked = (*asked, DELEGATED)
-        if able is not None:
-            asked = (*asked, able)
-        return who, idempotency_key(who.id, args.request_id, "claim_item", *asked), include
+        return who, idempotency_key(who.id, args.request_id, "claim_item", canonical(args)), include
 
     async def _trusted(self, args: ClaimItem) -> Trusted:
         """The actor of a call. Raises ToolFailure as ``resolve_actor``, with an outcome for each claim."""

@@ -64,7 +64,7 @@ class Dependencies:
         checked, problems = rules.checked(specs, args)
         if problems:
             return _none_created(problems)
-        record = await keyed(self._services, args.actor, args.request_id, "manage_dependencies", rules.asked(args))
+        record = await keyed(self._services, "manage_dependencies", args)
         ids = await self._edges.resolve(call.project, [item for edge in checked for item in (edge.source, edge.target)])
         wanted = [
             NewEdge(new_id(), ids[2 * n], ids[2 * n + 1], edge.type[0], rules.mark(edge.unblock_at))
@@ -80,15 +80,15 @@ class Dependencies:
                     from_item_id=dashed(source),
                     to_item_id=dashed(target),
                     type=edge.type,
-                    unblock_at=edge.unblock_at or UNSET,
+                    unblock_at=rules.unblock_at(threshold),
                 )
-                for (dependency, source, target), edge in zip(reply.edges, checked, strict=True)
+                for (dependency, source, target, threshold), edge in zip(reply.edges, checked, strict=True)
             ],
             created=len(reply.edges),
         )
 
     async def _delete(self, call: Call, args: ManageDependencies) -> DeleteDependenciesResult:
-        record = await keyed(self._services, args.actor, args.request_id, "manage_dependencies", rules.asked(args))
+        record = await keyed(self._services, "manage_dependencies", args, partial=True)
         source_id, target_id = not_blank(args.from_item_id), not_blank(args.to_item_id)
         if named := not_blank(args.id):
             deleted = (await self._edges.unlink(call.project, record, "id", parse_uuid(named, "id"))).deleted

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.caller import BUDGETS
 from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.edits import EditItems
@@ -62,7 +61,7 @@ class Items:
 
     async def _create(self, call: Call, args: ManageItems) -> CreateItemsResult:
         specs = batch(args.items, "items", MAX_ITEMS)
-        record = await self._record_for(args)
+        record = await keyed(self._services, "manage_items", args)
         shared = ""
         if above := rules.not_blank(args.parent_id):
             shared = await self._items.resolve_one(call.project, above, "parentId", record)
@@ -100,7 +99,7 @@ class Items:
     async def _update(self, call: Call, args: ManageItems) -> UpdateItemsResult:
         specs = batch(args.items, "items", MAX_ITEMS)
         shown = (args.shown or []) if isinstance(args, EditItems) else []
-        record = await self._record_for(args)
+        record = await keyed(self._services, "manage_items", args, partial=True)
         ids = await self._resolved(call.project, [spec.id for spec in specs], "id")
         parents = await self._resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
         schemas = self._items.schemas.current
@@ -136,7 +135,7 @@ class Items:
 
     async def _delete(self, call: Call, args: ManageItems) -> DeleteItemsResult:
         given = batch(args.ids, "ids", MAX_ITEMS)
-        record = await self._record_for(args)
+        record = await keyed(self._services, "manage_items", args, partial=True)
         inner = [parse(text, f"ids[{number}]") for number, text in enumerate(given)]
         found = await self._items.resolve(call.project, inner)
         end = await self._items.delete(call.project, record, found, args.recursive, self._items.seconds)
@@ -159,12 +158,6 @@ class Items:
             descendants_deleted=end.descendants or UNSET,
             failures=failures or UNSET,
         )
-
-    async def _record_for(self, args: ManageItems) -> IdempotencyKey:
-        asked: tuple[object, ...] = (args.operation, args.items, args.ids, args.parent_id, args.traits, args.recursive)
-        if isinstance(args, EditItems):
-            asked = *asked, args.shown
-        return await keyed(self._services, args.actor, args.request_id, "manage_items", *asked)
 
     async def _resolved(self, project: str, given: Sequence[str | None], field: str) -> list[str | ToolFailure]:
         """The inner form of the caller's ids; '' for a blank one, a failure for a malformed one."""

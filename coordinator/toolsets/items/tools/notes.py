@@ -12,7 +12,6 @@ from coordinator.toolsets.actor import (
     attributed,
     attribution,
     checked,
-    signature,
     stored_actor,
     stored_verification,
 )
@@ -29,7 +28,6 @@ from coordinator.toolsets.items.contract.notes import (
     UpsertNotesResult,
     WrittenNote,
 )
-from coordinator.toolsets.items.rules import items as item_rules
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uuid
 from coordinator.toolsets.items.rules.items import MAX_NOTE_KEY, long_text, not_blank, short_text
 from coordinator.toolsets.items.rules.notes import check_key
@@ -102,8 +100,7 @@ class Notes:
     async def _upsert(self, call: Call, args: ManageNotes) -> UpsertNotesResult:
         inputs = batch(args.notes, "notes", MAX_NOTES)
         check_signed(self._notes.schemas.current, inputs, "notes")
-        asked = [_asked(note) for note in inputs]
-        record = await keyed(self._services, args.actor, args.request_id, "manage_notes", args.operation, asked)
+        record = await keyed(self._services, "manage_notes", args)
         failures: dict[int, str] = {}
         ready: list[tuple[int, Prepared]] = []
         for number, element in enumerate(inputs):
@@ -145,8 +142,7 @@ class Notes:
             raise invalid("key", "needs itemId beside it")
         if args.key is not None and named and not not_blank(args.key):
             raise invalid("key", "must not be blank; without it all notes of the item are deleted")
-        asked = (args.operation, args.ids, args.item_id, args.key)
-        record = await keyed(self._services, args.actor, args.request_id, "manage_notes", *asked)
+        record = await keyed(self._services, "manage_notes", args, partial=True)
         given = batch(args.ids, "ids", MAX_NOTES) if args.ids else []
         ids = [parse_uuid(text, f"ids[{number}]") for number, text in enumerate(given)]
         item = ""
@@ -211,16 +207,6 @@ def _stored(item: str, note: Prepared, caller: str) -> tuple[Any, ...]:
     written = item, note.key, note.role[0], note.body, note.filled, by.actor, by.verification
     stored = StoredNote(*written, new_id(), note.expected)
     return (*stored, by.id or caller, note.used, note.refused) if note.used or note.refused else stored
-
-
-def _asked(note: NoteInput) -> tuple[Any, ...]:
-    """The parts of a note that a retry must repeat."""
-    said = (*map(item_rules.given, (note.item_id, note.key, note.role)), note.body, signature(note.actor))
-    if note.expected_modified_at is not UNSET:
-        said = (*said, note.expected_modified_at)
-    if note.cost_refused or note.tokens_refused:
-        said = (*said, note.cost_refused, note.tokens_refused)
-    return said if note.usage is None else (*said, note.usage)
 
 
 def _written(note: Prepared, reply: Written) -> WrittenNote:

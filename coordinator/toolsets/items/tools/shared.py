@@ -9,10 +9,15 @@ from msgspec import UNSET, UnsetType
 
 from coordinator.errors import invalid
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, idempotency_key
-from coordinator.toolsets.actor import Actor, Distrusted, checked, signature, stored_actor, stored_verification
+from coordinator.toolsets.actor import Actor, Distrusted, checked, stored_actor, stored_verification
 from coordinator.toolsets.caller import Delegation
+from coordinator.toolsets.canonical import canonical
 from coordinator.toolsets.items.contract.base import Ancestor
 from coordinator.toolsets.items.contract.claims import HeldBack
+from coordinator.toolsets.items.contract.dependencies import ManageDependencies
+from coordinator.toolsets.items.contract.items import ManageItems
+from coordinator.toolsets.items.contract.notes import ManageNotes
+from coordinator.toolsets.items.contract.trees import CompleteTree, CreateWorkTree
 from coordinator.toolsets.items.rules.ids import LONGEST, dashed, is_uuid, to_inner
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaConfig
@@ -21,6 +26,8 @@ from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Services
 
 T = TypeVar("T")
+Mutating = CompleteTree | CreateWorkTree | ManageDependencies | ManageItems | ManageNotes
+"""Arguments of the tools whose actor is optional."""
 
 
 def batch(elements: list[T] | None, field: str, most: int) -> list[T]:
@@ -34,26 +41,27 @@ def batch(elements: list[T] | None, field: str, most: int) -> list[T]:
     return elements
 
 
-async def keyed(
-    services: Services, actor: Actor | None, request_id: str | None, tool: str, *arguments: Any
-) -> IdempotencyKey:
+async def keyed(services: Services, tool: str, args: Mutating, *, partial: bool = False) -> IdempotencyKey:
     """The idempotency key of a call whose actor is optional; ``NO_KEY`` without a usable actor and request id.
 
     Such a call is never rejected for a bad proof. But it has a record only under an identity that the policy trusts.
 
+    Args:
+        partial: as in ``canonical``.
+
     Raises:
         ToolFailure: VALIDATION_ERROR for a malformed actor.
     """
-    if actor is None:
+    if args.actor is None:
         return NO_KEY
-    claim = checked(actor)
-    if not request_id or not is_uuid(request_id):
+    claim = checked(args.actor)
+    if not args.request_id or not is_uuid(args.request_id):
         return NO_KEY
     try:
         trusted = await services.resolve_actor(claim)
     except Distrusted:
         return NO_KEY
-    return idempotency_key(trusted.id, request_id, tool, signature(actor), *arguments)
+    return idempotency_key(trusted.id, args.request_id, tool, canonical(args, partial=partial))
 
 
 class _Signed(Protocol):

@@ -6,6 +6,7 @@ from coordinator.errors import ToolFailure, invalid
 from coordinator.metrics import recorder
 from coordinator.store.idempotency import NO_KEY, idempotency_key
 from coordinator.toolsets.actor import Trusted, checked
+from coordinator.toolsets.canonical import canonical
 from coordinator.toolsets.items.contract.transitions import (
     TRIGGERS,
     AdvanceItem,
@@ -84,9 +85,7 @@ class Transitions:
         """The store's reply to each transition, and whether it is a replay; empty if the policy trusts no actor."""
         first = trusted[0]
         record = (
-            idempotency_key(
-                first.id, args.request_id, "advance_item", rules.asked(args.transitions, given_results, used)
-            )
+            idempotency_key(first.id, args.request_id, "advance_item", canonical(args))
             if isinstance(first, Trusted) and args.request_id and is_uuid(args.request_id)
             else NO_KEY
         )

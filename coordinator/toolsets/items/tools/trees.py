@@ -23,7 +23,7 @@ from coordinator.toolsets.items.contract.trees import (
 )
 from coordinator.toolsets.items.expiring import Expiring
 from coordinator.toolsets.items.rules import trees as rules
-from coordinator.toolsets.items.rules.dependencies import Edge, mark
+from coordinator.toolsets.items.rules.dependencies import Edge, mark, unblock_at
 from coordinator.toolsets.items.rules.ids import dashed, new_id, new_ids, no_such_item, parse
 from coordinator.toolsets.items.rules.items import NewItem, names_in, not_blank, tags
 from coordinator.toolsets.items.rules.refusals import ALL_PHASES, gate_refusal, refused
@@ -70,8 +70,7 @@ class Trees:
             ref: config.resolve(item.type, item.tags, names_in(item.traits or "")) for ref, item in items.items()
         }
         who = await attributed(self._services.resolve_actor, checked(args.actor)) if args.actor else None
-        asked = (args.root, args.parent_id, args.children, args.deps, args.create_notes, args.notes)
-        record = await keyed(self._services, args.actor, args.request_id, "create_work_tree", *asked)
+        record = await keyed(self._services, "create_work_tree", args)
         try:
             notes = rules.notes(args, schemas)
             rules.check_traits(items, config)
@@ -108,8 +107,7 @@ class Trees:
         rules.check_targets(args.root_id, args.item_ids)
         trigger = one_of(not_blank(args.trigger) or "complete", ("complete", "cancel"), "trigger")
         who = await self._services.resolve_actor(checked(args.actor)) if args.actor else None
-        asked = (args.root_id, args.item_ids, trigger, args.include_root)
-        record = await keyed(self._services, args.actor, args.request_id, "complete_tree", *asked)
+        record = await keyed(self._services, "complete_tree", args)
         try:
             plan = await self._planned(call, args)
         except ToolFailure:
@@ -222,9 +220,9 @@ def _created(
                 from_ref=e.source,
                 to_ref=e.target,
                 type=e.type,
-                unblock_at=e.unblock_at or UNSET,
+                unblock_at=unblock_at(threshold),
             )
-            for edge_id, e in zip(reply.edges, edges, strict=True)
+            for (edge_id, threshold), e in zip(reply.edges, edges, strict=True)
         ],
         notes=[
             CreatedNote(item_ref=refs[note.item], key=note.key, role=phase_of(note.role), id=dashed(note.id))
