@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -97,10 +98,12 @@ def _panels(metric: Metric) -> Iterator[tuple[Dashboard, Panel]]:
                     yield dashboard, panel
 
 
-def _rules() -> Iterator[dict[str, Any]]:
-    for file in ("recording.yml", "alerts.yml"):
-        for group in YAML(typ="safe").load(RULES / file)["groups"]:
-            yield from group["rules"]
+@functools.cache
+def _rules() -> list[dict[str, Any]]:
+    groups = [
+        group for file in ("recording.yml", "alerts.yml") for group in YAML(typ="safe").load(RULES / file)["groups"]
+    ]
+    return [rule for group in groups for rule in group["rules"]]
 
 
 def alert_page(alert: str) -> str:

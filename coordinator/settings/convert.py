@@ -20,6 +20,7 @@ from coordinator.settings.fields import (
     is_union,
     may_be_one,
     non_null,
+    parts_of,
 )
 from coordinator.settings.problems import Faults, KeyPath, shown, unknown
 
@@ -55,7 +56,7 @@ def section(data: Any, cls: type[Struct], path: KeyPath, report: Report) -> dict
     if not isinstance(data, dict):
         report(path, f"{_name(path)} must be a mapping{got(cls, data)}")
         return found
-    known = {field.encode_name: field for field in msgspec.structs.fields(cls)}
+    known = parts_of(cls)
     for key, value in data.items():
         here = (*path, key)
         if key not in known:
@@ -106,7 +107,7 @@ def convert(value: Any, annotation: Any, path: KeyPath, report: Report) -> Any:
 
 def _struct(value: Any, cls: type[Struct], path: KeyPath, report: Report) -> Any:
     """A struct that is a part of a larger setting, such as an entry of a mapping."""
-    known = {field.encode_name: field for field in msgspec.structs.fields(cls)}
+    known = parts_of(cls)
     if not isinstance(value, dict):
         report(path, f"{_name(path)} must be a mapping{got(cls, value)}; its keys: {', '.join(known)}")
         return BAD

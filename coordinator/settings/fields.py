@@ -135,6 +135,12 @@ def default_of(field: msgspec.structs.FieldInfo) -> Any:
 
 
 @functools.cache
+def parts_of(cls: type[Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+    """The fields of a struct by the names that files give them. Their annotations take long to evaluate."""
+    return {field.encode_name: field for field in msgspec.structs.fields(cls)}
+
+
+@functools.cache
 def defaults_of(cls: type[Struct]) -> tuple[Any, ...]:
     """The default of each field, in the order of ``__struct_fields__``."""
     return tuple(map(default_of, msgspec.structs.fields(cls)))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Page
 
 from coordinator.client import SyncFleet
 from tests.console.asking import ask_gate, ask_question
 from tests.console.items import claim, create
+from tests.console.test_access import PHONE, USUAL
 from tests.console.visitors import Visitor, link
 from tests.support.fleets import RunningFleet
 
 LONG = "<b>" + "W" * 497
+SIZES = (PHONE, USUAL)
 VIEWS = ("overview", "board", "board?role=work", "agents", "claims", "flows", "approvals", "find?text=WWWW", "sessions")
 
 WIDE = """() => {
@@ -25,9 +26,8 @@ WIDE = """() => {
 """What makes a page wider than its window."""
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_pages_are_no_wider_than_the_window(
-    running: RunningFleet, person: Callable[..., Page], fleet: SyncFleet, named: str, width: int, scheme: str
+    running: RunningFleet, person: Callable[..., Page], fleet: SyncFleet, named: str
 ) -> None:
     agent = "a" * 250
     tags = ",".join(f"{number}{'t' * 48}" for number in range(5))
@@ -43,7 +43,7 @@ def test_pages_are_no_wider_than_the_window(
     visitor.open(link(running))
     drained = {"name": "b" * 250, "reason": "R" * 500}
     assert "problem" not in visitor.change(f"/console/p/{named}/api/operate/drain_agents", drained).text
-    page = person("agents", viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page = person("agents", color_scheme="dark")
     too_wide = list[str]()
     for view in (
         *VIEWS,
@@ -55,9 +55,13 @@ def test_pages_are_no_wider_than_the_window(
         "/system",
     ):
         page.goto(f"{running.state.base_url}/console{view if view[0] == '/' else f'/p/{named}/{view}'}")
-        too_wide += (f"{view}: {one}" for one in page.evaluate(WIDE))
+        for size in SIZES:
+            page.set_viewport_size(size)
+            too_wide += (f"{size['width']} {view}: {one}" for one in page.evaluate(WIDE))
     assert not too_wide
     page.goto(f"{running.state.base_url}/console/p/{named}/item/{held}")
     page.get_by_role("button", name="End claim").click()
     dialog = page.get_by_role("dialog")
-    assert dialog.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+    for size in SIZES:
+        page.set_viewport_size(size)
+        assert dialog.evaluate("(one) => one.scrollWidth <= one.clientWidth")

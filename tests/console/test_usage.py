@@ -7,13 +7,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from coordinator.client import SyncFleet
 from coordinator.store import Store, keys
 from tests.console.items import advance, claim, create
-from tests.console.test_access import barriers
+from tests.console.test_access import PHONE, USUAL, barriers
 from tests.console.test_board import live
 from tests.console.visitors import of_store, signed_in
 from tests.support.fleets import RunningFleet
@@ -183,22 +182,25 @@ def test_usage_budgets_and_resources_on_one_page(
     expect(agent).to_contain_text("75 % of budget")
 
 
-@pytest.mark.parametrize("width", [1280, 390])
 def test_hostile_names_stay_inert_and_long_ones_in_the_window(
-    console: Callable[..., Page], fleet: SyncFleet, running: RunningFleet, named: str, width: int
+    console: Callable[..., Page], fleet: SyncFleet, running: RunningFleet, named: str
 ) -> None:
     key = "/".join("k" * 24 for _ in range(8))
     (item,) = create(fleet, f"{HOSTILE}{'W' * 400}", resources=[{"key": key}], budget={"tokens": 5})
     agent = f"capped{HOSTILE}{'a' * 200}"
     claim(fleet, item, agent=agent)
     use(running, named, agent, item, inputTokens=9, costMicroUsd=1, model=HOSTILE + "m" * 150)
+    page = console("usage", viewport=PHONE, color_scheme="dark")
+    main = page.locator("main")
     for place in ("usage", "usage?by=agent", "usage?by=model", f"usage?text={HOSTILE}", "board", f"item/{item}"):
-        page = live(console(place, viewport={"width": width, "height": 844}, color_scheme="dark"))
-        main = page.locator("main")
-        expect(main).to_contain_text("<img src=x")
-        assert main.locator("img, [onerror]").count() == 0
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
-        assert place == "board" or not barriers(page)
+        page.goto(f"{running.state.base_url}/console/p/{named}/{place}")
+        for size in (PHONE, USUAL):
+            page.set_viewport_size(size)
+            expect(main).to_contain_text("<img src=x")
+            assert main.locator("img, [onerror]").count() == 0
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+            assert place == "board" or not barriers(page)
+        live(page)
 
 
 def test_a_template_leads_to_its_occurrences_and_they_to_it(

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -204,10 +204,10 @@ CASES: dict[str, Case] = {
 }
 
 
-def rules() -> Iterator[dict[str, Any]]:
-    for file in FILES:
-        for group in YAML(typ="safe").load(RULES / file)["groups"]:
-            yield from group["rules"]
+@cache
+def rules() -> list[dict[str, Any]]:
+    groups = [group for file in FILES for group in YAML(typ="safe").load(RULES / file)["groups"]]
+    return [rule for group in groups for rule in group["rules"]]
 
 
 def alerts() -> dict[str, dict[str, Any]]:
