@@ -44,12 +44,14 @@ from coordinator.steps.queue_depth import QueueDepth
 from coordinator.steps.store import StepStore
 from coordinator.store import Script
 from coordinator.store.drains import Drains
+from coordinator.store.fleet_metrics import FleetMetrics
 from coordinator.store.outcomes import WITHOUT_REPLY
 from coordinator.store.processes import ProcessStatus, StatusReport
 from coordinator.store.project_healing import ProjectHealing
 from coordinator.store.store import Observe
 from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.gateway.listener import Listener
+from coordinator.toolsets.gateway.metrics import ApprovalMetrics
 from coordinator.toolsets.items.metrics import ItemMetrics
 from coordinator.toolsets.items.store.tokens import TokenStore
 from coordinator.toolsets.registry import described_toolsets, load_toolsets
@@ -182,6 +184,8 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         following = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work, status), name="drains")
         leading = (
             item_metrics,
+            FleetMetrics(store, recorder, name),
+            ApprovalMetrics(store, settings, recorder, name),
             ProjectHealing(store, name),
             QueueDepth(store, StepStore(store, Handoff.of(settings, store)), recorder, name),
             webhooks,

@@ -9,6 +9,8 @@ from coordinator.metrics import (
     downstream,
     due_times,
     feed,
+    fleet,
+    gateway,
     identity,
     protocol,
     resources,
@@ -395,15 +397,17 @@ RUNS_ENDED = Metric(
     "coordinator_runs_ended_total",
     "counter",
     "runs",
-    "Flows, and other runs of steps, that workers finished; kind: flows or gateway.",
-    (Label("kind", limit=8), Label("status", ("completed", "failed"))),
+    "Flows, and other runs of steps, that have ended; kind: flows or gateway. cancelled: a flow, by a caller, in the "
+    "console or by a command on a host of the fleet.",
+    (Label("kind", limit=8), Label("status", ("completed", "failed", "cancelled"))),
 )
 
 GATEWAY_SUBMITS = Metric(
     "coordinator_gateway_submits_total",
     "counter",
     "submits",
-    "Transitions submitted to the gateway, by outcome.",
+    "Transitions submitted to the gateway, by outcome, with the answers to approvals: also those given in the console, "
+    "or by a command on a host of the fleet.",
     (
         Label(
             "result",
@@ -543,7 +547,7 @@ CATALOGUE: tuple[Metric, ...] = (
     *states.ALL,
     GATEWAY_SUBMITS,
     GATEWAY_EXECUTORS,
-    *downstream.ALL,
+    *(gateway.ALL + downstream.ALL + fleet.ALL),
     LOOP_LAG,
     PROCESSES,
     RESTARTS,

@@ -16,7 +16,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from coordinator.metrics import attempts, catalogue, due_times, identity, resources, runs, shards, usage, webhooks
+from coordinator.metrics import (
+    attempts,
+    catalogue,
+    due_times,
+    fleet,
+    gateway,
+    identity,
+    resources,
+    runs,
+    shards,
+    usage,
+    webhooks,
+)
 from coordinator.metrics.metric import Metric
 from coordinator.metrics.samples import Samples
 
@@ -174,6 +186,8 @@ def _shown(value: float, unit: Unit) -> str:
 
 _BUDGET = Level("max", usage.PROJECT_BUDGET, by=("project", "period"))
 _BUDGET_SPENT = "{value} of the budget of {project} ({period}) is spent."
+_MEMORY = Level("max", fleet.MEMORY_RATIO)
+_DISK = Level("max", fleet.DISK_RATIO, by=("instance",))
 _QUEUED = Level("max", catalogue.STEPS_QUEUED)
 
 CONDITIONS: tuple[Condition, ...] = (
@@ -215,6 +229,36 @@ CONDITIONS: tuple[Condition, ...] = (
         Level("max", shards.UNCOVERED),
         "No node of the store has some of its slots.",
         "Slots that nobody has: {value}; calls for the projects there fail.",
+    ),
+    Condition(
+        "StoreGrows",
+        "ticket",
+        _MEMORY,
+        "The Redis will soon take no writes: its memory is almost used up.",
+        "{value} of maxmemory is used.",
+        bounds=((">", 0.8),),
+        unit="ratio",
+        or_else=f"{_MEMORY.expr} > 0.5 and predict_linear({_MEMORY.expr}[6h:5m], 86400) > 1",
+        told_by="store.memory",
+    ),
+    Condition(
+        "StoreDiskFills",
+        "ticket",
+        _DISK,
+        "The disk of the embedded Redis is almost full.",
+        "{value} of the disk of {instance:the host} is left.",
+        bounds=(("<", 0.1),),
+        unit="ratio",
+        or_else=f"{_DISK.expr} < 0.5 and predict_linear({_DISK.expr}[6h:5m], 86400) < 0",
+    ),
+    Condition(
+        "DrainForgotten",
+        "ticket",
+        Level("max", fleet.DRAINS),
+        "Processes are drained for long: they take no new work.",
+        "Drains that nobody has ended: {value}.",
+        lasting=True,
+        told_by="fleet.drains",
     ),
     Condition(
         "ItemsWait",
@@ -332,6 +376,15 @@ CONDITIONS: tuple[Condition, ...] = (
         "Steps that wait: {value}.",
         unless=Level("sum", catalogue.PROCESSES, ("role", ("worker",))),
         told_by="steps.queues",
+    ),
+    Condition(
+        "ApprovalsWait",
+        "ticket",
+        Level("max", gateway.OLDEST_OPEN),
+        "Workflows wait for decisions of people, and nobody decides.",
+        "The first approval was asked for {value} ago.",
+        bounds=((">", 259200),),
+        unit="seconds",
     ),
     Condition(
         "StepsStay",

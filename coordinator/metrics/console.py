@@ -42,6 +42,12 @@ class Recorder:
         self._shed = Family(SHED, cells.number)
         self._actions = Family(ACTIONS, cells.number)
 
+    def start(self) -> None:
+        """Starts the numbers of a front-end at zero."""
+        self.tabs(0)
+        for family in (self._frames, self._bytes, self._gaps, self._shed):
+            family.start_at_zero()
+
     def tabs(self, count: int) -> None:
         """Visible tabs in this process."""
         self._tabs(self._slot).set(count)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from coordinator.metrics.cells import Cells
+from coordinator.metrics.families import Family
 from coordinator.metrics.metric import Label, Metric
 
 QUESTIONS = Metric(
@@ -22,7 +24,23 @@ TASKS = Metric(
     "tasks",
     "Calls whose results clients ask for later (MCP tasks). created: the call has become a task; cancelled: its client "
     "wants no result any more. Requests for results are calls of tasks/get in coordinator_requests_total.",
-    (Label("tool", limit=30), Label("event", ("created", "cancelled"))),
+    (Label("tool", limit=20), Label("event", ("created", "cancelled"))),
 )
 
 ALL = (QUESTIONS, TASKS)
+
+
+class ProtocolRecorder:
+    """Records them; ``Recorder.protocol``."""
+
+    def __init__(self, cells: Cells) -> None:
+        self._questions = Family(QUESTIONS, cells.number)
+        self._tasks = Family(TASKS, cells.number)
+
+    def question(self, tool: str, event: str) -> None:
+        """A question to a person was asked or answered; see ``QUESTIONS``."""
+        self._questions(tool, event).inc()
+
+    def task(self, tool: str, event: str) -> None:
+        """A call became a task, or the task was cancelled; see ``TASKS``."""
+        self._tasks(tool, event).inc()

@@ -12,12 +12,15 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.metrics import agents, attempts, catalogue, console, feed, identity, protocol, runs, webhooks
+from coordinator.metrics import agents, attempts, catalogue, console, feed, identity, runs, webhooks
 from coordinator.metrics.cells import Buckets, Cell, Cells, MemoryCells
 from coordinator.metrics.downstream import DownstreamRecorder
 from coordinator.metrics.due_times import TimesRecorder
 from coordinator.metrics.families import Family, set_all
+from coordinator.metrics.fleet import FleetRecorder
+from coordinator.metrics.gateway import GatewayRecorder
 from coordinator.metrics.hot import HotItems
+from coordinator.metrics.protocol import ProtocolRecorder
 from coordinator.metrics.resources import ResourceRecorder
 from coordinator.metrics.shards import ShardRecorder
 from coordinator.metrics.states import StateRecorder
@@ -100,8 +103,9 @@ class Recorder:
         self._run_refused = Family(runs.USAGE_REFUSED, cells.number)
         self._run_running = Family(runs.RUNNING, cells.number)
         self._runs_paused = Family(runs.PAUSED, cells.number)
-        self._questions = Family(protocol.QUESTIONS, cells.number)
-        self._tasks = Family(protocol.TASKS, cells.number)
+        self.fleet = FleetRecorder(cells)
+        self.gateway = GatewayRecorder(cells)
+        self.protocol = ProtocolRecorder(cells)
         self._idempotency = Family(catalogue.IDEMPOTENCY, cells.number)
         self._checkpoints = Family(catalogue.CHECKPOINTS, cells.number)
         self._session_tokens = Family(catalogue.SESSION_TOKENS_REFUSED, cells.number)
@@ -148,7 +152,7 @@ class Recorder:
     def families(self) -> dict[str, Family[Any]]:
         """The cells by the name of their metric: what this process alone has recorded."""
         parts = (self, self.console, self.times, self.resources, self.used, self.shards, self.downstream, self.states)
-        held = (one for part in parts for one in vars(part).values())
+        held = (one for part in (*parts, self.fleet, self.gateway, self.protocol) for one in vars(part).values())
         return {one.metric.name: one for one in held if isinstance(one, Family)}
 
     def start_frontend(self, tools: Iterable[str], scripts: Iterable[str]) -> None:
@@ -186,12 +190,15 @@ class Recorder:
             self._wait_reads,
             self._waits_ended,
             self._webhook_gaps,
+            self._quarantines,
+            self._signatures,
             self.times.made,
         ):
             family.start_at_zero()
         self._holds.start_at_zero()
         self._losers.start_at_zero()
         self._claim_waits.start_at_zero()
+        self.console.start()
         self.agents_waiting(0)
         self.feed_listeners(0)
         self.subscriptions(0)
@@ -199,7 +206,8 @@ class Recorder:
 
     def start_worker(self) -> None:
         """Starts the counters of a worker at zero."""
-        for family in (self._jobs, self._steps, self._reports_refused, self._leases_lost, self._jobs_restored):
+        counters = self._jobs, self._steps, self._reports_refused, self._leases_lost, self._jobs_restored
+        for family in (*counters, self.gateway.copies):
             family.start_at_zero()
         self.states.start()
 
@@ -449,14 +457,6 @@ class Recorder:
     def run_ended(self, run_kind: str, status: str) -> None:
         """A worker brought a run to its end."""
         self._runs_ended(run_kind, status).inc()
-
-    def question(self, tool: str, event: str) -> None:
-        """A question to a person was asked or answered; see ``protocol.QUESTIONS``."""
-        self._questions(tool, event).inc()
-
-    def task(self, tool: str, event: str) -> None:
-        """A call became a task, or the task was cancelled; see ``protocol.TASKS``."""
-        self._tasks(tool, event).inc()
 
     def gateway_submit(self, result: str) -> None:
         """A transition was submitted; result is ok or the error's code."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import perf_counter
 from typing import NamedTuple
 
@@ -38,39 +39,44 @@ class StoreFacts(NamedTuple):
     """Commands that this process waits for."""
 
 
+def read_fields(reply: bytes) -> dict[str, str]:
+    """The fields of a reply to INFO."""
+    return dict(line.split(":", 1) for line in reply.decode(errors="replace").splitlines() if ":" in line)
+
+
+def number(info: Mapping[str, str], field: str) -> int:
+    """A field that is a number; 0: it is missing."""
+    value = info.get(field, "")
+    return int(value) if value.lstrip("-").isdigit() else 0
+
+
 async def read_facts(store: Store) -> StoreFacts:
     """Asks the server, in one round trip. The caller keeps the answer for a few seconds: it is no cheap question.
 
     Raises ToolFailure as ``Store.command`` says.
     """
     began = perf_counter()
-    text = (await store.command("INFO")).decode(errors="replace")
+    info = read_fields(await store.command("INFO"))
     latency_ms = round((perf_counter() - began) * 1000, 2)
-    info = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-
-    def number(field: str) -> int:
-        value = info.get(field, "")
-        return int(value) if value.lstrip("-").isdigit() else 0
-
     databases = (field.partition("=")[2] for name, value in info.items() if name[:2] == "db" and name[2:].isdigit()
                  for field in value.split(",") if field.startswith("keys="))  # fmt: skip
-    snapshot = number("rdb_last_save_time") if number("rdb_saves") else 0
+    snapshot = number(info, "rdb_last_save_time") if number(info, "rdb_saves") else 0
     return StoreFacts(
         store.server.name,
         store.server.version,
-        number("uptime_in_seconds"),
-        number("used_memory"),
-        number("used_memory_peak"),
-        number("maxmemory"),
+        number(info, "uptime_in_seconds"),
+        number(info, "used_memory"),
+        number(info, "used_memory_peak"),
+        number(info, "maxmemory"),
         info.get("maxmemory_policy", ""),
-        number("connected_clients"),
-        number("blocked_clients"),
-        number("instantaneous_ops_per_sec"),
+        number(info, "connected_clients"),
+        number(info, "blocked_clients"),
+        number(info, "instantaneous_ops_per_sec"),
         sum(map(int, databases)),
-        "aof" if number("aof_enabled") else "rdb" if snapshot else "none",
+        "aof" if number(info, "aof_enabled") else "rdb" if snapshot else "none",
         "err" not in (info.get("aof_last_write_status"), info.get("rdb_last_bgsave_status")),
         snapshot,
-        number("connected_slaves"),
+        number(info, "connected_slaves"),
         latency_ms,
         store.in_flight,
     )

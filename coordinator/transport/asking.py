@@ -85,7 +85,7 @@ class Asking:
             form=form_of(question),
             state=msgspec.Raw(_encode(question.state)),
         )
-        recorder().question(tool.name, "asked")
+        recorder().protocol.question(tool.name, "asked")
         return await self._result(asked)
 
     async def answer(
@@ -105,7 +105,7 @@ class Asking:
             attribute_call(arguments, call.caller)
         asked = await self._opened(tool, call, arguments, state)
         answer = filled_in(asked.form, (given or {}).get(asked.key), msgspec.msgpack.decode(asked.state), asked.once)
-        recorder().question(tool.name, "repeated" if answer is None else answer.action)
+        recorder().protocol.question(tool.name, "repeated" if answer is None else answer.action)
         return await self._result(asked) if answer is None else answer
 
     async def _opened(self, tool: Tool, call: Call, arguments: Any, state: str) -> _Asked:
@@ -125,7 +125,7 @@ class Asking:
                 return asked
             else:
                 problem = "the caller may not answer any more"
-        recorder().question(tool.name, "refused")
+        recorder().protocol.question(tool.name, "refused")
         _log.warning("requestState refused", tool=tool.name, reason=problem)
         raise InvalidState
 

@@ -133,7 +133,7 @@ class TaskMethods:
             answer = filled_in(form_of(question), given, state, once)
             if answer is None:
                 raise MCPError(types.INVALID_PARAMS, f"inputResponses: {key[:80]!r} does not fill in the form")
-            recorder().question(opened.begun.tool.name, answer.action)
+            recorder().protocol.question(opened.begun.tool.name, answer.action)
             answered = opened._replace(call=msgspec.structs.replace(opened.call, answer=answer))
             _check(await self._read(answered, NAMES[1]))
         return {}
@@ -142,7 +142,7 @@ class TaskMethods:
         """Stops what the call has begun, if it is the call's own. Otherwise only its client stops asking."""
         self._check_name(context, params.task_id)
         opened = await self._opened(context, params.task_id)
-        recorder().task(opened.begun.tool.name, "cancelled")
+        recorder().protocol.task(opened.begun.tool.name, "cancelled")
         if opened.begun.deferral.stop is not None:
             _check(await self._run(opened, NAMES[2], opened.begun.deferral.stop))
         return {}

@@ -84,7 +84,7 @@ class Tasks:
         now = await self.now()
         task = Task(self._seals.audience, call.project, caller, tool.name, now, pending.ttl_ms, msgspec.Raw(state))
         sealed = await self._seals.seal(_PURPOSE, _encode(task), call.project)
-        recorder().task(tool.name, "created")
+        recorder().protocol.task(tool.name, "created")
         return {"resultType": "task", **task.shown(sealed, now, "working", pending.message)}
 
     async def find(self, id: str, project: str, caller: Caller | None) -> Task | None:

@@ -16,7 +16,7 @@ from grafana_foundation_sdk.models.common import BigValueGraphMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from deploy.grafana.boards import ALL
-from deploy.grafana.panels import Dashboard, Panel
+from deploy.grafana.panels import Dashboard, Panel, gauge
 
 HERE = Path(__file__).resolve().parent
 DASHBOARDS = HERE / "dashboards"
@@ -36,15 +36,8 @@ def rendered(dashboard: Dashboard) -> str:
         .timezone("utc")
         .tooltip(model.DashboardCursorSync.CROSSHAIR)
         .with_variable(build.DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
-        .with_variable(
-            build.QueryVariable("instance")
-            .label("Host")
-            .datasource(_SOURCE)
-            .query("label_values(coordinator_build_info, instance)")
-            .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
-            .include_all(True)
-            .multi(True)
-        )
+        .with_variable(_choice("fleet", "Fleet", ""))
+        .with_variable(_choice("instance", "Host", '{fleet=~"$fleet"}'))
         .with_variable(build.ConstantVariable("runbooks").value(RUNBOOKS))
         .annotation(_deployments())
         .link(
@@ -62,6 +55,20 @@ def rendered(dashboard: Dashboard) -> str:
     return json.dumps(json.loads(JSONEncoder(sort_keys=True).encode(made.build())), indent=1, sort_keys=True) + "\n"
 
 
+def _choice(label: str, shown: str, among: str) -> build.QueryVariable:
+    """A variable for the values of a label. All of them is what matches series without the label, too."""
+    return (
+        build.QueryVariable(label)
+        .label(shown)
+        .datasource(_SOURCE)
+        .query(f"label_values(coordinator_build_info{among}, {label})")
+        .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .include_all(True)
+        .all_value(".*")
+        .multi(True)
+    )
+
+
 def _deployments() -> build.AnnotationQuery:
     return (
         build.AnnotationQuery()
@@ -69,7 +76,7 @@ def _deployments() -> build.AnnotationQuery:
         .datasource(_SOURCE)
         .enable(True)
         .icon_color("blue")
-        .expr("changes(sum(coordinator_build_info)[1m:]) > 0")
+        .expr(f"changes({gauge('coordinator_build_info')}[1m:]) > 0")
     )
 
 
@@ -78,11 +85,12 @@ def _panel(panel: Panel) -> timeseries.Panel | stat.Panel | heatmap.Panel:
     if panel.kind == "stat":
         made = stat.Panel().graph_mode(BigValueGraphMode.AREA)
     elif panel.kind == "heat":
-        made = heatmap.Panel().calculate(False)
+        # It can show one fleet only, so there is one for each.
+        made = heatmap.Panel().calculate(False).repeat("fleet")
     else:
         made = timeseries.Panel().line_width(1).fill_opacity(8).legend(common.VizLegendOptions().show_legend(True))
     made = (
-        made.title(panel.title)
+        made.title(f"{panel.title} ($fleet)" if panel.kind == "heat" else panel.title)
         .description(panel.shows)
         .unit(panel.unit)
         .span(panel.width)
@@ -93,7 +101,9 @@ def _panel(panel: Panel) -> timeseries.Panel | stat.Panel | heatmap.Panel:
         )
     )
     for number, (expression, legend) in enumerate(panel.queries):
-        query = prometheus.Dataquery().expr(expression).legend_format(legend or "__auto").ref_id(chr(ord("A") + number))
+        # Prometheus has no label `fleet` if it scrapes a single one without it; the name is empty then.
+        named = legend if panel.kind == "heat" else f"{{{{fleet}}}} {legend}".strip()
+        query = prometheus.Dataquery().expr(expression).legend_format(named).ref_id(chr(ord("A") + number))
         if panel.kind == "heat":
             query = query.format(PromQueryFormat.HEATMAP)
         made = made.with_target(query)

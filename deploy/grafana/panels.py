@@ -1,12 +1,16 @@
-"""What dashboards are made of: panels, and the expressions of their queries."""
+"""What dashboards are made of: panels, and the expressions of their queries.
+
+Each query is of the fleets that are chosen on the board, and has a series, or several, for each of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 RATE = "$__rate_interval"
-HOST = 'instance=~"$instance"'
+SELECTED = 'fleet=~"$fleet",instance=~"$instance"'
+"""The fleets and hosts that are chosen on the board."""
 
 
 class Panel(NamedTuple):
@@ -32,10 +36,8 @@ class Dashboard(NamedTuple):
 
 
 def rate(metric: str, by: str = "", **labels: str) -> str:
-    """The rate of a counter, summed by labels."""
-    wanted = ",".join([HOST, *(f'{name}="{value}"' for name, value in labels.items())])
-    summed = f"sum by ({by})" if by else "sum"
-    return f"{summed} (rate({metric}{{{wanted}}}[{RATE}]))"
+    """The rate of a counter, summed by fleet and labels."""
+    return f"sum by ({_and_fleet(by)}) (rate({_of(metric, labels)}[{RATE}]))"
 
 
 def quantile(share: float, metric: str, by: str = "", **labels: str) -> str:
@@ -44,11 +46,25 @@ def quantile(share: float, metric: str, by: str = "", **labels: str) -> str:
 
 
 def gauge(metric: str, by: str = "", **labels: str) -> str:
-    """A gauge, summed by labels."""
-    wanted = ",".join([HOST, *(f'{name}="{value}"' for name, value in labels.items())])
-    return f"sum by ({by}) ({metric}{{{wanted}}})" if by else f"sum ({metric}{{{wanted}}})"
+    """A gauge, summed by fleet and labels."""
+    return f"sum by ({_and_fleet(by)}) ({_of(metric, labels)})"
+
+
+def most(metric: str, by: str = "", **labels: str) -> str:
+    """A gauge that one process of a fleet measures, or the largest value of any of them."""
+    return f"max by ({_and_fleet(by)}) ({_of(metric, labels)})"
 
 
 def share(part: str, whole: str) -> str:
     """The ratio of a part to the whole."""
     return f"{part} / ({whole} > 0)"
+
+
+def _of(metric: str, labels: Mapping[str, str]) -> str:
+    wanted = ",".join([SELECTED, *(f'{name}="{value}"' for name, value in labels.items())])
+    return f"{metric}{{{wanted}}}"
+
+
+def _and_fleet(by: str) -> str:
+    """No sum or maximum is one over several fleets."""
+    return f"fleet, {by}" if by else "fleet"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,8 +15,10 @@ from structlog.testing import capture_logs
 
 from coordinator.cli.supervision import store_supervisor
 from coordinator.cli.supervision.store_supervisor import StoreSupervisor
+from coordinator.metrics.fleet import DISK_FREE, DISK_RATIO
 from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedServer
+from tests.support.counts import counted
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -39,6 +42,13 @@ def answers(supervisor: StoreSupervisor) -> bool:
         return bool(client.ping())
 
 
+async def test_the_disk_of_the_store_is_measured(supervisor: StoreSupervisor, tmp_path: Path) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    ratio = usage.free / usage.total
+    await wait_until(lambda: counted(DISK_RATIO) == pytest.approx(ratio, rel=0.2), what="a measurement")
+    assert counted(DISK_FREE) == pytest.approx(usage.free, rel=0.2)
+
+
 async def test_a_hung_store_is_restarted(
     supervisor: StoreSupervisor, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,13 +60,13 @@ async def test_a_hung_store_is_restarted(
     asked = 0
     sign = server.sign_of_life
 
-    def counted() -> object:
+    def listening() -> object:
         nonlocal asked
         found = sign()
         asked += found is not None
         return found
 
-    monkeypatch.setattr(server, "sign_of_life", counted)
+    monkeypatch.setattr(server, "sign_of_life", listening)
     await wait_until(lambda: asked > 0, what="a ping")
     with capture_logs() as logged:
         os.kill(pid, signal.SIGSTOP)

@@ -41,6 +41,8 @@ WAITED, BUSY = (f'coordinator_resource_{what}{{resource="gpu"}}' for what in ("w
 SPENT = 'coordinator_project_budget_spent_ratio{project="default",period="%s"}'
 USED, OTHER = (f'coordinator_connection_uses_total{{connection="{name}",outcome="%s"}}' for name in ("a", "b"))
 STEPS = 'coordinator_steps_total{outcome="ok"}'
+MEMORY, DISK = "coordinator_store_memory_ratio", "coordinator_store_disk_free_ratio"
+WAITS = "coordinator_oldest_approval_age_seconds"
 LONG = 300
 """Minutes: more than the longest time that an alert takes to fire. Ratios are the same in windows half empty."""
 
@@ -148,6 +150,10 @@ CASES: dict[str, Case] = {
         {"coordinator_oldest_abandoned_age_seconds": "100+10x60"},
     ),
     "ItemsQuarantined": Case({"coordinator_quarantined_items": "1x60"}, {"coordinator_quarantined_items": "0x60"}),
+    "StoreGrows": Case({MEMORY: "0.81x60"}, {MEMORY: "0.79x60"}),
+    "StoreDiskFills": Case({DISK: "0.09x60"}, {DISK: "0.11x60"}),
+    "DrainForgotten": Case({"coordinator_process_drains": "1x80"}, {"coordinator_process_drains": "2x40 0 2x40"}, 80),
+    "ApprovalsWait": Case({WAITS: "259000+60x60"}, {WAITS: "200000+60x60"}),
     "ItemsOverdue": Case({"coordinator_overdue_items": "1x60"}, {"coordinator_overdue_items": "0x60"}),
     "ResourceBusy": Case({WAITED: "600+60x60"}, {WAITED: "600x60", BUSY: "90x60"}),
     "BudgetAlmostSpent": Case({SPENT % "day": "0.8+0.001x60"}, {SPENT % "day": "0.79x60", SPENT % "total": "1.2x60"}),
@@ -363,6 +369,34 @@ def test_only_a_lasting_outage_pages(tmp_path: Path) -> None:
         }
 
     run_cases(tmp_path, "15s", [case("0x40 1x80", 0), case("0x40 5 10x80", 0), case("0x40 5+5x20 105x60", 1)])
+
+
+@needs_promtool
+def test_growth_is_noticed_before_the_room_is_used_up(tmp_path: Path) -> None:
+    """Also if another host measures the store from now on."""
+
+    def case(alert: str, given: dict[str, str], firing: int) -> dict[str, Any]:
+        fired = f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)'
+        return {
+            "interval": "5m",
+            "input_series": [{"series": series, "values": values} for series, values in given.items()],
+            "promql_expr_test": [
+                {"expr": fired, "eval_time": "7h", "exp_samples": [{"labels": "{}", "value": firing}]}
+            ],
+        }
+
+    # One value in five minutes: in a day, 288 of these steps.
+    moved = {f'{MEMORY}{{instance="a"}}': "0.4+0.002x40 0x50", f'{MEMORY}{{instance="b"}}': "0x40 0.48+0.002x50"}
+    steady = {f'{MEMORY}{{instance="a"}}': "0.56x40 0x50", f'{MEMORY}{{instance="b"}}': "0x40 0.56x50"}
+    cases = [
+        case("StoreGrows", moved, 1),
+        case("StoreGrows", steady, 0),
+        case("StoreGrows", {MEMORY: "0.1+0.004x90"}, 0),
+        case("StoreDiskFills", {DISK: "0.49-0.002x90"}, 1),
+        case("StoreDiskFills", {DISK: "0.49-0.001x90"}, 0),
+        case("StoreDiskFills", {DISK: "0.49x90"}, 0),
+    ]
+    run_cases(tmp_path, "5m", cases)
 
 
 @needs_promtool

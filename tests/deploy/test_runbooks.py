@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.errors import CATALOGUE as CODES
+from coordinator.feed.kinds import NAMES
 from coordinator.metrics.catalogue import CATALOGUE
 from coordinator.settings import Settings
 from coordinator.settings.fields import fields_of
@@ -26,12 +27,16 @@ _IN_READYZ = {"config.version", "config.refused"}
 
 @cache
 def known() -> frozenset[str]:
-    """Names of settings, metrics and their label values, error codes and tools."""
+    """Names of settings, metrics and their label values, error codes, events and tools."""
     names = {name for field in fields_of(Settings) for name in (field.name, field.path[-1])}
     for metric in CATALOGUE:
         names |= {metric.name, *(value for label in metric.labels for value in label.values)}
     return frozenset(
-        names | CODES.keys() | _IN_READYZ | {tool.name for one in toolsets().values() for tool in one.tools}
+        names
+        | CODES.keys()
+        | _IN_READYZ
+        | set(NAMES)
+        | {tool.name for one in toolsets().values() for tool in one.tools}
     )
 
 

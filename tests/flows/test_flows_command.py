@@ -15,6 +15,8 @@ import pytest
 
 from coordinator.cli import run
 from coordinator.cli.flows.diagram import mermaid, tree
+from coordinator.metrics import Exposition, Recorder, SharedCells
+from coordinator.metrics.catalogue import RUNS_ENDED
 from coordinator.steps.results import result_json
 from coordinator.store import Store
 from coordinator.store.address import parse
@@ -25,6 +27,7 @@ from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, StepReco
 from tests.flows.client import Flows, gate
 from tests.flows.programs import Json
 from tests.support import leaks
+from tests.support.counts import counted
 from tests.support.downstream import PROGRAM, RAW
 from tests.support.fleets import ROOT, fleet_command
 from tests.support.ports import free_port
@@ -195,9 +198,18 @@ def test_show(shell: Shell, workflows: dict[str, int]) -> None:
     assert "there is no workflow 12345 in the project" in shell.error
 
 
-def test_cancel_and_retry(shell: Shell, workflows: dict[str, int]) -> None:
+def test_cancel_and_retry(
+    shell: Shell, workflows: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counts with the fleet of its host, as a cancellation by a tool does."""
     waits = str(workflows["waits"])
+    monkeypatch.setenv("FLEET_METRICS_DIR", str(tmp_path))
+    before = counted(RUNS_ENDED, "flows", "cancelled")
+    frontend = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
     assert shell("cancel", waits) == f"workflow {waits} is cancelled\n"
+    assert 'coordinator_runs_ended_total{kind="flows",status="cancelled"} 1.0' in Exposition(tmp_path).text().decode()
+    assert counted(RUNS_ENDED, "flows", "cancelled") == before, "only the command's own recorder has counted it"
+    frontend.close()
     shell("cancel", waits, code=1)
     assert shell.error == f"fleet: workflow {waits} has already ended: it is cancelled\n"
     assert "cancelled by operator" in shell("show", waits)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from coordinator.identity.noop import trust_self_reported
+from coordinator.metrics.catalogue import RUNS_ENDED
 from coordinator.settings import Settings
 from coordinator.settings.connections import Connection
 from coordinator.settings.flows import Flows as FlowSettings
@@ -17,6 +18,7 @@ from coordinator.toolsets.flows.store import flows as flow_store
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Call, Reply, Services
 from tests.flows.client import ONE_GATE, Flows, Json, gate
+from tests.support.counts import counted
 
 pytestmark = pytest.mark.anyio
 
@@ -244,7 +246,10 @@ async def test_a_repeated_request_has_one_effect(flows: Flows) -> None:
     step = (await flows.step(made[0], "first"))["id"]
     answers = [await flows("workflow_step_ready", step_id=step, requestId="r2") for _ in range(3)]
     assert answers == [{"queued": True}] * 3
+    before = counted(RUNS_ENDED, "flows", "cancelled")
     answers = [await flows("workflow_cancel", id=made[0], requestId="r3") for _ in range(3)]
+    await flows("workflow_cancel", id=made[0])
+    assert counted(RUNS_ENDED, "flows", "cancelled") == before + 1
     assert answers == [{"cancelled": True}] * 3
     failure = await flows.refusal("workflow_create", name="other", flow=flow, requestId="r1")
     assert failure.code == "request_id_reused"

@@ -15,6 +15,7 @@ import pytest
 import structlog
 
 from coordinator.cli.gateway import records
+from coordinator.metrics.gateway import COPIES
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.store import StepStore
 from coordinator.store import Store, keys
@@ -22,6 +23,7 @@ from coordinator.toolsets.gateway.operations import Operations
 from coordinator.toolsets.gateway.rules.task import Event
 from coordinator.toolsets.gateway.store.audit import AuditStore, Entry
 from tests.gateway.lab import section, settings_of
+from tests.support.counts import counted
 from tests.support.wait import wait_until
 from workers.connections import Connections
 from workers.gateway import copies, executor
@@ -144,6 +146,7 @@ async def test_nothing_is_copied_twice_while_the_store_is_full(alone: Store, tmp
     beside = copies.AuditCopies(copied.settings, alone, steps)
     await steps.projects.note("full")
     await copied.write(1, 2)
+    before = counted(COPIES, "ok")
     await alone.command("CONFIG", "SET", "maxmemory", 1)
     try:
         for _ in range(2):
@@ -151,6 +154,22 @@ async def test_nothing_is_copied_twice_while_the_store_is_full(alone: Store, tmp
     finally:
         await alone.command("CONFIG", "SET", "maxmemory", 0)
     assert copied.numbers(file) == [1, 2]
+    assert counted(COPIES, "ok") == before + 1
+
+
+async def test_a_copy_that_fails_is_counted(alone: Store, tmp_path: Path) -> None:
+    copied = Copied(alone, "p")
+    steps = StepStore(alone, Handoff.of(copied.settings, alone))
+    settings = settings_of(section(audit={"sink": "file", "path": str(tmp_path)}), "p")  # a directory
+    await steps.projects.note("p")
+    await copied.write(1)
+    before = counted(COPIES, "failed")
+    copying = asyncio.create_task(copies.AuditCopies(settings, alone, steps).run())
+    try:
+        await wait_until(lambda: counted(COPIES, "failed") > before, what="a copy that fails")
+    finally:
+        copying.cancel()
+        await asyncio.wait([copying])
 
 
 async def test_copying_continues_after_an_unexpected_error(

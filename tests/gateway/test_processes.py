@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.fleet import SERVER, STDIO, Agent, GatewayFleet, Json, link
-from tests.support.fleets import fleet_command
+from tests.support.fleets import fleet_command, scrape
 from tests.support.ports import free_port
 from tests.support.wait import process_alive, wait_until_sync
 
@@ -347,8 +347,11 @@ def test_people_answer_over_http_and_at_the_terminal(world: World) -> None:
     wrong = fleet_command("gateway", "approvals", "resolve", question, "reject", "--data-dir", data)
     assert wrong.returncode == 2
     assert "people may take: approve" in wrong.stderr
+    submitted = "coordinator_gateway_submits_total{result=ok}"
+    before = scrape(world.served.fleet.port)[submitted]
     done = fleet_command("gateway", "approvals", "resolve", question, "approve", "--by", "bo", "--data-dir", data)
     assert done.returncode == 0, done
+    assert scrape(world.served.fleet.port)[submitted] == before + 1
     assert agent.get(second)["terminal"]
     again = fleet_command("gateway", "approvals", "resolve", question, "approve", "--data-dir", data)
     assert again.returncode == 1

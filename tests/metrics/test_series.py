@@ -15,6 +15,7 @@ import pytest
 from coordinator.metrics import Recorder, SharedCells
 from coordinator.metrics.catalogue import CATALOGUE
 from coordinator.metrics.metric import SLOT, Label, Metric
+from deploy.metrics import PAGE
 from tests.support.contracts import toolsets
 from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, once
 
@@ -106,7 +107,8 @@ def test_the_series_of_one_host_are_bounded(fleet: RunningFleet) -> None:
         by_metric[name] = by_metric.get(name, 0) + 1
     assert len(by_metric) == len(CATALOGUE)
     biggest = sorted(by_metric.items(), key=lambda entry: -entry[1])[:6]
-    assert len(text) < len(found) < MOST, biggest
+    assert len(text) < len(found) < MOST, (len(found), biggest)
+    assert f"fewer than {MOST:,} series" in PAGE.read_text()
 
 
 def lines(fleet: RunningFleet) -> list[str]:

@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from coordinator.errors import ToolFailure
+from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
@@ -72,6 +73,7 @@ class AuditCopies:
             if self._leads:
                 await self.copy(file)
         except (ToolFailure, OSError) as error:
+            recorder().gateway.audit_copied("failed")
             _log.warning("the gateway's audit cannot be copied, trying again", reason=str(error))
 
     async def copy(self, file: Path) -> None:
@@ -85,6 +87,7 @@ class AuditCopies:
         while entries := await self._audit.read(project, await self._audit.copied(project)):
             await asyncio.to_thread(append_entries, file, project, entries)
             await self._audit.note_copied(project, entries[-1].position)
+            recorder().gateway.audit_copied("ok")
             if len(entries) < PAGE:
                 break
 

@@ -14,7 +14,7 @@ from coordinator.cli.commands import COMMANDS
 from coordinator.cli.doctor import alerts, connections, host, items, queues, store
 from coordinator.cli.doctor.alerts import Gauges
 from coordinator.cli.doctor.cluster import check_cluster, check_guard, check_marks
-from coordinator.cli.doctor.findings import Finding, lines_of
+from coordinator.cli.doctor.findings import Finding, lines_of, page_of
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url, store_failed
@@ -246,7 +246,8 @@ def _drained(scopes: Mapping[str, int]) -> Iterator[Finding]:
     """Reports drained scopes; the values are the start of their drains in ms."""
     for scope, began in sorted(scopes.items()):
         said = f"{scope} has taken no new work since {moment(began)}"
-        yield Finding("warns", "fleet.drains", said, f"`{ending(scope)}` ends that")
+        alert = "DrainForgotten"
+        yield Finding("warns", "fleet.drains", said, f"`{ending(scope)}` ends that", alert, page_of(alert))
     if not scopes:
         yield Finding("ok", "fleet.drains", "nothing is drained")
 

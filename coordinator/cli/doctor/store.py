@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from coordinator.cli.doctor.findings import Finding
+from coordinator.cli.doctor.findings import Finding, page_of
 from coordinator.cli.terminal import counted
 from coordinator.store import key_space, permissions
 from coordinator.store.server_binary import MINIMUM_VERSION
@@ -148,7 +148,8 @@ def _memory(info: Info) -> Finding:
         return Finding("ok", "store.memory", f"{used / 2**20:.0f} MiB used, no limit")
     said = f"{used / 2**20:.0f} of {most / 2**20:.0f} MiB used"
     if used > _MEMORY_SHARE * most:
-        return Finding("warns", "store.memory", said, "raise maxmemory, or delete old data")
+        advice, alert = "raise maxmemory, or delete old data", "StoreGrows"
+        return Finding("warns", "store.memory", said, advice, alert, page_of(alert))
     return Finding("ok", "store.memory", said)
 
 

@@ -10,6 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from coordinator.cli.checks import check_range
+from coordinator.cli.command_metrics import counted_by_fleet
 from coordinator.cli.connection import AT_STORE, ByUrl
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
@@ -153,7 +154,8 @@ def cancel(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT
     if (at := by_url.connection(loaded, project)) is not None:
         outcome = at.run(lambda fleet: _cancelled(fleet, id))
     else:
-        outcome = _with_flows(loaded, lambda flows: flows.cancel(project, NO_KEY, id, operator()))
+        with counted_by_fleet(loaded.settings):
+            outcome = _with_flows(loaded, lambda flows: flows.cancel(project, NO_KEY, id, operator()))
     if outcome is None:
         raise _unknown(id, project)
     cancelled, status = outcome

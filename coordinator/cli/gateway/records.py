@@ -11,6 +11,7 @@ import msgspec
 from cyclopts import Parameter
 
 from coordinator.cli.checks import check_range
+from coordinator.cli.command_metrics import counted_by_fleet
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
@@ -180,7 +181,8 @@ def resolve(
         state = after.ending.state if after.ending is not None else after.instance.state
         print(f"{found.workflow} is in state {state!r} now, version {after.instance.version}")
 
-    _with_store(loaded, answer)
+    with counted_by_fleet(loaded.settings):
+        _with_store(loaded, answer)
     return Exit.OK
 
 

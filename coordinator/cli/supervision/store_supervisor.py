@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 from collections.abc import Callable
 
 import structlog
@@ -17,6 +19,8 @@ _log = structlog.get_logger(__name__)
 _LOOK_SECONDS = 0.05
 PROBE_SECONDS = 1.0
 """How often the server is pinged."""
+DISK_SECONDS = 10.0
+"""How often the free space of its disk is measured."""
 START_SECONDS = 60.0
 """How long a server may take to answer for the first time."""
 
@@ -66,7 +70,10 @@ class StoreSupervisor:
         recorder().start_supervisor(["store"])
         await asyncio.to_thread(self._server.start)
         recorder().processes("store", 1)
-        self._tasks = [asyncio.create_task(self._watch(), name="store-supervisor")]
+        self._tasks = [
+            asyncio.create_task(self._watch(), name="store-supervisor"),
+            asyncio.create_task(self._measure_disk(), name="store-disk"),
+        ]
         if self.watchdog_seconds:
             self._tasks.append(asyncio.create_task(self._kill_frozen(), name="store-watchdog"))
 
@@ -100,6 +107,13 @@ class StoreSupervisor:
             recorder().restart("store", "hung" if self._hung else "signal" if status < 0 else "exit")
             self._hung = False
             ready_at = await self._restart()
+
+    async def _measure_disk(self) -> None:
+        while True:
+            with contextlib.suppress(OSError):
+                disk = await asyncio.to_thread(os.statvfs, self._server.data_dir)
+                recorder().fleet.disk(disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize)
+            await asyncio.sleep(DISK_SECONDS)
 
     async def _kill_frozen(self) -> None:
         """Kills the server when it has been silent for too long; ``_watch`` restarts it.

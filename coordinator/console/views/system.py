@@ -25,6 +25,7 @@ BOARDS = (
     "Fleet: workflows and workers",
     "Fleet: store",
     "Fleet: resources, usage and budgets",
+    "Fleet: people and identity",
 )
 """The dashboards of deploy/grafana."""
 _LATE_MS = 100

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deploy.grafana.panels import HOST, Dashboard, Panel, gauge, quantile, rate, share
+from deploy.grafana.panels import Dashboard, Panel, gauge, most, quantile, rate, share
 
 SHED = "coordinator_shed_total"
 CLAIMS = "coordinator_claims_total"
@@ -54,7 +54,7 @@ CONTENTION = Dashboard(
                     "Saturation",
                     "Calls at work divided by the limit, of the busiest front-end of each host.",
                     "percentunit",
-                    [(f"max by (instance) (coordinator_saturation{{{HOST}}})", "{{instance}}")],
+                    [(most("coordinator_saturation", "instance"), "{{instance}}")],
                     "SheddingForLong",
                 ),
                 Panel(
@@ -136,21 +136,28 @@ CONTENTION = Dashboard(
                     "Items by role",
                     "Of all projects; terminal ones stay until they are deleted.",
                     "short",
-                    [(f"max by (role) (coordinator_items{{{HOST}}})", "{{role}}")],
+                    [(most("coordinator_items", "role"), "{{role}}")],
                     "ItemsWait",
                 ),
                 Panel(
                     "Oldest ready item",
                     "Age of the oldest item that agents are offered: the best sign of too few agents.",
                     "s",
-                    [(f"max (coordinator_oldest_ready_age_seconds{{{HOST}}})", "age")],
+                    [(most("coordinator_oldest_ready_age_seconds"), "age")],
                     "ItemsWait",
                 ),
                 Panel(
                     "Abandoned items",
                     "Items whose agent is gone, not taken over yet.",
                     "short",
-                    [(f"max (coordinator_abandoned_items{{{HOST}}})", "items")],
+                    [(most("coordinator_abandoned_items"), "items")],
+                    "ItemsAbandoned",
+                ),
+                Panel(
+                    "Oldest abandoned item",
+                    "Time since the first of these was abandoned.",
+                    "s",
+                    [(most("coordinator_oldest_abandoned_age_seconds"), "age")],
                     "ItemsAbandoned",
                 ),
                 Panel(
@@ -158,9 +165,9 @@ CONTENTION = Dashboard(
                     "Items in quarantine, in back-off after a failed attempt, and not ready before a time.",
                     "short",
                     [
-                        (f"max (coordinator_quarantined_items{{{HOST}}})", "quarantined"),
-                        (f"max (coordinator_backoff_items{{{HOST}}})", "in back-off"),
-                        (f"max (coordinator_postponed_items{{{HOST}}})", "not before a time"),
+                        (most("coordinator_quarantined_items"), "quarantined"),
+                        (most("coordinator_backoff_items"), "in back-off"),
+                        (most("coordinator_postponed_items"), "not before a time"),
                     ],
                     "ItemsQuarantined",
                 ),
@@ -168,7 +175,7 @@ CONTENTION = Dashboard(
                     "Overdue items",
                     "Open items whose time to be done has passed.",
                     "short",
-                    [(f"max (coordinator_overdue_items{{{HOST}}})", "items")],
+                    [(most("coordinator_overdue_items"), "items")],
                     "ItemsOverdue",
                 ),
                 Panel(
@@ -184,6 +191,23 @@ CONTENTION = Dashboard(
                     "ops",
                     [(rate("coordinator_attempts_total", "end"), "{{end}}")],
                     "ItemsQuarantined",
+                ),
+                Panel(
+                    "Quarantines",
+                    "Items that were quarantined, per minute.",
+                    "short",
+                    [(f"60 * {rate('coordinator_quarantines_total')}", "items")],
+                    "ItemsQuarantined",
+                ),
+                Panel(
+                    "Agents",
+                    "Agents that claimed, renewed or waited in the last day, and names under which some are drained.",
+                    "short",
+                    [
+                        (most("coordinator_agents_known"), "agents"),
+                        (most("coordinator_agent_drains"), "drains"),
+                    ],
+                    "ItemsWait",
                 ),
                 Panel(
                     "Waiting agents",
@@ -237,6 +261,14 @@ CONTENTION = Dashboard(
                     "currencyUSD",
                     [(f"3600 * {rate('coordinator_run_cost_dollars_total')}", "cost")],
                     "RunnersPaused",
+                    width=6,
+                ),
+                Panel(
+                    "Refused usage",
+                    "Attempts whose command says that it has used more than is counted, per minute.",
+                    "short",
+                    [(f"60 * {rate('coordinator_run_usage_refused_total', 'measure')}", "{{measure}}")],
+                    "BudgetSpent",
                     width=6,
                 ),
             ),

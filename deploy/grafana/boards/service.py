@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deploy.grafana.panels import HOST, Dashboard, Panel, gauge, quantile, rate, share
+from deploy.grafana.panels import Dashboard, Panel, gauge, most, quantile, rate, share
 
 SHED = "coordinator_shed_total"
 CALLS = "coordinator_requests_total"
@@ -123,11 +123,11 @@ SERVICE = Dashboard(
                     "CallsFail",
                 ),
                 Panel(
-                    "Verified actors",
-                    "Outcomes of actors' proofs, per second.",
-                    "reqps",
-                    [(rate("coordinator_identity_verifications_total", "result"), "{{result}}")],
-                    "IdentityDegraded",
+                    "Tasks",
+                    "Calls whose results clients ask for later (MCP tasks), per minute, by tool.",
+                    "short",
+                    [(f"60 * {rate('coordinator_tasks_total', 'tool, event')}", "{{tool}} {{event}}")],
+                    "CallsFail",
                 ),
             ),
         ),
@@ -204,7 +204,7 @@ SERVICE = Dashboard(
                     "Webhooks by state",
                     "failing: tried again; disabled and unusable: nothing is sent.",
                     "short",
-                    [(f"max by (state) (coordinator_webhooks{{{HOST}}})", "{{state}}")],
+                    [(most("coordinator_webhooks", "state"), "{{state}}")],
                     "WebhookDisabled",
                 ),
                 Panel(
@@ -225,7 +225,7 @@ SERVICE = Dashboard(
                     "Oldest message that waits",
                     "Of webhooks that fail; 0: nothing waits for another attempt.",
                     "s",
-                    [(f"max by (webhook) (coordinator_webhook_lag_seconds{{{HOST}}})", "{{webhook}}")],
+                    [(most("coordinator_webhook_lag_seconds", "webhook"), "{{webhook}}")],
                     "WebhookFails",
                 ),
             ),
@@ -269,10 +269,27 @@ SERVICE = Dashboard(
                     "ProcessesRestart",
                 ),
                 Panel(
-                    "Connections",
-                    "Client connections open now.",
+                    "Drains",
+                    "Drains of the fleet, of hosts and of processes that nobody has ended.",
                     "short",
-                    [(gauge("coordinator_connections", "instance"), "{{instance}}")],
+                    [(most("coordinator_process_drains"), "drains")],
+                    "DrainForgotten",
+                ),
+                Panel(
+                    "Releases",
+                    "Hosts by the release and the Python that run there.",
+                    "short",
+                    [(gauge("coordinator_build_info", "version, python"), "{{version}} on {{python}}")],
+                    "ProcessesRestart",
+                ),
+                Panel(
+                    "Connections and requests",
+                    "Client connections, and requests being answered; also those that wait, and streams.",
+                    "short",
+                    [
+                        (gauge("coordinator_connections", "instance"), "{{instance}}: connections"),
+                        (gauge("coordinator_inflight", "instance"), "{{instance}}: requests"),
+                    ],
                     "EventLoopLate",
                 ),
             ),

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from deploy.grafana.panels import HOST, Dashboard, Panel, rate
+from deploy.grafana.panels import Dashboard, Panel, most, rate, share
 
 CLAIMS = "coordinator_claims_total"
-
-
-def most(metric: str, by: str = "") -> str:
-    """A gauge that one front-end of the fleet measures."""
-    return f"max by ({by}) ({metric}{{{HOST}}})" if by else f"max ({metric}{{{HOST}}})"
 
 
 USAGE = Dashboard(
@@ -25,8 +20,10 @@ USAGE = Dashboard(
                     "percentunit",
                     [
                         (
-                            f'max by (resource) (coordinator_resource_held{{{HOST},mode="exclusive"}})'
-                            f" / (max by (resource) (coordinator_resource_capacity{{{HOST}}}) > 0)",
+                            share(
+                                most("coordinator_resource_held", "resource", mode="exclusive"),
+                                most("coordinator_resource_capacity", "resource"),
+                            ),
                             "{{resource}}",
                         )
                     ],
@@ -36,12 +33,7 @@ USAGE = Dashboard(
                     "Shared claims",
                     "They take no units, and exclude exclusive claims of the key.",
                     "short",
-                    [
-                        (
-                            f'max by (resource) (coordinator_resource_held{{{HOST},mode="shared"}})',
-                            "{{resource}}",
-                        )
-                    ],
+                    [(most("coordinator_resource_held", "resource", mode="shared"), "{{resource}}")],
                     "ResourceBusy",
                 ),
                 Panel(

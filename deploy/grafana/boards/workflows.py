@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deploy.grafana.panels import HOST, Dashboard, Panel, gauge, quantile, rate
+from deploy.grafana.panels import Dashboard, Panel, gauge, most, quantile, rate
 
 STEPS = "coordinator_steps_total"
 
@@ -15,7 +15,7 @@ WORKFLOWS = Dashboard(
             (
                 Panel(
                     "Runs ended",
-                    "Flows and other runs of steps, per minute.",
+                    "Flows and other runs of steps, per minute; cancelled: flows.",
                     "short",
                     [(f"60 * {rate('coordinator_runs_ended_total', 'kind, status')}", "{{kind}} {{status}}")],
                     "LeasesLost",
@@ -43,7 +43,7 @@ WORKFLOWS = Dashboard(
                     "Waiting steps",
                     "Steps that wait for a worker.",
                     "short",
-                    [(f"max (coordinator_steps_queued{{{HOST}}})", "waiting")],
+                    [(most("coordinator_steps_queued"), "waiting")],
                     "StepsStay",
                 ),
                 Panel(
@@ -89,6 +89,13 @@ WORKFLOWS = Dashboard(
                     [(gauge("coordinator_processes", role="worker"), "workers")],
                     "NoWorkers",
                 ),
+                Panel(
+                    "Plain RQ jobs",
+                    "Jobs made with RQ alone that workers finished, per minute; steps are not among them.",
+                    "short",
+                    [(f"60 * {rate('coordinator_worker_jobs_total', 'outcome')}", "{{outcome}}")],
+                    "StepsStay",
+                ),
             ),
         ),
         (
@@ -112,7 +119,14 @@ WORKFLOWS = Dashboard(
                     "Servers unavailable",
                     "Downstream servers with imported tools that did not answer the last query.",
                     "short",
-                    [(f"max (coordinator_gateway_servers_unavailable{{{HOST}}})", "servers")],
+                    [(most("coordinator_gateway_servers_unavailable"), "servers")],
+                    "ConnectionFails",
+                ),
+                Panel(
+                    "Copies of the audit",
+                    "Copies of new entries of the gateway's audit to its file, per minute; failed ones are repeated.",
+                    "short",
+                    [(f"60 * {rate('coordinator_gateway_audit_copies_total', 'outcome')}", "{{outcome}}")],
                     "ConnectionFails",
                 ),
                 Panel(

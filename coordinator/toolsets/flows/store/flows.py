@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from coordinator.metrics import recorder
 from coordinator.metrics.tracing import carried
 from coordinator.steps.handoff import Priority
 from coordinator.steps.model import Plan
@@ -343,6 +344,8 @@ class FlowStore(RunStore, FlowReads):
             Whether this call cancelled it, and its status now; None if it is unknown.
         """
         reply = await self._change(_CANCEL, project, request, flow, actor)
+        if reply and reply[0] and not request.replayed:
+            recorder().run_ended("flows", "cancelled")
         return (reply[0], _STATUSES[reply[1]]) if reply else None
 
     async def release(

@@ -153,6 +153,11 @@ class AuditStore:
         """Records that the audit was copied up to a position, unless a later one is recorded."""
         await self._store.run(_NOTE_COPIED, project, position)
 
+    async def first_open(self, project: str) -> Asked | None:
+        """The pending approval that was asked for first; None: there is none."""
+        found = await self._store.run(_OPEN, project, 0, 1)
+        return found[0] if found else None
+
     async def open_approvals(self, project: str) -> list[Asked]:
         """All pending approvals, oldest first. They are read in pages."""
         found: dict[str, Asked] = {}

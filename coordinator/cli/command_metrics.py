@@ -1,0 +1,27 @@
+"""The metrics of commands that do what callers do: they count with those of the fleet that runs on this host."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from coordinator.cli.supervision.running import metrics_dir
+from coordinator.metrics import Recorder, SharedCells, install, reserved_slots
+from coordinator.metrics import recorder as installed
+from coordinator.metrics.slots import owned
+from coordinator.settings import Settings
+
+
+@contextlib.contextmanager
+def counted_by_fleet(settings: Settings) -> Iterator[None]:
+    """Counts what happens in the block, if a fleet runs here on the same data directory. Never fails for it."""
+    directory = metrics_dir(settings)
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            if owned(directory):
+                (slot,) = held.enter_context(reserved_slots(directory, "command", 1))
+                recorder = Recorder(SharedCells(directory, slot), slot)
+                held.callback(recorder.close)
+                held.callback(install, installed())
+                install(recorder)
+        yield

@@ -1,0 +1,79 @@
+"""What one process of a fleet measures of its store and drains, and what the others report."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.metrics import MemoryCells, Recorder, fleet
+from coordinator.metrics.metric import Metric
+from coordinator.store import Store, fleet_metrics
+from coordinator.store.drains import FLEET_SCOPE, Drains, host_scope
+from coordinator.store.facts import read_facts
+from coordinator.store.fleet_metrics import FleetMetrics
+from coordinator.store.link import Link
+from tests.support.counts import counted
+
+pytestmark = pytest.mark.anyio
+
+MEASURED = (fleet.MEMORY, fleet.MEMORY_LIMIT, fleet.APPEND_FILE, fleet.CLIENTS, fleet.DRAINS)
+
+
+class Process:
+    """The measuring part of a front-end."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self.recorder = Recorder(MemoryCells(), name)
+        self.metrics = FleetMetrics(store, self.recorder, name)
+
+    async def round(self) -> dict[Metric, int]:
+        """Its metrics after a round."""
+        await self.metrics.round()
+        return {metric: round(counted(metric, of=self.recorder)) for metric in MEASURED}
+
+
+async def test_one_process_says_what_the_store_uses_and_what_is_drained(alone: Store) -> None:
+    first, second = Process(alone, "h/fe-0"), Process(alone, "h/fe-1")
+    await alone.command("CONFIG", "SET", "maxmemory", 10**9)
+    try:
+        for scope in (FLEET_SCOPE, host_scope("far")):
+            await Drains(alone).begin(scope)
+        found, facts = await first.round(), await read_facts(alone)
+    finally:
+        await alone.command("CONFIG", "SET", "maxmemory", 0)
+    assert found[fleet.MEMORY] == pytest.approx(facts.memory_bytes, rel=0.1)
+    assert (found[fleet.MEMORY_LIMIT], found[fleet.CLIENTS], found[fleet.DRAINS]) == (10**9, facts.clients, 2)
+    assert found[fleet.APPEND_FILE] > 0
+    assert await second.round() == dict.fromkeys(MEASURED, 0)
+    for scope in (FLEET_SCOPE, host_scope("far")):
+        await Drains(alone).end(scope)
+    first.metrics.stop()
+    await first.metrics.run()
+    found = await second.round()
+    assert (found[fleet.MEMORY] > 0, found[fleet.MEMORY_LIMIT], found[fleet.DRAINS]) == (True, 0, 0)
+    assert await first.round() == dict.fromkeys(MEASURED, 0)
+
+
+@pytest.mark.parametrize(
+    ("servers", "memory"),
+    [
+        ([(50, 100, 9, 3), (70, 1_000, 8, 4)], (50, 100)),  # the one nearest to its limit
+        ([(50, 0, 9, 3), (70, 0, 8, 4)], (70, 0)),
+        ([(50, 100, 9, 3), (70, 0, 8, 4)], (50, 100)),
+    ],
+)
+async def test_of_a_cluster_the_fullest_primary_counts(
+    alone: Store, servers: list[tuple[int, int, int, int]], memory: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = list(servers)
+
+    async def ask(link: Link) -> fleet_metrics.Used:
+        return fleet_metrics.Used(*left.pop(0))
+
+    (link,) = alone.links.values()
+    monkeypatch.setattr(fleet_metrics, "ask", ask)
+    monkeypatch.setattr(type(alone), "links", {0: link, 1: link})
+    process = Process(alone, "h/fe-0")
+    found = await process.round()
+    assert (found[fleet.MEMORY], found[fleet.MEMORY_LIMIT]) == memory
+    assert counted(fleet.MEMORY_RATIO, of=process.recorder) == (memory[0] / memory[1] if memory[1] else 0)
+    assert (found[fleet.APPEND_FILE], found[fleet.CLIENTS]) == (9, 4)
