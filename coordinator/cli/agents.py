@@ -20,7 +20,7 @@ from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.items.contract.agents import AgentEntry, AgentsResult
 from coordinator.toolsets.items.store.agent_drains import begin_drain, drain_name, end_drain
-from coordinator.toolsets.items.store.agents import read_agents
+from coordinator.toolsets.items.store.agents import Agents, read_agents
 from coordinator.toolsets.items.tools.agents import agent_entry, agents_result
 
 _PAGE = 200
@@ -58,8 +58,7 @@ def drain(loaded: LoadedSettings, name: Name, *, json: AsJson = False, project: 
 
     async def act(store: Store) -> tuple[bool, int, AgentsResult]:
         asked = drain_name(name)
-        if why := await unwritten(store, project):
-            raise CommandFailed(why, Exit.USAGE)
+        await _check_known(store, project, await read_agents(store, project, 0, 1))
         begun = await begin_drain(store, project, loaded.settings.events_max, asked)
         return *begun, await _everybody(store, project)
 
@@ -107,8 +106,7 @@ async def _everybody(store: Store, project: str) -> AgentsResult:
     """All agents, with the items that they hold."""
     found = await read_agents(store, project, 0, _PAGE)
     result = agents_result(found, 0, items=True)
-    if not found.known and not found.drains and (why := await unwritten(store, project)):
-        raise CommandFailed(why, Exit.USAGE)
+    await _check_known(store, project, found)
     entries = {one.id: agent_entry(one, items=True) for one in found.agents}
     while len(entries) < found.known:
         # Agents that are seen meanwhile move to the front, so none that were behind are missed.
@@ -121,6 +119,12 @@ async def _everybody(store: Store, project: str) -> AgentsResult:
     result.agents = list(entries.values())
     result.next_offset = result.truncated = UNSET
     return result
+
+
+async def _check_known(store: Store, project: str, found: Agents) -> None:
+    """Raises CommandFailed: nobody has written to the project, and no agent waits in it."""
+    if not found.known and not found.drains and (why := await unwritten(store, project)):
+        raise CommandFailed(why, Exit.USAGE)
 
 
 async def _everybody_told(fleet: Fleet) -> AgentsResult:

@@ -97,10 +97,16 @@ def _task(text: str, done: bool) -> dict[str, Any]:
             tags.insert(0, found["tag"])
         elif found["priority"]:
             item["priority"] = found["priority"]
-        elif found["name"] in _SINGLE:
-            item[_SINGLE[found["name"]]] = found["value"].strip()
         else:
-            item["after"] = [one.strip() for one in found["value"].split(",") if one.strip()]
+            set_mark(item, found)
     if tags:
         item["tags"] = tags
     return {"title": text, **item}
+
+
+def set_mark(item: dict[str, Any], mark: re.Match[str]) -> None:
+    """Adds what a mark (``MARK``) says to the item of a plan."""
+    if mark["name"] in _SINGLE:
+        item[_SINGLE[mark["name"]]] = mark["value"].strip()
+    else:
+        item.setdefault("after", []).extend(one.strip() for one in mark["value"].split(",") if one.strip())

@@ -36,7 +36,10 @@ _PATH = re.compile(r"plan((?:\.children\[\d+\])*)(?:\.(\w+))?: ")
 _NUMBER = re.compile(r"\d+")
 _LISTS = ("tags", "traits")
 _TIMES = ("notBefore", "dueAt")
-_FORMS: Mapping[str, Callable[[str], Any]] = {"resources": demands, "budget": budget}
+FORMS: Mapping[str, Callable[[str], Any]] = {
+    "resources": demands, "budget": budget, "recurs": lambda text: {"cron": text},
+}  # fmt: skip
+"""Fields that can be texts -> the value as ``manage_items`` takes it; raises ValueError."""
 _OWN = ("ref", "after", "children", "notes", "done")
 _FIELDS = (
     "title", "description", "summary", "priority", "complexity", "tags", "type", "container", "traits", "requires",
@@ -280,9 +283,7 @@ def _fields(given: Mapping[str, Any], path: str) -> dict[str, Any]:
     for name in _TIMES:
         if isinstance(fields.get(name), date):
             fields[name] = _time(fields[name], f"{path}.{name}")
-    if isinstance(fields.get("recurs"), str):
-        fields["recurs"] = {"cron": fields["recurs"]}
-    for name, form in _FORMS.items():
+    for name, form in FORMS.items():
         if isinstance(fields.get(name), str):
             try:
                 fields[name] = form(fields[name])

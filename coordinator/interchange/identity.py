@@ -20,7 +20,7 @@ HOLD = "import-unfinished"
 """A capability that no agent has: an item requires it until its dependencies and notes are there, too."""
 FIELDS = (
     *("title", "description", "summary", "priority", "complexity", "type", "container", "tags", "parent", "state"),
-    *("blockers", "related", "notes", "url", "extra"),
+    *("blockers", "related", "notes", "url", "fields", "extra"),
 )
 
 
@@ -54,7 +54,7 @@ def external(properties: Mapping[str, Any], record: Record, source: str, *, fini
         finished: whether the item has all that the record has; until then the next import looks at it again.
     """
     found: dict[str, Any] = {"id": record.id}
-    for name in ("url", "tags", "blockers", "related", "extra"):
+    for name in ("url", "tags", "blockers", "related", "fields", "extra"):
         if value := getattr(record, name):
             found[name] = value
     if finished:
@@ -94,6 +94,12 @@ class Known(msgspec.Struct):
         """The digests of the last import; None: it did not finish."""
         found = self.external.get("seen")
         return found if isinstance(found, dict) else None
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """Further fields as the source had them at the last import."""
+        found = self.external.get("fields")
+        return found if isinstance(found, dict) else {}
 
     def before(self, name: str) -> list[str]:
         """Tags or links as the source had them at the last import."""

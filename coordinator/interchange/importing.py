@@ -208,6 +208,7 @@ class Import:
             "complexity": one.complexity,
             "statusLabel": _LABELS.get(state),
             "requires": None if finished or _ROLES[state] == "terminal" else [HOLD],
+            **one.fields,
         }
         return {name: value for name, value in spec.items() if value is not None}
 
@@ -317,6 +318,9 @@ class Import:
         for name in ("title", "description", "summary", "priority", "complexity", "type"):
             if name in different:
                 change[name] = getattr(one, name) or None
+        for name in known.fields.keys() | one.fields.keys():
+            if known.fields.get(name) != one.fields.get(name):
+                change[name] = one.fields.get(name)
         # An item that comes back in a format without containers stays one.
         if "container" in different and (one.container or known.seen is not None):
             change["container"] = one.container

@@ -47,6 +47,8 @@ class Record(Struct):
     url: str = ""
     updated: str = ""
     """When it was changed last, if the source says it (ISO 8601)."""
+    fields: dict[str, Any] = field(default_factory=dict)
+    """Further fields as ``manage_items`` takes them: dueAt, notBefore, recurs, resources, budget."""
     extra: dict[str, Any] = field(default_factory=dict)
     """What has no place here, as the source has it: kept in the item's properties."""
 

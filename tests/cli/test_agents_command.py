@@ -40,12 +40,12 @@ def claim(fleet: RunningFleet, agent: str, claim: dict[str, Any], **more: Any) -
         return client.call("claim_item", **call)["claimResults"][0]
 
 
-def wait_for_nothing(fleet: RunningFleet, agent: str) -> str:
+def wait_for_nothing(fleet: RunningFleet, agent: str, project: str = "default") -> str:
     """A claim that waits for what does not come; the answer, a stream of events, as text."""
     call = {"actor": {"id": agent, "kind": "subagent"}, "requestId": str(uuid.uuid4()), "waitMs": 45_000}
     with Http(fleet.port) as client:
         body = call_body("claim_item", {**call, "claims": [{"selector": {"tags": "none"}}]})
-        client.connection.request("POST", "/mcp/items", body, MCP_HEADERS)
+        client.connection.request("POST", f"/p/{project}/mcp/items", body, MCP_HEADERS)
         return client.connection.getresponse().read().decode()
 
 
@@ -98,6 +98,16 @@ def test_a_drain_over_a_running_fleet(fleet: RunningFleet) -> None:
     assert agents(fleet, "undrain", "bot") == (0, "bot may claim again in project default\n")
     assert agents(fleet, "undrain", "bot") == (1, "bot is not drained in project default\n")
     assert "stop" not in claim(fleet, "bot/1", {"itemId": item})
+
+
+def test_agents_that_wait_where_nobody_has_written_are_drained(fleet: RunningFleet) -> None:
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(wait_for_nothing, fleet, "bot", "empty")
+        wait_until_sync(lambda: "1 waiting claim" in agents(fleet, "--project", "empty")[1], what="it to wait")
+        code, said = agents(fleet, "drain", "bot", "--project", "empty")
+        assert (code, "bot claims no more in project empty; 1 waiting claim answered" in said) == (0, True), said
+        assert '"outcome":"agent_draining"' in waiting.result(timeout=20)
+    assert agents(fleet, "undrain", "bot", "--project", "empty")[0] == 0
 
 
 def test_unknown_names_and_projects(fleet: RunningFleet) -> None:

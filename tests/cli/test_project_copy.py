@@ -169,7 +169,7 @@ async def test_a_copy_is_not_served_until_it_is_accepted(pair: Make) -> None:
     assert not [one for one in [one async for one in doctor.check(both.there.store)] if both.project in one.said]
     await both.copy()  # the next day's
     assert len(await both.names(both.target)) == len(await both.names(both.source))
-    with pytest.raises(CommandFailed, match="the target has a copy of the project of an earlier day"):
+    with pytest.raises(CommandFailed, match="the target has a copy of the project, which is not served"):
         await both.copy(deletes=True)
     _, there = both.ends
     said = f"the project {both.project} is served here; what redis://source has of it is another project from now on"

@@ -65,6 +65,44 @@ def test_a_list_of_tasks_there_and_back(run: Run, tmp_path: Path) -> None:
     assert "fleet: 1 item created\n" in err
 
 
+def test_what_a_plan_says_is_imported_kept_and_taken_back(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "TODO.md"
+
+    def write(marks: str) -> str:
+        file.write_text(f"- [ ] Upload (after: d) {marks}\n- [ ] Design [x](y: z) f(y: z) (ref: d)\n")
+        return run("import", "--format", "markdown", str(file))[1]
+
+    def upload() -> dict[str, object]:
+        (found,) = json.loads(run("items", "search", "Upload", "--json")[1])["items"]
+        names = ("dueAt", "resources", "budget", "recurs")
+        got = json.loads(run("items", "show", found["id"], "--json")[1])["item"]
+        return {name: got[name] for name in names if name in got}
+
+    marks = "(due: +4w) (resources: gpu) (budget: cost=2.50, tokens=9, time=90s)"
+    assert write(marks) == "2 items created, 0 updated, 0 unchanged; 1 dependency\n"
+    assert (
+        "fleet: not imported: 1 x what looks like a mark of a task, and stays text: (y: z)"
+        in run("import", "--format", "markdown", str(file))[2]
+    )
+    before = upload()
+    assert before.keys() == {"dueAt", "resources", "budget"}
+    assert [one["title"] for one in json.loads(run("items", "ready", "--json")[1])["recommendations"]] == [
+        "Design [x](y: z) f(y: z)"
+    ]
+    assert write(f"{marks} #net") == "0 items created, 1 updated, 1 unchanged\n"
+    assert upload() == before, "a time from now on is not counted anew"
+    file.write_text(run("export", "--format", "markdown")[1])
+    assert run("import", "--format", "markdown", str(file))[0] == Exit.OK
+    assert upload() == before
+    assert write("(budget: tokens=9)").startswith("0 items created")
+    assert upload().keys() == {"budget"}
+    file.write_text("- [ ] Bad (due: soon)\n")
+    code, out, err = run("import", "--format", "markdown", str(file))
+    assert code != Exit.OK
+    assert "Bad" in err + out
+    assert "soon" in err + out or "dueAt" in err + out
+
+
 def test_a_file_without_items_is_told_and_cancels_nothing(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "TODO.md"
     file.write_text("- [ ] a\n")

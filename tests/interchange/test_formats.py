@@ -394,16 +394,6 @@ def test_tasks_of_markdown_are_those_that_commonmark_shows(text: str, titles: li
     assert markdown.with_ids(text.encode()).count(b"<!-- fleet:") == len(titles)
 
 
-def test_marks_of_plans_are_named_and_stay_text() -> None:
-    source = markdown.read(
-        b"- [ ] Build #ci (ref: build) (due: +4w)\n- [ ] Tidy (after: build) f(after: x) (after 1a2b3c)"
-    )
-    assert [one.title for one in source.records] == ["Build (ref: build) (due: +4w)", "Tidy (after: build) f(after: x)"]
-    assert source.losses() == [
-        "3 x marks of plans (`fleet items plan` reads them), which stay text: (ref: build), (due: +4w), (after: build)"
-    ]
-
-
 def test_text_of_markdown_that_belongs_to_no_task_is_told() -> None:
     source = markdown.read(b"Intro\n\n# Plan\nWhy.\n\n- [ ] a\n  Text\n\nMore\n## Notes\n```\ncode\n```\n")
     assert source.records[1].description == "Text\n\nMore"

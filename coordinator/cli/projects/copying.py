@@ -211,8 +211,8 @@ class Copy:
             raise CommandFailed(f"the target has {said}", Exit.USAGE)
         if state == "copy" and self._deletes:
             raise CommandFailed(
-                f"the target has a copy of the project of an earlier day: to move the project there, delete that copy "
-                f"first (fleet project copy {project} --abort, with the target as --redis-url)",
+                f"the target has a copy of the project, which is not served: to move the project there, delete that "
+                f"copy first (fleet project copy {project} --abort, with the target as --redis-url)",
                 Exit.USAGE,
             )
         if state not in ("arriving", "copy"):

@@ -3,7 +3,9 @@
 ``- [ ] Upload retries #net !high`` is a task with a tag and a priority; ``[x]`` is done, ``[~]`` or ``[-]`` cancelled,
 ``[!]`` blocked; ``1. [ ]`` is one, too. Deeper tasks are children, headings are containers of what is below them, and
 text below a task is its description. ``<!-- fleet:1a2b3c -->`` at the end of a task is its identity; without it, the
-path of headings and titles. A backslash keeps ``#``, ``!`` or ``(after`` from being read as more than text.
+path of headings and titles. The marks of plans are read as there (``client/markdown.py``): ``(after: Design)``, which
+names tasks by ref, title or identity, ``(due: +4w)`` and the others; ``(after 1a2b3c)`` names identities alone. A
+backslash keeps ``#``, ``!`` or ``(`` from being read as more than text.
 """
 
 from __future__ import annotations
@@ -11,11 +13,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
 
-from coordinator.client.markdown import MARK
+from coordinator.client.markdown import MARK, set_mark
+from coordinator.client.plan import FORMS
+from coordinator.errors import that_exist
 from coordinator.interchange.encodings import encoding_of, text_of_bytes
 from coordinator.interchange.model import ImportProblem, Record, Source, State
+from coordinator.interchange.shaping import MOST_EDGES
 
 STATES: dict[str, State] = {
     "": "queue",
@@ -36,10 +43,13 @@ _TAG = re.compile(r"(?:^|\s)#([A-Za-z][\w:./-]*)(?=\s|$)")
 _PRIORITY = re.compile(r"(?:^|\s)!(high|medium|low)(?=\s|$)", re.IGNORECASE)
 _AFTER = re.compile(r"(?:^|\s)\(after ([0-9a-zA-Z_.,\s-]+)\)(?=\s|$)")
 _OF_PLANS = re.compile(rf"(?<!\S){MARK}(?!\S)")
+_LIKE_A_MARK = re.compile(r"(?<![\\\S])!\w+|(?<![\\\]])\((?:after\b|[A-Za-z]\w*(?: \w+)?:)[^()]*\)")
 _ESCAPED = re.compile(r"\\([#!(<\\])")
-_ESCAPE = re.compile(r"(?=\\[#!(<\\])|(?<!\S)(?=#[A-Za-z]|![hmlHML]|\(after )|(?=<!-- fleet:)")
+_ESCAPE = re.compile(rf"(?=\\[#!(<\\])|(?<!\S)(?=#[A-Za-z]|![hmlHML]|\(after |{MARK})|(?=<!-- fleet:)")
 _MARKS = {"queue": " ", "work": "/", "review": "/", "blocked": "!"}
 _ID = 12
+_PLAIN = {"timeZone": "UTC", "missed": "one", "overlap": "skip"}
+"""What a mark of a recurring task means besides its cron expression."""
 
 
 def read(data: bytes) -> Source:
@@ -78,6 +88,8 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
     fence, room = "", 0
     lines: list[str] | None = None
     listed: set[str] = set()
+    marked: list[tuple[int, Record, dict[str, Any]]] = []
+    """Lines from 1, records, and what their marks say."""
     for at, line in enumerate(text.split("\n")):
         line = line.rstrip("\r")
         if not fence and line.startswith("<<<<<<< "):
@@ -97,7 +109,8 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
             level = len(heading[1])
             headings = [one for one in headings if one[0] < level]
             above = headings[-1][1] if headings else None
-            record = _record(heading[2].rstrip(" #"), above, used)
+            record, said = _record(source, heading[2].rstrip(" #"), above, used)
+            marked.append((at + 1, record, said))
             record.type, record.container = "heading", True
             headings.append((level, record))
             tasks, lines = [], None
@@ -109,9 +122,9 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
                 lines = None
                 continue
             above = tasks[-1][1] if tasks else headings[-1][1] if headings else None
-            current = _record(task[3], above, used)
+            current, said = _record(source, task[3], above, used)
+            marked.append((at + 1, current, said))
             current.status = task[2].lower()
-            _name_marks(source, current.title)
             tasks.append((indent, current))
             places[at] = current.id
             for _, each in headings:
@@ -129,13 +142,54 @@ def _read(text: str) -> tuple[Source, dict[int, str]]:
             _describe(lines, line, tasks)
     for one, described in texts:
         one.description = "\n".join(described).strip("\n")
+    _apply_marks(source, marked)
     _end_headings(source)
     return source, places
 
 
-def _name_marks(source: Source, title: str) -> None:
-    for mark in _OF_PLANS.finditer(title):
-        source.leave_out("marks of plans (`fleet items plan` reads them), which stay text", mark[0])
+def _apply_marks(source: Source, marked: Sequence[tuple[int, Record, dict[str, Any]]]) -> None:
+    """Gives records what their marks say; what is below a task waits with it.
+
+    Raises:
+        ImportProblem: a mark has no such form, or names no task or several.
+    """
+    ids = {one.id: one.id for one in source.records}
+    refs: dict[str, str] = {}
+    titles: dict[str, list[str]] = {}
+    for one in source.records:
+        titles.setdefault(one.title.casefold(), []).append(one.id)
+    for line, one, said in marked:
+        if refs.setdefault(said.get("ref", one.id), one.id) != one.id:
+            raise ImportProblem(f"line {line}: ref: {said['ref']!r} is used twice")
+    waits: dict[str, list[str]] = {}
+    for line, one, said in marked:
+        for name in said.pop("after", ()):
+            same = titles.get(name.casefold(), [])
+            found = refs.get(name) or ids.get(name) or (same[0] if len(same) == 1 else None)
+            if found is None:
+                why = f"{len(same)} tasks have the title {name!r}: give them a ref"
+                none = f"there is no {name!r}{that_exist(name, [*refs.keys() - ids.keys(), *titles])}"
+                raise ImportProblem(f"line {line}: after: {why if same else none}; a backslash before ( makes it text")
+            waits.setdefault(one.id, []).append(found)
+        said.pop("ref", None)
+        for name, value in said.items():
+            try:
+                one.fields[name] = FORMS.get(name, str)(value)
+            except ValueError as error:
+                raise ImportProblem(f"line {line}: {name}: {error}") from None
+    above = {one.id: one.parent for one in source.records}
+    passed: dict[str | None, list[str]] = {}
+    for one in source.records:  # parents first
+        further, mine = passed.get(one.parent, []), waits.get(one.id, [])
+        one.blockers = list(dict.fromkeys([*one.blockers, *further, *mine]))
+        passed[one.id] = [*further, *(other for other in mine if not _is_below(other, one.id, above))][:MOST_EDGES]
+
+
+def _is_below(id_: str, top: str, above: Mapping[str, str | None]) -> bool:
+    at: str | None = id_
+    while at is not None and at != top:
+        at = above.get(at)
+    return at is not None
 
 
 def _indent(line: str) -> int:
@@ -159,14 +213,21 @@ def _describe(lines: list[str] | None, line: str, tasks: list[tuple[int, Record]
         lines.append(line[min(room, lead) :])
 
 
-def _record(text: str, above: Record | None, used: Counter[str]) -> Record:
+def _record(source: Source, text: str, above: Record | None, used: Counter[str]) -> tuple[Record, dict[str, Any]]:
+    """A record, and what its marks say, as a plan has it; names what looks like a mark and stays text."""
     identity = _IDENTITY.search(text)
     text = _IDENTITY.sub(" ", text)
     priority = _PRIORITY.search(text)
     after = _AFTER.search(text)
     tags = _TAG.findall(text)
-    title = " ".join(_AFTER.sub(" ", _TAG.sub(" ", _PRIORITY.sub(" ", text))).split())
-    title = _ESCAPED.sub(r"\1", title)
+    said: dict[str, Any] = {}
+    for mark in _OF_PLANS.finditer(text):
+        set_mark(said, mark)
+    for pattern in (_PRIORITY, _TAG, _AFTER, _OF_PLANS):
+        text = pattern.sub(" ", text)
+    for mark in _LIKE_A_MARK.finditer(text):
+        source.leave_out("what looks like a mark of a task, and stays text", mark[0])
+    title = _ESCAPED.sub(r"\1", " ".join(text.split()))
     path = f"{above.id if above else ''}/{title}"
     used[path] += 1
     if identity is not None:
@@ -175,7 +236,7 @@ def _record(text: str, above: Record | None, used: Counter[str]) -> Record:
         if used[path] > 1:  # two of one name
             path += f"/{used[path]}"
         key = hashlib.sha256(path.encode(errors="replace")).hexdigest()[:_ID]
-    return Record(
+    record = Record(
         key,
         title,
         priority=priority[1] if priority else "",
@@ -183,6 +244,7 @@ def _record(text: str, above: Record | None, used: Counter[str]) -> Record:
         parent=above.id if above else None,
         blockers=[one.strip() for one in after[1].split(",")] if after else [],
     )
+    return record, said
 
 
 def _end_headings(source: Source) -> None:
@@ -225,7 +287,29 @@ def _words(one: Record) -> str:
     words = [_ESCAPE.sub(r"\\", one.title), *(f"#{tag}" for tag in one.tags)]
     words += [f"!{one.priority}"] if one.priority in ("high", "low") else []
     words += [f"(after {', '.join(one.blockers)})"] if one.blockers else []
+    words += [f"({name}: {value})" for name, value in _marks(one.fields)]
     return f"{' '.join(words)} <!-- fleet:{one.id} -->"
+
+
+def _marks(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What marks can say of an item's fields."""
+    yield from (
+        (name, fields[field]) for name, field in (("due", "dueAt"), ("not before", "notBefore")) if field in fields
+    )
+    recurs = fields.get("recurs")
+    if recurs and {**_PLAIN, **recurs}.items() >= _PLAIN.items():
+        yield "recurs", recurs["cron"]
+    if demands := fields.get("resources"):
+        yield "resources", ", ".join(map(_demand, demands))
+    budget = fields.get("budget") or {}
+    units = (("cost", "costMicroUsd", 1_000_000, ""), ("tokens", "tokens", 1, ""), ("time", "wallMs", 1_000, "s"))
+    if limits := [f"{name}={Decimal(budget[of]) / by:f}{unit}" for name, of, by, unit in units if of in budget]:
+        yield "budget", ", ".join(limits)
+
+
+def _demand(one: Mapping[str, Any]) -> str:
+    amount = "shared" if one.get("mode") == "shared" else one.get("units", 1)
+    return one["key"] if amount == 1 else f"{one['key']}={amount}"
 
 
 def _lines(one: Record, indent: int) -> Iterator[str]:
