@@ -80,6 +80,11 @@ CATALOGUE: dict[str, ErrorCode] = {
         "another agent holds a live claim on the item",
         "pick another item, or retry after retryAfterMs",
     ),
+    "resource_busy": ErrorCode(
+        "transient",
+        "the claim on the item would have to hold resources that others hold",
+        "retry later",
+    ),
     "conflict": ErrorCode(
         "transient",
         "what the call had read was changed by another caller before it could write",

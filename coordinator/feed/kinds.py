@@ -60,6 +60,10 @@ _STEP = {
     "n": Field("step", "its key in the definition"),
     "f": Field("attempt", "its number, from 1", int),
 }
+_ENDED_BY = (
+    "user: an operator ended it in place of the holder; resources: its item was reopened by another one, and what it "
+    "demands was not free"
+)
 _BUDGET = "The budget of an item was spent, or is spent no longer."
 _WORKFLOW = Field("workflow", "the definition")
 _ACTIVITY = Field("activity", "where the session stands")
@@ -105,7 +109,7 @@ KINDS: dict[str, Kind] = {
         "item.release",
         "items",
         "The claim on an item was released.",
-        {"r": _REASON, "b": Field("endedBy", "user: an operator ended it in place of the holder")},
+        {"r": _REASON, "b": Field("endedBy", _ENDED_BY)},
         asked=True,
     ),
     "expire": Kind("item.expire", "items", "The claim on an item expired.", asked=True),

@@ -198,8 +198,9 @@ CLAIM_CONFLICTS = Metric(
     "coordinator_claim_conflicts_total",
     "counter",
     "conflicts",
-    "Conflicts over items. busy: a claim of an item that another agent holds, not_holder: a change of such an item, "
-    "stale_fence: a claim or change with the token of an older claim.",
+    "Conflicts over items. busy: a claim of an item that another agent holds, not_holder: a change of such an item or "
+    "a report on it, stale_fence: a claim, renewal, change, report or release that showed the fence of an older claim, "
+    "whatever it was answered; such a one is neither of the others.",
     (Label("kind", ("busy", "not_holder", "stale_fence")),),
 )
 CLAIM_HOLD = Metric(

@@ -43,7 +43,10 @@ class Attempts(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     backoff_cap_seconds: Annotated[
         int,
         Meta(
-            description="The longest that an item is not offered after an attempt, whatever it or the section says.",
+            description=(
+                "The longest time to which that doubles, whatever the item or the section says. Up to a quarter more "
+                "at random comes on top of it, too, so that items do not return together."
+            ),
             ge=1,
             le=LONGEST_BACKOFF_SECONDS,
             extra={"unit": "seconds", **_RELOAD},

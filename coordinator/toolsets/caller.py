@@ -54,6 +54,8 @@ class Delegation(msgspec.Struct, frozen=True):
     """For how long the claim was made, and so for how long its bearer may renew it."""
     live: bool = True
     """Whether the claim was live when the request came."""
+    older: bool = False
+    """Whether a newer one had followed."""
 
 
 class Caller(msgspec.Struct, frozen=True, omit_defaults=True):

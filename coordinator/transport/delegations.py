@@ -97,14 +97,14 @@ class Delegations:
             said = msgspec.msgpack.decode(sealed, type=_Token) if sealed is not None else None
         except msgspec.MsgspecError:
             said = None  # of a release that seals something else
-        newest = live = False
+        newest = live = older = False
         if said is not None:
-            newest, live = await self._tokens.read(said.project, said.item, said.number, said.fence, said.agent)
+            newest, live, older = await self._tokens.read(said.project, said.item, said.number, said.fence, said.agent)
         if said is None or not newest:
             raise Denied("unknown", "no such token is known here; the token of a claim ends when another one is made")
         owner = self._still(said.owner, said.project)
         if owner is None or _CLAIMS.isdisjoint(owner.permissions) or DELEGATES.isdisjoint(owner.permissions):
             raise Denied("unknown", "whoever has asked for this token may not claim and delegate any more")
-        claim = Delegation(said.project, said.item, said.fence, said.ttl_ms, live)
+        claim = Delegation(said.project, said.item, said.fence, said.ttl_ms, live, older)
         caller = Caller(said.agent, said.kind, claim=claim)
         return Grant(caller=caller, digest=sha256(token).digest(), projects=frozenset((said.project,)))

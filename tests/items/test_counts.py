@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from coordinator.metrics.catalogue import CLAIM_CONFLICTS, CLAIMS
+from coordinator.store import keys
 from tests.items.client import Client, actor, fresh_id
+from tests.items.moments import lapse
 from tests.items.parked import LONG_MS, Fronts
 from tests.items.selectors import call_of
 from tests.support.counts import counted
@@ -57,6 +59,68 @@ async def test_a_repeated_collision_counts_once(tools: Client) -> None:
         (result,) = (await tools("advance_item", **moving))["results"]
         assert result["errorCode"] == "stale_fence"
     assert conflicts("stale_fence") == stale + 1
+
+
+KINDS = ("busy", "not_holder", "stale_fence")
+LATE = {
+    # What has followed the claim -> the answer to who shows its fence: to a renewal, a change, a completion, a release.
+    "another agent": ("already_claimed", "not_claim_holder", "not_claim_holder", "not_claimed_by_you"),
+    "the same agent": ("stale_fence",) * 4,
+    "another agent's, and it ended": ("stale_fence", "stale_fence", "stale_fence", "not_claimed_by_you"),
+    "the end of the item": ("terminal_item", "stale_fence", "stale_fence", "not_claimed_by_you"),
+}
+
+
+@pytest.mark.parametrize("after", LATE)
+async def test_an_older_fence_counts_as_one_whatever_the_answer(clients: list[Client], after: str) -> None:
+    tools, other = clients[:2]
+    item = await tools.add()
+    fence = (await tools.claim("late", item))["fenceToken"]
+    await lapse(tools, item)
+    next_one = "late" if after == "the same agent" else "next"
+    assert (await other.claim(next_one, item))["outcome"] == "success"
+    if "ended" in after:
+        await other.release(next_one, item)
+    elif "end of" in after:
+        await other.advance(item, "complete", next_one)
+        await other.release(next_one, item)
+
+    async def renewal() -> str:
+        return str((await tools.claim("late", item, fenceToken=fence))["outcome"])
+
+    async def moved(trigger: str) -> str:
+        return str((await tools.advance(item, trigger, "late", fenceToken=fence))["errorCode"])
+
+    async def release() -> str:
+        return str((await tools.release("late", item, fenceToken=fence, reason="failed"))["outcome"])
+
+    lost = await tools.store.command("HGET", keys.item.key(tools.project, item.replace("-", "")), "lo")
+    answers = []
+    for number, call in enumerate((renewal(), moved("start"), moved("complete"), release()), start=1):
+        before = [conflicts(kind) for kind in KINDS]
+        answers.append(await call)
+        now = [conflicts(kind) for kind in KINDS]
+        assert now == [*before[:2], before[2] + 1], (number, answers)
+    assert tuple(answers) == LATE[after]
+    assert await tools.store.command("HGET", keys.item.key(tools.project, item.replace("-", "")), "lo") == lost
+
+
+async def test_who_shows_no_older_fence_is_no_late_one(clients: list[Client]) -> None:
+    """Nobody has claimed the item since the claim expired; or another agent holds it, and no fence is shown."""
+    tools, other = clients[:2]
+    item = await tools.add()
+    fence = (await tools.claim("a", item))["fenceToken"]
+    await lapse(tools, item)
+    before = [conflicts(kind) for kind in KINDS]
+    assert (await tools.advance(item, "start", "a", fenceToken=fence))["applied"]
+    assert (await tools.release("a", item, fenceToken=fence))["outcome"] == "success"
+    assert (await tools.release("a", item, fenceToken=fence))["outcome"] == "not_claimed_by_you"
+    assert [conflicts(kind) for kind in KINDS] == before
+    await other.claim("b", item)
+    assert (await tools.claim("a", item))["outcome"] == "already_claimed"
+    assert (await tools.advance(item, "start", "a"))["errorCode"] == "not_claim_holder"
+    assert (await tools.release("a", item))["outcome"] == "not_claimed_by_you"
+    assert [conflicts(kind) for kind in KINDS] == [before[0] + 1, before[1] + 1, before[2]]
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])

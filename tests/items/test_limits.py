@@ -288,19 +288,25 @@ async def test_items_with_very_many_dependents_are_changed_in_separate_runs(
     assert not (await audit(tools.store, tools.project)).differences
 
 
-async def test_notes_of_an_item(tools: Client) -> None:
+@pytest.mark.parametrize("first", [True, False])
+async def test_notes_of_an_item(tools: Client, first: bool) -> None:
+    """Its result is one more, whoever writes it, and when."""
     item = await tools.add()
+    result = {"itemId": item, "key": "result", "role": "queue", "body": "r"}
+    if first:
+        await tools("manage_notes", operation="upsert", notes=[result])
     notes = [{"itemId": item, "key": f"k{n:03d}", "role": "queue", "body": str(n)} for n in range(500)]
     assert (await tools("manage_notes", operation="upsert", notes=notes))["upserted"] == 500
     more = [{**notes[0], "key": "one too many"}, {**notes[0], "body": "new"}]
     answer = await tools("manage_notes", operation="upsert", notes=more)
     assert (answer["upserted"], answer["failures"][0]["index"]) == (1, 0)
     assert answer["failures"][0]["error"].startswith("an item can have at most 500 notes")
+    assert (await tools("manage_notes", operation="upsert", notes=[result]))["upserted"] == 1
+    assert (await tools("manage_notes", operation="upsert", notes=more))["failed"] == 1
     read = await tools("query_notes", operation="list", itemId=item)
-    assert [(note["key"], note["body"]) for note in read["notes"]] == [
-        ("k000", "new"), *((note["key"], note["body"]) for note in notes[1:])
-    ]  # fmt: skip
-    assert (await tools("manage_notes", operation="delete", itemId=item))["deleted"] == 500
+    found = [(note["key"], note["body"]) for note in read["notes"]]
+    assert sorted(found) == [("k000", "new"), *((note["key"], note["body"]) for note in notes[1:]), ("result", "r")]
+    assert (await tools("manage_notes", operation="delete", itemId=item))["deleted"] == 501
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "☃", "🦊"])

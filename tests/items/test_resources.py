@@ -71,18 +71,6 @@ async def test_a_claim_takes_them_and_selectors_pass_over_what_is_busy(tools: Cl
     await consistent(tools)
 
 
-async def test_a_reopened_item_holds_what_its_renewal_takes(tools: Client) -> None:
-    """Also what the item demands: it was given back when the item ended."""
-    item = await tools.add(resources=[demand("a/b"), demand("gpu")])
-    await tools.claim("a", item)
-    for trigger in ("complete", "reopen"):
-        assert (await tools.advance(item, trigger, "a"))["applied"]
-    assert await held(tools) == {}
-    assert (await tools.claim("a", item, resources=[demand("gpu", "shared")]))["outcome"] == "success"
-    assert await held(tools) == {"gpu": "0.1.0.0"}
-    await consistent(tools)
-
-
 @pytest.mark.parametrize(
     ("has", "wants", "granted"),
     [

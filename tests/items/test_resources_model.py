@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 import pytest
@@ -53,6 +54,16 @@ def compatible(wanted: Iterable[Demand], others: list[Demand]) -> bool:
         if taking and sum(taking) + taken > most:
             return False
     return True
+
+
+def beyond(held: list[Demand], wanted: Demand) -> Demand | None:
+    """What of a demand is not held: of a key that is, the exclusive units beyond."""
+    key, mode, units = wanted
+    own = [(how, count) for name, how, count in held if name == key]
+    if mode == "shared":
+        return None if own else wanted
+    more = units - sum(count for how, count in own if how == "exclusive")
+    return (key, mode, more) if more > 0 else None
 
 
 def below(key: str, limited: str) -> bool:
@@ -106,12 +117,27 @@ class Model:
                 return name
         return None
 
+    def hold(self, item: Thing, wanted: list[Demand]) -> bool:
+        """Whether the claim on an item, if there is one, holds these demands now."""
+        more = [one for one in map(partial(beyond, item.held), wanted) if one] if item.holder else []
+        if more and not self.fits(str(item.holder), [*item.held, *more]):
+            return False
+        item.held = item.held + more
+        return True
+
+    def update(self, name: str, demands: list[Demand]) -> bool:
+        item = self.items[name]
+        if item.role != "terminal" and not self.hold(item, demands):
+            return False
+        item.demands = demands
+        return True
+
     def advance(self, agent: str, name: str, trigger: str) -> bool:
         item = self.items[name]
         if item.holder not in (None, agent):
             return False
         if trigger == "reopen":
-            if item.role != "terminal":
+            if item.role != "terminal" or not self.hold(item, item.demands):
                 return False
             item.role = "queue"
         elif trigger == "resume":
@@ -176,16 +202,18 @@ async def _step(dice: random.Random, tools: Client, model: Model) -> None:
             next((one for one, other in model.items.items() if other is mine), name) if dice.random() < 0.7 else name
         )
         trigger = dice.choice(("complete", "cancel", "block", "resume", "reopen", "reopen"))
-        if trigger != "reopen" or model.items[named].holder is None:
-            applied = (await tools.advance(named, trigger, agent))["applied"]
-            assert applied == model.advance(agent, named, trigger)
+        applied = (await tools.advance(named, trigger, agent))["applied"]
+        assert applied == model.advance(agent, named, trigger)
     elif action < 0.9 and item.holder is not None and item.role != "terminal":
         await lapse(tools, name)
         model.end(item)
         await take(tools, "nobody", {"tags": "none"})  # notices it
     elif action < 0.96:
-        item.demands = _random_demands(dice)
-        await tools.update(name, resources=_given(item.demands))
+        if dice.random() < 0.5:
+            name = next((one for one, other in model.items.items() if other.holder == agent), name)
+        wanted = _random_demands(dice)
+        answer = await tools("manage_items", operation="update", items=[{"id": name, "resources": _given(wanted)}])
+        assert (answer["updated"] == 1) == model.update(name, wanted)
     else:
         await tools.delete(name)
         del model.items[name]

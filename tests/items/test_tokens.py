@@ -1,4 +1,4 @@
-"""Tokens for claims: which one is the newest, and whether its claim is live."""
+"""Tokens for claims: which one is the newest, and whether its claim is live, or a newer one has followed."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ pytestmark = pytest.mark.anyio
 async def test_a_token_is_valid_as_long_as_it_is_the_newest_and_its_claim_is_live(tools: Client) -> None:
     tokens, item, other = TokenStore(tools.store), await tools.add(), await tools.add()
 
-    async def read(number: str = "1", fence: int = 0, agent: str = "a", of: str = item) -> tuple[bool, bool]:
+    async def read(number: str = "1", fence: int = 0, agent: str = "a", of: str = item) -> tuple[bool, bool, bool]:
         return await tokens.read(tools.project, of.replace("-", ""), number, fence, agent)
 
-    assert await read() == (False, False)
+    assert await read() == (False, False, False)
     fence = (await tools.claim("a", item))["fenceToken"]
     await tokens.replace(tools.project, item.replace("-", ""), "1")
-    assert await read(fence=fence) == (True, True)
-    assert await read("2", fence) == (False, True)
-    assert await read(fence=fence + 1) == (True, False)
-    assert await read(fence=fence, agent="b") == (True, False)
-    assert await read(fence=fence, of=other) == (False, False)
-    assert await read(fence=fence, of="f" * 32) == (False, False)
+    assert await read(fence=fence) == (True, True, False)
+    assert await read("2", fence) == (False, True, False)
+    assert await read(fence=fence + 1) == (True, False, False)
+    assert await read(fence=fence, agent="b") == (True, False, False)
+    assert await read(fence=fence, of=other) == (False, False, False)
+    assert await read(fence=fence, of="f" * 32) == (False, False, False)
     await tokens.replace(tools.project, item.replace("-", ""), "2")
-    assert await read(fence=fence) == (False, True)
+    assert await read(fence=fence) == (False, True, False)
     await lapse(tools, item)
-    assert await read("2", fence) == (True, False)
+    assert await read("2", fence) == (True, False, False)
+    newer = (await tools.claim("b", item))["fenceToken"]
+    assert await read("2", fence) == (True, False, True)
+    assert await read("2", newer, "b") == (True, True, False)

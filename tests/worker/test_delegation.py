@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.metrics.catalogue import CLAIM_CONFLICTS
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.store import Store
@@ -18,6 +19,7 @@ from tests.authentication.support import Authenticators, Tokens
 from tests.feed.rig import Front, serving
 from tests.items.client import LONG_MS, Json, fresh_id
 from tests.items.moments import lapse
+from tests.support.counts import counted
 from tests.transport.guarded import RESOURCE
 from tests.worker.client import Tools
 
@@ -199,24 +201,31 @@ async def test_a_token_ends_with_its_claim(guarded: Guarded) -> None:
     assert await guarded.ask(token, "work_next") == {"status": 401}, "another one was made"
     await lapse(guarded.tools, item)
     late: list[tuple[str, Json]] = [("work_note", {"key": "k", "body": "b"}), ("work_ask", {"question": "q?"})]
+    before = counted(CLAIM_CONFLICTS, "stale_fence")
     for tool, arguments in late:
         error = (await guarded.ask(again["token"], tool, **arguments))["error"]
         assert error["code"] == "not_claim_holder"
     assert (await guarded.ask(again["token"], "work_next"))["outcome"] == "stop"
+    assert counted(CLAIM_CONFLICTS, "stale_fence") == before, "no newer claim has followed"
     assert await guarded.tools.holder(item) == ""
     assert (await guarded.tools.get(item))["role"] == "queue"
 
 
-async def test_a_token_of_a_claim_before_is_not_good_for_the_next_one(guarded: Guarded) -> None:
+@pytest.mark.parametrize("agent", ["run/1", "run/2"])
+async def test_a_token_of_a_claim_before_is_not_good_for_the_next_one(guarded: Guarded, agent: str) -> None:
+    """Who shows it is counted as one who shows an older fence."""
     item = await guarded.tools.add()
-    token = (await guarded.claim(itemId=item))["token"]
+    token = (await guarded.claim("run/1", itemId=item))["token"]
     await lapse(guarded.tools, item)
-    claimed = await guarded.ask(
-        guarded.runner, "claim_item", requestId=fresh_id(), claims=[{"itemId": item}], include=["item"]
-    )
+    claim: Json = {"claims": [{"itemId": item}], "include": ["item"], "actor": {"id": agent, "kind": "subagent"}}
+    claimed = await guarded.ask(guarded.runner, "claim_item", requestId=fresh_id(), **claim)
     assert claimed["claimResults"][0]["outcome"] == "success"
+    kinds = "stale_fence", "not_holder", "busy"
+    before = [counted(CLAIM_CONFLICTS, kind) for kind in kinds]
     assert (await guarded.ask(token, "work_next"))["outcome"] == "stop"
-    assert (await guarded.ask(token, "work_ask", question="q?"))["error"]["code"] == "not_claim_holder"
+    for tool, arguments in (("work_ask", {"question": "q?"}), ("work_note", {"key": "k", "body": "b"})):
+        assert (await guarded.ask(token, tool, **arguments))["error"]["code"] == "not_claim_holder"
+    assert [counted(CLAIM_CONFLICTS, kind) for kind in kinds] == [before[0] + 3, *before[1:]]
     assert (await guarded.ask(token, "query_items", operation="get", id=item))["error"]["code"] == "permission_denied"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import convert
 
+from coordinator.metrics.catalogue import CLAIM_CONFLICTS
 from coordinator.settings import Settings
 from coordinator.settings.attempts import Attempts
 from coordinator.settings.work import SchemaSettings
@@ -15,6 +16,7 @@ from coordinator.store import Store
 from tests.items.client import LONG_MS, Json, counts, fresh_id
 from tests.items.moments import lapse, next_ms
 from tests.items.test_included import fan_in
+from tests.support.counts import counted
 from tests.worker.client import Agent, Tools, actor
 
 pytestmark = pytest.mark.anyio
@@ -153,9 +155,11 @@ async def test_abandoned_work_is_offered_first_and_its_agent_may_come_back(tools
     assert await tools.holder(item) == "agent-1"
     await lapse(tools, item, whole=True)
     assert (await tools.worker("agent-2").next())["takeover"]
+    before = counted(CLAIM_CONFLICTS, "not_holder")
     for call in (agent.refused("work_done"), agent.refused("work_note", key="k", body="b", itemId=item)):
         failure = await call
         assert failure.code == "not_claim_holder"
+    assert counted(CLAIM_CONFLICTS, "not_holder") == before + 1, "that of the item by name"
 
 
 async def test_without_an_item_reports_are_refused(tools: Tools, agent: Agent) -> None:
@@ -317,19 +321,27 @@ async def test_an_agent_is_told_to_stop_when_a_budget_is_spent(tools: Tools, age
 
 
 async def test_an_expired_claim_is_taken_up_again_only_with_its_resources(tools: Tools, agent: Agent) -> None:
+    """Also for a report that would end the work, and is refused."""
     more = {"resources": [{"key": "r"}], "retryBackoffSeconds": 0}
     one, two = await tools.add("one", priority="high", **more), await tools.add("two", **more)
+    blocker = await tools.add("blocker")
     assert await agent.take() == one
+    await tools("manage_dependencies", operation="create", dependencies=[{"fromItemId": blocker, "toItemId": one}])
+    for report in ("note", "done"):
+        await lapse(tools, one, whole=True)
+        if report == "note":
+            await agent.note("k", "taken up again")
+        else:
+            assert (await agent.refused("work_done")).code == "not_ready"
+        held = (await tools("get_context", itemId=one))["claimDetail"]["resources"]
+        assert [resource["key"] for resource in held] == ["r"]
     await lapse(tools, one, whole=True)
-    await agent.note("k", "taken up again")
-    held = (await tools("get_context", itemId=one))["claimDetail"]["resources"]
-    assert [resource["key"] for resource in held] == ["r"]
-    await lapse(tools, one)
     other = tools.worker("agent-2")
     taken = await tools("claim_item", actor=actor(other.name), requestId=fresh_id(), claims=[{"itemId": two}])
     assert taken["claimResults"][0]["outcome"] == "success"
-    failure = await agent.refused("work_note", itemId=one, key="k", body="b")
-    assert failure.code == "not_claim_holder"
+    for refused, fields in (("work_note", {"key": "k", "body": "b"}), ("work_done", {})):
+        assert (await agent.refused(refused, itemId=one, **fields)).code == "not_claim_holder"
+        assert (await tools("get_context", itemId=one)).get("claimDetail", {}).get("isExpired", True)
     assert (await tools.notes(one))["k"] == "taken up again"
 
 

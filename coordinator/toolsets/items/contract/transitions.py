@@ -34,7 +34,7 @@ from coordinator.toolsets.items.contract.dependencies import Blocker
 from coordinator.toolsets.items.contract.usage import GivenUsage
 
 TRIGGERS = ("start", "complete", "block", "hold", "resume", "cancel", "reopen")
-ERROR_CODES = ("not_claim_holder", "stale_fence", "rejected_by_policy")
+ERROR_CODES = ("not_claim_holder", "stale_fence", "resource_busy", "rejected_by_policy")
 """The codes of refused transitions; other refusals have only a sentence."""
 
 _VALUES = [{"type": kind} for kind in ("string", "number", "boolean", "object")]

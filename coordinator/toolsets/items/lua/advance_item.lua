@@ -12,9 +12,9 @@ reply:     list of {id, reason or '', from, to, label, cascades, unblocked, titl
            sends the rest
            applied: reason ''; cascades {id, title, from, to, applied, missing keys, phases}; unblocked {id, title};
            verification as recorded; blocked again = ids of items with one more unsatisfied blocker
-           refused: in place of cascades, for dependencies {blocker, role, needed}, for gate {missing
-           keys, phases}, for claim {expires, whether no actor was given}, for result (the transition does not end
-           the item) {role to which it leads}
+           refused: in place of cascades, for dependencies {blocker, role, needed}, for gate {missing keys, phases}, for
+           claim {expires, whether no actor was given, whether an older fence was}, for result (the transition does not
+           end the item) {role to which it leads}, for resource_busy {what the item demands and is not free}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
            usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due recurring

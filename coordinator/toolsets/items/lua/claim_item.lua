@@ -8,12 +8,13 @@ args:      request run.events_max run.terms agent who wanted releases include
            who = for modules/agents.lua; wanted = packed {id, ttl_ms, fence, further demands (modules/demands.lua) or
            nil, used}, releases = packed {id, fence, reason, detail, used}; '' for none; fence 0 = none given; used =
            for `usage.add`, may be missing; include = as modules/included.lua has it for the claimed item, '' for none
-reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}, '',
-           and if the claimed item is not ready: {role, number of unsatisfied blockers, some of them as {id, role,
-           needed role}, until when it is held back (ms; 0: it is quarantined, -1: neither), whether by notBefore,
-           whether it is a template}, else nil or false; the name under which the agent is drained, or nil}; for new
-           claims also role and whether it was abandoned, then what is included and what is told (the spent budget of
-           budget_exhausted, or of a renewal: modules/budgets.lua); before these, -1 and false where there is nothing
+reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence; of a refused one 1: an older one
+           was shown}, releases {outcome, id, whether an older fence was shown}, '', and if the claimed item is not
+           ready: {role, number of unsatisfied blockers, some of them as {id, role, needed role}, until when it is held
+           back (ms; 0: it is quarantined, -1: neither), whether by notBefore, whether it is a template}, else nil or
+           false; the name under which the agent is drained, or nil}; for new claims also role and whether it was
+           abandoned, then what is included and what is told (the spent budget of budget_exhausted, or of a renewal:
+           modules/budgets.lua); before these, -1 and false where there is nothing
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
            reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
@@ -37,13 +38,21 @@ local usage = require 'usage'
 
 local TERMINAL = classes.TERMINAL
 
+-- Sets a later element of a result, if there is something to say; what is before it and missing says nothing.
+local function add(result, at, said)
+  if not said then return end
+  result[6], result[7], result[8] = result[6] or -1, result[7] or false, result[8] or false
+  result[at] = said
+end
+
 -- Checks each claim in turn, without placing any. `drained` = the name under which the agent is drained, or nil; it may
 -- only renew. Returns the results so far; and of the claim to place: item, number, ttl and what it takes of resources.
 local function decide(run, agent, drained, wanted)
   local results, winner, place, ttl, taken = {}, nil, nil, nil, nil
   for n, claim in ipairs(wanted) do
     local id, fence, further = claim[1], claim[3], claim[4]
-    local item, outcome, wait, busy = claims.load(run, id), 'success', 0, nil
+    local item, outcome, wait, busy, needs = claims.load(run, id), 'success', 0, nil, nil
+    local older = item and fence > 0 and fence < (item.fence or 0)
     local renews = item and claims.is_live(run, item) and item.holder == agent
     if not item then
       outcome = items.absence_reason(id)
@@ -51,7 +60,7 @@ local function decide(run, agent, drained, wanted)
       outcome = 'terminal_item'
     elseif claims.is_live(run, item) and not renews then
       outcome, wait = 'already_claimed', item.expires - run.now
-      holds.count_loser(run, item)
+      if not older then holds.count_loser(run, item) end
     elseif drained and not renews then
       outcome = 'agent_draining'
     elseif not renews and budgets.against(run, id, agent) then
@@ -59,7 +68,6 @@ local function decide(run, agent, drained, wanted)
     elseif fence > 0 and (fence ~= item.fence or item.holder ~= agent) then
       outcome = 'stale_fence'
     else
-      local needs = nil
       if further or not renews then
         item = items.load(run, id)
         needs, wait, busy = obstacles.taken(run, item, agent, renews, further)
@@ -72,17 +80,11 @@ local function decide(run, agent, drained, wanted)
       end
     end
     results[n] = {outcome, id, wait, 0, 0}
-    if busy then results[n] = {outcome, id, wait, 0, 0, -1, false, false, {resources = busy}} end
+    add(results[n], 9, busy and {resources = busy})
     if outcome == 'budget_exhausted' then results[n] = budgets.refusal(run, id, budgets.against(run, id, agent)) end
+    results[n][5] = older and 1 or 0
   end
   return results, winner, place, ttl, taken
-end
-
--- Sets a later element of a result, if there is something to say; what is before it and missing says nothing.
-local function add(result, at, said)
-  if not said then return end
-  result[6], result[7], result[8] = result[6] or -1, result[7] or false, result[8] or false
-  result[at] = said
 end
 
 return function(run, request, agent, who, wanted, releases, include)
@@ -94,7 +96,7 @@ return function(run, request, agent, who, wanted, releases, include)
     local made
     if winner and winner.holder == agent and claims.is_live(run, winner) and classes.is_held(winner) then
       claims.renew(run, winner, ttl)
-      if taken then obstacles.take_further(run, winner, taken) end
+      obstacles.take_further(run, winner, taken)
       results[place] = {'success', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence}
       usage.add(run, winner.id, agent, list[place][5])
       add(results[place], 9, budgets.against(run, winner.id, agent))
@@ -108,9 +110,7 @@ return function(run, request, agent, who, wanted, releases, include)
         usage.add(run, winner.id, agent, list[place][5])
       end
     end
-    if winner and include ~= '' then
-      add(results[place], 8, included.of(run, winner.id, include))
-    end
+    if winner and include ~= '' then add(results[place], 8, included.of(run, winner.id, include)) end
     local unready = winner and readiness.why_not(run, winner) or nil
     local released = releasing.make(run, releases, agent, made)
     local reply = {run.now, results, released, '', unready}

@@ -4,7 +4,7 @@ guarantee: A consistent snapshot, at the server's current time; writes nothing.
 args:      record number item fence agent
            record = the request under which the number of the newest token for the item is kept
            number, item, fence, agent = what the token says
-reply:     {whether the token is the newest one, whether the claim is live}
+reply:     {whether the token is the newest one, whether the claim is live, whether a newer one has followed}
 errors:    none
 writes:    none
 --]]
@@ -16,6 +16,6 @@ return function(run, record, number, item, fence, agent)
     local state, packed = {}, redis.call('HGET', run.keys.item .. item, 'w')
     if packed then item_record.unpack(state, packed) end
     local live = state.holder == agent and state.fence == tonumber(fence) and state.expires > run.now
-    return {redis.call('GET', run.keys.request .. record) == number, live}
+    return {redis.call('GET', run.keys.request .. record) == number, live, (state.fence or 0) > tonumber(fence)}
   end)
 end

@@ -2,7 +2,7 @@
 purpose:   Takes what a worker reports of its item: a note, its end, that it failed, a question.
 guarantee: In one step, under the worker's claim, which is renewed or ends. An end is recorded for worker and item until
            the worker claims that again, so a repeated report has no second effect. A claim that has expired is placed
-           again, if nobody else has the item and, for a note, its resources are free. Usage is added once.
+           again, if nobody else has the item and, unless that ends it, its resources are free. Usage is added once.
 args:      request run.events_max run.terms run.config run.labels agent id fence most_ms ends author kind said used
            the request has no record; id = '' for the item that the agent claimed last; fence = of the only claim that
            may report, 0: any of the agent, and most_ms = its longest renewal, 0: as before; ends = where ends of its
@@ -27,6 +27,7 @@ local claims = require 'claims'
 local classes = require 'classes'
 local items = require 'items'
 local notes = require 'notes'
+local obstacles = require 'obstacles'
 local questions = require 'questions'
 local schemas = require 'schemas'
 local triggers = require 'triggers'
@@ -93,15 +94,14 @@ return function(run, request, agent, id, fence, most_ms, ends, author, kind, sai
     if id == '' then id = agents.item_of(run, agent) or redis.call('GET', last) or '' end
     local item = items.load(run, id)
     local lapsed, only = not (item and claims.is_live(run, item)), tonumber(fence)
-    if not item or item.holder ~= agent or only > 0 and (lapsed or item.fence ~= only) then
-      return without_claim(run, item, id, last, kind)
-    end
-    local ttl_ms, lets_go = item.expires - item.claimed_at, kind == 'failed' or kind == 'handed_back'
-    local mine = not lapsed or item.role ~= TERMINAL and work.take_up(run, item, agent, ttl_ms, kind)
+    local mine = item and item.holder == agent and (only == 0 or not lapsed and item.fence == only)
+    local ttl_ms, lets_go = mine and item.expires - item.claimed_at, kind == 'failed' or kind == 'handed_back'
+    if mine and lapsed then mine = item.role ~= TERMINAL and work.take_up(run, item, agent, ttl_ms, kind) end
     if not mine then return without_claim(run, item, id, last, kind) end
     local key, problem, entry = reports[kind](run, item, agent, signed, words)
     local refused = problem or entry and entry[2] ~= '' and 'refused'
     if (refused or kind == 'note') and not lapsed then work.renew(run, item, ttl_ms, tonumber(most_ms)) end
+    if refused and lapsed and not obstacles.hold(run, item) then return without_claim(run, item, id, last, kind) end
     if refused then return {refused, id, item.role, entry or false, notes.schema_inputs(run, item), false} end
     if kind == 'note' then
       work.begin(run, item, agent, signed)

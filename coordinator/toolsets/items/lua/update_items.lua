@@ -1,13 +1,12 @@
 --[[
 purpose:   Updates fields of items, each item atomically.
 guarantee: An update is applied completely or not at all. A move under another parent first checks cycles and the
-           depth of the whole subtree, and changes the subtree's depths in the same step. A subtree of more
-           than 700 items can only be moved to the same depth.
+           depth of the whole subtree, and changes its depths in the same step. One of more than 700 items keeps its.
 args:      request run.events_max run.terms run.config run.labels updates
            updates = packed list of {id, fields}; fields by letter as in modules/items.lua, p priority,
            c complexity; false clears, rs = '' for no demands, false for those by default, pa = '' moves to the root;
            may_raise: whether the caller may raise budgets; shown: values that the caller was shown, as text
-reply:     list of {'updated' or the reason ('changed ' .. field: not as shown), id, modified at, requires verification}
+reply:     list of {'updated' or why not: 'changed ' .. field, 'busy ' .. demands, id, modified at, needs verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts requirements apart demands resources passed_over
            reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
@@ -20,16 +19,18 @@ local change_by_schema = require 'change_by_schema'
 local children = require 'children'
 local classes = require 'classes'
 local creation = require 'creation'
+local demands = require 'demands'
 local due_times = require 'due_times'
 local events = require 'events'
 local held_back = require 'held_back'
 local index = require 'index'
 local item_events = require 'item_events'
 local items = require 'items'
+local obstacles = require 'obstacles'
 local reparent = require 'reparent'
 local requirements = require 'requirements'
 
-local NO_COMPLEXITY = classes.NO_COMPLEXITY
+local NO_COMPLEXITY, TERMINAL = classes.NO_COMPLEXITY, classes.TERMINAL
 
 local BY_LENGTH = {t = true, s = true} -- texts stored inline or beside the item, by length
 local BESIDE = {x = true, m = true, o = true} -- texts always beside the item
@@ -70,6 +71,9 @@ local function update(run, id, fields)
   if due_times.is_wrong(item, fields) then return {'due_of_template', id, 0, false} end
   local raised = fields.bu ~= nil and not fields.may_raise and budgets.allows_more(item.bu, fields.bu)
   if raised then return {'budget_not_raised', id, 0, false} end
+  local demanded = demands.after(run, item, fields)
+  local missing, wait, busy = obstacles.missing(run, item, item.role ~= TERMINAL and demanded)
+  if wait then return {'busy ' .. busy, id, 0, false} end
   local moves, shift, below, above, root_before = fields.pa ~= nil and fields.pa ~= (item.pa or '')
   if moves then
     shift, below, above = reparent.plan(run, item, fields.pa, fields.may_raise)
@@ -83,7 +87,8 @@ local function update(run, id, fields)
   index.set_class(run, item, item.class) -- it may match other selectors now
   items.set(item, 'score', new_score(item, fields.p, fields.c))
   set_fields(run, item, fields)
-  apart.update_demands(run, item, fields)
+  apart.update_demands(run, item, fields.rs, demanded)
+  obstacles.take_further(run, item, missing)
   if due_times.change_due(run, item, fields) then apart.update_due(run, item) end
   if moves then reparent.apply(run, item, fields.pa, shift, below) end
   if item.ch and (fields.y ~= nil or fields.g ~= nil) then children.changed(run, id) end -- another lifecycle

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from coordinator.errors import ToolFailure
+from coordinator.toolsets.items.rules.resources import for_people
 
 _SHOWN = 5
 """How many notes the suggested call shows."""
@@ -14,6 +15,7 @@ _REFUSED = "refused "
 ALL_PHASES = "all phases"
 """Whose notes completion requires."""
 
+_BUSY = "busy "
 _CHANGED = "changed "
 _SHOWN_FIELDS = {
     "t": "title", "p": "priority", "g": "tags", "s": "summary", "x": "description", "nv": "notBefore", "du": "dueAt",
@@ -77,9 +79,16 @@ def refused_id(problem: ToolFailure) -> str:
 
 def refused(reason: str) -> str:
     """The sentence for a rejected item or edge."""
+    if reason.startswith(_BUSY):
+        return f"resources: {busy(reason.removeprefix(_BUSY))}, or when that has ended"
     if reason.startswith(_CHANGED):
         return f"{_SHOWN_FIELDS[reason.removeprefix(_CHANGED)]}: somebody else has changed it meanwhile"
     return reason.removeprefix(_REFUSED) if reason.startswith(_REFUSED) else _ITEM[reason]
+
+
+def busy(text: str) -> str:
+    """The sentence for what a live claim would have to take; ``text`` as ``modules/demands.lua`` has demands."""
+    return f"resource_busy: the claim on the item has to hold {for_people(text)}, which is not free; try again later"
 
 
 def not_applicable(reason: str, trigger: str) -> str:

@@ -20,7 +20,7 @@ from coordinator.toolsets.items.contract.transitions import (
 from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.items import not_blank
-from coordinator.toolsets.items.rules.refusals import ALL_PHASES, gate_refusal, not_applicable
+from coordinator.toolsets.items.rules.refusals import ALL_PHASES, busy, gate_refusal, not_applicable
 from coordinator.toolsets.items.rules.results import Given
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import Filled, Resolved, SchemaConfig, expected, phase
@@ -156,10 +156,13 @@ def _refused(transition: Transition, trigger: str, reply: Advanced, schema: Reso
     if reason in ("claim", "stale_fence"):
         result.error_kind, result.error_code, result.contended_item_id = "permanent", reason, item
     if reason == "claim":
-        expires, nameless = detail
+        expires, nameless, _ = detail
         problem = "actor is required" if nameless else "it is claimed by a different agent"
         result.error = f"Cannot apply '{trigger}': {problem}; the claim expires at {iso(expires)}"
         result.error_code = "not_claim_holder"
+    elif reason == "resource_busy":
+        result.error_kind, result.error_code = "transient", reason
+        result.error = f"Cannot apply '{trigger}': {busy(detail[0])}, or release the claim first"
     elif reason == "dependencies":
         result.blockers = unsatisfied(detail)
         result.error = f"Cannot apply '{trigger}': {len(detail)} blocking dependencies are not satisfied"
@@ -178,6 +181,11 @@ def _refused(transition: Transition, trigger: str, reply: Advanced, schema: Reso
     else:
         result.error = not_applicable(reason, trigger)
     return result
+
+
+def is_late(reply: Advanced) -> bool:
+    """Whether a transition was refused to a caller that has shown the fence of an older claim."""
+    return reply.reason == "stale_fence" or (reply.reason == "claim" and bool(reply.cascades[2]))
 
 
 def _missing(key: str, role: str, note: NoteSettings | None) -> MissingNote:

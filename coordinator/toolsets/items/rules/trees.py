@@ -32,7 +32,9 @@ ROOT = "root"
 MAX_ELEMENTS = 125
 MAX_NOTES = 600
 MAX_NOTES_EACH = 500
-"""The most notes of one item (also in ``upsert_notes.lua``)."""
+"""The most notes of one item, besides its result (also in ``modules/notes.lua``)."""
+_RESULT = "result"
+"""The key of its result."""
 MAX_TEXT = 200_000
 """The bytes of all texts together."""
 MAX_REF = 100
@@ -180,7 +182,7 @@ def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[
         raise invalid(
             "notes", f"at most {MAX_NOTES} notes in one call, those of createNotes with them, not {len(found)}"
         )
-    for ref, count in Counter(ref for ref, _ in found).items():
+    for ref, count in Counter(ref for ref, key in found if key != _RESULT).items():
         if count > MAX_NOTES_EACH:
             raise invalid("notes", f"an item can have at most {MAX_NOTES_EACH} notes, not {count} ('{ref}')")
     return list(found.values())

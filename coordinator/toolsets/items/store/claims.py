@@ -37,6 +37,7 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     without being woken, 0: never."""
     first_claimed_at: int
     fence: int
+    """Of a refused claim, 1 if the caller has shown an older one."""
     role: int = -1
     """Of a new claim, the item's role; else -1."""
     taken_over: bool = False
@@ -52,12 +53,19 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
         """Whether the agent held the item already."""
         return self.outcome == "success" and self.role < 0
 
+    @property
+    def older(self) -> bool:
+        """Whether the claim was refused to a caller that has shown an older fence."""
+        return self.fence == 1
+
 
 class Released(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The outcome of one release."""
 
     outcome: str
     item: str
+    older: bool | None = None
+    """Whether the caller has shown an older fence."""
 
 
 class Waiting(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -11,7 +11,7 @@ from coordinator.toolsets.items.store.base import LIBRARY
 _KEPT_MS = 8 * 86_400_000
 """How long one is known that nobody replaces: longer than claims usually are renewed without one."""
 _KEEP: Script[Any] = Script(LIBRARY, "keep_token")
-_READ = Script(LIBRARY, "read_token", tuple[bool, bool])
+_READ = Script(LIBRARY, "read_token", tuple[bool, bool, bool])
 
 
 class TokenStore:
@@ -24,8 +24,9 @@ class TokenStore:
         """Makes a token the newest one for an item."""
         await self._store.run(_KEEP, project, _record(item), number, _KEPT_MS)
 
-    async def read(self, project: str, item: str, number: str, fence: int, agent: str) -> tuple[bool, bool]:
-        """Whether a token is the newest one for an item, and whether the agent's claim with this fence is live."""
+    async def read(self, project: str, item: str, number: str, fence: int, agent: str) -> tuple[bool, bool, bool]:
+        """Whether a token is the newest one for an item, whether the agent's claim with this fence is live, and whether
+        a newer claim has followed."""
         return await self._store.run(_READ, project, _record(item), number, item, fence, agent)
 
 

@@ -34,7 +34,7 @@ from coordinator.toolsets.items.expiring import Expiring
 from coordinator.toolsets.items.polled_waits import PARKED, PolledWaits
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.graph import unsatisfied
-from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
+from coordinator.toolsets.items.rules.ids import FULL, dashed, is_uuid, no_id, to_inner
 from coordinator.toolsets.items.rules.included import wanted as wanted_parts
 from coordinator.toolsets.items.rules.items import capabilities, not_blank, short_text
 from coordinator.toolsets.items.rules.refusals import refused
@@ -162,7 +162,7 @@ class Claims:
             await self._add_token(call, args, claimed, reply.claims, agent)
         released = list(map(_released, releases, reply.releases))
         if not record.replayed:
-            self._count(claimed, reply.claims, call.project)
+            self._count(call.project, claimed, reply)
         won = freed = 0
         self._expect_ends(call.project, reply, releases)
         for result in claimed:
@@ -225,11 +225,14 @@ class Claims:
             distrusted.data = {"claimResults": [to_builtins(_distrusted(entry)) for entry in args.claims]}
             raise
 
-    def _count(self, claimed: Sequence[ClaimResult], replies: Sequence[Claimed], project: str) -> None:
-        for result, reply in zip(claimed, replies, strict=True):
-            self._metrics.claim("renewed" if reply.renewed else result.outcome)
-            if result.outcome in _COLLISIONS:
-                self._metrics.claim_conflict(_COLLISIONS[result.outcome], project, result.item_id or "")
+    def _count(self, project: str, claimed: Sequence[ClaimResult], reply: ClaimReply) -> None:
+        for result, claim in zip(claimed, reply.claims, strict=True):
+            self._metrics.claim("renewed" if claim.renewed else result.outcome)
+            if kind := "stale_fence" if claim.older else _COLLISIONS.get(result.outcome):
+                self._metrics.claim_conflict(kind, project, result.item_id or "")
+        for release in reply.releases:
+            if release.older or release.outcome == "stale_fence":
+                self._metrics.claim_conflict("stale_fence", project, dashed(release.item))
 
     def _expect_ends(self, project: str, reply: ClaimReply, releases: Sequence[ReleaseEntry]) -> None:
         """Notes when placed claims end, and that the back-off of a released item may have begun."""

@@ -62,9 +62,10 @@ class Transitions:
             rules.rendered(transition, trigger, who, reply, schemas)
             for transition, trigger, who, reply in zip(transitions, triggers, trusted, answers, strict=True)
         ]
-        for result in results:
+        for result, reply in zip(results, answers, strict=True):
             if result.error_code in _COLLISIONS and not replayed:
-                self._metrics.claim_conflict(_COLLISIONS[result.error_code], call.project, result.item_id)
+                kind = "stale_fence" if reply and rules.is_late(reply) else _COLLISIONS[result.error_code]
+                self._metrics.claim_conflict(kind, call.project, result.item_id)
         succeeded = sum(result.applied for result in results)
         return AdvanceItemResult(
             results=results,

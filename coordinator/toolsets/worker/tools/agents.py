@@ -52,3 +52,15 @@ def acts_for(call: Call, agent: str, holder: str) -> bool:
 def claim_of(call: Call) -> Delegation | None:
     """The only claim that the call may be about; None: any of its agent."""
     return None if call.caller is None else call.caller.claim
+
+
+def conflict(only: Delegation | None, held: bool) -> str:
+    """How a refusal is counted (``recorder().claim_conflict``); '': not at all.
+
+    Args:
+        only: the claim that the call was about; None: any of its agent.
+        held: whether another agent holds the item.
+    """
+    if only is not None and only.older:
+        return "stale_fence"
+    return "not_holder" if held else ""

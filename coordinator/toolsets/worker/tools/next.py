@@ -23,7 +23,7 @@ from coordinator.toolsets.items.tools.shared import held_back
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Services
 from coordinator.toolsets.worker.contract.work import TTL_SECONDS, WorkNext, WorkNextResult
-from coordinator.toolsets.worker.tools.agents import agent_of, claim_of
+from coordinator.toolsets.worker.tools.agents import agent_of, claim_of, conflict
 from coordinator.toolsets.worker.tools.refusals import draining, why_not_started, why_to_stop
 from coordinator.toolsets.worker.tools.shown import add_parts, needed_notes
 
@@ -96,6 +96,8 @@ class Next:
         claim = _claim_of(taken)
         if claim.outcome != "more":
             self._count(claim)
+            if claim.outcome == "ended" and (kind := conflict(asked.only, held=False)):
+                self._metrics.claim_conflict(kind, call.project, "")
             return claim, taken
         claim = (await self._store.search(call.project, *_search(asked))).claims[0]
         self._count(claim)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import UNSET, UnsetType
 
 from coordinator.errors import invalid
+from coordinator.metrics import recorder
 from coordinator.toolsets.actor import Trusted, attribution
 from coordinator.toolsets.items.rules.ids import dashed, new_id
 from coordinator.toolsets.items.rules.items import MAX_NOTE_KEY, MAX_SUMMARY, long_text, not_blank, short_text
@@ -26,7 +27,7 @@ from coordinator.toolsets.worker.contract.work import (
     WorkNote,
     WorkNoteResult,
 )
-from coordinator.toolsets.worker.tools.agents import acts_for, agent_of, claim_of
+from coordinator.toolsets.worker.tools.agents import acts_for, agent_of, claim_of, conflict
 from coordinator.toolsets.worker.tools.refusals import refusal, why_to_stop
 from coordinator.toolsets.worker.tools.shown import needed_notes
 
@@ -39,6 +40,7 @@ class Reports:
     def __init__(self, store: TakeStore, services: Services) -> None:
         self._store = store
         self._services = services
+        self._metrics = recorder()
 
     async def work_note(self, call: Call, args: WorkNote) -> WorkNoteResult:
         """Writes a note of the item."""
@@ -92,6 +94,8 @@ class Reports:
         if reply.outcome == "other" and acts_for(call, who.id, str(reply.key)):
             reply = await self._reported(call, str(reply.key), who, item, kind, said, used)
         if reply.outcome not in ("done", "repeated"):
+            if counted := conflict(only, held=reply.outcome == "other"):
+                self._metrics.claim_conflict(counted, call.project, dashed(reply.id))
             raise refusal(reply, self._store.schemas.current)
         return reply
 

@@ -131,13 +131,11 @@ function apart.moved(run, item, before)
   if item.rp and (not ready or item.role == classes.BLOCKED) then fairness.forget(run, item) end
 end
 
--- Brings what an item demands up to date, after its other fields: what it says itself (`fields.rs`, false: not any
--- more), or what follows from its type, tags and traits.
-function apart.update_demands(run, item, fields)
-  local own = fields.rs
-  if own == nil and (item.ro or fields.y == nil and fields.g == nil and fields.q == nil) then return end
-  items.set(item, 'ro', own and '1')
-  local demanded, before = demands.of(run, item, own or nil), item.rs
+-- Brings what an item demands up to date (`demands.after`); `own` = what it says itself, false: not any more, nil: as
+-- before.
+function apart.update_demands(run, item, own, demanded)
+  if own ~= nil then items.set(item, 'ro', own and '1') end
+  local before = item.rs
   if demanded == before then return end
   if item.rp then fairness.forget(run, item) end
   if item.role ~= classes.TERMINAL then

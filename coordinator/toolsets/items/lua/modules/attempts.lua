@@ -27,7 +27,7 @@ local attempts = {}
 local KEPT = 20
 local LABEL = 'quarantined'
 local NO_SETTINGS = {0, 0, 0, false}
-local JITTER = 0.25 -- the most by which a back-off exceeds its nominal time, so that items do not return together
+local JITTER = 0.25 -- the most by which a back-off exceeds its time, the longest too: items do not return together
 local DOUBLED_MAX = 40
 local COUNTED, HOPELESS = {failed = true, gave_up = true}, 'hopeless' -- reasons of releases
 
@@ -53,7 +53,7 @@ local function backoff_of(run, item, number)
   local nominal = first * 2 ^ math.min(number - 1, DOUBLED_MAX)
   local digits = string.sub(redis.sha1hex(item.id .. clock.whole(item.fence)), 1, 6)
   local jitter = JITTER * tonumber(digits, 16) / 2 ^ 24
-  return math.floor(math.min(nominal, longest / (1 + JITTER)) * (1 + jitter))
+  return math.floor(math.min(nominal, longest) * (1 + jitter))
 end
 
 -- Adds an attempt to the record of an item.

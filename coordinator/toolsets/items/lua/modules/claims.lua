@@ -128,7 +128,7 @@ function claims.forget_finished(run, budget)
 end
 
 -- The same as `claims.finish` with its event, and as an attempt if the reason makes it one; reason and detail '' for
--- none. `by` = what releases it in place of the holder, nil: the holder does.
+-- none. `by` = what ends it in place of the holder, nil: the holder does.
 function claims.release(run, item, reason, detail, by)
   claims.notice_expiry(run, item)
   local attempt = classes.is_held(item) and attempts.is_counted(item, reason)

@@ -14,6 +14,7 @@ local index = require 'index'
 local item_events = require 'item_events'
 local item_record = require 'item_record'
 local items = require 'items'
+local obstacles = require 'obstacles'
 local requirements = require 'requirements'
 local schemas = require 'schemas'
 local transitions = require 'transitions'
@@ -36,6 +37,7 @@ function creation.reopen_parent(run, parent)
   if parent.role ~= TERMINAL then return end
   local schema = schemas.of(run, parent)
   if not schema or schema.lifecycle ~= AUTO_REOPEN then return end
+  obstacles.hold(run, parent)
   local author = {id = '', actor = '', verification = '', summary = 'reopened by a new child item'}
   transitions.change_role(run, parent, WORK, 'cascade', transitions.configured_label(run, 'start'), author)
   transitions.cascade_upwards(run, parent, 'cascade', {}, {})

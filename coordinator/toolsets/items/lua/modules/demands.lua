@@ -176,6 +176,14 @@ function demands.of(run, item, own)
   return text ~= '' and text or nil
 end
 
+-- The same after an update of some fields (false: cleared); `rs` = what it says itself, false: not any more.
+function demands.after(run, item, fields)
+  local own, as = fields.rs, {}
+  if own == nil and (item.ro or fields.y == nil and fields.g == nil and fields.q == nil) then return item.rs end
+  for _, name in ipairs({'y', 'g', 'q'}) do as[name] = fields[name] == nil and item[name] or fields[name] end
+  return demands.of(run, as, own or nil)
+end
+
 -- Whether anybody may want what this call has given back (modules/resources.lua).
 function demands.are_wanted(run)
   local capacities = demands.limits(run)

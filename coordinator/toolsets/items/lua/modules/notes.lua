@@ -12,7 +12,7 @@ local items = require 'items'
 local notes = {}
 
 local RESULT = 'result'
-local NOTES_MAX = 500 -- per item: they are deleted and listed with it
+local NOTES_MAX = 500 -- per item, besides its result: they are deleted and listed with it
 
 -- Writes the fields of a note; further ones may follow.
 local function put(run, id, item_id, key, role, body, actor, verification, ...)
@@ -46,7 +46,8 @@ function notes.problem(run, note)
   local item_id, key, expected = note[1], note[2], note[9]
   if not items.load(run, item_id) then return items.absence_reason(item_id) end
   local notes_key = run.keys.notes .. item_id
-  local full = redis.call('HLEN', notes_key) >= NOTES_MAX
+  local more = redis.call('HLEN', notes_key) - NOTES_MAX
+  local full = more >= 0 and more >= redis.call('HEXISTS', notes_key, RESULT) and key ~= RESULT
   if full and redis.call('HEXISTS', notes_key, key) == 0 then return 'too_many_notes' end
   if not expected then return nil end
   local entry = redis.call('HGET', notes_key, key)

@@ -1,4 +1,5 @@
--- What claims by id take of resources, and whether they can.
+-- What claims by id take of resources, and live ones when what they need changes; and whether they can. A live claim on
+-- an item that has not ended holds all that the item demands: so no two work on the same exclusive key.
 local claims = require 'claims'
 local classes = require 'classes'
 local expiry = require 'expiry'
@@ -18,21 +19,21 @@ local function busy_node(run, item, text, agent, renewed)
   return resources.exceeded_node(run, item.rh, text)
 end
 
--- After how many ms to ask again for demands (a text) that cannot be met now, and which those are; nil: they can. An
--- item that is ready is passed over then.
-local function obstacle_to(run, item, text, agent, renewed)
+-- Demands (a text) that can be met now; else nil, after how many ms to ask again, and which of them cannot. An item
+-- that is ready is passed over then.
+local function available(run, item, text, agent, renewed)
   local busy, wait = busy_node(run, item, text, agent, renewed)
   if busy then -- perhaps by claims that have expired
     claims.notice_expiry(run, item, item.holder ~= agent)
     expiry.sweep(run, SWEEP_MAX)
     busy, wait = busy_node(run, item, text, agent, renewed)
   end
-  if not busy then return nil end
+  if not busy then return text end
   if item.rs and classes.is_ready_class(item.class) then
     fairness.pass_item(run, item)
     fairness.record(run)
   end
-  return wait or POLL_MS, fairness.busy_ones(run, item, text, agent)
+  return nil, wait or POLL_MS, fairness.busy_ones(run, item, text, agent)
 end
 
 -- What of further demands is not among those of a text: of a key that is there, the exclusive units beyond its own; nil
@@ -54,16 +55,31 @@ end
 function obstacles.taken(run, item, agent, renews, further)
   local text = beyond(renews and (item.rh or '') or item.rs, further)
   if not renews and item.rs then text = text and item.rs .. ',' .. text or item.rs end
-  if not text then return nil end
-  local wait, busy = obstacle_to(run, item, text, agent, renews)
-  if wait then return nil, wait, busy end
-  return text
+  if text then return available(run, item, text, agent, renews) end
 end
 
--- Adds further demands to what a live claim holds.
+-- The same for what the live claim on an item does not hold of these demands (a text, nil: of none), without which it
+-- cannot go on; nil also without such a claim.
+function obstacles.missing(run, item, demanded)
+  local held = demanded and demanded ~= item.rh and classes.is_held(item)
+  if held and item.expires > run.now then return obstacles.taken(run, item, item.holder, true, demanded) end
+end
+
+-- Adds further demands to what a live claim holds; nil: none.
 function obstacles.take_further(run, item, text)
+  if not text then return end
   resources.take(run, item, text)
   redis.call('HSET', run.keys.item .. item.id, 'rh', item.rh)
+end
+
+-- The live claim on an item takes what it does not hold of what the item demands; if that is not free, it ends. Returns
+-- whether it goes on. To be called before the item is reopened by a change of another one, too.
+function obstacles.hold(run, item)
+  claims.notice_expiry(run, item)
+  local missing, wait = obstacles.missing(run, item, item.rs)
+  if wait then claims.release(run, item, 'handed_back', '', 'resources') end
+  obstacles.take_further(run, item, missing)
+  return not wait
 end
 
 return obstacles

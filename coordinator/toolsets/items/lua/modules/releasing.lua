@@ -8,7 +8,7 @@ local usage = require 'usage'
 local releasing = {}
 
 -- Releases one item; `entry` = {id, fence or 0, reason, detail, and what was used, for `usage.add`}. Returns {outcome,
--- id}.
+-- id, whether the fence is an older one}.
 local function release(run, entry, agent)
   local id, fence, reason, detail, used = unpack(entry)
   local item, outcome = items.load(run, id), 'success'
@@ -23,7 +23,7 @@ local function release(run, entry, agent)
     usage.add(run, id, agent, used)
     claims.release(run, item, reason or '', detail or '')
   end
-  return {outcome, id}
+  return {outcome, id, item and fence > 0 and fence < (item.fence or 0)}
 end
 
 -- Makes those of the releases (packed list of entries) that are about the item whose claim the agent gives up with one
@@ -37,7 +37,7 @@ function releasing.give_up(run, packed, agent, id)
   return made
 end
 
--- Makes the other releases. Returns {outcome, id} of each.
+-- Makes the other releases. Returns what is said of each.
 function releasing.make(run, packed, agent, made)
   local results = {}
   for n, entry in ipairs(packed ~= '' and cmsgpack.unpack(packed) or {}) do

@@ -5,12 +5,13 @@ local classes = require 'classes'
 local graph = require 'graph'
 local items = require 'items'
 local notes = require 'notes'
+local obstacles = require 'obstacles'
 local questions = require 'questions'
 local schemas = require 'schemas'
 local transitions = require 'transitions'
 local usage = require 'usage'
 
-local BLOCKED, TERMINAL = classes.BLOCKED, classes.TERMINAL
+local BLOCKED, TERMINAL, WORK = classes.BLOCKED, classes.TERMINAL, classes.WORK
 
 local triggers = {}
 
@@ -61,6 +62,11 @@ local function apply(run, item, trigger, author, result)
     local missing, phases = schemas.missing_notes(run, item, schema, role, given)
     if #missing > 0 then return refusal(run, item, 'gate', {missing, phases}) end
   end
+  local missing, wait, busy = obstacles.missing(run, item, (from == TERMINAL or to == WORK) and item.rs)
+  if wait then return refusal(run, item, 'resource_busy', {busy}) end
+  obstacles.take_further(run, item, missing)
+  local parent = from == TERMINAL and item.pa and items.load(run, item.pa)
+  if parent and parent.role == TERMINAL then obstacles.hold(run, parent) end -- it will follow
   if result then store_result(run, item, schema, result, author) end
   if from == BLOCKED then questions.note_end(run, item, trigger, author) end
   local label, cascades = transitions.label_after(run, item, to, trigger), {}
@@ -82,7 +88,7 @@ function triggers.advance(run, id, trigger, actor, actor_json, verification, sum
   if not item then return {id, items.absence_reason(id), 0, 0, false, {}, {}, '', {false, false, false, {}}} end
   claims.notice_expiry(run, item)
   if claims.is_live(run, item) and item.holder ~= actor then
-    return refusal(run, item, 'claim', {item.expires, actor == ''})
+    return refusal(run, item, 'claim', {item.expires, actor == '', fence > 0 and fence < item.fence})
   end
   if fence > 0 and fence ~= (item.fence or 0) then return refusal(run, item, 'stale_fence') end
   local author = {id = actor, actor = actor_json, verification = verification, summary = summary}
