@@ -8,6 +8,7 @@ import pytest
 
 from coordinator.store import keys
 from coordinator.toolsets.actor import MAX_PROOF
+from coordinator.toolsets.timestamp import iso
 from tests.items.calls import Prepare, every_call
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.moments import lapse
@@ -86,3 +87,17 @@ async def test_the_holder_of_a_claim_is_not_disclosed(tools: Client, expired: bo
         answer = (await tools.answer(tool, **arguments)).decode()
         assert "the-holder" not in answer
         assert "claimedBy" not in answer
+
+
+async def test_history_names_who_has_changed_an_item(tools: Client) -> None:
+    """So it names a holder that has begun the work, though nothing there is about claims."""
+    since, item = iso(await tools.store.time()), await tools.add("item")
+    await tools.claim("the-holder", item)
+    assert "the-holder" not in (await tools.answer("query_items", operation="get", id=item)).decode()
+    await tools.advance(item, "start", "the-holder")
+    written = {"itemId": item, "key": "k", "role": "work", "body": "b", "actor": actor("the-holder")}
+    await tools("manage_notes", operation="upsert", notes=[written])
+    (told,) = (await tools.get(item))["transitions"]
+    (later,) = (await tools("get_context", since=since))["recentTransitions"]
+    (note,) = (await tools("query_notes", operation="list", itemId=item))["notes"]
+    assert [one["actor"]["id"] for one in (told, later, note)] == ["the-holder"] * 3

@@ -338,6 +338,29 @@ async def test_a_template_that_is_ended_or_blocked_makes_none(tools: Client, tri
     await must_be_sound(tools)
 
 
+async def test_a_template_does_not_end_with_its_children(tools: Client) -> None:
+    """It would make nothing any more, and nobody would have decided that."""
+    top = await tools.add("top")
+    item = await template(tools, parentId=top)
+    below = await tools.add("below", parentId=item)
+    begun = await tools.move(below, "start")
+    assert [one["itemId"] for one in begun["cascadeEvents"]] == [item, top]  # it is taken to work like any parent
+    ended = await tools.move(below, "complete")
+    assert ended["cascadeEvents"] == []
+    assert [(await tools.get(one))["role"] for one in (item, top)] == ["work", "work"]
+    assert await tools.next() == []
+    await age(tools, item, 2 * DAY)
+    await tools.claiming.claims.expire(tools.project)
+    (made,) = await occurrences(tools, item)
+    assert (made["parentId"], made["role"]) == (top, "queue")
+    await tools.delete(made["id"])
+    await must_be_sound(tools)
+    # Ended by somebody, it is a child that has ended.
+    ended = await tools.move(item, "complete")
+    assert [one["itemId"] for one in ended["cascadeEvents"]] == [top]
+    await must_be_sound(tools)
+
+
 async def test_no_occurrence_comes_before_the_template_is_to_begin(tools: Client) -> None:
     item = await template(tools, "* * * * *", notBefore="+10d")
     await age(tools, item, DAY)

@@ -153,9 +153,9 @@ local function cascade_target(run, child, trigger)
   if child.role == WORK then
     if items.load_role(run, id) == QUEUE then return WORK, transitions.configured_label(run, 'start') end
   elseif child.role == TERMINAL then
-    if not children.have_ended(run, id) or items.load_role(run, id) == TERMINAL then return nil end
-    if not schemas.may_cascade(schemas.of(run, items.load(run, id))) then return nil end
-    return TERMINAL, transitions.configured_label(run, 'cascade')
+    local parent = children.have_ended(run, id) and items.load_role(run, id) ~= TERMINAL and items.load(run, id)
+    local follows = parent and not parent.rc and schemas.may_cascade(schemas.of(run, parent))
+    if follows then return TERMINAL, transitions.configured_label(run, 'cascade') end
   elseif trigger == 'reopen' and items.load_role(run, id) == TERMINAL then -- for any lifecycle of the parent
     return WORK, transitions.configured_label(run, 'start')
   end
