@@ -35,7 +35,7 @@ LAG = Metric(
     "gauge",
     "seconds",
     "How long ago that happened which a webhook could not be told yet, because attempts fail; 0: nothing waits for "
-    "another attempt. Measured by the process that delivers.",
+    "another attempt, or the webhook is paused or disabled. Measured by the process that delivers.",
     (_WEBHOOK,),
     merge="max",
     together="max",

@@ -108,9 +108,11 @@ class Delivery:
 
     @property
     def lag_seconds(self) -> float:
-        """How long ago that happened which waits because attempts fail; 0: nothing waits."""
+        """How long ago that happened which waits for another attempt; 0: nothing does, also while none is made."""
         record = self._record
-        return max(0.0, (record.now - record.head) / 1000) if record is not None and record.head else 0.0
+        if record is None or record.status != "active" or not record.head:
+            return 0.0
+        return max(0.0, (record.now - record.head) / 1000)
 
     async def _session(self) -> None:
         self._changed.clear()

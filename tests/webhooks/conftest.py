@@ -42,7 +42,13 @@ async def tools(alone: Store) -> Client:
 
 
 @pytest.fixture
-def serving(alone: Store) -> Serving:
+def recorder() -> Recorder:
+    """What the process counts that delivers."""
+    return Recorder(MemoryCells())
+
+
+@pytest.fixture
+def serving(alone: Store, recorder: Recorder) -> Serving:
     """Runs deliveries to a webhook ``hook``, as a front-end does."""
 
     @contextlib.asynccontextmanager
@@ -53,7 +59,6 @@ def serving(alone: Store) -> Serving:
         webhooks = {"hook": Webhook(url=url, **{"secret": SECRET, "allow_private": True, **more})}
         webhooks |= {f"other-{n}": Webhook(url=one, secret=SECRET, allow_private=True) for n, one in enumerate(others)}
         reader = FeedReader(store)
-        recorder = Recorder(MemoryCells())
         task = Webhooks(Settings(webhooks=webhooks), store, reader, recorder, process, {})
         running = asyncio.create_task(task.run())
         try:

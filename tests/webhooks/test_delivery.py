@@ -11,6 +11,8 @@ import msgspec
 import pytest
 import redis
 
+from coordinator.metrics import Recorder
+from coordinator.metrics.webhooks import LAG, STATES
 from coordinator.settings import Settings
 from coordinator.settings.webhooks import Webhook
 from coordinator.store import Store, keys
@@ -18,6 +20,7 @@ from coordinator.store.embedded import EmbeddedServer
 from coordinator.webhooks import delivery, sender
 from coordinator.webhooks.records import DISABLE_SECONDS, Record, WebhookRecords
 from tests.items.client import Client, actor, fresh_id
+from tests.support.counts import counted
 from tests.support.wait import wait_until
 from tests.webhooks.conftest import DELAYS, Serving
 from tests.webhooks.receiver import SECRET, Got, Receiver
@@ -268,6 +271,32 @@ async def test_a_paused_webhook_gets_nothing_and_all_of_it_once_it_is_resumed(
             await records.switch("hook", "default", "active")
             got = await receiver.until(4)
     assert len({one.id for one in got}) == 4
+
+
+async def test_a_webhook_lags_only_while_attempts_are_to_come(
+    alone: Store, tools: Client, serving: Serving, receiver: Receiver, recorder: Recorder
+) -> None:
+    """The alert on it ends when it is paused; one that is disabled has an alert of its own."""
+    records = WebhookRecords(alone)
+    receiver.answer = lambda request: 500
+    async with serving(receiver.url):
+
+        async def has(state: str, lags: bool) -> None:
+            def reported() -> bool:
+                lag = counted(LAG, "hook", of=recorder)
+                return (lag > 0) == lags and counted(STATES, state, of=recorder) == 1
+
+            await wait_until(reported, what=f"a report of {state}")
+
+        await begun(alone)
+        await tools.add("one")
+        await has("failing", lags=True)
+        await records.switch("hook", "default", "paused")
+        await has("paused", lags=False)
+        await records.switch("hook", "default", "active")
+        await has("failing", lags=True)
+        receiver.answer = lambda request: 410
+        await has("disabled", lags=False)
 
 
 async def test_a_failing_webhook_holds_up_no_other(
