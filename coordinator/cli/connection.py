@@ -90,9 +90,8 @@ class Connection:
             return ",".join(base_urls(by_variable, URL_VARIABLE))
         # Here, because it takes long to import, and a URL does not need it.
         from coordinator.cli.fleetfile import in_use, read_fleet
-        from coordinator.settings import load_settings
 
-        data_dir = Path(load_settings({"data_dir": self.data_dir}, os.environ).settings.data_dir)
+        data_dir = self._data_dir()
         if (fleet := read_fleet(data_dir)) is not None:
             return fleet.base_url
         if in_use(data_dir):
@@ -100,6 +99,27 @@ class Connection:
         else:
             why = f"no fleet runs on {data_dir}: start `fleet up` there, or give --url or {URL_VARIABLE}"
         raise CommandFailed(why, Exit.STORE_UNREACHABLE)
+
+    def metrics_here(self) -> Path | None:
+        """The directory of the metrics of the fleet that is called, if that is the fleet of the data directory.
+
+        Raises:
+            CommandFailed: as ``base_url`` does.
+        """
+        from coordinator.cli.fleetfile import read_fleet
+        from coordinator.settings.problems import SettingsError
+
+        called = self.base_url().split(",")
+        try:
+            fleet = read_fleet(self._data_dir())
+        except SettingsError:  # a URL needs no settings
+            return None
+        return Path(fleet.metrics_dir) if fleet is not None and fleet.base_url in called else None
+
+    def _data_dir(self) -> Path:
+        from coordinator.settings import load_settings
+
+        return Path(load_settings({"data_dir": self.data_dir}, os.environ).settings.data_dir)
 
     def open(self, patience: float = PATIENCE_SECONDS) -> Fleet:
         """A client of the fleet.

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +22,7 @@ from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import CommandFailed, Exit, UnknownOption
 from coordinator.cli.refusals import as_typed
 from coordinator.cli.run_flags import How, Items, Limits, Where, given, options_of, workspaces_of
-from coordinator.cli.run_metrics import measured
+from coordinator.cli.run_metrics import Page, measured
 from coordinator.cli.terminal import printable
 from coordinator.client import Denied, Fleet, FleetError, Invalid, NotFound, Observer, Unavailable
 from coordinator.client.retries import Retryable
@@ -84,12 +84,19 @@ def run(
     try:
         options = options_of(tuple(command), flags)
         workspaces = workspaces_of(flags, options)
-        with measured(options.state, flags.get("metrics")):
+        with measured(options.state, _page(flags, runner), at.metrics_here()):
             return asyncio.run(_run(at, options, workspaces))
     except CannotStart as error:
         raise CommandFailed(_as_written(f"{error}", f"{runner}", written), Exit.USAGE) from None
     except CommandFailed as error:
         raise CommandFailed(_as_written(f"{error}", f"{runner}", written), error.code) from None
+
+
+def _page(flags: Mapping[str, Any], runner: str | None) -> Page | None:
+    """The page that the runner serves of itself; None: none."""
+    target = flags.get("metrics_target")
+    address = flags.get("metrics", "0" if target else None)
+    return None if address is None else Page(address, Path(target) if target else None, runner or "")
 
 
 def _as_written(message: str, runner: str, written: Collection[str]) -> str:

@@ -135,6 +135,7 @@ class Where:
     min_free: Annotated[float | None, _more("GiB that must be free for a workspace. [default: 5 for worktrees]")] = None
     disposable: Annotated[tuple[str, ...], _more("Ignored files of worktrees that are not worth keeping.")] = ()
     metrics: Annotated[Text, _more("Serve /metrics and /healthz at this port, or host:port.")] = None
+    metrics_target: Annotated[Text, _more("Write that address to this file, for Prometheus.")] = None
     state_dir: Annotated[Text, _more("Directory for logs and worktrees. Default: in the user's state directory.")] = (
         None
     )

@@ -1,55 +1,115 @@
-"""The metrics of ``fleet run``: in a directory that all runners of a host share, and on a port if one is given."""
+"""The metrics of ``fleet run``: on a page of its own, else with those of a fleet on this host."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import NamedTuple
 
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.metrics import CONTENT_TYPE, Exposition, Recorder, SharedCells, forget_gauges, install, reserved_slots
+from coordinator.metrics import (
+    CONTENT_TYPE,
+    Exposition,
+    MemoryCells,
+    Recorder,
+    SharedCells,
+    clear_free_slots,
+    forget_gauges,
+    install,
+    reserved_slots,
+)
+from coordinator.metrics.cells import Cells
+
+
+class Page(NamedTuple):
+    """The page that a runner serves of itself."""
+
+    address: str
+    """``[host:]port``; port 0 is any that is free."""
+    target: Path | None = None
+    """Where its address is written, for Prometheus."""
+    name: str = ""
+    """The entry of the setting ``runners``; empty: none."""
 
 
 @contextlib.contextmanager
-def measured(state: Path, address: str | None) -> Iterator[None]:
-    """Records metrics while the block runs, and serves them at an address.
+def measured(state: Path, page: Page | None, fleet: Path | None) -> Iterator[None]:
+    """Records metrics while the block runs, in one place, so that nothing counts twice.
 
-    FLEET_METRICS_DIR names the directory, so that a fleet on the same host shows them with its own.
+    They are on the page of this runner; without one where FLEET_METRICS_DIR says, else with those of the fleet.
 
     Args:
-        address: ``[host:]port``; None: nothing is served.
+        page: what is served.
+        fleet: the directory of the metrics of the fleet that is called, if it is on this host; None: it is not.
 
     Raises:
         CommandFailed: the directory cannot be written, or the address not be used.
     """
-    directory = metrics_directory(state)
+    named = os.environ.get("FLEET_METRICS_DIR")
     with contextlib.ExitStack() as held:
-        try:
-            (slot,) = held.enter_context(reserved_slots(directory, "run", 1))
-            recorder = Recorder(SharedCells(directory, slot), slot)
-        except OSError as error:
-            raise CommandFailed(f"cannot keep metrics in {directory}: {error.strerror}", Exit.DATA_DIR) from None
-        held.callback(forget_gauges, directory, slot)
-        held.callback(recorder.close)
-        recorder.build(__version__)
-        recorder.start_runner()
-        install(recorder)
-        if address is not None:
-            held.enter_context(_served(Exposition(directory), address))
+        if page is not None:
+            directory = metrics_directory(state) / _slot(held, metrics_directory(state))
+            # Its numbers begin at 0, and are those of no other runner.
+            clear_free_slots(directory)
+            _record(held, *_cells(held, directory))
+            held.enter_context(_served(Exposition(directory), page))
+        elif named:
+            _record(held, *_cells(held, Path(named)))
+        else:
+            try:
+                cells = _cells(held, fleet) if fleet is not None else None
+            except CommandFailed:  # the fleet is of another user: work does not depend on it
+                cells = None
+            _record(held, *(cells or (MemoryCells(), "run-0")))
         yield
 
 
 def metrics_directory(state: Path) -> Path:
-    """Where the metrics of runners are."""
-    return Path(os.environ.get("FLEET_METRICS_DIR") or state / "metrics")
+    """Where the metrics of runners with a page of their own are."""
+    return state / "metrics"
+
+
+def _record(held: contextlib.ExitStack, cells: Cells, slot: str) -> None:
+    recorder = Recorder(cells, slot)
+    held.callback(recorder.close)
+    recorder.build(__version__)
+    recorder.start_runner()
+    install(recorder)
+
+
+def _cells(held: contextlib.ExitStack, directory: Path) -> tuple[Cells, str]:
+    """Numbers in a slot of a directory. Its gauges go with the runner, its counters stay for the next one."""
+    slot = _slot(held, directory)
+    try:
+        cells = SharedCells(directory, slot)
+    except OSError as error:
+        raise _unwritable(directory, error) from None
+    held.callback(forget_gauges, directory, slot)
+    return cells, slot
+
+
+def _slot(held: contextlib.ExitStack, directory: Path) -> str:
+    """A name that no other runner has in a directory."""
+    try:
+        return held.enter_context(reserved_slots(directory, "run", 1))[0]
+    except OSError as error:
+        raise _unwritable(directory, error) from None
+
+
+def _unwritable(directory: Path, error: OSError) -> CommandFailed:
+    return CommandFailed(f"cannot keep metrics in {directory}: {error.strerror}", Exit.DATA_DIR)
 
 
 @contextlib.contextmanager
-def _served(exposition: Exposition, address: str) -> Iterator[None]:
+def _served(exposition: Exposition, page: Page) -> Iterator[None]:
+    address = page.address
     host, _, port = address.rpartition(":")
     try:
         server = _Server((host.strip("[]") or "127.0.0.1", int(port)), _handler(exposition))
@@ -60,11 +120,27 @@ def _served(exposition: Exposition, address: str) -> Iterator[None]:
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
     try:
+        if page.target is not None:
+            _write_target(page.target, f"{host or '127.0.0.1'}:{server.server_address[1]}", page.name)
         yield
     finally:
+        if page.target is not None:
+            page.target.unlink(missing_ok=True)
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _write_target(file: Path, address: str, name: str) -> None:
+    """Writes where a page is, as Prometheus reads it (``file_sd_configs``)."""
+    labels = {"instance": f"{socket.gethostname()}/{name}"} if name else {}
+    fresh = file.with_suffix(".new")
+    try:
+        fresh.write_text(json.dumps([{"targets": [address], "labels": labels}]) + "\n")
+        fresh.chmod(0o644)  # Prometheus is another user
+        fresh.replace(file)
+    except OSError as error:
+        raise CommandFailed(f"--metrics-target {file}: {error.strerror}", Exit.USAGE) from None
 
 
 class _Server(ThreadingHTTPServer):

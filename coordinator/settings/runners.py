@@ -76,6 +76,7 @@ class Runner(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
     instructions: str | None = None
     state_dir: str | None = None
     metrics: str | None = None
+    metrics_target: str | None = None
 
 
 Runners = dict[RunnerName, Runner]

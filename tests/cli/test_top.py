@@ -79,6 +79,14 @@ def test_gauges_are_current_values(interval: Interval) -> None:
     assert interval.gauge("limit", slot="fe-1") == 5
 
 
+def test_without_events_there_is_no_quantile() -> None:
+    text = '# TYPE coordinator_processes gauge\ncoordinator_processes{role="worker"} 1\n'
+    out = StringIO()
+    Console(width=120, file=out).print(screen(Interval(read(text, 0.0), read(text, 1.0)), None, [], "here"))
+    rows = {" ".join(row.split()) for row in out.getvalue().splitlines()}
+    assert rows >= {"waited none", "store 0 scripts/s", "event loop not measured"}
+
+
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     with RunningFleet(

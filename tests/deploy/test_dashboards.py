@@ -228,7 +228,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             "--",
             "true",
         )
-        stack.enter_context(RunningCommand(folder / "run", *command, FLEET_METRICS_DIR=str(fleet.state.metrics_dir)))
+        stack.enter_context(RunningCommand(folder / "run", *command, FLEET_DATA_DIR=str(fleet.data_dir)))
         server = Prometheus(folder, f"127.0.0.1:{fleet.port}")
         stack.callback(server.close)
         wait_until_sync(server.ready, what="Prometheus to have scraped")

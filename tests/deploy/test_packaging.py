@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sysconfig
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +169,7 @@ def test_the_unit_of_runners_takes_an_entry_of_the_settings(tmp_path: Path) -> N
     parsed.optionxform = str  # type: ignore[assignment,method-assign]
     parsed.read(RUNNER)
     service = parsed["Service"]
-    line = service["ExecStart"].replace("%S", str(tmp_path)).replace("%i", "docs")
+    line = service["ExecStart"].replace("%S", str(tmp_path)).replace("%t", str(tmp_path)).replace("%i", "docs")
     config = tmp_path / "fleet.yaml"
     config.write_text("runners: {docs: {command: ['true'], workspace: /nowhere, url: 'http://127.0.0.1:9'}}")
     program, *command = shlex.split(line.replace("/etc/fleet/fleet.yaml", str(config)))
@@ -178,6 +179,21 @@ def test_the_unit_of_runners_takes_an_entry_of_the_settings(tmp_path: Path) -> N
     assert f"RestartPreventExitStatus={int(Exit.USAGE)}" in RUNNER.read_text()
     assert int(service["TimeoutStopSec"]) > 30 + sum(Options(command=(), state=tmp_path).grace)
     _verify(RUNNER)
+
+
+def test_prometheus_finds_the_pages_of_runners_that_units_start() -> None:
+    """As shipped: what the unit has the runner write is what Prometheus reads, and nothing is left there afterwards."""
+    unit = RUNNER.read_text()
+    (target,) = re.findall(r"^ExecStart=.* --metrics-target (\S+)$", unit, re.MULTILINE)
+    assert re.findall(r"^ExecStopPost=/bin/rm -f (\S+)$", unit, re.MULTILINE) == [target]
+    assert "RuntimeDirectory=fleet-run\nRuntimeDirectoryMode=0755\n" in unit
+    config = YAML(typ="safe").load(DEPLOY / "prometheus" / "prometheus.yml")
+    jobs = {one["job_name"]: one for one in config["scrape_configs"]}
+    (found,) = jobs["runners"]["file_sd_configs"]
+    (pattern,) = found["files"]
+    assert re.fullmatch(r"[^*]*\*[^/]*\.json", pattern), "Prometheus allows one * in the last part"
+    assert fnmatch(target.replace("%t", "/run").replace("%i", "docs"), pattern)
+    assert jobs["runners"]["relabel_configs"][0]["target_label"] == "fleet"
 
 
 def _verify(unit: Path) -> None:

@@ -50,6 +50,12 @@ def test_commands_are_known(command: str) -> None:
         assert flag in shown.stdout
 
 
+def test_workspaces_are_removed_wherever_the_operator_is() -> None:
+    """The command looks into one repository, which is hardly ever the current directory."""
+    assert [one for one in COMMANDS if one.startswith("fleet run gc")]
+    assert not [one for one in COMMANDS if one.startswith("fleet run gc") and "--worktree" not in one]
+
+
 @pytest.mark.parametrize("command", FOREIGN)
 def test_foreign_commands_name_the_server(command: str) -> None:
     """A local server on the default port is hardly ever the fleet's."""

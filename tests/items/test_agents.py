@@ -81,6 +81,14 @@ async def test_a_claim_a_renewal_and_its_end(tools: Client) -> None:
     assert (await audit(tools.store, tools.project)).differences == []
 
 
+async def test_an_agent_was_seen_when_it_claimed_and_waited_if_not_since(tools: Client) -> None:
+    """What is noted of it may be some seconds older."""
+    claim = await take(tools, "a", await tools.add())
+    await backdate(tools, "a", 6_000)
+    agent = (await listed(tools))["a"]
+    assert agent["lastSeenAt"] == agent["holdingSince"] == claim["claimedAt"]
+
+
 async def test_an_agent_that_finds_nothing_is_remembered(tools: Client) -> None:
     call = {"actor": actor("poller"), "claims": [{"selector": {}}], "requestId": fresh_id()}
     assert (await tools("claim_item", **call))["claimResults"][0]["outcome"] == "no_match"

@@ -17,7 +17,7 @@ from coordinator.cli.exits import Exit
 from coordinator.client import Fleet
 from tests.client.backlog import add, context, held, notes, seen
 from tests.runner.repositories import Place
-from tests.support.fleets import RunningCommand, RunningFleet, samples
+from tests.support.fleets import RunningCommand, RunningFleet, samples, scrape
 from tests.support.ports import free_port
 from tests.support.wait import process_alive, wait_until
 
@@ -48,6 +48,10 @@ USED = json.dumps({"result": "fine", "usage": {"outputTokens": 12, "costUsd": 26
         (("--", "no-such-program", "x"), "no-such-program was not found in the absolute directories of PATH"),
         (("--runner", "docz"), "docs"),
         (("--runner", "docs", "--metrics", "no-port"), "--metrics: must be a port"),
+        (
+            ("--runner", "docs", "--metrics-target", "/no/such/file.json"),
+            "--metrics-target /no/such/file.json: No such",
+        ),
     ],
 )
 def test_wrong_flags_are_named(
@@ -118,6 +122,53 @@ async def test_signals_and_metrics(running: RunningFleet, fleet: Fleet, tmp_path
     assert f"{agent} [masked]" in runner.stdout
     assert "attempts" not in await context(fleet, item)
     assert await held(fleet) == 0
+
+
+RUNNING, DONE = "coordinator_run_attempts_running", "coordinator_run_attempts_total{outcome=done}"
+PATIENT = "touch begun; until [ -e go ]; do sleep 0.05; done"
+
+
+def runner_of(folder: Path, project: str, *flags: str, **env: str) -> RunningCommand:
+    """A runner that does one item, and waits in it for a file ``go``."""
+    folder.mkdir()
+    command = ("run", *flags, "--project", project, "--workspace", str(folder), "--max-items", "1", "--min-free", "0")
+    return RunningCommand(folder / "run", *command, "--", "sh", "-c", PATIENT, **env)
+
+
+@pytest.mark.parametrize("by_url", [False, True])
+async def test_the_fleet_of_its_host_shows_a_runner_that_nobody_has_configured(
+    running: RunningFleet, fleet: Fleet, tmp_path: Path, by_url: bool
+) -> None:
+    await add(fleet, "one")
+    data = str(running.data_dir)
+    place = ("--url", running.state.base_url) if by_url else ("--data-dir", data)
+    flags = (*place, "--state-dir", str(tmp_path / "state"))
+    before = scrape(running.port).get(DONE, 0.0)
+    with runner_of(tmp_path / "w", fleet.project, *flags, **({"FLEET_DATA_DIR": data} if by_url else {})) as runner:
+        await wait_until(lambda: scrape(running.port).get(RUNNING) == 1, what="the fleet shows it")
+        (tmp_path / "w" / "go").touch()
+        assert runner.process.wait(60) == Exit.OK, runner.stderr
+    found = scrape(running.port)
+    assert (found.get(RUNNING, 0.0), found[DONE]) == (0, before + 1)
+
+
+async def test_a_page_is_of_one_runner_alone(running: RunningFleet, fleet: Fleet, tmp_path: Path) -> None:
+    """Not of others with its state directory, nor of those before it; and the fleet does not show it, too."""
+    target = tmp_path / "target.json"
+    flags = ("--data-dir", str(running.data_dir), "--state-dir", str(tmp_path / "state"))
+    before = scrape(running.port).get(DONE, 0.0)
+    for turn in ("first", "second"):
+        await add(fleet, turn)
+        with runner_of(tmp_path / turn, fleet.project, *flags, "--metrics-target", str(target)) as runner:
+            await wait_until((tmp_path / turn / "begun").exists, what="the command runs")
+            (found,) = json.loads(target.read_text())
+            page = samples(_get(int(found["targets"][0].rpartition(":")[2]), "metrics"))
+            assert (page[RUNNING], page[DONE]) == (1, 0)
+            assert not scrape(running.port).get(RUNNING)
+            (tmp_path / turn / "go").touch()
+            assert runner.process.wait(60) == Exit.OK, runner.stderr
+        assert not target.exists()
+    assert scrape(running.port).get(DONE, 0.0) == before
 
 
 STUBBORN = "trap '' INT TERM; echo $$ > begun; while :; do sleep 1; done"

@@ -92,6 +92,7 @@ def _pressure(interval: Interval) -> Table:
     script = "coordinator_store_script_duration_seconds"
     errors = interval.rates("coordinator_store_errors_total", "kind")
     errors.pop("cancelled", None)  # callers that disconnected, mostly while they waited
+    late = _quantile(interval, "coordinator_event_loop_lag_seconds", 0.99)
     rows = [
         ("admission", f"{at_work:.0f} calls at work of {limit:.0f}, {waiting:.0f} wait for room"),
         ("shed/s", _listed(shed)),
@@ -100,14 +101,14 @@ def _pressure(interval: Interval) -> Table:
         *_usage(interval),
         (
             "store",
-            f"{sum(interval.rates(f'{script}_count', 'script').values()):,.0f} scripts/s, p50 <= "
-            f"{_time(interval.quantile(script, 0.5))}, p99 <= {_time(interval.quantile(script, 0.99))}"
+            f"{sum(interval.rates(f'{script}_count', 'script').values()):,.0f} scripts/s"
+            + "".join(f", {one}" for share in (0.5, 0.99) if (one := _quantile(interval, script, share)))
             + (f", breaker open in {open_breakers:.0f}" if open_breakers else "")
             + (f", shards away: {', '.join(away)}" if (away := _shards_away(interval)) else "")
             + (f", slots that no node has: {lost:.0f}" if (lost := _slots_lost(interval)) else "")
             + (f", errors {_listed(errors)}" if any(errors.values()) else ""),
         ),
-        ("event loop", f"late by p99 <= {_time(interval.quantile('coordinator_event_loop_lag_seconds', 0.99))}"),
+        ("event loop", f"late by {late}" if late else "not measured"),
     ]
     return _table(("", ""), rows)
 
@@ -207,7 +208,7 @@ def _workers(interval: Interval) -> Table:
             f"{interval.gauge('coordinator_steps_running'):.0f} running, "
             f"{interval.gauge('coordinator_steps_queued'):.0f} waiting",
         ),
-        ("waited", f"p99 <= {_time(interval.quantile('coordinator_step_wait_seconds', 0.99))}"),
+        ("waited", _quantile(interval, "coordinator_step_wait_seconds", 0.99) or "none"),
     ]
     return _table(("", ""), rows)
 
@@ -242,6 +243,12 @@ def _some(rate: float) -> str:
 def _listed(rates: dict[str, float]) -> str:
     told = [f"{rate:,.1f} {name}" for name, rate in sorted(rates.items(), key=lambda entry: -entry[1]) if rate]
     return ", ".join(told) or "none"
+
+
+def _quantile(interval: Interval, name: str, share: float) -> str:
+    """An upper bound of a quantile; empty: nothing happened."""
+    seconds = interval.quantile(name, share)
+    return "" if math.isnan(seconds) else f"p{share * 100:.0f} <= {_time(seconds)}"
 
 
 def _time(seconds: float) -> str:

@@ -34,7 +34,8 @@ class Agent(NamedTuple):
     """An agent that claimed, renewed or waited in the last day; times in ms, 0: not so."""
 
     id: str
-    seen: int
+    noted: int
+    """When it was last noted as seen, which is not done with each call."""
     known_as: str
     listed: str
     """Its capabilities, separated by commas."""
@@ -49,6 +50,11 @@ class Agent(NamedTuple):
     """The name under which it is drained; '' if it is not."""
     attempts: int
     """Of its claims, how many ended in work or review without taking the item further."""
+
+    @property
+    def seen(self) -> int:
+        """When it was last seen: what it holds or waits for, it has asked for."""
+        return max(self.noted, self.holds_since, self.waits_since)
 
     @property
     def kind(self) -> str:
