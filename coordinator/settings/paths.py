@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import secrets
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -63,6 +64,18 @@ def make_own(directory: Path) -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if is_of_another_user(directory):
         raise PermissionError(errno.EPERM, "it belongs to another user", str(directory))
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Writes a file of this user at once: whoever reads it gets the old content or the new one.
+
+    Raises:
+        OSError: it cannot be, or its directory is of another user.
+    """
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    make_own(path.parent)
+    fresh.write_bytes(content)
+    fresh.replace(path)
 
 
 def own_file(path: str, flags: int) -> int:

@@ -13,7 +13,8 @@ before it answers anything else (client-side caching), and the connection is rep
 
 A store that has its identity but has lost its last writes (a restored backup, a failover, a crash before an fsync) is
 served: fences still rise. Processes that write record the time of the server there once a second; one that has seen a
-later time than the store knows reports that in the log, a metric and an event.
+later time than the store knows reports that in the log, a metric and an event. What happens to an embedded store while
+the fleet is down is noticed at its next start (``kept_moment.py``).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import redis.exceptions
 import structlog
 
 from coordinator.metrics import recorder
-from coordinator.settings.paths import is_of_another_user, make_own
+from coordinator.settings.paths import is_of_another_user, replace_file
 from coordinator.store import keys
 from coordinator.store.address import parse
 from coordinator.store.clients import Ask
@@ -196,13 +197,24 @@ class StoreIdentity:
 
     async def _went_back(self, ask: Ask, moment: int, lost: int) -> None:
         self.latest = moment
-        recorder().store_went_back()
-        _log.error(
-            "the store has gone back in time: its last acknowledged writes are lost; it is still served",
-            seconds=round(lost / 1000, 3),
-        )
-        event = ("XADD", keys.fleet_events.key(keys.FLEET), "MAXLEN", "~", _EVENTS_MOST, "*")
-        await ask([(*event, "k", "store.went_back", "i", self.known, "ms", lost)])
+        await report_loss(ask, self.known, lost)
+
+
+async def report_loss(ask: Ask, identity: str, lost: int) -> None:
+    """Reports that the store has lost what it acknowledged in its last ``lost`` ms."""
+    recorder().store_went_back()
+    _log.error(
+        "the store has gone back in time: its last acknowledged writes are lost; it is still served",
+        seconds=round(lost / 1000, 3),
+    )
+    event = ("XADD", keys.fleet_events.key(keys.FLEET), "MAXLEN", "~", _EVENTS_MOST, "*")
+    await ask([(*event, "k", "store.went_back", "i", identity, "ms", lost)])
+
+
+async def read_moment(ask: Ask) -> tuple[str, int]:
+    """The identity of the store, and the latest time (ms) that it knows. Raises what ``ask`` does, and its errors."""
+    identity, _, _, moment, _ = await _read(ask)
+    return identity, moment
 
 
 def changed(known: str, found: str) -> str:
@@ -237,11 +249,8 @@ class IdentityFile:
         if found.get(self._address, "") == noted:
             return
         found[self._address] = noted
-        fresh = self._path.with_name(f".{_FILE}.{secrets.token_hex(4)}")
         try:
-            make_own(self._path.parent)
-            fresh.write_bytes(msgspec.json.encode({address: one for address, one in found.items() if one}))
-            fresh.replace(self._path)
+            replace_file(self._path, msgspec.json.encode({address: one for address, one in found.items() if one}))
         except OSError as error:
             _log.warning("the identity of the store cannot be remembered", file=str(self._path), reason=str(error))
 

@@ -15,11 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.fleetfile import read_fleet
 from coordinator.store.embedded import find_running
+from coordinator.store.kept_moment import Kept
 from tests.support.fleets import ROOT, Http, NewFleet, RunningFleet, call_body, call_head, fleet_command, once, scrape
 from tests.support.wait import process_alive, wait_until_sync
 
@@ -384,7 +386,7 @@ def test_shards_of_another_redis_are_refused(tmp_path: Path) -> None:
     assert "shards are those of the embedded Redis, and redis_url names another: give one" in done.stderr
 
 
-def test_the_url_of_an_embedded_cluster_is_shown_without_its_password(start: Start) -> None:
+def test_the_url_of_an_embedded_cluster_is_shown_without_its_password_and_its_time_is_kept(start: Start) -> None:
     fleet = start("--shards", "2", "--workers", "0", "--frontends", "1")
     scheme, _, rest = (find_running(fleet.data_dir) or "").partition("://:")
     password, _, places = rest.partition("@")
@@ -396,6 +398,8 @@ def test_the_url_of_an_embedded_cluster_is_shown_without_its_password(start: Sta
     assert all(f"{scheme}://{places}\n" in one.stdout for one in shown), shown
     assert password
     assert not any(password in text for one in shown for text in (one.stdout, one.stderr, fleet.stdout, fleet.stderr))
+    file = fleet.data_dir / "store.moment"
+    wait_until_sync(lambda: msgspec.json.decode(file.read_bytes(), type=Kept).moment, what="the time to be kept")
 
 
 def test_the_queues_can_be_listed_by_the_lines_of_the_page(start: Start, tmp_path: Path) -> None:

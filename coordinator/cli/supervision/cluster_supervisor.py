@@ -9,6 +9,7 @@ from coordinator.cli.supervision.store_supervisor import StoreSupervisor
 from coordinator.settings import Settings
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.embedded_cluster import EmbeddedCluster
+from coordinator.store.kept_moment import MomentKeeper
 
 
 class ClusterSupervisor:
@@ -21,6 +22,7 @@ class ClusterSupervisor:
 
     def __init__(self, cluster: EmbeddedCluster, on_change: Callable[[], None], watchdog_seconds: float) -> None:
         self._cluster = cluster
+        self._keeper = MomentKeeper(cluster.data_dir, lambda: cluster.url)
         # Servers keep their ports, so none of them moves.
         self._parts = [StoreSupervisor(node, lambda: None, on_change, watchdog_seconds) for node in cluster.nodes]
 
@@ -43,9 +45,11 @@ class ClusterSupervisor:
         await asyncio.to_thread(self._cluster.start)
         for part in self._parts:
             await part.start()
+        await self._keeper.start()
 
     async def stop(self) -> None:
         """Stops the servers. Everything acknowledged is on disk."""
+        await self._keeper.stop()
         await asyncio.gather(*(part.stop() for part in self._parts))
 
 
@@ -61,4 +65,5 @@ def embedded_store(
         cluster = EmbeddedCluster(settings.data_dir, settings.shards, fsync=settings.embedded_fsync)
         return ClusterSupervisor(cluster, on_change, settings.watchdog_seconds)
     server = EmbeddedServer(settings.data_dir, settings.embedded_fsync)
-    return StoreSupervisor(server, on_moved, on_change, settings.watchdog_seconds)
+    keeper = MomentKeeper(settings.data_dir, lambda: server.url)
+    return StoreSupervisor(server, on_moved, on_change, settings.watchdog_seconds, keeper)

@@ -13,6 +13,7 @@ from coordinator.cli.supervision.backoff import Backoff
 from coordinator.metrics import recorder
 from coordinator.store import StoreError
 from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.kept_moment import MomentKeeper
 
 _log = structlog.get_logger(__name__)
 
@@ -33,6 +34,7 @@ class StoreSupervisor:
         on_moved: called when a restarted server has a new URL.
         on_change: called when the server has started or exited.
         watchdog_seconds: how long the server may be silent before it is killed and restarted; 0: for ever.
+        keeper: notices what the store lost while it did not run; None: somebody else does.
     """
 
     def __init__(
@@ -41,12 +43,14 @@ class StoreSupervisor:
         on_moved: Callable[[], None],
         on_change: Callable[[], None] = lambda: None,
         watchdog_seconds: float = 0,
+        keeper: MomentKeeper | None = None,
     ) -> None:
         self._server = server
         self._on_moved = on_moved
         self._on_change = on_change
         self.watchdog_seconds = watchdog_seconds
         """May be changed while it runs, unless it was 0."""
+        self._keeper = keeper
         self._hung = False
         self._backoff = Backoff()
         self._tasks: list[asyncio.Task[None]] = []
@@ -70,6 +74,8 @@ class StoreSupervisor:
         recorder().start_supervisor(["store"])
         await asyncio.to_thread(self._server.start)
         recorder().processes("store", 1)
+        if self._keeper is not None:
+            await self._keeper.start()
         self._tasks = [
             asyncio.create_task(self._watch(), name="store-supervisor"),
             asyncio.create_task(self._measure_disk(), name="store-disk"),
@@ -83,6 +89,8 @@ class StoreSupervisor:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        if self._keeper is not None:
+            await self._keeper.stop()
         await asyncio.to_thread(self._server.stop)
 
     async def _watch(self) -> None:

@@ -1,0 +1,118 @@
+"""Notices that an embedded store lost its last writes while the fleet was down, as by a restored copy.
+
+Who starts the server keeps the latest time that the store knows (``identity.py``) in the data directory, beside the
+folder with the store's data, and compares both at the next start. A time is kept only when it is on disk in the store.
+So the crash of a host is not taken for a loss, whatever ``embedded_fsync`` says, and what is kept may be some seconds
+old; after a stop, it is exact. Whoever puts the whole directory back, puts this file back, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from coordinator.settings.paths import replace_file
+from coordinator.store import clients
+from coordinator.store.address import parse
+from coordinator.store.identity import read_moment, report_loss
+
+LOOK_SECONDS = 2.0
+"""How often the store is asked, and how long a time waits until it is kept: twice what the server takes to write to
+disk (everysec)."""
+_FILE = "store.moment"
+_SECONDS = 1.0
+"""How long the store may take to answer."""
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """The content of the file."""
+
+    identity: str = ""
+    """Of the store."""
+    moment: int = 0
+    """The latest time (ms) that it has acknowledged."""
+
+
+class MomentKeeper:
+    """Keeps that of the embedded store of a data directory while it runs.
+
+    Args:
+        url: gives the present URL of the store.
+    """
+
+    def __init__(self, data_dir: Path | str, url: Callable[[], str]) -> None:
+        self._path = Path(data_dir) / _FILE
+        self._url = url
+        self._task: asyncio.Task[None] | None = None
+        self._compared = False
+
+    async def start(self) -> None:
+        """Compares the store with what was kept, reports a loss, and goes on keeping."""
+        with contextlib.suppress(redis.RedisError, OSError):
+            await self._compare()
+        self._task = asyncio.create_task(self._run(), name="store-moment")
+
+    async def stop(self) -> None:
+        """Keeps the last time; to be called when nobody writes any more, and before the server ends."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            with contextlib.suppress(redis.RedisError, OSError):
+                if self._compared:
+                    self._keep(await self._look())
+
+    async def _run(self) -> None:
+        before = Kept()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            with contextlib.suppress(redis.RedisError, OSError):
+                found = await self._look()
+                if not self._compared:  # the store did not answer when it had started
+                    await self._compare()
+                else:
+                    self._keep(before)
+                before = found
+
+    async def _compare(self) -> None:
+        found, kept = await self._look(), self._read()
+        if found.identity == kept.identity and found.moment < kept.moment:
+            await report_loss(self._ask, found.identity, kept.moment - found.moment)
+        self._keep(found)
+        self._compared = True
+
+    async def _look(self) -> Kept:
+        return Kept(*await read_moment(self._ask))
+
+    async def _ask(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
+        def ask() -> list[Any]:
+            client: Any = clients.client(
+                parse(self._url()),
+                socket_timeout=_SECONDS,
+                socket_connect_timeout=_SECONDS,
+                retry=Retry(NoBackoff(), 0),
+            )
+            with contextlib.closing(client), client.pipeline(transaction=False) as pipeline:
+                for command in commands:
+                    pipeline.execute_command(*command)
+                replies: list[Any] = pipeline.execute(raise_on_error=False)
+                return replies
+
+        return await asyncio.to_thread(ask)
+
+    def _read(self) -> Kept:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=Kept)
+        except (OSError, msgspec.DecodeError):
+            return Kept()
+
+    def _keep(self, found: Kept) -> None:
+        if found.identity and found != self._read():
+            replace_file(self._path, msgspec.json.encode(found))
