@@ -199,8 +199,8 @@ CLAIM_CONFLICTS = Metric(
     "counter",
     "conflicts",
     "Conflicts over items. busy: a claim of an item that another agent holds, not_holder: a change of such an item or "
-    "a report on it, stale_fence: a claim, renewal, change, report or release that showed the fence of an older claim, "
-    "whatever it was answered; such a one is neither of the others.",
+    "a report on it, stale_fence: a claim, renewal, change, report, release or start of a session that showed the "
+    "fence of an older claim, whatever it was answered; such a one is neither of the others.",
     (Label("kind", ("busy", "not_holder", "stale_fence")),),
 )
 CLAIM_HOLD = Metric(

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from coordinator.definitions import Definitions
+from coordinator.metrics.catalogue import CLAIM_CONFLICTS
 from coordinator.store import Store, keys
 from tests.items.client import Client
 from tests.items.moments import fence_of, lapse
@@ -17,6 +18,7 @@ from tests.sessions import lab
 from tests.sessions.client import Answer, Sessions, fresh_id
 from tests.sessions.conftest import Make
 from tests.sessions.shown import forged, payload, unsigned
+from tests.support.counts import counted
 
 pytestmark = pytest.mark.anyio
 
@@ -335,9 +337,13 @@ async def test_an_earlier_holder_can_take_the_session_back(
 ) -> None:
     first = (await bind(sessions, item)).token
     await take_over(items, item)
+    before = counted(CLAIM_CONFLICTS, "stale_fence")
+    assert (await bind(sessions, item, fence_token=fence)).error == "not_claim_holder"
+    assert (await bind(sessions, item)).error == "not_claim_holder"
     await bind(sessions, item, "worker-2")
     await take_over(items, item, "worker-1")
     assert (await bind(sessions, item, fence_token=fence)).error == "stale_fence"
+    assert counted(CLAIM_CONFLICTS, "stale_fence") == before + 2, "the two that have shown the older fence"
     again = await bind(sessions, item)
     assert payload(again.token)["sid"] == payload(first)["sid"]
     assert (await sessions("get_skills", session_token=again.token)).token

@@ -9,6 +9,7 @@ from msgspec import UNSET, structs
 
 from coordinator.definitions import META, Library, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
+from coordinator.metrics import recorder
 from coordinator.toolsets.actor import Actor, checked
 from coordinator.toolsets.sessions.contract.arguments import MAX_AGENT, MAX_NAME, StartSession
 from coordinator.toolsets.sessions.contract.results import Started, WorkflowHead, WorkItem
@@ -108,7 +109,7 @@ class Starts:
             # With a claim, these outcomes mean that the session cannot be bound, which is raised below.
             refuse(state, shown)
         if state.outcome != "ok":
-            raise _unbindable(state, claim)
+            raise _unbindable(state, claim, call.project)
         obtained = _joined(asked, state, shown, "adopted" if reason else "inherited")
         if reason:
             return obtained._replace(warnings=[joining.adopted(reason)])
@@ -127,7 +128,7 @@ class Starts:
             # Another call has just adopted it.
             return await self._go_on(asked, stated, reason)
         if state.outcome != "ok":
-            raise _unbindable(state, claim)
+            raise _unbindable(state, claim, call.project)
         return _made(asked, state, new, [joining.taken_over(why)], "adopted")
 
     async def _of_item(self, asked: _Asked, workflow: str) -> _Obtained:
@@ -142,7 +143,7 @@ class Starts:
         if state.outcome == "none":
             return await self._fresh(asked)
         if state.outcome != "ok":
-            raise _unbindable(state, claim)
+            raise _unbindable(state, claim, call.project)
         return _joined(asked, state, NO_TOKEN, "inherited")
 
     async def _fresh(self, asked: _Asked, reason: str = "") -> _Obtained:
@@ -153,7 +154,7 @@ class Starts:
             # Another call has just created one for the same item, workflow and claim.
             return await self._of_item(asked, workflow.id)
         if state.outcome != "ok":
-            raise _unbindable(state, asked.claim)
+            raise _unbindable(state, asked.claim, asked.call.project)
         if reason:
             warnings = [joining.recovered(workflow.id, reason), *warnings]
         return _made(asked, state, new, warnings, "recovered" if reason else "")
@@ -242,7 +243,10 @@ def _joined(asked: _Asked, state: State, shown: Payload, origin: str) -> _Obtain
     return _Obtained(payload, warnings, origin, item)
 
 
-def _unbindable(state: State, claim: Claim) -> ToolFailure:
+def _unbindable(state: State, claim: Claim, project: str) -> ToolFailure:
+    """Why a session cannot be bound to the item of a claim. Counts a fence that is not that of its present claim."""
+    if claim.fence and state.outcome in ("held", "stale_fence"):
+        recorder().claim_conflict("stale_fence", project, claim.item)
     if state.outcome == "elsewhere":
         return ToolFailure("VALIDATION_ERROR", "item_id: the session is bound to another work item")
     if state.outcome == "exists":
