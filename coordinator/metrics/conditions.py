@@ -425,5 +425,5 @@ UNCHECKED = (
 )
 """The alerts that one look at a fleet cannot see: they are on rates and latencies, or on what only Prometheus knows."""
 
-REPORTED = {"StoreFull": "store.writes", "ConnectionFails": "connections"}
+REPORTED = {"StoreFull": "store.memory", "ConnectionFails": "connections"}
 """Alerts on rates whose state a check of ``fleet doctor`` finds, and that check."""

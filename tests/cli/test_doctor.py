@@ -75,6 +75,7 @@ def test_a_healthy_store_has_no_findings() -> None:
         ({"info": {"rdb_last_bgsave_status": "err"}}, {"store.persistence": "warns"}),
         ({"config": {"maxmemory-policy": "allkeys-lru"}}, {"store.eviction": "fails"}),
         ({"info": {"maxmemory": 11 * 2**20}}, {"store.memory": "warns"}),
+        ({"info": {"maxmemory": 10 * 2**20}}, {"store.memory": "fails"}),
         ({"info": {"maxmemory": 100 * 2**20}}, {}),
         ({"info": {"role": "slave"}}, {"store.role": "fails"}),
         ({"config": {"min-replicas-to-write": "0"}}, {"store.role": "warns"}),

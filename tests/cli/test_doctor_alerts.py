@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 
 from coordinator.cli.commands import COMMANDS
+from coordinator.cli.doctor import alerts, connections, store
 from coordinator.cli.doctor.alerts import Gauges, check, read_gauges, unseen
 from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.exits import Exit
 from coordinator.metrics import SharedCells
-from coordinator.metrics.conditions import CONDITIONS, UNCHECKED, Condition, Level
+from coordinator.metrics.conditions import CONDITIONS, REPORTED, UNCHECKED, Condition, Level
 from coordinator.metrics.metric import Metric
 from coordinator.settings import Settings
+from coordinator.store.connection_states import ConnectionStatus
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.processes import Process, Processes, ProcessStatus
 from tests.support.fleets import fleet_command
@@ -113,6 +115,24 @@ def test_processes_of_other_hosts_are_named(tmp_path: Path) -> None:
     with measured(tmp_path, []) as gauges:
         (found,) = unseen(running, gauges)
     assert (found.verdict, found.said) == ("note", "the gauges of other processes were not looked at: web-2/fe-0")
+
+
+def test_alerts_on_rates_whose_state_another_check_finds() -> None:
+    full = store.check({"used_memory": 10, "maxmemory": 10}, {}, 0.1, 0.0)
+    used = ConnectionStatus("web", "mcp", "failing", "connection refused", 1, 1)
+    found = [
+        *full,
+        *connections.check(Processes(2, [Process("h", "w-0", 0, ProcessStatus("worker", uses=[used]))]), {}),
+    ]
+    assert {one.alert: one.what for one in found if one.alert} == REPORTED
+
+
+def test_gauges_of_another_user_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(directory: Path) -> list[str]:
+        raise PermissionError(13, "Permission denied", str(directory))
+
+    monkeypatch.setattr(alerts, "owned", refused)
+    assert read_gauges(Settings(data_dir=str(tmp_path))) == Gauges({}, frozenset())
 
 
 def test_help_names_what_is_not_checked() -> None:

@@ -30,11 +30,14 @@ class Gauges(NamedTuple):
 
 
 def read_gauges(settings: Settings) -> Gauges:
-    """The gauges of the fleet on the data directory; empty if none runs there."""
+    """The gauges of the fleet on the data directory; empty if none runs there, or they cannot be read."""
     fleet = read_fleet(Path(settings.data_dir))
     directory = Path(fleet.metrics_dir) if fleet is not None else metrics_dir(settings)
-    slots = owned(directory)
-    samples = parse(Exposition(directory).text().decode()) if slots else {}
+    try:
+        slots = owned(directory)
+        samples = parse(Exposition(directory).text().decode()) if slots else {}
+    except OSError:  # they are of another user; what is not looked at is named (``unseen``)
+        slots, samples = [], {}
     return Gauges(samples, frozenset(f"{socket.gethostname()}/{slot}" for slot in slots))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from coordinator.cli.doctor import store
-from coordinator.cli.doctor.findings import Finding, some
+from coordinator.cli.doctor.findings import Finding, page_of, some
 from coordinator.cli.terminal import counted
 from coordinator.store import keys
 from coordinator.store.cluster_facts import ClusterFacts, NodeFacts
@@ -36,7 +36,9 @@ def check_cluster(facts: ClusterFacts, timeout: float, projects: Iterable[str] =
     for node in facts.away:
         said = f"the {node.role} {node.place} {_of(node)} does not answer, and was not checked: {node.away}"
         names = any(word in node.away for word in ("certificate", "Name or service", "nodename", "name resolution"))
-        yield Finding("fails", "cluster.nodes", said, _NAMES if names else "see the runbook StoreShardDown")
+        alert = "StoreShardDown" if node.role == "primary" else ""
+        advice = _NAMES if names else ""
+        yield Finding("fails", "cluster.nodes", said, advice, alert, page_of(alert) if alert else "")
     for place in facts.strangers:
         said = f"the URL names {place}, which is no node of this cluster any more"
         yield Finding("warns", "cluster.nodes", said, "take it out of the URL")
@@ -86,7 +88,7 @@ def _slots(facts: ClusterFacts, projects: Iterable[str]) -> Iterator[Finding]:
     if facts.uncovered:
         named = f"; known: {some(lost)}" if lost else ""
         said = f"no node has the slots {some(facts.uncovered)}: calls for projects there fail{named}"
-        yield Finding("fails", what, said, "see the runbook StoreSlotsUncovered")
+        yield Finding("fails", what, said, "", "StoreSlotsUncovered", page_of("StoreSlotsUncovered"))
     for node in facts.nodes:
         for slot, way in node.moving.items():
             inside = f" ({some(sorted(by_slot[int(slot)]))})" if int(slot) in by_slot else ""

@@ -147,6 +147,9 @@ def _memory(info: Info) -> Finding:
     if not most:
         return Finding("ok", "store.memory", f"{used / 2**20:.0f} MiB used, no limit")
     said = f"{used / 2**20:.0f} of {most / 2**20:.0f} MiB used"
+    if used >= most:
+        advice, alert = "raise maxmemory, or delete old data: reads and deletions still work", "StoreFull"
+        return Finding("fails", "store.memory", f"{said}: writes are refused", advice, alert, page_of(alert))
     if used > _MEMORY_SHARE * most:
         advice, alert = "raise maxmemory, or delete old data", "StoreGrows"
         return Finding("warns", "store.memory", said, advice, alert, page_of(alert))
@@ -194,7 +197,8 @@ def _clock_rises(offset: float, moment_ms: int) -> Finding:
 def _identity(identity: str, known: str, changed: str, used: bool) -> Finding:
     what = "store.identity"
     if changed:
-        return Finding("fails", what, changed.partition(";")[0], changed.partition("; ")[2])
+        said, _, advice = changed.partition("; ")
+        return Finding("fails", what, said, advice, "StoreChanged", page_of("StoreChanged"))
     if known:
         return Finding("ok", what, f"it is the store that the fleet has ({identity})")
     if identity:
