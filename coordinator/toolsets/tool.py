@@ -153,8 +153,8 @@ class Services:
     resolve_actor: ActorResolver
     waits: Waits | None = None
     """The room of waiting reads; None: each toolset has one of its own."""
-    delegate: Callable[[Caller, str, Delegation], Awaitable[str]] | None = None
-    """Makes a token for a claim, given its caller and agent; None: in this process nobody can use one."""
+    delegate: Callable[[Caller, str, Delegation, str], Awaitable[str]] | None = None
+    """Makes a token for a claim, by caller, agent and the token's number; None: in this process nobody can use one."""
 
     def room(self) -> Waits:
         """The room for waiting reads."""

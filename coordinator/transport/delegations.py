@@ -10,17 +10,18 @@ token, to the endpoints of the same project, and its bearer is the agent that ho
   as the claim lasts.
 
 It ends with the claim: by then ``work_next`` says ``stop``, a report that was made before is answered again, and all
-else is refused. A claim has one token: each that is made replaces the one before. So a holder revokes one by asking for
-another. It also ends when the credential of the caller who asked for it may not claim and delegate any more
-(``coordinator.identity.rights``). Its bearer renews the claim for at most the time that it was made for.
+else is refused. A claim has one token: each call that asks for one replaces the one before, so a holder revokes one by
+asking for another. A repeated call (by its ``requestId``) gives a token of the first one's number: both are good, or
+neither is if another call has replaced it since. A token also ends when the credential of the caller who asked for it
+may not claim and delegate any more (``coordinator.identity.rights``). Its bearer renews the claim for at most the time
+that it was made for.
 
-The token names its project, and is sealed with the project's signing keys. The store keeps only a random number, by
-which the newest one is told from others; nothing that could be used as a token is stored or logged.
+The token names its project, and is sealed with the project's signing keys. The store keeps only a number, by which the
+newest one is told from others; nothing that could be used as a token is stored or logged.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from hashlib import sha256
 
@@ -67,20 +68,19 @@ class Delegations:
         self._purpose = f"{_PURPOSE}:{seals.audience}"
         self._still = still
 
-    async def make(self, caller: Caller, agent: str, claim: Delegation) -> str:
-        """A token for a claim that ``agent`` holds, which ends the one before.
+    async def make(self, caller: Caller, agent: str, claim: Delegation, number: str) -> str:
+        """A token for a claim that ``agent`` holds.
 
         Args:
             caller: who asks, and has made sure that it may.
+            number: what the token is known by; it is good as long as no other number has replaced this one.
 
         Raises:
             ToolFailure: the store does not answer.
         """
-        number = secrets.token_hex(8)
         owner = Caller(caller.id, permissions=caller.permissions & (_CLAIMS | DELEGATES), credential=caller.credential)
         said = _Token(number, claim.project, claim.item, claim.fence, agent, caller.kind, claim.ttl_ms, owner)
         text = await self._seals.seal(self._purpose, msgspec.msgpack.encode(said), claim.project)
-        await self._tokens.replace(claim.project, claim.item, number)
         return f"{PREFIX.decode()}{claim.project}.{text}"
 
     async def grant(self, token: bytes) -> Grant:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,13 @@ import pytest
 from coordinator.metrics.catalogue import CLAIM_CONFLICTS
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
-from coordinator.store import Store
+from coordinator.store import Store, keys
 from tests.authentication.support import Authenticators, Tokens
 from tests.feed.rig import Front, serving
 from tests.items.client import LONG_MS, Json, fresh_id
 from tests.items.moments import lapse
 from tests.support.counts import counted
+from tests.support.wait import wait_until
 from tests.transport.guarded import RESOURCE
 from tests.worker.client import Tools
 
@@ -36,6 +39,7 @@ class Guarded:
     tools: Tools
     tokens: Tokens
     authenticators: Authenticators
+    settings: Settings
     runner: str
     agent: str
 
@@ -76,7 +80,7 @@ async def guarded(store: Store, project: str, tmp_path: Path) -> AsyncIterator[G
     authenticator = authenticators.make(settings)
     await authenticator.start()
     async with serving(store, settings, authenticator) as front:
-        yield Guarded(front, Tools(store, project), tokens, authenticators, runner, agent)
+        yield Guarded(front, Tools(store, project), tokens, authenticators, settings, runner, agent)
     await authenticators.close()
 
 
@@ -246,6 +250,68 @@ async def test_a_token_is_revoked_by_another_one_and_with_its_owner(guarded: Gua
     guarded.tokens.revoke("run")
     await guarded.authenticators.made[0].read(guarded.tokens.path)
     assert await guarded.ask(renewed["token"], "work_next") == {"status": 401}
+
+
+@pytest.mark.parametrize("entry", ["itemId", "selector"])
+async def test_a_repeated_call_gives_a_token_of_the_same_number(guarded: Guarded, store: Store, entry: str) -> None:
+    item = await guarded.tools.add()
+    fence = (await guarded.claim(itemId=item))["fenceToken"]
+    if entry == "selector":
+        await guarded.ask(guarded.runner, "claim_item", requestId=fresh_id(), releases=[{"itemId": item}])
+    wanted: Json = {"selector": {}} if entry == "selector" else {"itemId": item, "fenceToken": fence}
+    call: Json = {"requestId": fresh_id(), "claims": [wanted], "include": ["token"]}
+
+    async def ask(front: Front, **more: Any) -> str:
+        got = await replace(guarded, front=front).ask(guarded.runner, "claim_item", **{**call, **more})
+        found: str = got["claimResults"][0]["token"]
+        return found
+
+    async def work(*tokens: str) -> list[bool]:
+        return ["held" in await guarded.ask(token, "work_next") for token in tokens]
+
+    async with serving(store, guarded.settings, guarded.authenticators.made[0]) as other:
+        tokens = await asyncio.gather(*(ask(front) for front in (guarded.front, other) * 3))
+        tokens += [await ask(other), await ask(guarded.front)]
+        assert await work(*tokens) == [True] * 8
+        held = {"itemId": item, "ttlSeconds": 60}
+        newer = await ask(other, requestId=fresh_id(), claims=[held])
+        assert await work(newer, tokens[0]) == [True, False]
+        repeated = await ask(guarded.front)
+        assert await work(newer, repeated, tokens[0], newer) == [True, False, False, True]
+        records = await named(guarded, keys.request.key(guarded.tools.project, "[0-9a-f]*"))
+        assert not any([b"fcc_" in (await store.client.get(key) or b"") for key in records]), "no token is recorded"
+        await store.client.delete(*records)  # as they expire: then the id is that of a new call
+        again = await ask(other, claims=[held])
+        assert await work(again, newer, tokens[0], repeated) == [True, False, False, False]
+
+
+async def named(guarded: Guarded, pattern: bytes) -> list[bytes]:
+    """The keys of this name."""
+    return [key async for key in guarded.tools.store.client.scan_iter(match=pattern)]
+
+
+async def held_by_two(guarded: Guarded) -> bool:
+    """Whether two processes hold a claim that waits."""
+    parked = await named(guarded, keys.waiter.key(guarded.tools.project, "*"))
+    return bool(parked) and len(await guarded.tools.store.command("HGET", parked[0], "p") or b"") == 2 * 32
+
+
+async def test_a_claim_that_has_waited_gives_its_token_again(guarded: Guarded, store: Store) -> None:
+    call: Json = {
+        "requestId": fresh_id(),
+        "claims": [{"selector": {}}],
+        "include": ["token", "notes"],
+        "waitMs": 30_000,
+    }
+    async with serving(store, guarded.settings, guarded.authenticators.made[0]) as other:
+        fronts = [guarded, replace(guarded, front=other)]
+        waiting = [asyncio.create_task(one.ask(guarded.runner, "claim_item", **call)) for one in fronts]
+        await wait_until(partial(held_by_two, guarded), what="both front-ends hold the claim")
+        await guarded.tools.add()
+        answers = [*await asyncio.gather(*waiting), await guarded.ask(guarded.runner, "claim_item", **call)]
+        for answer in answers:
+            assert "held" in await guarded.ask(answer["claimResults"][0]["token"], "work_next")
+            assert answer["claimResults"][0]["notes"] == []
 
 
 async def test_the_bearer_acts_as_nobody_else(guarded: Guarded) -> None:

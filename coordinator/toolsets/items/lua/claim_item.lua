@@ -24,12 +24,12 @@ writes:    item text ranked beneath owed leases agents agent_seen agent_attempts
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local budgets = require 'budgets'
+local claim_parts = require 'claim_parts'
 local change = require 'change'
 local claims = require 'claims'
 local classes = require 'classes'
 local expiry = require 'expiry'
 local holds = require 'holds'
-local included = require 'included'
 local items = require 'items'
 local obstacles = require 'obstacles'
 local readiness = require 'readiness'
@@ -110,7 +110,7 @@ return function(run, request, agent, who, wanted, releases, include)
         usage.add(run, winner.id, agent, list[place][5])
       end
     end
-    if winner and include ~= '' then add(results[place], 8, included.of(run, winner.id, include)) end
+    if winner and include ~= '' then add(results[place], 8, claim_parts(run, winner.id, include)) end
     local unready = winner and readiness.why_not(run, winner) or nil
     local released = releasing.make(run, releases, agent, made)
     local reply = {run.now, results, released, '', unready}

@@ -24,12 +24,12 @@ writes:    item text ranked beneath owed leases agents agent_seen agent_attempts
 --]]
 local agents = require 'agents'
 local change = require 'change'
+local claim_parts = require 'claim_parts'
 local claims = require 'claims'
 local expiry = require 'expiry'
 local finding = require 'finding'
 local handover = require 'handover'
 local held_counts = require 'held_counts'
-local included = require 'included'
 local queues = require 'queues'
 local selection = require 'selection'
 local releasing = require 'releasing'
@@ -55,7 +55,7 @@ local function claim_and_release(run, found, refusal, agent, ttl_ms, selector, u
     claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector, found.rs)
     usage.add(run, found.id, agent, used)
   end
-  if found and include ~= '' then claim[8] = included.of(run, found.id, include) end
+  if found and include ~= '' then claim[8] = claim_parts(run, found.id, include) end
   if waiter then return claim, cmsgpack.unpack(waiter.releases) end
   return claim, releasing.make(run, releases, agent, made)
 end

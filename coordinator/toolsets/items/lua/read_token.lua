@@ -1,8 +1,7 @@
 --[[
 purpose:   Reads whether a token for a claim is valid.
 guarantee: A consistent snapshot, at the server's current time; writes nothing.
-args:      record number item fence agent
-           record = the request under which the number of the newest token for the item is kept
+args:      number item fence agent
            number, item, fence, agent = what the token says
 reply:     {whether the token is the newest one, whether the claim is live, whether a newer one has followed}
 errors:    none
@@ -11,11 +10,11 @@ writes:    none
 local item_record = require 'item_record'
 local read = require 'read'
 
-return function(run, record, number, item, fence, agent)
+return function(run, number, item, fence, agent)
   return read(run, function()
     local state, packed = {}, redis.call('HGET', run.keys.item .. item, 'w')
     if packed then item_record.unpack(state, packed) end
     local live = state.holder == agent and state.fence == tonumber(fence) and state.expires > run.now
-    return {redis.call('GET', run.keys.request .. record) == number, live, (state.fence or 0) > tonumber(fence)}
+    return {redis.call('GET', run.keys.request .. 't' .. item) == number, live, (state.fence or 0) > tonumber(fence)}
   end)
 end

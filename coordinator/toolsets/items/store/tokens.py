@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from coordinator.store import Script, Store
-from coordinator.store.idempotency import idempotency_key
+from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.store.base import LIBRARY
 
-_KEPT_MS = 8 * 86_400_000
-"""How long one is known that nobody replaces: longer than claims usually are renewed without one."""
-_KEEP: Script[Any] = Script(LIBRARY, "keep_token")
 _READ = Script(LIBRARY, "read_token", tuple[bool, bool, bool])
+
+
+def asked(request: IdempotencyKey) -> str:
+    """What a claim includes so that a token for it is the newest one (``lua/modules/claim_parts.lua``)."""
+    return f"t{request.key}"
+
+
+def number(request: IdempotencyKey, now: int) -> str:
+    """The number of a claim's token, by the time in the claim's reply: every repeated call has the same."""
+    return f"{request.key}{now}"
 
 
 class TokenStore:
@@ -20,15 +25,7 @@ class TokenStore:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def replace(self, project: str, item: str, number: str) -> None:
-        """Makes a token the newest one for an item."""
-        await self._store.run(_KEEP, project, _record(item), number, _KEPT_MS)
-
     async def read(self, project: str, item: str, number: str, fence: int, agent: str) -> tuple[bool, bool, bool]:
         """Whether a token is the newest one for an item, whether the agent's claim with this fence is live, and whether
         a newer claim has followed."""
-        return await self._store.run(_READ, project, _record(item), number, item, fence, agent)
-
-
-def _record(item: str) -> str:
-    return idempotency_key(item, "token", "claim").key
+        return await self._store.run(_READ, project, number, item, fence, agent)

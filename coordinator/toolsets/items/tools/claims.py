@@ -43,6 +43,7 @@ from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.rules.usage import packed, spent_budget, why_exhausted
+from coordinator.toolsets.items.store import tokens
 from coordinator.toolsets.items.store.agents import Claimant, claimant
 from coordinator.toolsets.items.store.claims import (
     Claimed,
@@ -136,13 +137,13 @@ class Claims:
         delegates = self._delegates(call, args)
         claims, releases = args.claims, args.releases
         who, record, include = await self._identified(args)
-        agent = who.id
+        agent, parts = who.id, include + (tokens.asked(record) if delegates else "")
         freed_items: list[Release] = []
         if releases:
             ids = await self._store.resolve(call.project, _ids(releases, "releases"))
             freed_items = list(map(_packed_release, ids, releases))
         if selector is not None:
-            reply: ClaimReply = await self._by_selector(call, args, record, who, selector, freed_items, include)
+            reply: ClaimReply = await self._by_selector(call, args, record, who, selector, freed_items, parts)
             if reply.claims[0].outcome == PARKED:
                 return _pending(args, claims[0], agent, reply)
         else:
@@ -150,7 +151,7 @@ class Claims:
             if ids and min(map(len, ids)) < FULL:
                 ids = await self._store.resolve(call.project, ids)
             wanted = list(map(_packed_claim, ids, claims))
-            reply = await self._store.claim(call.project, record, who, wanted, freed_items, include)
+            reply = await self._store.claim(call.project, record, who, wanted, freed_items, parts)
         claimed = [_claimed(entry, reply.claims[n], agent, reply.now) for n, entry in enumerate(claims)]
         if isinstance(reply, NamedReply) and reply.drained:
             _say_stop(claimed, reply.drained)
@@ -159,7 +160,7 @@ class Claims:
         if isinstance(reply, NamedReply) and reply.waiting:
             _say_why_it_waits(claimed, reply.waiting)
         if delegates:
-            await self._add_token(call, args, claimed, reply.claims, agent)
+            await self._add_token(call, args, claimed, reply, agent, tokens.number(record, reply.now))
         released = list(map(_released, releases, reply.releases))
         if not record.replayed:
             self._count(call.project, claimed, reply)
@@ -194,13 +195,13 @@ class Claims:
         return True
 
     async def _add_token(
-        self, call: Call, args: ClaimItem, claimed: Sequence[ClaimResult], replies: list[Claimed], agent: str
+        self, call: Call, args: ClaimItem, claimed: Sequence[ClaimResult], reply: ClaimReply, agent: str, number: str
     ) -> None:
         """Adds a token for it to the successful claim."""
-        for entry, result, reply in zip(args.claims, claimed, replies, strict=True):
+        for entry, result, placed in zip(args.claims, claimed, reply.claims, strict=True):
             if result.outcome == "success" and call.caller is not None and self._services.delegate is not None:
-                claim = Delegation(call.project, reply.item, reply.fence, entry.ttl_seconds * 1000)
-                result.token = await self._services.delegate(call.caller, agent, claim)
+                claim = Delegation(call.project, placed.item, placed.fence, entry.ttl_seconds * 1000)
+                result.token = await self._services.delegate(call.caller, agent, claim, number)
 
     async def _identified(self, args: ClaimItem) -> tuple[Claimant, IdempotencyKey, str]:
         """Who claims, under which request, and letters of what to add about claimed items. Raises as ``_trusted``."""

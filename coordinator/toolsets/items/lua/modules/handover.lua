@@ -3,8 +3,8 @@
 -- first the one that counts the claim. A process whose client has hung up removes its name, and the last one gives the
 -- item back (leave_wait.lua). A call that gets the reply later joins the holders, or makes the record final (D).
 local budgets = require 'budgets'
+local claim_parts = require 'claim_parts'
 local claims = require 'claims'
-local included = require 'included'
 local queues = require 'queues'
 local requests = require 'requests'
 local usage = require 'usage'
@@ -17,7 +17,7 @@ function handover.give(run, item, waiter)
   queues.leave(run, waiter)
   local claim = claims.acquire(run, item, waiter.agent, tonumber(waiter.ttl_ms), waiter.selector, item.rs)
   if waiter.used then usage.add(run, item.id, waiter.agent, cmsgpack.unpack(waiter.used)) end
-  if (waiter.include or '') ~= '' then claim[8] = included.of(run, item.id, waiter.include) end
+  if (waiter.include or '') ~= '' then claim[8] = claim_parts(run, item.id, waiter.include) end
   local reply = cmsgpack.pack({run.now, {claim}, cmsgpack.unpack(waiter.releases), waiter.processes})
   waiters.publish(run, waiter.processes, waiter.id, requests.remember(run, waiter, 'H', reply))
 end

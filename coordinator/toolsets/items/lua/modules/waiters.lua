@@ -6,7 +6,7 @@
 --   queue    queue: ids by order of arrival
 --   waiter   p processes that hold the call (retries may be on several), concatenated  a agent  t ttl ms
 --              u until (ms)  f fingerprint  k keep ms  r packed releases  q queue  w packed places
---              i what to include (modules/included.lua), or ''  us packed, what was used for the item, if anything
+--              i what to include (modules/claim_parts.lua), or ''  us packed, what was used for the item, if anything
 --   waiting  queues by when the last call of each ends
 --   wanted   place: queue -> when its last call ends (ms, 13 digits) .. selector (packed)
 --   alive    process: it lives and can take a call. COUNTED and more: so many messages were published to it since; a
