@@ -118,7 +118,7 @@ def test_missing_fields_take_defaults(value: Any) -> None:
     assert item_rules.new_item(ItemSpec(title="t", summary=value, tags=value, metadata=value), "0" * 32, "")[1:10] == (
         "",
         "t",
-        value or "" if isinstance(value, str) else "",
+        "",
         0,
         1,
         0,
@@ -195,6 +195,20 @@ def test_values_outside_of_json_are_rejected(text: str, problem: str) -> None:
         item_rules.changes(ItemSpec(id="0000", metadata=text))
     with pytest.raises(ToolFailure, match="properties: "):
         item_rules.changes(ItemSpec(id="0000", properties=text))
+
+
+@given(st.sampled_from("[{"), st.text('[]{}:,"a1 ', max_size=6))
+def test_metadata_that_begin_like_json_are_json(begin: str, rest: str) -> None:
+    text, why = begin + rest, ""
+    try:
+        json.loads(text)
+    except ValueError as problem:
+        why = f"metadata: must be JSON as a string: {problem} (text that begins with {{ or [ must be JSON)"
+    if not why:
+        assert item_rules.metadata(text) == text
+        return
+    assert refused(item_rules.new_item, ItemSpec(title="t", metadata=text), "0" * 32, "") == why
+    assert refused(item_rules.changes, ItemSpec(id="0000", metadata=text)) == why
 
 
 @pytest.mark.parametrize(

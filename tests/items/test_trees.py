@@ -274,7 +274,8 @@ async def test_invalid_arguments_create_nothing(
     await tools.chain(3)
     monkeypatch.undo()
     before = await everything(tools)
-    failure = await tools.refusal("create_work_tree", **{"root": {"title": "R"}, "children": LEAVES, **wrong})
+    by: Json = {"actor": actor("agent"), "requestId": fresh_id()}
+    failure = await tools.refusal("create_work_tree", **{"root": {"title": "R"}, "children": LEAVES, **by, **wrong})
     not_found = message.startswith(("parentId: no such item", "parentId: no item's id"))
     assert failure.code == ("RESOURCE_NOT_FOUND" if not_found else "VALIDATION_ERROR")
     assert failure.message.startswith(message)
@@ -282,6 +283,7 @@ async def test_invalid_arguments_create_nothing(
     assert await everything(tools) == before
     report = await audit(tools.store, tools.project)
     assert (report.items, report.edges, report.differences) == (4, 0, [])
+    assert await tools("create_work_tree", root={"title": "R"}, **by), "it may be corrected under its id"
 
 
 async def test_an_ambiguous_parent_is_rejected_with_the_candidates(

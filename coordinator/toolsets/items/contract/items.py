@@ -90,7 +90,9 @@ class ItemSpec(Arguments, kw_only=True):
     tags: Annotated[Text, Meta(description="Comma-separated tags of a-z, 0-9 and -_.:/, at most 32. Null clears.")] = (
         UNSET
     )
-    metadata: Annotated[Text, Meta(description="Free text for tools, at most 500,000 bytes.")] = UNSET
+    metadata: Annotated[
+        Text, Meta(description="Text for tools, at most 500,000 bytes; JSON if it begins with { or [.")
+    ] = UNSET
     type: Annotated[
         Text,
         Meta(description="Selects the work-item schema.", extra_json_schema={"maxLength": 200}),

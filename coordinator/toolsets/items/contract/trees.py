@@ -55,7 +55,7 @@ class TreeItem(Arguments, kw_only=True):
     complexity: Annotated[
         int | None, Meta(description="1 (quick) to 10.", extra_json_schema={"minimum": 1, "maximum": 10})
     ] = None
-    tags: Annotated[str | None, Meta(description="Comma-separated, at most 32.")] = None
+    tags: Annotated[str | None, Meta(description="Comma-separated tags of a-z, 0-9 and -_.:/, at most 32.")] = None
     type: Annotated[
         str | None, Meta(description="Selects the work-item schema.", extra_json_schema={"maxLength": 200})
     ] = None

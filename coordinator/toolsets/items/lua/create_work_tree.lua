@@ -78,7 +78,7 @@ return function(run, request, specs, edges, noted, first_notes)
     local list = cmsgpack.unpack(specs)
     local depth, reason = root_depth(run, list[1][2])
     if depth and not requirements.have_room(run, list) then depth, reason = nil, 'too_many_requirements' end
-    if not depth then return {reason, 0, {}, {}, noted} end
+    if not depth then return {reason, 0, {}, {}, noted}, false end
     local item_ids = create_all(run, list)
     local edge_ids = link_all(run, cmsgpack.unpack(edges))
     note_all(run, first_notes)

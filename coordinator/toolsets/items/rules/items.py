@@ -261,14 +261,14 @@ def properties(value: Any) -> tuple[str, list[str] | None]:
 
 
 def metadata(value: Any) -> str:
-    """The metadata as given, '' for none. They are free text, but text that looks like JSON must be JSON.
+    """The metadata as given, '' for none. They are free text, but what begins with ``{`` or ``[`` must be JSON.
 
     Raises:
-        ToolFailure: VALIDATION_ERROR: over 500,000 bytes, or an object or array with values that JSON cannot hold.
+        ToolFailure: VALIDATION_ERROR: over 500,000 bytes, or an object or array that is no JSON.
     """
     text = long_text(value, "metadata")
-    if text.lstrip()[:1] in ("{", "[") and (problem := json_text.unheld(text)):
-        raise invalid("metadata", problem)
+    if text.lstrip()[:1] in ("{", "[") and (problem := json_text.problem(text)):
+        raise invalid("metadata", f"{problem} (text that begins with {{ or [ must be JSON)")
     return text
 
 

@@ -23,25 +23,12 @@ def problem(text: str) -> str:
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        return _unusual(text)[0]
+        return _unusual(text)
     return ""
 
 
-def unheld(text: str) -> str:
-    """Which value of a text JSON cannot hold, as ``problem``; '' also for a text that is not written like JSON."""
-    try:
-        msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        found, like_json = _unusual(text)
-        return found if like_json else ""
-    return ""
-
-
-def _unusual(text: str) -> tuple[str, bool]:
-    """The same for texts that the fast parser rejects, and whether they have the syntax of JSON.
-
-    It also rejects integers of more than 4,300 digits, which JSON can hold.
-    """
+def _unusual(text: str) -> str:
+    """The same for texts that the fast parser rejects: also integers of more than 4,300 digits, which JSON can hold."""
     wrong: list[str] = []
 
     def number(literal: str) -> str:
@@ -53,11 +40,11 @@ def _unusual(text: str) -> tuple[str, bool]:
         value = json.loads(text, parse_int=str, parse_float=number, parse_constant=wrong.append)
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        return "has half of a surrogate pair (\\ud800 to \\udfff) by itself, which is no text", True
+        return "has half of a surrogate pair (\\ud800 to \\udfff) by itself, which is no text"
     except RecursionError:
-        return "is nested too deeply", True
+        return "is nested too deeply"
     except ValueError as error:
-        return f"must be JSON as a string: {error}", False
+        return f"must be JSON as a string: {error}"
     if wrong:
-        return f"{wrong[0][:64]} is no number that JSON can hold", True
-    return "", True
+        return f"{wrong[0][:64]} is no number that JSON can hold"
+    return ""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
+from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.caller import BUDGETS
 from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.edits import EditItems
@@ -62,9 +63,7 @@ class Items:
     async def _create(self, call: Call, args: ManageItems) -> CreateItemsResult:
         specs = batch(args.items, "items", MAX_ITEMS)
         record = await keyed(self._services, "manage_items", args)
-        shared = ""
-        if above := rules.not_blank(args.parent_id):
-            shared = await self._items.resolve_one(call.project, above, "parentId", record)
+        shared = await self._shared(call.project, args, record)
         parents = await self._resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
         schemas = self._items.schemas.current
         failures: dict[int, str] = {}
@@ -100,6 +99,7 @@ class Items:
         specs = batch(args.items, "items", MAX_ITEMS)
         shown = (args.shown or []) if isinstance(args, EditItems) else []
         record = await keyed(self._services, "manage_items", args, partial=True)
+        await self._check_traits(call.project, args, record)
         ids = await self._resolved(call.project, [spec.id for spec in specs], "id")
         parents = await self._resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
         schemas = self._items.schemas.current
@@ -158,6 +158,32 @@ class Items:
             descendants_deleted=end.descendants or UNSET,
             failures=failures or UNSET,
         )
+
+    async def _shared(self, project: str, args: ManageItems, record: IdempotencyKey) -> str:
+        """The parent of items that name none, '' for none, after checks of what all items share.
+
+        Raises:
+            ToolFailure: naming the field, unless the call is repeated, which is answered from its record.
+        """
+        await self._check_traits(project, args, record)
+        if not (above := rules.not_blank(args.parent_id)):
+            return ""
+        shared = await self._items.resolve_one(project, above, "parentId", record)
+        try:
+            if not shared.startswith("?"):
+                await self._items.expect(project, shared, "parentId")
+        except ToolFailure:
+            if not await self._items.recorded(project, record):
+                raise
+        return shared
+
+    async def _check_traits(self, project: str, args: ManageItems, record: IdempotencyKey) -> None:
+        try:
+            problem = self._items.schemas.current.unknown_trait(rules.traits(rules.names_in(args.traits or "")))
+        except ToolFailure as failure:
+            problem = failure
+        if problem and not await self._items.recorded(project, record):
+            raise problem
 
     async def _resolved(self, project: str, given: Sequence[str | None], field: str) -> list[str | ToolFailure]:
         """The inner form of the caller's ids; '' for a blank one, a failure for a malformed one."""
