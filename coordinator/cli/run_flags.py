@@ -15,7 +15,7 @@ from cyclopts import Group, Parameter
 
 from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.run_metrics import metrics_directory
+from coordinator.cli.run_metrics import metrics_directories
 from coordinator.client.short_forms import budget
 from coordinator.runner.commands import CannotStart
 from coordinator.runner.environment import NAME, absolute, environment_of
@@ -245,7 +245,7 @@ def workspaces_of(flags: Mapping[str, Any], options: Options) -> Workspaces:
         )
     if wrong := next((name for name in ("base", "fresh", "salvage", "disposable") if chosen.get(name)), None):
         raise CommandFailed(f"--{wrong} needs --worktree", Exit.USAGE)
-    own = options.state, *(options.state / one for one in PLACES_OF_STATE), metrics_directory(options.state)
+    own = options.state, *(options.state / one for one in PLACES_OF_STATE), *metrics_directories(options.state)
     return Directories(directory or ".", hooks, int(least * _GIB), own)
 
 

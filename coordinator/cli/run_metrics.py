@@ -55,7 +55,7 @@ def measured(state: Path, page: Page | None, fleet: Path | None) -> Iterator[Non
     named = os.environ.get("FLEET_METRICS_DIR")
     with contextlib.ExitStack() as held:
         if page is not None:
-            directory = metrics_directory(state) / _slot(held, metrics_directory(state))
+            directory = _pages(state) / _slot(held, _pages(state))
             # Its numbers begin at 0, and are those of no other runner.
             clear_free_slots(directory)
             _record(held, *_cells(held, directory))
@@ -71,8 +71,14 @@ def measured(state: Path, page: Page | None, fleet: Path | None) -> Iterator[Non
         yield
 
 
-def metrics_directory(state: Path) -> Path:
-    """Where the metrics of runners with a page of their own are."""
+def metrics_directories(state: Path) -> list[Path]:
+    """Where the metrics of runners are: those with a page of their own, and those that are told where. Those of a fleet
+    are in its data directory."""
+    named = os.environ.get("FLEET_METRICS_DIR")
+    return [_pages(state), *([Path(named)] if named else [])]
+
+
+def _pages(state: Path) -> Path:
     return state / "metrics"
 
 

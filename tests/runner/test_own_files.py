@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.cli.run_flags import options_of, workspaces_of
 from coordinator.client import Fleet
 from coordinator.runner.workspaces import Directories
 from coordinator.runner.workspaces.own_files import changed_since
@@ -58,6 +59,20 @@ async def test_files_that_this_process_writes_are_its_own(tmp_path: Path) -> Non
         assert space.changed(LONG_AGO)
         (work / "made").unlink()
     assert space.changed(LONG_AGO)  # now that it is closed
+
+
+async def test_metrics_of_runners_are_no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither those of a page nor those in a directory that is named; a fleet's are in its data directory."""
+    place, work = Place(tmp_path / "place"), tmp_path / "work"
+    monkeypatch.setenv("FLEET_METRICS_DIR", str(work / "named"))
+    for written in ("state/metrics/run-0/counter_run-0.db", "named/counter_run-0.db"):
+        (work / written).parent.mkdir(parents=True)
+        (work / written).touch()
+    flags = {"workspace": str(work), "state_dir": str(work / "state")}
+    space = await workspaces_of(flags, options_of(("true",), flags)).open(place.attempt())
+    assert not space.changed_since(LONG_AGO)
+    (work / "made").touch()
+    assert space.changed_since(LONG_AGO)
 
 
 FINDS = """
