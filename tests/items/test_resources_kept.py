@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import pytest
@@ -157,7 +157,7 @@ async def test_expired_claims_are_no_obstacle(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("free", [True, False])
-@pytest.mark.parametrize("way", ["reopen", "create", "move"])
+@pytest.mark.parametrize("way", ["reopen", "create", "tree", "move"])
 async def test_the_claim_on_a_parent_that_follows_takes_what_is_free_or_ends(
     clients: list[Client], way: str, free: bool
 ) -> None:
@@ -174,6 +174,8 @@ async def test_the_claim_on_a_parent_that_follows_takes_what_is_free_or_ends(
         assert (await tools.advance(child, "reopen"))["applied"]
     elif way == "create":
         await tools.add(parentId=parent)
+    elif way == "tree":
+        await tools("create_work_tree", root={"title": "root"}, parentId=parent)
     else:
         await tools.update(await tools.add(), parentId=parent)
     assert (await tools.get(parent))["role"] == "work"
@@ -204,7 +206,7 @@ def related(one: str, other: str) -> bool:
     return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
 
 
-async def must_hold_what_they_demand(tools: Client, ids: Iterable[str]) -> tuple[dict[str, str], set[str]]:
+async def must_hold_what_they_demand(tools: Client, ids: Sequence[str]) -> tuple[dict[str, str], set[str]]:
     """Live claims on open items hold all that these demand, and no two hold keys that exclude each other.
 
     Returns the items with a live claim, by its agent, and which items have ended.
@@ -213,8 +215,7 @@ async def must_hold_what_they_demand(tools: Client, ids: Iterable[str]) -> tuple
     holders: dict[str, str] = {}
     ended: set[str] = set()
     live: list[set[str]] = []
-    for item in ids:
-        fields = await fields_of(tools, item)
+    for item, fields in zip(ids, await asyncio.gather(*(fields_of(tools, one) for one in ids)), strict=True):
         found = state_of(fields["w"].encode("latin-1").hex())
         if parts_of(found.score).role == TERMINAL:
             ended.add(item)
