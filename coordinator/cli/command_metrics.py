@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 
 from coordinator.cli.supervision.running import metrics_dir
@@ -14,11 +15,14 @@ from coordinator.settings import Settings
 
 @contextlib.contextmanager
 def counted_by_fleet(settings: Settings) -> Iterator[None]:
-    """Counts what happens in the block, if a fleet runs here on the same data directory. Never fails for it."""
+    """Counts what happens in the block, if a fleet of this user runs here on the same data directory.
+
+    Never fails for it. Another user, such as root, would leave files that the fleet cannot read.
+    """
     directory = metrics_dir(settings)
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
-            if owned(directory):
+            if directory.stat().st_uid == os.geteuid() and owned(directory):
                 (slot,) = held.enter_context(reserved_slots(directory, "command", 1))
                 recorder = Recorder(SharedCells(directory, slot), slot)
                 held.callback(recorder.close)

@@ -209,6 +209,12 @@ def test_cancel_and_retry(
     assert shell("cancel", waits) == f"workflow {waits} is cancelled\n"
     assert 'coordinator_runs_ended_total{kind="flows",status="cancelled"} 1.0' in Exposition(tmp_path).text().decode()
     assert counted(RUNS_ENDED, "flows", "cancelled") == before, "only the command's own recorder has counted it"
+    assert shell("retry", waits)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert shell("cancel", waits)
+    assert 'status="cancelled"} 1.0' in Exposition(tmp_path).text().decode(), (
+        "another user's files are none of a fleet's"
+    )
     frontend.close()
     shell("cancel", waits, code=1)
     assert shell.error == f"fleet: workflow {waits} has already ended: it is cancelled\n"
