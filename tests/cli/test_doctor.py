@@ -90,6 +90,11 @@ def test_each_problem_is_found(given: dict[str, Any], expected: dict[str, str]) 
     assert verdicts(**given) == expected
 
 
+def test_little_memory_is_reported_with_its_alert() -> None:
+    (found,) = [one for one in store.check(GOOD_INFO | {"maxmemory": 11 * 2**20}, GOOD_CONFIG, 0.1, 0.0) if one.alert]
+    assert (found.what, found.alert, found.runbook) == ("store.memory", "StoreGrows", "deploy/runbooks/StoreGrows.md")
+
+
 def test_a_denied_config_get_is_reported() -> None:
     found = {one.what: one for one in store.check(GOOD_INFO | {"maxmemory_policy": "noeviction"}, {}, 0.1, 0.0)}
     assert found["store.config"].verdict == "warns"
@@ -137,6 +142,7 @@ def test_drains_are_reported_with_the_command_that_ends_them(fleet: RunningFleet
         assert found.returncode == Exit.FAILED
         assert f"warns  fleet.drains: process:{host}/fe-0 has taken no new work since 20" in found.stdout
         assert f"`fleet drain --host {host} --process fe-0 --end` ends that" in found.stdout
+        assert found.stdout.count("alert DrainForgotten; runbook deploy/runbooks/DrainForgotten.md") == 1
     finally:
         assert fleet_command(*named, "--end").returncode == Exit.OK
 
