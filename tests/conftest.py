@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import logging
 import os
 import signal
@@ -78,14 +79,30 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Collects tests without collecting garbage: there is little, and thousands of tests are looked through for it."""
     gc.disable()
     try:
+        _import_share(session.config)
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _import_share(config: pytest.Config) -> None:
+    """Imports, before all tests are collected, a share of their files that differs from those of the other workers.
+
+    In a new checkout each worker would otherwise rewrite and compile the asserts of all files, as all collect in the
+    same order.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None or config.args_source != pytest.Config.ArgsSource.TESTPATHS:
+        return
+    files = sorted((config.rootpath / "tests").glob("*/test_*.py"))
+    for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # is reported when the file is collected
+            importlib.import_module(f"tests.{file.parent.name}.{file.stem}")
 
 
 @pytest.hookimpl(optionalhook=True)
