@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -102,24 +101,6 @@ def test_wrong_usage_is_one_message_and_exit_code_2(
     assert told.out == ""
 
 
-@pytest.mark.usefixtures("no_settings_around")
-def test_no_flag_has_a_useless_negative(capsys: pytest.CaptureFixture[str]) -> None:
-    """By default the parser adds flags like ``--no-once`` and ``--empty-role``."""
-    found: dict[str, list[str]] = {}
-
-    def look(*path: str) -> None:
-        assert cli.run([*path, "--help"]) == Exit.OK
-        page = capsys.readouterr().out
-        found[" ".join(path)] = re.findall(r"--(?:empty|no)-[a-z-]+", page)
-        _, _, commands = page.partition("─ Commands ─")
-        for name in re.findall(r"^│ ([a-z]+)  ", commands.partition("╰")[0], re.MULTILINE):
-            look(*path, name)
-
-    look()
-    assert {"stdio", "gateway approvals resolve", "config show"} <= found.keys()
-    assert {path: flags for path, flags in found.items() if flags} == {}
-
-
 def test_the_process_exits_with_the_code_and_shows_no_stack_trace() -> None:
     done = fleet("config", "show", FLEET_PORT="x")
     assert done.returncode == Exit.USAGE
@@ -174,11 +155,9 @@ def test_a_full_disk_is_not_a_defect() -> None:
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_every_command_loads_and_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_loads(command: str) -> None:
     module, _, attribute = COMMANDS[command].target.partition(":")
     assert callable(getattr(importlib.import_module(module), attribute))
-    assert cli.run([*command.split(), "--help"]) == Exit.OK
-    assert " ".join(COMMANDS[command].text.split())[:40] in " ".join(capsys.readouterr().out.split())
 
 
 # --- how a command ends -----------------------------------------------------------------------

@@ -46,6 +46,8 @@ def test_help_is_short_and_begins_with_two_examples(words: str, capsys: pytest.C
     assert cli.run([*words.split(), "--help"]) == Exit.OK
     page = capsys.readouterr().out
     assert not re.search(r"\[default:\s(?:\"\"|\(\)|False|None)\]", page), "a default that says nothing"
+    assert not re.search(r"--(?:empty|no)-[a-z-]+", page), "flags like --no-once, which the parser adds by default"
+    assert " ".join((COMMANDS | GROUPS)[words].text.split())[:40] in " ".join(page.split())
     lines = page.splitlines()
     assert len(lines) < LINES
     assert max(map(len, lines)) <= COLUMNS
