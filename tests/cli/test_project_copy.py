@@ -49,8 +49,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 @pytest.fixture(scope="module")
 def two_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedServer, EmbeddedServer]]:
     with (
-        EmbeddedServer(tmp_path_factory.mktemp("one")) as one,
-        EmbeddedServer(tmp_path_factory.mktemp("two")) as two,
+        EmbeddedServer(tmp_path_factory.mktemp("one"), fsync="everysec") as one,
+        EmbeddedServer(tmp_path_factory.mktemp("two"), fsync="everysec") as two,
     ):
         yield one, two
 

@@ -24,8 +24,8 @@ GIVEN = Signing(keys=("mine:" + "11" * 32,))
 def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Of two servers."""
     with (
-        EmbeddedServer(tmp_path_factory.mktemp("one")) as one,
-        EmbeddedServer(tmp_path_factory.mktemp("two")) as two,
+        EmbeddedServer(tmp_path_factory.mktemp("one"), fsync="everysec") as one,
+        EmbeddedServer(tmp_path_factory.mktemp("two"), fsync="everysec") as two,
     ):
         yield {"one": one.url, "two": two.url}
 

@@ -24,7 +24,7 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Of three servers."""
     with contextlib.ExitStack() as stack:
         yield {
-            name: stack.enter_context(EmbeddedServer(tmp_path_factory.mktemp(name))).url
+            name: stack.enter_context(EmbeddedServer(tmp_path_factory.mktemp(name), fsync="everysec")).url
             for name in ("one", "two", "third")
         }
 

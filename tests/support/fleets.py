@@ -84,6 +84,12 @@ def fork_line(*arguments: str) -> list[str]:
     return [*start, *arguments]
 
 
+def program_line(module: str, *arguments: str) -> list[str]:
+    """The same for a program of the tests: a module with a function ``main`` that uses most of what a command does."""
+    start = template.command() if sys.platform == "linux" else [sys.executable]
+    return [*start, "-m", module, *arguments]
+
+
 class RunningCommand:
     """A long-running ``fleet`` command.
 

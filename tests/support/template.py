@@ -6,7 +6,7 @@ The template that a fleet's own processes are forked from is a fork, too, which 
 
 ``python -m`` this module ``<descriptor> <descriptor>`` is the template: for each request on the first socket, or on
 connections to the second, it forks a keeper, which forks the command and tells its process id, and later its exit
-code. The first request starts the template.
+code. The first request starts the template. Instead of a ``fleet`` command it may be a program of the tests (``-m``).
 """
 
 from __future__ import annotations
@@ -218,6 +218,10 @@ def _run(imported: Mapping[str, str], arguments: list[str], environment: Mapping
     os.environ.clear()
     os.environ.update({**environment, **imported})
     sys.argv = [str(Path(coordinator.__file__).with_name("__main__.py")), *arguments]
+    if arguments[:1] == ["-m"]:
+        del sys.argv[1:3]
+        importlib.import_module(arguments[1]).main()
+        return
     if arguments and arguments[0] in _SUPERVISORS:
         from coordinator.cli.supervision import spawner
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.fleets import program_line
 from tests.transport.live import Live, serving
 from tests.transport.nodejs import INSTALL_SECONDS, Node
 from tests.transport.rig import make_app
@@ -61,7 +61,7 @@ def test_the_official_client(node: Node, live: Live, era: str) -> None:
 
 
 def inspect(node: Node, *arguments: str, stdio: bool = False) -> Any:
-    target = ["--", sys.executable, "-m", "tests.transport.stdio_rig"] if stdio else []
+    target = ["--", *program_line("tests.transport.stdio_rig")] if stdio else []
     done = node.run(INSPECTOR, ["--cli", *arguments, "--format", "json", "-q", *target])
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["result"]

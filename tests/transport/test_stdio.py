@@ -25,13 +25,14 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from coordinator.cli.exits import Exit
 from coordinator.store.address import parse
 from coordinator.store.embedded import find_running
-from tests.support.fleets import fleet_command, fork_line
+from tests.support.fleets import fleet_command, fork_line, program_line
 from tests.support.wait import wait_until
 from tests.transport.rig import meta
 
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[2]
+RIG = "tests.transport.stdio_rig"
 ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": str(ROOT),
@@ -85,7 +86,7 @@ HELLO = [
 
 def test_stdout_carries_the_protocol_and_nothing_else() -> None:
     answers, said = exchange(
-        [sys.executable, "-m", "tests.transport.stdio_rig"],
+        program_line(RIG),
         [
             *HELLO,
             request(2, "tools/call", {"name": "nothing"}),
@@ -112,7 +113,7 @@ def test_stdout_carries_the_protocol_and_nothing_else() -> None:
 def test_a_session_begins_with_initialize_and_never_in_the_revision_with_batches() -> None:
     hello = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     answers, _ = exchange(
-        [sys.executable, "-m", "tests.transport.stdio_rig"],
+        program_line(RIG),
         [request(1, "tools/list", {}), request(2, "initialize", hello)],
         answers=2,
     )
@@ -123,7 +124,7 @@ def test_a_session_begins_with_initialize_and_never_in_the_revision_with_batches
 
 def test_the_stateless_revision_on_stdio() -> None:
     answers, _ = exchange(
-        [sys.executable, "-m", "tests.transport.stdio_rig"],
+        program_line(RIG),
         [
             request(1, "server/discover", {"_meta": meta()}),
             request(2, "tools/call", {"name": "echo", "arguments": {"text": "é\u2028"}, "_meta": meta()}),
@@ -141,7 +142,7 @@ def test_the_stateless_revision_on_stdio() -> None:
 def test_malformed_requests_get_errors_and_nothing_else_does() -> None:
     ping = '{"jsonrpc":"2.0","id":%s,"method":"ping"}'
     answers, _ = exchange(
-        [sys.executable, "-m", "tests.transport.stdio_rig"],
+        program_line(RIG),
         [
             "this is no JSON",
             "[" * 100_000,
@@ -338,7 +339,7 @@ def test_requests_from_a_file_are_answered(tmp_path: Path) -> None:
 
 
 def test_calls_in_flight_continue_up_to_the_request_deadline(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.transport.stdio_rig", "500"]
+    command = program_line(RIG, "500")
     late, watched, cancelled = (
         call(2, "late", {"gate": "never"}),
         call(3, "watch", {"gate": "never"}),
@@ -399,7 +400,7 @@ def test_a_signal_ends_it_while_answers_are_unread(tmp_path: Path) -> None:
 
 def test_a_client_that_stops_reading_ends_it_silently() -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.transport.stdio_rig"],
+        program_line(RIG),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=ROOT,
     ) as process:  # fmt: skip
         assert process.stdin is not None
