@@ -13,8 +13,16 @@ from tests.support.stopped import END_SECONDS, lose_claims, program
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
 
 
-@pytest.mark.parametrize("waits", [False, True], ids=["works", "waits"])
-@pytest.mark.parametrize("kind", ["async", "sync"])
+@pytest.mark.parametrize(
+    ("kind", "waits"),
+    [
+        ("async", False),
+        ("sync", True),
+        pytest.param("async", True, marks=pytest.mark.chaos),
+        pytest.param("sync", False, marks=pytest.mark.chaos),
+    ],
+    ids=["async-works", "sync-waits", "async-waits", "sync-works"],
+)
 @pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.chaos)])
 async def test_a_worker_that_was_stopped_goes_on(
     running: RunningFleet, named: str, tmp_path: Path, kind: str, rounds: int, waits: bool
