@@ -29,10 +29,12 @@ class IdempotencyKey(msgspec.Struct, gc=False):
     """16 hex digits over the tool and its arguments, without proofs."""
     replayed: bool = False
     """Whether the call was a replay: answered with the recorded reply, without an effect of its own."""
+    counted: bool = False
+    """Whether metrics have counted it: a call may take several scripts."""
 
     def slice(self, number: int) -> IdempotencyKey:
         """The key of one slice of a call that is executed in several slices."""
-        return IdempotencyKey(f"{self.key}.{number}", self.fingerprint) if self.key and number else self
+        return IdempotencyKey(f"{self.key}.{number}", self.fingerprint, counted=True) if self.key and number else self
 
 
 NO_KEY = IdempotencyKey("", "")

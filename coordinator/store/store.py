@@ -62,6 +62,7 @@ class Asked(Protocol):
     """A call with a request id."""
 
     replayed: bool
+    counted: bool
 
 
 class ServerInfo(NamedTuple):
@@ -243,7 +244,7 @@ class Store(ClientsOfStore):
             script: what to run.
             project: the partition; ``keys.FLEET`` or ``keys.QUEUE`` for a script of that scope.
             args: as the script's header declares them.
-            asked: its ``replayed`` is set if the reply is a replay.
+            asked: the call; its ``replayed`` is set if the reply is a replay.
 
         Raises:
             ScriptFailure: the script refused with a code that its header declares.
@@ -273,6 +274,8 @@ class Store(ClientsOfStore):
                 if asked is not None and outcome == "replay":
                     asked.replayed = True
                 reply = reply[0]
+            if asked is not None:
+                outcome, asked.counted = "ok" if asked.counted else outcome, True
             result: R = reply if script.decode is None else replies.decoded(script.decode, reply)
         except BaseException as error:
             if self.observe is not None:

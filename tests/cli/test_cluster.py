@@ -71,6 +71,9 @@ def test_a_stopped_shard_stops_its_projects_only(fleet: Fleet) -> None:
             assert one.flow_done()
             assert once(fleet.port, "/readyz")[0] == 200
             assert wait_until_sync(lambda: away(fleet) == [0, 0, 1], what="the metric")
+            found = scrape(fleet.port)
+            assert found["coordinator_store_slots_uncovered"] == 0, "a node that is stopped has its slots"
+            assert found["coordinator_store_torn_scripts_total"] == 0
             shown = fleet_command("top", "--once", "--url", f"http://127.0.0.1:{fleet.port}")
             assert "shards away: 2" in shown.stdout, shown.stderr
             assert ", without shard 2" in shown.stdout or "not known while shards are away: 2" in shown.stdout

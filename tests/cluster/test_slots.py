@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics.shards import MAPS
+from coordinator.metrics.shards import MAPS, REDIRECTS
 from coordinator.store import AddressError, Store
 from coordinator.store.embedded import password_of
 from coordinator.store.embedded_cluster import EmbeddedCluster, Node
@@ -144,11 +144,12 @@ async def test_a_thousand_redirected_calls_read_the_map_once(cluster: EmbeddedCl
     async with opened(cluster.url) as store:
         assert await store.run(BUMP, moved, "count") == 1
         await asyncio.to_thread(move_slot, *_nodes(cluster, moved, other), slot_of(moved))
-        before = counted(MAPS)
+        before, redirected = counted(MAPS), counted(REDIRECTS, "moved")
         counts = await asyncio.gather(*(store.run(BUMP, moved, "count") for _ in range(1000)))
         assert sorted(counts) == list(range(2, 1002))
         await wait_until(lambda: counted(MAPS) > before, what="the map")
         assert counted(MAPS) == before + 1
+        assert redirected + 1 <= counted(REDIRECTS, "moved") <= redirected + 1000
 
 
 def _nodes(cluster: EmbeddedCluster, source: str, target: str) -> tuple[Node, Node]:

@@ -24,6 +24,7 @@ from coordinator.toolsets.items.store.history import read_history
 from tests.console.site import Json, Site, person
 from tests.flows.client import Flows
 from tests.items.client import Client, actor, fresh_id
+from tests.support.counts import counted
 
 pytestmark = pytest.mark.anyio
 
@@ -167,7 +168,9 @@ async def test_a_reason_is_needed_and_kept(site: Site, store: Store, project: st
             await site("operate/drain_agents", {"name": "ag", **reason})
     assert "problem" not in await site("operate/drain_agents", {"name": "ag", "reason": "it loops"})
     assert "problem" not in await site("operate/end_drain_agents", {"name": "ag", "reason": "mended"})
+    before = counted(ACTIONS, "end_drain_agents", "refused")
     assert "not drained" in (await site("operate/end_drain_agents", {"name": "ag", "reason": "again"}))["problem"]
+    assert counted(ACTIONS, "end_drain_agents", "refused") == before + 1
     kept = [one for one in await read_actions(store) if one.project == project]
     assert [(one.who, one.action, one.target, one.reason) for one in kept] == [
         ("ada", "end_drain_agents", "ag", "mended"),

@@ -13,10 +13,13 @@ from coordinator.console.live import Live
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
 from coordinator.feed import FeedReader
+from coordinator.metrics import recorder
+from coordinator.metrics.console import BYTES, FRAMES, GAPS, TABS
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
 from coordinator.transport.replies import CONNECTION, Message
 from tests.items.client import Client
+from tests.support.counts import counted
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -102,16 +105,34 @@ async def streams(store: Store, project: str) -> AsyncIterator[Streams]:
 
 
 async def test_2000_tabs_hear_of_a_change_and_the_next_one_is_turned_away(streams: Streams) -> None:
+    before = [counted(metric) for metric in (FRAMES, BYTES)]
     tabs = await streams.open(live.MOST_TABS)
     assert {tab.status for tab in tabs} == {200}
+    assert counted(TABS, recorder().slot) == live.MOST_TABS
     (late,) = await streams.open()
     assert late.status == 503
     await streams.items.add("t")
     await wait_until(lambda: all(tab.chunks for tab in tabs), what="a frame in each tab")
     assert len({tab.chunks[0] for tab in tabs}) == 1
+    sent = [len(tabs), len(tabs) * len(tabs[0].chunks[0])]
+    assert [counted(metric) - was for metric, was in zip((FRAMES, BYTES), before, strict=True)] == sent
     tabs[0].on_lost()
     await tabs[0].task
     assert (await streams.open())[0].status == 200
+
+
+async def test_a_frame_that_says_look_at_everything_is_counted(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MOST_IDS", 2)
+    (tab,) = await streams.open()
+    before = counted(GAPS)
+    await streams.items.add_many(2)
+    await streams.heard(tab)
+    assert counted(GAPS) == before
+    await streams.items.add_many(3)
+    await wait_until(lambda: counted(GAPS) == before + 1, what="the count")
+    assert b'"reset":true' in tab.chunks[-1]
 
 
 async def test_a_tab_that_takes_nothing_is_cut_off_and_keeps_no_frames(

@@ -13,12 +13,15 @@ from coordinator.console.reads import Reads
 from coordinator.console.view import Asked, View
 from coordinator.console.views import VIEWS
 from coordinator.errors import ToolFailure
+from coordinator.metrics import recorder
+from coordinator.metrics.console import SHED
 from coordinator.store import Store
 from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.tool import Criticality
 from tests.console.site import ADA, SETTINGS, Site
 from tests.overload.front import Front
+from tests.support.counts import counted
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -65,11 +68,13 @@ async def test_a_board_below_an_item_looks_for_it_once(site: Site, reads: Counte
 async def test_in_an_overload_pages_are_shed_and_the_state_of_the_fleet_is_read(store: Store, site: Site) -> None:
     front = Front(queue_ms=1)
     listener = Listener(store)
-    reads = Reads(store, site.toolsets, Decisions.of(store, SETTINGS, listener), front.admission)
+    before, decisions = counted(SHED), Decisions.of(store, SETTINGS, listener)
+    reads = Reads(store, site.toolsets, decisions, front.admission, shed=recorder().console.shed)
     held = front.fill(Criticality.SHEDDABLE, 4)
     with pytest.raises(ToolFailure, match="the fleet is overloaded, and calls of agents come before pages") as refused:
         await VIEWS["board"].regions["queue"].load(asked(reads, site.project, VIEWS["board"]))
     assert refused.value.kind == "shedding"
+    assert counted(SHED) == before + 1
     assert refused.value.retry_after_ms
     for region in VIEWS["system"].regions.values():
         await region.load(asked(reads, "", VIEWS["system"]))

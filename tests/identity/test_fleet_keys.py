@@ -19,11 +19,13 @@ from coordinator.identity.fetch import Fetcher
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.keyset import key_set
 from coordinator.identity.sources import JwksUri, Loaded, OidcDiscovery, RemoteSource
+from coordinator.metrics.identity import KEY_AGE
 from coordinator.store import ServerError, Store, keys
 from tests.identity.conftest import MakeVerifier
 from tests.identity.servers import KeyServer
 from tests.identity.signing import ISSUER, Signer, jwks
 from tests.identity.test_key_server import grow_old, only_cache
+from tests.support.counts import counted
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -172,6 +174,7 @@ async def test_a_stale_copy_is_used_and_reported_as_stale(
     outcome = await second.verify(OLD.token())
     assert outcome.metadata["verifiedFromCache"] == "true"
     assert 5_000 <= int(outcome.metadata["cacheAgeSeconds"]) < 5_060
+    await wait_until(lambda: 5_000 <= counted(KEY_AGE, "jwks_uri") < 5_060, what="the age in metrics")
     strict = make_verifier(key_server.url(), store, stale_on_error=False)
     await strict.start()
     assert (await strict.verify(OLD.token())).failure == "network"

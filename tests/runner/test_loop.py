@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from coordinator.client import Fleet, Invalid, jobs
+from coordinator.metrics.runs import ATTEMPTS, DURATION, PAUSED, RUNNING
 from coordinator.runner import breaker, loop, records
 from coordinator.runner.loop import Runner
 from coordinator.runner.options import Options, Selection
@@ -21,6 +22,7 @@ from coordinator.runner.protocols import Workspaces
 from coordinator.runner.workspaces import Directories
 from tests.client.backlog import add, chain, context, held, notes, seen
 from tests.runner.repositories import Place
+from tests.support.counts import by_bucket, counted
 from tests.support.fleets import RunningFleet
 from tests.support.wait import wait_until
 
@@ -147,7 +149,10 @@ async def test_an_idle_runner_says_why_nothing_is_offered(
 
 async def test_failures_count_until_quarantine(hall: Hall, fleet: Fleet) -> None:
     (item,) = await add(fleet, "hard", maxAttempts=2)
+    before = counted(ATTEMPTS, "failed"), sum(by_bucket(DURATION))
     await hall.run("echo why >&2; exit 3", max_items=2)
+    assert (counted(ATTEMPTS, "failed"), sum(by_bucket(DURATION))) == (before[0] + 2, before[1] + 2)
+    assert counted(RUNNING) == counted(PAUSED) == 0
     found = await context(fleet, item)
     assert found["item"]["role"] == "blocked"
     assert found["attempts"]["count"] == 2

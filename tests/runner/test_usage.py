@@ -20,12 +20,14 @@ from hypothesis import strategies as st
 
 from coordinator.client import Fleet
 from coordinator.client.metering import PARTS
+from coordinator.metrics.runs import COST, USAGE_REFUSED
 from coordinator.runner import telling
 from coordinator.runner.presets import PRESETS
 from coordinator.runner.protocols import Usage
 from coordinator.runner.usage import Most, RunNote, further, total_of
 from tests.client.backlog import Json, add, held, notes, seen
 from tests.runner.test_loop import Hall, attempts, hall
+from tests.support import counts
 from tests.support.fleets import RunningCommand, RunningFleet
 from tests.support.wait import wait_until
 
@@ -149,7 +151,10 @@ async def test_what_a_command_says_above_the_most_of_an_attempt_is_refused_and_t
     since = (await fleet.feed(kinds))["cursor"]
     said = {"inputTokens": 700, "outputTokens": 9_000, "costUsd": 900_000}
     command = f"echo '{json.dumps({'usage': said})}' > $FLEET_RESULT_FILE"
+    before = [counts.counted(*one) for one in ((USAGE_REFUSED, "cost"), (USAGE_REFUSED, "tokens"), (COST,))]
     runner = await hall.run(command, max_items=1, usage_per_attempt=Most(1_000_000, 1_000), selection={"parent": root})
+    after = [counts.counted(*one) for one in ((USAGE_REFUSED, "cost"), (USAGE_REFUSED, "tokens"), (COST,))]
+    assert [now - was for now, was in zip(after, before, strict=True)] == [1, 1, 1.0]
     counted = await used(fleet, item)
     assert [counted[name] for name in ("inputTokens", "outputTokens", "costMicroUsd")] == [700, 300, 1_000_000]
     assert "budgetSpent" not in await seen(fleet, root)
