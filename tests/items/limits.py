@@ -197,6 +197,25 @@ class Model:
             self.acquire(agent, name, wanted, by_id=True)
         return "success"
 
+    def hold(self, name: str, demands: list[Demand]) -> bool:
+        """Whether the live claim on an item, if there is one, holds these demands now."""
+        one = self.items[name]
+        wanted = merged(one.taken, demands) if one.live else one.taken
+        new = wanted[len(one.taken) :]
+        if new and not self.fits(one.holder, wanted, new):
+            return False
+        one.taken = wanted
+        self.take_units(new)
+        return True
+
+    def demand(self, name: str, demands: list[Demand]) -> bool:
+        """Whether what an item demands can be changed to this."""
+        one = self.items[name]
+        if one.role != "terminal" and not self.hold(name, demands):
+            return False
+        one.demands = demands
+        return True
+
     def acquire(self, agent: str, name: str, wanted: list[Demand], *, by_id: bool) -> None:
         one = self.items[name]
         if self.said and self.said[0] == self.given_up(agent, name):
@@ -275,7 +294,7 @@ class Model:
             "resume": {"blocked": one.before},
             "reopen": {"terminal": "queue"},
         }[trigger].get(one.role)
-        if target is None:
+        if target is None or (trigger == "reopen" and not self.hold(name, one.demands)):
             return False
         one.change(target)
         return True

@@ -279,8 +279,9 @@ class Walk:
 
     async def resources(self, _: str) -> None:
         name, demands = self.item(), self.demands()
-        await self.tools.update(name, resources=given(demands))
-        self.model.items[name].demands = demands
+        change = {"id": name, "resources": given(demands)}
+        answer = await self.tools("manage_items", operation="update", items=[change])
+        assert (answer["updated"] == 1) == self.model.demand(name, demands), (answer, demands)
 
     async def requires(self, _: str) -> None:
         name, requires = self.item(), self.chance.sample(("gpu", "linux"), self.chance.choice((0, 0, 1, 2)))

@@ -38,16 +38,18 @@ class Case:
         """Makes the reasons for these outcomes hold."""
         tools = self.tools
         self.parent = await tools.add()
-        self.item = await tools.add(parentId=self.parent, tags="wanted")
+        demands = [demand("free"), demand("k/x")] if "resource_busy" in reasons else []
+        self.item = await tools.add(parentId=self.parent, tags="wanted", resources=demands)
         self.own = await tools.add(resources=[demand("own")])
-        self.busy = await tools.add(resources=[demand("k")])
+        # While another agent holds the item, and so what it demands, only what its claim asks for besides is busy.
+        held_too = "already_claimed" in reasons
+        self.busy = await tools.add(resources=[demand("more/x" if held_too else "k")])
         assert (await tools.claim("b", self.own))["outcome"] == "success"
         holder = "a" if "already_claimed" in reasons else ""
         if holder:
             assert (await tools.claim(holder, self.item))["outcome"] == "success"
         if "resource_busy" in reasons:
             assert (await tools.claim("c", self.busy))["outcome"] == "success"
-            await tools.update(self.item, resources=[demand("free"), demand("k/x")])
         if "terminal_item" in reasons:
             assert (await tools.advance(self.item, "cancel", holder))["applied"]
         if "agent_draining" in reasons:
