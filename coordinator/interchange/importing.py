@@ -254,17 +254,20 @@ class Import:
 
     async def _annotate(self, records: Iterable[Record]) -> None:
         notes = [
-            {"itemId": self._ids[one.id], "key": key, "role": "queue", "body": body}
+            (one, {"itemId": self._ids[one.id], "key": key, "role": "queue", "body": body})
             for one in records
             for key, body in one.notes.items()
         ]
 
-        async def write(batch: Sequence[dict[str, Any]]) -> None:
-            call = {"operation": "upsert", "notes": list(batch)}
+        async def write(batch: Sequence[tuple[Record, dict[str, Any]]]) -> None:
+            call = {"operation": "upsert", "notes": [note for _, note in batch]}
             answer = await self._fleet.call("manage_notes", call, seconds=_SECONDS)
-            self.report.refused += [str(one["error"]) for one in answer.get("failures", ())]
+            for failure in answer.get("failures", ()):
+                one, note = batch[failure["index"]]
+                said = f"{label_of(one.title, one.id)}: note {note['key']!r}: {failure['error']}"
+                self.report.refused.append(said)
 
-        await side_by_side(write, _batches(notes, _NOTES, lambda note: len(note["body"])))
+        await side_by_side(write, _batches(notes, _NOTES, lambda pair: len(pair[1]["body"])))
 
     async def _finish(self, records: Sequence[Record]) -> None:
         """Says of items that they have all of their records, and offers them."""

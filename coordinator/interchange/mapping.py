@@ -23,6 +23,7 @@ _PRIORITIES = {
 }
 _UNFIT = re.compile(r"[^a-z0-9._:/-]+")
 _NAMED = 20
+LONGEST_TAG, _LONGEST_TYPE = 100, 200
 
 
 class Mapping_(Struct, forbid_unknown_fields=True):  # noqa: N801 (Mapping is taken)
@@ -83,8 +84,17 @@ def apply_mapping(source: Source, states: Mapping[str, State], own: Mapping_, un
         if priority not in priorities:
             strange[one.priority] += 1
         one.priority = priorities.get(priority, "medium")
-        one.type = types.get(one.type.lower(), one.type)[:200]
-        one.tags = list(dict.fromkeys(filter(None, (tag(tags.get(name.lower(), name)) for name in one.tags))))
+        kind = types.get(one.type.lower(), one.type)
+        one.type = kind[:_LONGEST_TYPE]
+        if one.type != kind:
+            source.leave_out(f"ends of types of more than {_LONGEST_TYPE} characters", f"{kind!r} of {one.title}")
+        found = {name: tag(tags.get(name.lower(), name)) for name in one.tags}
+        one.tags = list(dict.fromkeys(filter(None, found.values())))
+        for name, made in found.items():
+            if name.strip() and not made:
+                source.leave_out("labels of which no tag is left", f"{name!r} of {one.title}")
+            elif len(name.strip()) > LONGEST_TAG:
+                source.leave_out(f"ends of labels of more than {LONGEST_TAG} characters", f"{name!r} of {one.title}")
     if missing and unknown is None:
         raise ImportProblem(
             f"it is not known what these statuses mean: {_counts(missing)}. Say it in a mapping (--map FILE, such as "
@@ -99,7 +109,7 @@ def apply_mapping(source: Source, states: Mapping[str, State], own: Mapping_, un
 
 def tag(text: str) -> str:
     """A label as a tag: lower case, other characters are dashes; empty: nothing of it is left."""
-    return _UNFIT.sub("-", text.strip().lower()).strip("-_.:/")[:100].rstrip("-_.:/")
+    return _UNFIT.sub("-", text.strip().lower()).strip("-_.:/")[:LONGEST_TAG].rstrip("-_.:/")
 
 
 def _lower(words: Mapping[str, str]) -> dict[str, str]:

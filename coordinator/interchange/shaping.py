@@ -13,10 +13,11 @@ MOST_EDGES = 600
 MOST_TAGS = 30
 """An import adds two of its own to an item's 32."""
 MOST_NOTES = 500
+NOTE_KEY = 200
 _NAMED = 5
 
-_Say = Callable[[str, str], None]
-"""Notes what was changed, and in which record."""
+_Say = Callable[..., None]
+"""Notes what was changed, in which record, and the names of what is lost of it. Where something is, all are named."""
 
 
 def shape(source: Source, below: int = -1) -> None:
@@ -29,10 +30,10 @@ def shape(source: Source, below: int = -1) -> None:
         ImportProblem: records with one id differ, and it is not known which is the newest.
     """
     most = MAX_DEPTH - 1 - below
-    remarks: dict[str, list[str]] = {}
+    remarks: dict[str, list[tuple[str, str]]] = {}
 
-    def say(what: str, key: str) -> None:
-        remarks.setdefault(what, []).append(key)
+    def say(what: str, key: str, *lost: str) -> None:
+        remarks.setdefault(what, []).append((key, ", ".join(lost)))
 
     records = _one_of_each(source.records, say)
     for one in records.values():
@@ -54,11 +55,13 @@ def shape(source: Source, below: int = -1) -> None:
             one.state = "done"
     order = sorted(records, key=lambda key: depths[key])
     source.records = [records[key] for key in order]
-    for what, ids in remarks.items():
-        named = ", ".join(label_of(records[one].title, one) for one in ids[:_NAMED]) + (
-            f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    for what, found in remarks.items():
+        shown = found if any(lost for _, lost in found) else found[:_NAMED]
+        named = "; ".join(
+            label_of(records[one].title, one) + (f" without {lost}" if lost else "") for one, lost in shown
         )
-        source.remarks.append(f"{len(ids)} {what}: {named}")
+        more = f" and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
+        source.remarks.append(f"{len(found)} {what}: {named}{more}")
 
 
 def _one_of_each(found: Sequence[Record], say: _Say) -> dict[str, Record]:
@@ -95,16 +98,16 @@ def _time(text: str) -> datetime | None:
 
 def _links(one: Record, records: Mapping[str, Record], say: _Say) -> None:
     if one.parent is not None and (one.parent not in records or one.parent == one.id):
-        say("have a parent that is not here", one.id)
+        say("have a parent that is not here", one.id, one.parent)
         one.extra["parent"] = one.parent
         one.parent = None
     for links in (one.blockers, one.related):
         kept = [key for key in dict.fromkeys(links) if key in records and key != one.id]
-        if len(kept) < len(set(links)):
-            say("have links to what is not here", one.id)
+        if away := dict.fromkeys(links).keys() - set(kept):
+            say("have links to themselves or to what is not here", one.id, *sorted(away))
         links[:] = kept[:MOST_EDGES]
-        if len(kept) > MOST_EDGES:
-            say(f"have more than {MOST_EDGES} links", one.id)
+        if further := kept[MOST_EDGES:]:
+            say(f"have more than {MOST_EDGES} links", one.id, *further)
 
 
 def _lengths(one: Record, say: _Say) -> None:
@@ -118,19 +121,39 @@ def _lengths(one: Record, say: _Say) -> None:
         title = title[: TITLE - 1] + "…"
     one.title = title
     if len(one.summary) > SUMMARY:
-        say(f"have summaries of more than {SUMMARY} characters: cut", one.id)
+        say(f"have summaries of more than {SUMMARY} characters: cut", one.id, "its end")
         one.summary = one.summary[: SUMMARY - 1] + "…"
-    one.description = _cut(one.description, "description", one.id, say)
-    one.notes = {
-        key[:200]: _cut(body, "note", one.id, say) for key, body in list(one.notes.items())[:MOST_NOTES] if body.strip()
-    }
-    if len(one.tags) > MOST_TAGS:
-        say(f"have more than {MOST_TAGS} tags", one.id)
+    one.description = _cut(one.description, "its description", one.id, say)
+    _notes(one, say)
+    if further := one.tags[MOST_TAGS:]:
+        say(f"have more than {MOST_TAGS} tags", one.id, *further)
         one.tags = one.tags[:MOST_TAGS]
     if one.complexity is not None:
         if not 1 <= one.complexity <= 10 or one.complexity != int(one.complexity):
             one.extra["complexity"] = one.complexity
+            say("have a complexity that is no whole number from 1 to 10: the nearest is taken", one.id)
         one.complexity = min(max(round(one.complexity), 1), 10)
+
+
+def _notes(one: Record, say: _Say) -> None:
+    """Blank notes say nothing. Of keys that are equal when cut, the first one counts."""
+    found: dict[str, str] = {}
+    lost, cut = list[str](), list[str]()
+    for key, body in one.notes.items():
+        short = key[:NOTE_KEY]
+        if not body.strip():
+            continue
+        if short in found or len(found) == MOST_NOTES:
+            lost.append(repr(key))
+            continue
+        if short != key:
+            cut.append(f"the end of the key {key!r}")
+        found[short] = _cut(body, f"the note {short!r}", one.id, say)
+    if cut:
+        say(f"have notes with keys of more than {NOTE_KEY} characters: cut", one.id, *cut)
+    if lost:
+        say(f"have more than {MOST_NOTES} notes, or several of one key", one.id, *lost)
+    one.notes = found
 
 
 def _cut(text: str, what: str, key: str, say: _Say) -> str:
@@ -138,7 +161,7 @@ def _cut(text: str, what: str, key: str, say: _Say) -> str:
     data = text.replace("\x00", "").encode(errors="replace")
     if len(data) <= TEXT_BYTES:
         return data.decode()
-    say(f"have a {what} of more than {TEXT_BYTES} bytes: cut", key)
+    say(f"have texts of more than {TEXT_BYTES} bytes: cut", key, f"the end of {what}")
     return data[: TEXT_BYTES - 3].decode(errors="ignore") + "…"
 
 
@@ -174,7 +197,8 @@ def _cut_cycles(records: Mapping[str, Record], say: _Say) -> None:
                 done.add(key)
             elif blocker in open_:
                 records[key].blockers.remove(blocker)
-                say("wait for themselves through others: one dependency is left out", key)
+                other = f"its dependency on {label_of(records[blocker].title, blocker)}"
+                say("wait for themselves through others: one dependency is left out", key, other)
             elif blocker not in done:
                 open_.add(blocker)
                 stack.append((blocker, iter(list(records[blocker].blockers))))

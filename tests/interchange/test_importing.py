@@ -12,6 +12,7 @@ import pytest
 from coordinator.interchange.exporting import read_project
 from coordinator.interchange.formats import beads, markdown, taskmaster
 from coordinator.interchange.identity import HOLD
+from coordinator.interchange.model import Record, Source
 from coordinator.store import Store
 from coordinator.toolsets.items.audit import audit
 from tests.interchange.direct import Direct, Killed, imported
@@ -227,6 +228,14 @@ async def test_refusals_are_told_and_the_rest_is_imported(store: Store, project:
     assert "cycle" in report.refused[0]
     rows = {row[0]: row for row in await state(direct)}
     assert rows["a-2"][8] == ["a-1"]
+
+
+async def test_a_note_that_is_refused_is_named_with_its_item(store: Store, project: str) -> None:
+    direct = Direct(store, project)
+    record = Record("n", "Noted", notes={"": "no key"})
+    report = await imported(direct, Source(records=[record]), {"": "queue"})
+    assert len(report.refused) == 1
+    assert report.refused[0].startswith("Noted (n): note '': ")
 
 
 ROADMAP = b"# Roadmap\n\n## Phase 1\n- [ ] Task A\n- [ ] Task B\n"

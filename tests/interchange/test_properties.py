@@ -133,3 +133,31 @@ def test_any_bytes_are_read_or_refused(noise: bytes, seed: int) -> None:
             module.read(noise)
         except ImportProblem:
             pass
+
+
+def test_all_that_is_not_carried_is_named() -> None:
+    notes = {f"n{number}": "text" for number in range(502)} | {"blank": " "}
+    long_keys = {"k" * 200 + "1": "first", "k" * 200 + "2": "second"}
+    tags = [f"t{number}" for number in range(32)]
+    source = Source(
+        records=[
+            *(Record(f"r{n}", f"Item {n}", notes=dict(notes), tags=list(tags), blockers=["gone"]) for n in range(7)),
+            Record("k", "Keys", notes=long_keys, tags=["!!!", "l" * 101], type="t" * 201, summary="s" * 2_001),
+            *(Record(one, one.upper(), blockers=[other], complexity=2.5) for one, other in (("x", "y"), ("y", "x"))),
+        ]
+    )
+    apply_mapping(source, {}, Mapping_(), "queue")
+    shape(source)
+    said = "\n".join([*source.remarks, *source.losses()])
+    for n in range(7):
+        for what in ("'n500', 'n501'", "t30, t31", "gone"):
+            assert f"Item {n} (r{n}) without {what}" in said
+    assert "blank" not in said
+    assert len(source.records[0].notes) == 500
+    for what in (f"Keys (k) without the end of the key {'k' * 200 + '1'!r}", f"Keys (k) without {'k' * 200 + '2'!r}"):
+        assert what in said
+    for what in ("!!!", "l" * 101, "t" * 201):
+        assert f"{what!r} of Keys" in said
+    assert "Keys (k) without its end" in said
+    assert "Y (y) without its dependency on X (x)" in said or "X (x) without its dependency on Y (y)" in said
+    assert "X (x); Y (y)" in said, "whose complexity is the nearest"
