@@ -21,8 +21,11 @@ from typing import Any
 _BOX = r"(?:\[(?P<box>[ xX])\](?:\s+|\Z))"
 _TASK = re.compile(rf"(?P<indent>\s*)(?:[-*+]|(?P<number>\d+)[.)])\s+(?=\S){_BOX}?(?P<text>.*)")
 _HEADING = re.compile(r"#{1,6}\s+(?P<title>.*\S)")
-MARK = r"\((?P<name>after|ref|due|not before|recurs|resources|budget):\s*(?P<value>[^()]+)\)"
-"""A mark of a task, such as ``(after: build)``."""
+MARK = (
+    r"\((?P<name>after|ref|due|not before|recurs|resources|budget):"
+    r"\s*(?P<value>(?:[^()\s]|\([^()]*\))(?:[^()]|\([^()]*\))*)\)"
+)
+"""A mark of a task, such as ``(after: build)``; what it says may have parentheses, but none within them."""
 _SUFFIX = re.compile(rf"#(?P<tag>[a-z0-9][\w.:/-]*)|!(?P<priority>high|medium|low)|{MARK}")
 _SINGLE = {"ref": "ref", "due": "dueAt", "not before": "notBefore", "recurs": "recurs"}
 _SINGLE |= {name: name for name in ("resources", "budget")}
@@ -87,7 +90,7 @@ def _task(text: str, done: bool) -> dict[str, Any]:
     item: dict[str, Any] = {"done": done} if done else {}
     tags: list[str] = []
     while text := text.rstrip():
-        begin = text.rfind("(") if text.endswith(")") else len(text) - len(text.rsplit(maxsplit=1)[-1])
+        begin = _opening(text) if text.endswith(")") else len(text) - len(text.rsplit(maxsplit=1)[-1])
         # The last word only: a search would take the square of a long line's time.
         found = _SUFFIX.fullmatch(text, begin) if begin > 0 and text[begin - 1].isspace() else None
         if found is None:
@@ -102,6 +105,16 @@ def _task(text: str, done: bool) -> dict[str, Any]:
     if tags:
         item["tags"] = tags
     return {"title": text, **item}
+
+
+def _opening(text: str) -> int:
+    """Where the parenthesis begins that ends with the text; -1: nowhere."""
+    depth = 0
+    for at in range(len(text) - 1, -1, -1):
+        depth += (text[at] == ")") - (text[at] == "(")
+        if not depth:
+            return at
+    return -1
 
 
 def set_mark(item: dict[str, Any], mark: re.Match[str]) -> None:

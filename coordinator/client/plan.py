@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 
 from coordinator.client.errors import FleetError, error_of
 from coordinator.client.markdown import markdown
-from coordinator.client.short_forms import budget, demands
+from coordinator.client.short_forms import budget, demands, moment
 from coordinator.errors import that_exist
 
 DEEPEST = 3
@@ -38,6 +38,7 @@ _LISTS = ("tags", "traits")
 _TIMES = ("notBefore", "dueAt")
 FORMS: Mapping[str, Callable[[str], Any]] = {
     "resources": demands, "budget": budget, "recurs": lambda text: {"cron": text},
+    "dueAt": moment, "notBefore": moment,
 }  # fmt: skip
 """Fields that can be texts -> the value as ``manage_items`` takes it; raises ValueError."""
 _OWN = ("ref", "after", "children", "notes", "done")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -10,6 +11,7 @@ _MOST_UNITS = 9
 """Digits."""
 _DEMAND = "must be KEY, KEY=UNITS or KEY=shared, after commas"
 _BUDGET = "must be cost=DOLLARS, tokens=NUMBER or time=TIME, after commas, as in cost=2.50,tokens=200000,time=2h"
+_MOMENT = "must be a time with a zone, as in 2026-01-01T12:00:00Z, or from now on, as in +30m or +4w"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -50,6 +52,23 @@ def budget(text: str) -> dict[str, int]:
         else:
             raise ValueError(f"{one!r} {_BUDGET}")
     return found
+
+
+def moment(text: str) -> str:
+    """A time as the tools take it: ``2026-12-01T09:00:00Z``, or ``+4w`` from now on.
+
+    Raises:
+        ValueError: the text has another form; it says which is allowed.
+    """
+    text = text.strip()
+    if not re.fullmatch(r"\+(?:[0-9]{1,9}[smhdw])+", text):
+        try:
+            zone = datetime.fromisoformat(text).tzinfo
+        except ValueError:
+            zone = None
+        if zone is None:
+            raise ValueError(f"{text!r} {_MOMENT}")
+    return text
 
 
 def money(micro_usd: int) -> str:

@@ -106,9 +106,12 @@ class Import:
         old = [one for one in records if one.id in self._known]
         for level in _levels(new, self._known):
             await self._create(level)
-        await self._update(old)
+        # What needs something that was refused is looked at again by the next import, and offered to nobody before.
+        whole = {one.id for one in records if self._ids.keys() >= _named_by(one)}
+        await self._update([one for one in old if one.id in whole])
         unfinished = [one for one in new if _has_more(one) and one.id in self._ids]
         unfinished += [one for one in old if self._known[one.id].seen is None]
+        unfinished = [one for one in unfinished if one.id in whole]
         await side_by_side(self._move, [one for one in unfinished if one.id in self._known])
         await self._connect(unfinished)
         await self._annotate(one for one in unfinished if one.notes)
@@ -173,7 +176,9 @@ class Import:
     # --- new items ------------------------------------------------------------------------------
 
     async def _create(self, records: Sequence[Record]) -> None:
-        specs = [(one, self._spec(one)) for one in records]
+        left = [one for one in records if one.parent is not None and one.parent not in self._ids]
+        self.report.refused += [f"{label_of(one.title, one.id)}: what it is part of was refused" for one in left]
+        specs = [(one, self._spec(one)) for one in records if one.parent is None or one.parent in self._ids]
 
         async def create(batch: Sequence[tuple[Record, dict[str, Any]]]) -> None:
             call = {"operation": "create", "items": [spec for _, spec in batch]}
@@ -386,6 +391,10 @@ def _levels(records: Sequence[Record], known: Mapping[str, Known]) -> Iterable[l
             levels.append([])
         levels[level].append(one)
     return levels
+
+
+def _named_by(one: Record) -> set[str]:
+    return {*one.blockers, *one.related, *([one.parent] if one.parent is not None else ())}
 
 
 def _has_more(one: Record) -> bool:

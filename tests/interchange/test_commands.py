@@ -99,8 +99,29 @@ def test_what_a_plan_says_is_imported_kept_and_taken_back(run: Run, tmp_path: Pa
     file.write_text("- [ ] Bad (due: soon)\n")
     code, out, err = run("import", "--format", "markdown", str(file))
     assert code != Exit.OK
-    assert "Bad" in err + out
-    assert "soon" in err + out or "dueAt" in err + out
+    assert out == ""
+    assert "line 1: dueAt: 'soon' must be a time with a zone" in err
+
+
+def test_what_needs_something_that_was_refused_waits_for_the_next_import(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "TODO.md"
+
+    def write(cron: str, *more: str) -> tuple[int, str, str]:
+        tasks = [f"- [ ] Design (recurs: {cron})", "  - [ ] Draw", *more]
+        file.write_text("\n".join([*tasks, "- [ ] Upload (after: Design)", "- [ ] Test"]))
+        return run("import", "--format", "markdown", str(file))
+
+    assert write("soon")[:2] == (Exit.FAILED, "2 items created, 0 updated, 0 unchanged\n")
+    assert "Draw" in (said := write("soon", "- [ ] Other")[2])
+    assert "what it is part of was refused" in said
+    ready = json.loads(run("items", "ready", "--json")[1])["recommendations"]
+    assert {one["title"] for one in ready} == {"Test", "Other"}
+    assert write("@daily")[:2] == (Exit.OK, "2 items created, 1 updated, 1 unchanged; 1 dependency\n")
+    assert " Draw" in run("export", "--format", "markdown")[1].split("Design")[1].splitlines()[1]
+    ready = json.loads(run("items", "ready", "--json")[1])["recommendations"]
+    assert "Upload" not in {one["title"] for one in ready}
+    assert write("soon")[0] == Exit.FAILED
+    assert write("@daily")[0] == Exit.OK
 
 
 def test_a_file_without_items_is_told_and_cancels_nothing(run: Run, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from coordinator.client.markdown import markdown as plan
 from coordinator.interchange.formats import markdown
 from coordinator.interchange.model import ImportProblem
 
@@ -55,17 +56,35 @@ def test_marks_of_plans_are_read_as_in_plans() -> None:
         ("(resources: gpu=x)", "line 2: resources: 'gpu=x' must be KEY, KEY=UNITS or KEY=shared"),
         ("(budget: 3)", "line 2: budget: '3' must be cost=DOLLARS"),
         ("(ref: design)", "line 2: ref: 'design' is used twice"),
+        ("(due: 2026-12-01)", "line 2: dueAt: '2026-12-01' must be a time with a zone, as in 2026-01-01T12:00:00Z"),
+        ("(not before: tomorrow)", "line 2: notBefore: 'tomorrow' must be a time with a zone"),
+        ("(after: Empty)", "line 2: after: there is no 'Empty'"),
     ],
 )
 def test_marks_that_cannot_be_read_stop_an_import(mark: str, problem: str) -> None:
     with pytest.raises(ImportProblem, match=re.escape(problem)):
-        markdown.read(f"- [ ] Design (ref: design)\n- [ ] a {mark}\n- [ ] twice\n- [ ] twice\n".encode())
+        markdown.read(f"- [ ] Design (ref: design)\n- [ ] a {mark}\n- [ ] twice\n- [ ] twice\n# Empty\n".encode())
 
 
 def test_what_looks_like_a_mark_and_is_none_is_named() -> None:
-    source = markdown.read(rb"- [ ] Tidy f(after: x) (dueAt: +4w) !urgent \(due: +4w) \!low (about 2 h) (after 1a2b3c)")
-    assert source.records[0].title == "Tidy f(after: x) (dueAt: +4w) !urgent (due: +4w) !low (about 2 h)"
-    said = "3 x what looks like a mark of a task, and stays text: (after: x), (dueAt: +4w), !urgent"
-    assert sorted(source.losses()[0].replace(":", ",", 1).split(", ")) == sorted(said.replace(":", ",", 1).split(", "))
+    source = markdown.read(
+        rb"- [ ] Tidy f(after: x) (dueAt: +4w) !urgent \(due: +4w) \!low (about 2 h) (http://a.example) (due: ) "
+        rb"(after 1a2b3c) (recurs: @daily) (recurs: @weekly)"
+    )
+    title = "Tidy f(after: x) (dueAt: +4w) !urgent (due: +4w) !low (about 2 h) (http://a.example) (due: )"
+    assert source.records[0].title == title
+    assert source.records[0].fields == {"recurs": {"cron": "@daily"}}
+    assert source.losses() == [
+        "1 x marks that a task has already: (recurs: @weekly)",
+        "4 x what looks like a mark of a task, and stays text: (after: x), (dueAt: +4w), !urgent, (due: )",
+    ]
     (written,) = markdown.write(source.records)
     assert markdown.read(written.encode()).records[0].title == source.records[0].title
+
+
+def test_marks_may_name_titles_with_parentheses() -> None:
+    text = "- [ ] Fix f(x) (again)\n- [ ] a (ref: 1a2b3c)\n- [ ] b <!-- fleet:1a2b3c -->\n"
+    text += "- [ ] c (after: Fix f(x) (again), 1a2b3c)\n"
+    first, second, _, last = markdown.read(text.encode()).records
+    assert (last.title, last.blockers) == ("c", [first.id, second.id])
+    assert plan(text, "")["children"][-1] == {"title": "c", "after": ["Fix f(x) (again)", "1a2b3c"]}

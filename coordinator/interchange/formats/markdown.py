@@ -43,7 +43,7 @@ _TAG = re.compile(r"(?:^|\s)#([A-Za-z][\w:./-]*)(?=\s|$)")
 _PRIORITY = re.compile(r"(?:^|\s)!(high|medium|low)(?=\s|$)", re.IGNORECASE)
 _AFTER = re.compile(r"(?:^|\s)\(after ([0-9a-zA-Z_.,\s-]+)\)(?=\s|$)")
 _OF_PLANS = re.compile(rf"(?<!\S){MARK}(?!\S)")
-_LIKE_A_MARK = re.compile(r"(?<![\\\S])!\w+|(?<![\\\]])\((?:after\b|[A-Za-z]\w*(?: \w+)?:)[^()]*\)")
+_LIKE_A_MARK = re.compile(r"(?<![\\\S])!\w+|(?<![\\\]])\((?:after\b|[A-Za-z]\w*(?: \w+)?:(?!//))[^()]*\)?")
 _ESCAPED = re.compile(r"\\([#!(<\\])")
 _ESCAPE = re.compile(rf"(?=\\[#!(<\\])|(?<!\S)(?=#[A-Za-z]|![hmlHML]|\(after |{MARK})|(?=<!-- fleet:)")
 _MARKS = {"queue": " ", "work": "/", "review": "/", "blocked": "!"}
@@ -158,8 +158,9 @@ def _apply_marks(source: Source, marked: Sequence[tuple[int, Record, dict[str, A
     titles: dict[str, list[str]] = {}
     for one in source.records:
         titles.setdefault(one.title.casefold(), []).append(one.id)
+    marked = [each for each in marked if each[1].id in ids]  # not headings without tasks
     for line, one, said in marked:
-        if refs.setdefault(said.get("ref", one.id), one.id) != one.id:
+        if "ref" in said and refs.setdefault(said["ref"], one.id) != one.id:
             raise ImportProblem(f"line {line}: ref: {said['ref']!r} is used twice")
     waits: dict[str, list[str]] = {}
     for line, one, said in marked:
@@ -221,7 +222,12 @@ def _record(source: Source, text: str, above: Record | None, used: Counter[str])
     after = _AFTER.search(text)
     tags = _TAG.findall(text)
     said: dict[str, Any] = {}
+    names = {"after"}
     for mark in _OF_PLANS.finditer(text):
+        if mark["name"] in names - {"after"}:
+            source.leave_out("marks that a task has already", mark[0])
+            continue
+        names.add(mark["name"])
         set_mark(said, mark)
     for pattern in (_PRIORITY, _TAG, _AFTER, _OF_PLANS):
         text = pattern.sub(" ", text)
