@@ -303,6 +303,17 @@ async def test_what_wakes_no_wait_for_changes_is_no_change_either(tools: Client)
     assert (await waiting)["waited"]["met"]
 
 
+async def test_the_end_of_the_claim_of_an_item_that_has_ended_is_no_change(tools: Client) -> None:
+    """It has no event."""
+    item = await tools.add()
+    await tools.claim("a", item)
+    await tools.advance(item, "start", actor=actor("a"))
+    await tools.advance(item, "complete", actor=actor("a"))
+    after = (await wait(tools, item, "changed", 0))["waited"]["after"]
+    await lapse(tools, item)
+    assert not (await wait(tools, item, "changed", 0, after=after))["waited"]["met"]
+
+
 async def test_a_not_before_that_has_come_is_no_change(tools: Client) -> None:
     item = await tools.add(notBefore="2050-01-01T00:00:00Z")
     name, past = item.replace("-", ""), await server_time(tools.store) - 1

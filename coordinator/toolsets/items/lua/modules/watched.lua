@@ -125,21 +125,23 @@ function conditions.tree_terminal(run, item, _, hint)
   return found == nil or 'unknown', {}, item_events.root_of(run, item) or item.id
 end
 
--- Differs for any two states of an item, its claim, notes and edges, and of the roles of its blockers.
+-- Differs for any two states of what `changed` counts.
 local function version_of(run, item)
-  local parts = {'w' .. item.role .. ' ' .. item.score % CLASS_SIZE, 'm' .. (item.modified_at or '')}
-  if item.fence then parts[3] = 'h' .. item.fence .. (claims.is_live(run, item) and 'l' or '') end
+  local parts = {'w' .. item.role .. item.score % CLASS_SIZE, 'm' .. (item.modified_at or '')}
+  if item.fence then
+    parts[3] = 'h' .. item.fence .. (item.role < TERMINAL and claims.is_live(run, item) and 'l' or '')
+  end
   for field, value in pairs(item) do
     if #field < 3 and not LEFT_OUT[field] then parts[#parts + 1] = field .. value end
   end
   local flat = redis.call('HGETALL', run.keys.notes .. item.id)
   for n = 1, #flat, 2 do
-    local modified = redis.call('HGET', run.keys.note .. string.sub(flat[n + 1], 1, 32), 'm')
-    parts[#parts + 1] = 'n ' .. flat[n] .. flat[n + 1] .. (modified or '')
+    local note = flat[n + 1]
+    parts[#parts + 1] = flat[n] .. note .. (redis.call('HGET', run.keys.note .. string.sub(note, 1, 32), 'm') or '')
   end
-  for _, edge in ipairs(redis.call('HKEYS', run.keys.edges .. item.id)) do parts[#parts + 1] = 'e ' .. edge end
+  for _, edge in ipairs(redis.call('HKEYS', run.keys.edges .. item.id)) do parts[#parts + 1] = 'e' .. edge end
   for _, blocker in ipairs(blockers_of(run, item)) do
-    parts[#parts + 1] = 'b ' .. blocker .. items.load_role(run, blocker)
+    parts[#parts + 1] = 'b' .. blocker .. items.load_role(run, blocker)
   end
   table.sort(parts)
   return string.sub(redis.sha1hex(table.concat(parts, '\0')), 1, 16)
