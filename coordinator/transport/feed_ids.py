@@ -7,6 +7,7 @@ import msgspec
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.feed import Cursor, FeedReader, Filter
+from coordinator.feed.cursor import START
 from coordinator.feed.events import Event
 from coordinator.feed.filters import dashed
 from coordinator.feed.kinds import NAMES
@@ -33,25 +34,21 @@ async def check_ids(reader: FeedReader, asked: FeedRequest, wanted: Filter, foun
     """
     at = Cursor(asked.project, found.epoch, found.position)
     known = dict(zip(asked.named, found.known, strict=True))
-    everything = wanted._replace(kinds=frozenset(NAMES), ids=frozenset(), roots=frozenset())
-
-    async def is_ahead(about: Filter) -> bool:
-        return asked.after is not None and (found.gap is not None or await _is_ahead(reader, at, about))
-
-    for one in asked.ids:
-        about = everything._replace(ids=frozenset(one))
-        if not any(_readable(known[form], wanted) for form in one) and not await is_ahead(about):
-            raise _absent("id", one[-1])
-    for root in wanted.roots:
-        what = known[root]
-        if what == "root" and _readable(what, wanted):
-            continue
-        moved = len(what) == _INNER
-        if what and not moved:
+    ids = [one for one in asked.ids if not any(_readable(known[form], wanted) for form in one)]
+    roots = [root for root in wanted.roots if not (known[root] == "root" and _readable("root", wanted))]
+    for root in roots:
+        if known[root] and len(known[root]) != _INNER:
             raise invalid("root", f"'{dashed(root)}' is not an item; {_TOP}")
-        if not await is_ahead(everything._replace(roots=frozenset((root,)))):
-            with_parent = f"'{dashed(root)}' is an item with a parent; {_TOP}"
-            raise invalid("root", with_parent) if moved else _absent("root", dashed(root))
+    if asked.after is not None and (ids or roots):
+        if found.gap is not None and asked.after.entry != START:
+            return at  # it was to hear of them before the gap, perhaps
+        everything = wanted._replace(kinds=frozenset(NAMES), ids=frozenset(), roots=frozenset())
+        ids, roots = await _without_those_ahead(reader, at, everything, ids, roots)
+    if ids:
+        raise _absent("id", ids[0][-1])
+    for root in roots:
+        with_parent = f"'{dashed(root)}' is an item with a parent; {_TOP}"
+        raise invalid("root", with_parent) if known[root] else _absent("root", dashed(root))
     return at
 
 
@@ -80,15 +77,19 @@ def _permits(wanted: Filter, toolset: str) -> bool:
     return wanted.toolsets is None or toolset in wanted.toolsets
 
 
-async def _is_ahead(reader: FeedReader, at: Cursor, wanted: Filter) -> bool:
-    """Whether an event for this filter comes after a position."""
+async def _without_those_ahead(
+    reader: FeedReader, at: Cursor, wanted: Filter, ids: list[tuple[str, ...]], roots: list[str]
+) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Those ids and roots that no event after a position is about that passes a filter."""
     # Alone: it looks at the stream, also where the reader of the process has not read that far.
     listener = reader.listen(at, wanted, alone=True)
     try:
-        while listener.behind:
-            if any(isinstance(item, Event) for item in await listener.take()):
-                return True
-        return False
+        while listener.behind and (ids or roots):
+            events = [item for item in await listener.take() if isinstance(item, Event)]
+            names = {name for event in events for name in event.ids}
+            ids = [one for one in ids if names.isdisjoint(one)]
+            roots = list(set(roots) - {event.root for event in events})
+        return ids, roots
     finally:
         reader.close(listener)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import pytest
 
+from coordinator.feed import position
 from coordinator.store import keys
 from tests.feed.rig import Front, Json
 from tests.items.client import Client
@@ -143,3 +145,28 @@ async def test_who_goes_on_from_before_what_was_trimmed_hears_of_the_gap(front: 
             assert (await stream.until("gap")).data["reason"] == "trimmed"
     answer = await front.poll(tools.project, after="oldest")
     assert answer["gap"] == {"reason": "trimmed"}
+    for names in asked:  # it has no cursor from before the deletion: a name of nothing is refused at once
+        assert (await front.get(tools.project, **names, after="oldest")).status_code == 404
+
+
+async def test_names_of_much_that_was_deleted_are_looked_for_once(
+    front: Front, tools: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = await tools.add_many(30)
+    cursor = (await front.poll(tools.project))["cursor"]
+    await tools.delete(*roots)
+    reads: list[Any] = []
+    read = position.read
+
+    async def counted(*words: Any) -> position.Slice:
+        reads.append(words)
+        return await read(*words)
+
+    monkeypatch.setattr(position, "read", counted)
+    asked: list[Json] = [{"root": ",".join(roots)}, {"id": ",".join(roots)}]
+    for names in asked:
+        reads.clear()
+        answer = await front.poll(tools.project, **names, after=cursor)
+        assert {event["name"] for event in answer["events"]} == {"item.delete"}
+        assert len(answer["events"]) == 30
+        assert len(reads) == 3  # where it begins, what is ahead, what it gets
