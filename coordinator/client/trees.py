@@ -96,12 +96,21 @@ class Tree:
 
         Args:
             kinds: kinds of events or groups of them; default: those that listeners get.
-            after: ``cursor`` of the last event that is known, or ``oldest``; default: from now on.
+            after: ``cursor`` of the last event that is known, or ``oldest``; default: from now on. If the tree was
+                deleted since, and was part of a larger one, only the events about its own item come.
+
+        Raises:
+            NotFound: there is no such item, nor has any event from then on to do with it.
         """
-        _, root = await self._standing()
-        asked = {"root": root} | ({"kinds": kinds if isinstance(kinds, str) else ",".join(kinds)} if kinds else {})
+        asked = {"kinds": kinds if isinstance(kinds, str) else ",".join(kinds)} if kinds else {}
+        over = told = False
+        try:
+            _, asked["root"] = await self._standing()
+        except NotFound:
+            if not after:
+                raise
+            over, asked["root"] = True, self.id
         after = after or (await self._fleet.feed(urlencode({**asked, "waitMs": 0})))["cursor"]
-        over = False
         while True:
             if not over:
                 # Read before the events: what it does not know yet is still to come.
@@ -112,10 +121,13 @@ class Tree:
             try:
                 answer = await self._fleet.feed(urlencode({**asked, "after": after, "waitMs": 0 if over else WAIT_MS}))
             except NotFound:
-                if over:  # its deletion has been told
+                if over and told:  # its deletion, too
                     return
+                if over and asked.pop("root", ""):
+                    asked["id"] = self.id
+                    continue
                 raise
-            after = answer["cursor"]
+            after, told = answer["cursor"], True
             if "gap" in answer:
                 yield {"name": "gap", "data": answer["gap"]}
             for event in answer["events"]:

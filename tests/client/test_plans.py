@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
@@ -249,8 +250,15 @@ async def test_events_of_a_tree_end_with_its_deletion_and_go_on_after_a_move(fle
         assert (await anext(events))["name"] == "item.create"
         await fleet.call("manage_items", {"operation": "delete", "ids": [single.id], "recursive": True})
         assert [event["name"] async for event in events][-2:] == ["item.delete"] * 2
+        inner = fleet.tree((await add(fleet, "i", parentId=above))[0])
+        await fleet.call("manage_items", {"operation": "delete", "ids": [inner.id]})
+        for gone, first in ((single, "item.create"), (inner, "item.create")):  # by who comes back with a cursor
+            names = [event["name"] async for event in gone.events("item.*", after=cursor)]
+            assert (names[0], names[-1]) == (first, "item.delete")
+            with pytest.raises(NotFound):
+                await anext(gone.events())
         with pytest.raises(NotFound):
-            await anext(single.events())
+            await anext(fleet.tree(str(uuid4())).events(after=cursor))
 
 
 async def test_a_deep_or_large_plan_is_made_in_stages(fleet: Fleet) -> None:
