@@ -127,6 +127,24 @@ async def test_an_update_under_a_claim_takes_what_is_missing_or_changes_nothing(
     assert (await other.claim("b", rival))["outcome"] == "success"
 
 
+async def test_what_one_claim_holds_is_bounded(tools: Client) -> None:
+    item = await tools.add()
+    await tools.claim("a", item)
+    sets = [demand(*(f"{n}/{'k' * 190}{m:02}" for m in range(16))) for n in range(5)]
+    answers = [
+        await tools("manage_items", operation="update", items=[{"id": item, "resources": each}]) for each in sets
+    ]
+    assert [answer["updated"] for answer in answers] == [1, 1, 1, 1, 0]
+    assert "resource_busy" in answers[-1]["failures"][0]["error"]
+    kept = await held(tools, item)
+    assert (await tools.claim("a", item, resources=demand("x")))["outcome"] == "resource_busy"
+    assert (await tools.claim("a", item, resources=sets[0]))["outcome"] == "success", "it holds these"
+    await tools.update(item, resources=sets[1])
+    assert await held(tools, item) == kept
+    await tools.release("a", item)
+    assert (await tools.claim("a", item, resources=demand("x")))["outcome"] == "success"
+
+
 async def test_entries_of_one_call_see_what_those_before_have_taken(tools: Client) -> None:
     one, other = await tools.add_many(2)
     await tools.claim("a", one)

@@ -9,6 +9,7 @@ local resources = require 'resources'
 local obstacles = {}
 
 local SWEEP_MAX = 200 -- expired claims put back
+local HELD_MAX = 10000 -- characters of what a claim holds, above which it takes nothing further
 local POLL_MS = 1000 -- when to ask again, if nobody knows when what is held comes back
 
 -- The first node at which demands cannot be met now, as `fairness.busy_node`. What a claim that is `renewed` holds is
@@ -55,7 +56,9 @@ end
 function obstacles.taken(run, item, agent, renews, further)
   local text = beyond(renews and (item.rh or '') or item.rs, further)
   if not renews and item.rs then text = text and item.rs .. ',' .. text or item.rs end
-  if text then return available(run, item, text, agent, renews) end
+  if not text then return end
+  if renews and #(item.rh or '') > HELD_MAX then return nil, POLL_MS, text end
+  return available(run, item, text, agent, renews)
 end
 
 -- The same for what the live claim on an item does not hold of these demands (a text, nil: of none), without which it
