@@ -121,6 +121,7 @@ async def test_an_empty_project_is_consistent(tools: Client) -> None:
         ("STATE i:{held} claimed=1 first=2", "i:{held}", "has claim times in the wrong order"),
         ("STATE i:{held} expires=1 claimed=2 first=1", "i:{held}", "has claim times in the wrong order"),
         (f"STATE i:{{lapsed}} expires={END}", "i:{lapsed}", "has a live claim that does not hold it"),
+        ("HSET i:{held} rs x1:key", "i:{held}", "has a live claim that lacks x1:key of what it demands"),
         ("HDEL ag agent-1", "i:{lapsed}", "is claimed by an agent that holds another item or none"),
         ("HSET ag agent-2 {waits}", "ag", "lists {waits} (agent-2), which is not there or does not belong there"),
         ("HSET ag agent-9 " + GHOST, "ag", f"lists {GHOST} (agent-9), which is not there"),

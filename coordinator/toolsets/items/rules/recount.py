@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from coordinator.settings.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
+from coordinator.toolsets.items.rules import resources
 
 CLASSES = "qQ-1p---wWa2x-X-rRA3----tT------bB-4----"
 """The letters of the classes of each role; '-': no item is stored with such a class."""
@@ -409,6 +410,9 @@ def _claim(fields: Fields, now: int) -> Iterator[str]:
         yield "has claim times in the wrong order"
     if not is_held(fields) and claim.expires > now:
         yield "has a live claim that does not hold it"
+    is_open = parsed(fields["w"]).role != TERMINAL
+    if is_open and claim.expires > now and (missing := resources.lacking(fields.get("rh", ""), fields.get("rs", ""))):
+        yield f"has a live claim that lacks {missing} of what it demands"
 
 
 _ENDED = TERMINAL * STATES * CLASS_SPAN

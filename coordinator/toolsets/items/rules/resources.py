@@ -87,6 +87,19 @@ def for_people(text: str) -> str:
     return ", ".join(one.key + (amount if amount != " x1" else "") for one, amount in amounts)
 
 
+def lacking(held: str, demanded: str) -> str:
+    """Which demands (as stored) a claim does not hold, in the same form; '' for none. What it holds exclusively, it may
+    share."""
+    units: dict[str, int] = {}
+    for one in shown(held):
+        units[one.key] = units.get(one.key, 0) + (one.units if one.mode == "exclusive" else 0)
+    return stored(
+        one
+        for one in shown(demanded)
+        if one.key not in units or (one.mode == "exclusive" and units[one.key] < one.units)
+    )
+
+
 Numbers = tuple[int, int, int, int]
 """What is demanded or held at a node: exclusive units at it, shared at it, exclusive below it, shared below it."""
 
