@@ -80,7 +80,7 @@ def running_url(settings: Settings) -> str:
     directory = Path(settings.data_dir)
     if url is None and in_use(directory):
         url = _url_of(read_fleet(directory), settings)
-    if url is None and is_of_another_user(directory):
+    if url is None and (is_of_another_user(directory) or _is_closed(directory)):
         raise CommandFailed(f"the data directory {directory} belongs to another user: {_ADVICE}", Exit.DATA_DIR)
     if url is None:
         raise CommandFailed(
@@ -89,6 +89,11 @@ def running_url(settings: Settings) -> str:
             Exit.STORE_UNREACHABLE,
         )
     return url
+
+
+def _is_closed(directory: Path) -> bool:
+    """Whether a directory is there, and this user may not look into it."""
+    return os.path.exists(directory) and not os.access(directory, os.X_OK, effective_ids=True)
 
 
 def _url_of(fleet: Fleet | None, settings: Settings) -> str:

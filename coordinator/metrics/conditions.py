@@ -190,6 +190,14 @@ _MEMORY = Level("max", fleet.MEMORY_RATIO)
 _DISK = Level("max", fleet.DISK_RATIO, by=("instance",))
 _QUEUED = Level("max", catalogue.STEPS_QUEUED)
 
+
+def _in_a_day(series: str, bound: str, six_hours_ago: str) -> str:
+    """In PromQL: as for six hours, and for the last one, a level is beyond a bound in a day. Neither one step, such as
+    an import, nor a fleet that has just begun is a slope."""
+    slopes = (f"predict_linear({series}[{time}:5m], 86400) {bound}" for time in ("6h", "1h"))
+    return " and ".join((*slopes, six_hours_ago))
+
+
 CONDITIONS: tuple[Condition, ...] = (
     Condition(
         "NoFrontEnds",
@@ -238,7 +246,9 @@ CONDITIONS: tuple[Condition, ...] = (
         "{value} of maxmemory is used.",
         bounds=((">", 0.8),),
         unit="ratio",
-        or_else=f"{_MEMORY.expr} > 0.5 and predict_linear({_MEMORY.expr}[6h:5m], 86400) > 1",
+        # It is 0 until a front-end has measured it.
+        or_else=f"{_MEMORY.expr} > 0.5 and "
+        + _in_a_day(f"({_MEMORY.expr} > 0)", "> 1", f"max by (fleet) ({fleet.MEMORY_RATIO.name} offset 6h) > 0"),
         told_by="store.memory",
     ),
     Condition(
@@ -249,7 +259,8 @@ CONDITIONS: tuple[Condition, ...] = (
         "{value} of the disk of {instance:the host} is left.",
         bounds=(("<", 0.1),),
         unit="ratio",
-        or_else=f"{_DISK.expr} < 0.5 and predict_linear({_DISK.expr}[6h:5m], 86400) < 0",
+        or_else=f"{_DISK.expr} < 0.5 and "
+        + _in_a_day(_DISK.expr, "< 0", f"max by (fleet, instance) ({fleet.DISK_RATIO.name} offset 6h)"),
     ),
     Condition(
         "DrainForgotten",

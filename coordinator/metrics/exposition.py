@@ -80,8 +80,8 @@ class Exposition:
                 # Read before mapping: the file may grow at any time, and the mapping then covers all that is used.
                 head = file.read(HEADER)
                 memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (FileNotFoundError, ValueError):
-            # Deleted just now (the gauges of a process that died), or emptied by a power failure.
+        except (FileNotFoundError, PermissionError, ValueError):
+            # Deleted just now (the gauges of a process that died), of another user, or emptied by a power failure.
             self._indexes.pop(path, None)
             return
         index = self._indexes.get(path)

@@ -97,7 +97,7 @@ class FleetRecorder:
     def disk(self, free: int, size: int) -> None:
         """The disk of the embedded store, in bytes."""
         self._disk_free().set(free)
-        self._disk_ratio().set(free / size if size else 0.0)
+        self._disk_ratio().set(free / size if size else 1.0)  # some file systems have no size
 
     def drains(self, count: int) -> None:
         """Drains of processes; 0 as in ``store``."""

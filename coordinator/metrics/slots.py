@@ -62,8 +62,11 @@ def slot_is_free(directory: Path, slot: str) -> bool:
 
 
 def owned(directory: Path) -> list[str]:
-    """The slots that living processes own."""
-    return sorted(path.stem for path in directory.glob("*.lock") if not _unowned(directory, path.stem))
+    """The slots that living processes own; none if the directory is closed to this user."""
+    try:
+        return sorted(path.stem for path in directory.glob("*.lock") if not _unowned(directory, path.stem))
+    except PermissionError:
+        return []
 
 
 def clear_free_slots(directory: Path) -> None:
@@ -111,9 +114,14 @@ def _unowned(directory: Path, slot: str) -> bool:
 
 
 def _lock(path: Path) -> int | None:
-    """A descriptor that holds the lock until it is closed or the process ends; None if another holds it."""
+    """A descriptor that holds the lock until it is closed or the process ends; None if another holds it, or may."""
     while True:
-        held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except PermissionError:
+            if path.exists():  # of another user: only that one can tell
+                return None
+            raise
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(held), os.stat(path)):

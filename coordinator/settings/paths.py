@@ -74,8 +74,12 @@ def replace_file(path: Path, content: bytes) -> None:
     """
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     make_own(path.parent)
-    fresh.write_bytes(content)
-    fresh.replace(path)
+    try:
+        fresh.write_bytes(content)
+        fresh.replace(path)
+    except OSError:  # a full disk; whoever tries again would leave a file each time
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 def own_file(path: str, flags: int) -> int:

@@ -402,8 +402,8 @@ def known_url(data_dir: Path | str) -> str | None:
     directory = Path(data_dir).absolute()
     if is_of_another_user(directory):  # who could name any server here
         return None
-    nodes = sorted((directory / SHARDS).glob("*/redis.port"), key=lambda file: int(file.parent.name))
     try:
+        nodes = sorted((directory / SHARDS).glob("*/redis.port"), key=lambda file: int(file.parent.name))
         if nodes:
             secret = quote((directory / "redis.password").read_text(encoding="ascii").strip(), safe="")
             ports = [file.read_text(encoding="ascii").split()[0] for file in nodes]

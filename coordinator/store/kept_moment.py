@@ -85,8 +85,8 @@ class MomentKeeper:
         found, kept = await self._look(), self._read()
         if found.identity == kept.identity and found.moment < kept.moment:
             await report_loss(self._ask, found.identity, kept.moment - found.moment)
+        self._compared = True  # also if the disk is full: a loss is reported once
         self._keep(found)
-        self._compared = True
 
     async def _look(self) -> Kept:
         return Kept(*await read_moment(self._ask))

@@ -15,6 +15,7 @@ import pytest
 from coordinator.cli.reload import Rereader
 from coordinator.settings import SettingsError, config_version, load_settings
 from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, RunningFleet, call_body, once, scrape
+from tests.support.users import without_privileges
 from tests.support.wait import process_alive, wait_until_sync
 
 CONNECTIONS = 24
@@ -231,15 +232,11 @@ def test_an_unreadable_file_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "closed" / "fleet.yaml"
     path.parent.mkdir()
     path.write_text(config("first"))
-    reader, user = Rereader(load_settings({}, {}, path)), os.geteuid()
+    reader = Rereader(load_settings({}, {}, path))
     path.parent.chmod(0)
-    if user == 0:
-        os.seteuid(65534)
-    try:
+    with without_privileges():
         outcome = reader.read()
-    finally:
-        os.seteuid(user)
-        path.parent.chmod(0o700)
+    path.parent.chmod(0o700)
     assert outcome.settings is None
     assert outcome.problem == "cannot read the config file fleet.yaml: Permission denied"
 

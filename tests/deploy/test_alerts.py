@@ -395,6 +395,12 @@ def test_growth_is_noticed_before_the_room_is_used_up(tmp_path: Path) -> None:
         case("StoreDiskFills", {DISK: "0.49-0.002x90"}, 1),
         case("StoreDiskFills", {DISK: "0.49-0.001x90"}, 0),
         case("StoreDiskFills", {DISK: "0.49x90"}, 0),
+        # One step, as of an import; a fleet that is three hours old; and its first looks, before anybody has measured.
+        case("StoreGrows", {MEMORY: "0.45x50 0.45+0.04x3 0.57x40"}, 0),
+        case("StoreDiskFills", {DISK: "0.45x50 0.45-0.04x3 0.33x40"}, 0),
+        case("StoreGrows", {MEMORY: "_x48 0.51+0.004x40"}, 0),
+        case("StoreDiskFills", {DISK: "_x48 0.49-0.002x40"}, 0),
+        case("StoreGrows", {MEMORY: "0x80 0.55x40"}, 0),
     ]
     run_cases(tmp_path, "5m", cases)
 

@@ -38,6 +38,7 @@ from coordinator.metrics.metric import OTHER, SLOT, Label, Metric
 from coordinator.metrics.resources import MODES
 from coordinator.metrics.usage import KINDS, PERIODS
 from tests.support.fleets import environment, samples
+from tests.support.users import common_folder, without_privileges
 
 _WORK = """
 import signal, sys
@@ -195,6 +196,26 @@ def test_a_new_file_is_told_apart_by_more_than_its_inode(tmp_path: Path) -> None
     assert exposition.text() == Exposition(tmp_path / "after").text()
     before.close()
     after.close()
+
+
+def test_files_of_another_user_are_left_out() -> None:
+    """As those of a runner of root in the directory that FLEET_METRICS_DIR names."""
+    with common_folder() as directory:
+        theirs = Recorder(SharedCells(directory, "run-0"), "run-0")
+        theirs.claim("success")
+        for path in directory.iterdir():
+            path.chmod(0 if os.geteuid() else 0o600)
+        with without_privileges():
+            ours = Recorder(SharedCells(directory, "fe-0"), "fe-0")
+            ours.claim("success")
+            assert b'coordinator_claims_total{outcome="success"} 1.0' in Exposition(directory).text()
+            assert not slot_is_free(directory, "run-0")
+            with reserved_slots(directory, "run", 1) as slots:
+                assert slots == ["run-1"]
+            ours.close()
+            clear_free_slots(directory)
+        theirs.close()
+        assert {path.name.rpartition("_")[2] for path in directory.glob("*.db")} == {"run-0.db"}
 
 
 @pytest.mark.parametrize("left", [b"", bytes(4096)], ids=["empty", "zeros"])

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.cli.doctor import host
 from coordinator.cli.exits import CommandFailed
 from coordinator.cli.fleetfile import FleetFile, in_use, read_fleet
 from coordinator.cli.stores import running_url
+from coordinator.metrics.slots import owned
 from coordinator.settings import Settings
 from coordinator.store.embedded import DataDirUnusable, EmbeddedServer, known_url
 from coordinator.store.embedded_cluster import EmbeddedCluster
 from coordinator.store.identity import IdentityFile
+from tests.support.users import common_folder, without_privileges
 
 STRANGER = 54_321
 
@@ -53,6 +56,19 @@ def test_nothing_that_it_says_is_believed(strange: Path) -> None:
     assert IdentityFile(strange, "embedded").read() == ""
     with pytest.raises(CommandFailed, match="belongs to another user: run this as that user"):
         running_url(Settings(data_dir=str(strange)))
+
+
+def test_a_closed_directory_is_named() -> None:
+    with common_folder() as folder:
+        place = folder / "data"
+        place.mkdir(mode=0)
+        with without_privileges():
+            for one in (place, place / "deeper"):
+                assert (known_url(one), in_use(one), owned(one / "run" / "metrics")) == (None, False, [])
+                assert all(found.verdict != "fails" for found in host.check(Settings(data_dir=str(one))))
+            with pytest.raises(CommandFailed, match="belongs to another user: run this as that user"):
+                running_url(Settings(data_dir=str(place)))
+        place.chmod(0o700)
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])

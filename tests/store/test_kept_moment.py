@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import shutil
 from collections.abc import AsyncIterator
@@ -84,6 +85,10 @@ def kept(data: Path) -> Kept:
     return msgspec.json.decode((data / "store.moment").read_bytes(), type=Kept)
 
 
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
 def put_back(copy: Path, folder: Path) -> None:
     shutil.rmtree(folder)
     shutil.copytree(copy, folder)
@@ -134,6 +139,34 @@ async def test_neither_a_stop_nor_a_crash_nor_another_store_nor_a_whole_director
     async with session(data) as damaged:
         assert damaged.said == []
     assert kept(data).moment == damaged.moment
+
+
+async def test_a_loss_is_reported_once_where_nothing_can_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk. Nothing is left of the attempts."""
+    (tmp_path / "store.moment").write_bytes(msgspec.json.encode(Kept("ours", 2_000)))
+    looks, reported = itertools.count(1), list[int]()
+
+    async def read(ask: object) -> tuple[str, int]:
+        return "ours", next(looks)
+
+    async def report(ask: object, identity: str, lost: int) -> None:
+        reported.append(lost)
+
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(kept_moment, "read_moment", read)
+    monkeypatch.setattr(kept_moment, "report_loss", report)
+    monkeypatch.setattr(kept_moment, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(Path, "replace", full)
+    keeper = MomentKeeper(tmp_path, lambda: "")
+    await keeper.start()
+    await wait_until(lambda: next(looks) > 10, what="some looks")
+    await keeper.stop()
+    assert reported == [1_999]
+    assert names(tmp_path) == ["store.moment"]
 
 
 async def test_what_is_kept_was_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

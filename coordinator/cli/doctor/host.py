@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ _FREE_MIB = 256
 def check(settings: Settings) -> Iterator[Finding]:
     """Checks the limits of this host, its disk and the token file, and shows the times in the settings."""
     yield _files(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    if not settings.redis_url and (data := Path(settings.data_dir)).exists():
+    if not settings.redis_url and os.path.exists(data := Path(settings.data_dir)):  # False also if it is closed to us
         yield _disk(data, shutil.disk_usage(data).free // 2**20)
     if settings.auth.tokens:
         yield _tokens(Path(settings.auth.tokens))
