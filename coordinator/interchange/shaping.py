@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -128,6 +129,9 @@ def _lengths(one: Record, say: _Say) -> None:
     if further := one.tags[MOST_TAGS:]:
         say(f"have more than {MOST_TAGS} tags", one.id, *further)
         one.tags = one.tags[:MOST_TAGS]
+    if one.complexity is not None and not math.isfinite(one.complexity):
+        say("have a complexity that is no number", one.id, repr(one.complexity))
+        one.complexity = None
     if one.complexity is not None:
         if not 1 <= one.complexity <= 10 or one.complexity != int(one.complexity):
             one.extra["complexity"] = one.complexity

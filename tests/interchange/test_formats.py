@@ -221,6 +221,11 @@ def test_task_master() -> None:
     assert both.losses() == ["1 x meta", "1 x metadata of context v2"]
     with pytest.raises(ImportProblem, match="at the top and in the context master"):
         taskmaster.read(json.dumps({**mixed, "master": mixed["v2"]}).encode())
+    odd = {"id": 3, "title": "odd", "status": "pending", "complexity": "high", "dependencies": "1, 2", "subtasks": {}}
+    assert taskmaster.read(json.dumps({"tasks": [odd]}).encode()).losses() == [
+        "1 x complexities that are no numbers: 'high' of odd",
+        "1 x dependencies that are no lists: '1, 2' of odd",
+    ]
     old = taskmaster.read(json.dumps({"tasks": tasks[:1]}).encode())
     assert [(one.id, one.state) for one in old.records] == [("master", "done"), ("master/1", None)]
 
@@ -278,7 +283,7 @@ def test_backlog(tmp_path: Path) -> None:
     tasks = tmp_path / "backlog" / "tasks"
     tasks.mkdir(parents=True)
     (tmp_path / "backlog" / "config.yml").write_text("statuses: [To Do, Doing, Shipped]\ntask_prefix: BACK\n")
-    (tasks / "back-7 - Login.md").write_text(TASK.format(status="Shipped"))
+    (tasks / "back-7 - Login.md").write_text(TASK.format(status="Shipped") + "\n## Implementation plan\n\nMore\n")
     (tasks / "back-7.2 - Sub.md").write_text("---\nid: back-7.2\ntitle: Sub\nstatus: To Do\n---\n")
     completed = tasks.parent / "completed"
     completed.mkdir()
@@ -286,7 +291,7 @@ def test_backlog(tmp_path: Path) -> None:
     found = ready(backlog.read_folder(tmp_path), backlog)
     login = found["BACK-7"]
     assert login.description == "Text\n\n## Acceptance Criteria\n\n- [ ] #1 works"
-    assert (login.notes, login.state, login.blockers) == ({"plan": "Plan"}, "done", ["TASK-3"])
+    assert (login.notes, login.state, login.blockers) == ({"plan": "Plan\n\nMore"}, "done", ["TASK-3"])
     assert found["TASK-3"].state == "done"
     assert found["BACK-7.2"].parent == "BACK-7"
 

@@ -130,7 +130,10 @@ def _body(text: str) -> tuple[str, dict[str, str]]:
     """Description and notes: the sections below second headings."""
     parts = _HEADING.split(text)
     found = [("", parts[0].strip()), *zip(map(str.strip, parts[1::2]), map(str.strip, parts[2::2]), strict=True)]
-    notes = {_NOTES[name.lower()]: body for name, body in found if name.lower() in _NOTES and body}
+    notes: dict[str, str] = {}
+    for name, body in found:
+        if body and (key := _NOTES.get(name.lower())):
+            notes[key] = f"{notes[key]}\n\n{body}" if key in notes else body
     kept = [("" if name == "Description" else name, body) for name, body in found if name.lower() not in _NOTES]
     return sections(*kept), notes
 

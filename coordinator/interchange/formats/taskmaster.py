@@ -86,7 +86,16 @@ def _record(task: Any, place: str, context: str, above: str | None, source: Sour
     for name, value in task.items():
         source.lost[name] += name not in _READ and bool(value)
     complexity = task.get("complexity", task.get("complexityScore"))
+    is_number = isinstance(complexity, (int, float)) and not isinstance(complexity, bool)
     dependencies = task.get("dependencies")
+    wrong = {
+        "complexities that are no numbers": complexity is not None and not is_number and complexity,
+        "dependencies that are no lists": not isinstance(dependencies, list) and dependencies,
+        "subtasks that are no lists": not isinstance(task.get("subtasks"), list) and task.get("subtasks"),
+    }
+    for kind, value in wrong.items():
+        if value:
+            source.leave_out(kind, f"{value!r} of {text_of(task.get('title')) or number}")
     blockers = [_blocker(one, above) for one in dependencies] if isinstance(dependencies, list) else []
     return Record(
         f"{context}/{own}",
@@ -95,7 +104,7 @@ def _record(task: Any, place: str, context: str, above: str | None, source: Sour
         summary,
         status=text_of(task.get("status")),
         priority=text_of(task.get("priority")),
-        complexity=complexity if isinstance(complexity, (int, float)) and not isinstance(complexity, bool) else None,
+        complexity=complexity if is_number else None,
         blockers=[f"{context}/{one}" for one in blockers if one],
         extra={"id": own},
     )
