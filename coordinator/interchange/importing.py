@@ -363,6 +363,10 @@ class Import:
         moves = [{"itemId": id, "trigger": trigger, "summary": why[:2_000]} for trigger in triggers]
         answer = await self._fleet.call("advance_item", {"transitions": moves})
         refused = [one["error"] for one in answer["results"] if not one["applied"]]
+        if refused and triggers[-1] in ("complete", "cancel"):
+            here = await self._read((id, False))
+            if here is not None and here.role == "terminal":  # it has ended with its last child meanwhile
+                return True
         self.report.refused += [f"{id}: {error}" for error in refused]
         return not refused
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coordinator.cli import run as fleet_main
 from coordinator.cli.exits import Exit
+from coordinator.interchange import importing
 from tests.support.fleets import RunningFleet
 
 Run = Callable[..., tuple[int, str, str]]
@@ -101,6 +103,21 @@ def test_what_a_plan_says_is_imported_kept_and_taken_back(run: Run, tmp_path: Pa
     assert code != Exit.OK
     assert out == ""
     assert "line 1: dueAt: 'soon' must be a time with a zone" in err
+
+
+def test_headings_that_end_with_their_tasks_are_no_failures(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "TODO.md"
+
+    async def last_first(work: Callable[[Any], Awaitable[Any]], values: Iterable[Any]) -> list[Any]:
+        return [await work(one) for one in reversed(list(values))][::-1]
+
+    monkeypatch.setattr(importing, "side_by_side", last_first)
+    for mark, said in ((" ", "2 items created, 0 updated"), ("x", "0 items created, 2 updated")):
+        file.write_text(f"# Release\n- [{mark}] a\n")
+        code, out, err = run("import", "--format", "markdown", str(file))
+        assert (code, out) == (Exit.OK, f"{said}, 0 unchanged\n"), err
 
 
 def test_what_needs_something_that_was_refused_waits_for_the_next_import(run: Run, tmp_path: Path) -> None:
