@@ -88,13 +88,13 @@ def apply_mapping(source: Source, states: Mapping[str, State], own: Mapping_, un
         one.type = kind[:_LONGEST_TYPE]
         if one.type != kind:
             source.leave_out(f"ends of types of more than {_LONGEST_TYPE} characters", f"{kind!r} of {one.title}")
-        found = {name: tag(tags.get(name.lower(), name)) for name in one.tags}
-        one.tags = list(dict.fromkeys(filter(None, found.values())))
-        for name, made in found.items():
-            if name.strip() and not made:
-                source.leave_out("labels of which no tag is left", f"{name!r} of {one.title}")
-            elif len(name.strip()) > LONGEST_TAG:
-                source.leave_out(f"ends of labels of more than {LONGEST_TAG} characters", f"{name!r} of {one.title}")
+        labels = [tags.get(name.lower(), name).strip() for name in one.tags]
+        one.tags = list(dict.fromkeys(filter(None, map(tag, labels))))
+        for label in labels:
+            if label and not tag(label):
+                source.leave_out("labels of which no tag is left", f"{label!r} of {one.title}")
+            elif len(label) > LONGEST_TAG:
+                source.leave_out(f"ends of labels of more than {LONGEST_TAG} characters", f"{label!r} of {one.title}")
     if missing and unknown is None:
         raise ImportProblem(
             f"it is not known what these statuses mean: {_counts(missing)}. Say it in a mapping (--map FILE, such as "

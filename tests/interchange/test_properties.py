@@ -142,12 +142,19 @@ def test_all_that_is_not_carried_is_named() -> None:
     source = Source(
         records=[
             *(Record(f"r{n}", f"Item {n}", notes=dict(notes), tags=list(tags), blockers=["gone"]) for n in range(7)),
-            Record("k", "Keys", notes=long_keys, tags=["!!!", "l" * 101], type="t" * 201, summary="s" * 2_001),
+            Record(
+                "k",
+                "Keys",
+                notes=long_keys,
+                tags=["!!!", "l" * 101, "m" * 101, "no"],
+                type="t" * 201,
+                summary="s" * 2_001,
+            ),
             Record("inf", "Endless", complexity=float("inf")),
             *(Record(one, one.upper(), blockers=[other], complexity=2.5) for one, other in (("x", "y"), ("y", "x"))),
         ]
     )
-    apply_mapping(source, {}, Mapping_(), "queue")
+    apply_mapping(source, {}, Mapping_(tags={"m" * 101: "m", "no": ""}), "queue")
     shape(source)
     said = "\n".join([*source.remarks, *source.losses()])
     for n in range(7):
@@ -160,6 +167,8 @@ def test_all_that_is_not_carried_is_named() -> None:
     for what in ("!!!", "l" * 101, "t" * 201):
         assert f"{what!r} of Keys" in said
     assert "Keys (k) without its end" in said
+    assert "m" * 101 not in said, "it is mapped"
+    assert "'' of Keys" not in said
     assert "Y (y) without its dependency on X (x)" in said or "X (x) without its dependency on Y (y)" in said
     assert "Endless (inf) without inf" in said
     assert "X (x); Y (y)" in said, "whose complexity is the nearest"
