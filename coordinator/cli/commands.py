@@ -324,11 +324,12 @@ COMMANDS: dict[str, Command] = {
         each other. The exit code is not 0 if anything is worth a look; --verbose also prints the checks that pass.
 
         Of the fleet's processes on this host it also says which alerts on a state hold now, however long they have:
-        their gauges are read, and each is named with its runbook. A page fails, a ticket warns (StepsStay is a
-        note, because only its duration is a trouble). Not checked are alerts on rates, latencies and scrapes, which
-        one look cannot see: CallsFail, ClaimsSlow, ClaimsExpire, CriticalCallsShed, EventLoopLate, EventsTrimmed,
-        FeedLate, FleetNotScraped, HighContention, LeasesLost, ProcessesRestart, ReloadRefused, RequestIdsReused,
-        SheddingForLong, StaleFences, StepsWait, StoreRedirects, StoreSlow, StoreWentBack.
+        their gauges are read (not those of runners with a page of their own), and each is named with its runbook. A
+        page fails, a ticket warns (StepsStay is a note, because only its duration is a trouble). Not checked are
+        alerts on rates, latencies and scrapes, which one look cannot see: CallsFail, ClaimsSlow, ClaimsExpire,
+        CriticalCallsShed, EventLoopLate, EventsTrimmed, FeedLate, FleetNotScraped, HighContention, LeasesLost,
+        ProcessesRestart, ReloadRefused, RequestIdsReused, SheddingForLong, StaleFences, StepsWait, StoreRedirects,
+        StoreSlow, StoreWentBack.
         """,
         ("fleet doctor", "fleet doctor --verbose"),
     ),

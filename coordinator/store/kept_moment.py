@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import redis
@@ -32,11 +32,15 @@ _SECONDS = 1.0
 """How long the store may take to answer."""
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """The content of the file."""
+_STORES = 8
+"""Of how many stores the file has the time."""
+
+
+class Kept(NamedTuple):
+    """What is known of a store. The file has that of the last stores that were in the data directory, because another
+    one may be put there by mistake, before the right one comes back."""
 
     identity: str = ""
-    """Of the store."""
     moment: int = 0
     """The latest time (ms) that it has acknowledged."""
 
@@ -83,8 +87,8 @@ class MomentKeeper:
 
     async def _compare(self) -> None:
         found, kept = await self._look(), self._read()
-        if found.identity == kept.identity and found.moment < kept.moment:
-            await report_loss(self._ask, found.identity, kept.moment - found.moment)
+        if (lost := kept.get(found.identity, 0) - found.moment) > 0:
+            await report_loss(self._ask, found.identity, lost)
         self._compared = True  # also if the disk is full: a loss is reported once
         self._keep(found)
 
@@ -107,12 +111,15 @@ class MomentKeeper:
 
         return await asyncio.to_thread(ask)
 
-    def _read(self) -> Kept:
+    def _read(self) -> dict[str, int]:
+        """The times by identity, that of the present store last."""
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=Kept)
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
         except (OSError, msgspec.DecodeError):
-            return Kept()
+            return {}
 
     def _keep(self, found: Kept) -> None:
-        if found.identity and found != self._read():
-            replace_file(self._path, msgspec.json.encode(found))
+        kept = self._read()
+        if found.identity and kept.pop(found.identity, None) != found.moment:
+            fresh = (*kept.items(), (found.identity, found.moment))
+            replace_file(self._path, msgspec.json.encode(dict(fresh[-_STORES:])))
