@@ -398,7 +398,7 @@ def test_the_url_of_an_embedded_cluster_is_shown_without_its_password_and_its_ti
     assert password
     assert not any(password in text for one in shown for text in (one.stdout, one.stderr, fleet.stdout, fleet.stderr))
     file = fleet.data_dir / "store.moment"
-    wait_until_sync(lambda: any(json.loads(file.read_bytes()).values()), what="the time to be kept")
+    wait_until_sync(lambda: file.exists() and any(json.loads(file.read_bytes()).values()), what="the time to be kept")
 
 
 def test_the_queues_can_be_listed_by_the_lines_of_the_page(start: Start, tmp_path: Path) -> None:
