@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.cli.commands import COMMANDS
-from coordinator.cli.doctor import alerts, connections, store
+from coordinator.cli.doctor import alerts, command, connections, store
 from coordinator.cli.doctor.alerts import Gauges, check, read_gauges, unseen
 from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.exits import Exit
@@ -19,6 +20,7 @@ from coordinator.metrics import SharedCells
 from coordinator.metrics.conditions import CONDITIONS, REPORTED, UNCHECKED, Condition, Level
 from coordinator.metrics.metric import Metric
 from coordinator.settings import Settings
+from coordinator.store import Store
 from coordinator.store.connection_states import ConnectionStatus
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.processes import Process, Processes, ProcessStatus
@@ -115,6 +117,25 @@ def test_processes_of_other_hosts_are_named(tmp_path: Path) -> None:
     with measured(tmp_path, []) as gauges:
         (found,) = unseen(running, gauges)
     assert (found.verdict, found.said) == ("note", "the gauges of other processes were not looked at: web-2/fe-0")
+
+
+def test_gauges_are_read_after_the_list_of_processes(
+    own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else those of a fleet that starts meanwhile are taken for another host's."""
+    order = list[str]()
+
+    async def listed(opened: Store) -> Processes:
+        order.append("processes")
+        return Processes(0, [])
+
+    def gauges() -> Gauges:
+        order.append("gauges")
+        return Gauges({}, frozenset())
+
+    monkeypatch.setattr(command, "read_processes", listed)
+    asyncio.run(command.check_store(own_server.url, 5000, gauges=gauges))
+    assert order == ["processes", "gauges"]
 
 
 def test_alerts_on_rates_whose_state_another_check_finds() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -67,9 +68,10 @@ def doctor(
     from coordinator.toolsets.gateway.rules.resolve import all_connections
 
     stated = all_connections(loaded.settings.gateway, loaded.settings.connections)
-    gauges = alerts.read_gauges(loaded.settings)
+    # Read after the list of processes: of a fleet that starts meanwhile, none of them is taken for another host's.
+    gauges = functools.cache(lambda: alerts.read_gauges(loaded.settings))
     findings += _check_stores(url, loaded.settings.steps.queue_url or url, timeout_ms, expected, stated, gauges)
-    findings += alerts.check(gauges, findings)
+    findings += alerts.check(gauges(), findings)
     shown = [finding for finding in findings if verbose or finding.verdict != "ok"]
     if format == "json":
         print_json(shown)
@@ -85,7 +87,7 @@ def _check_stores(
     timeout_ms: int,
     expected: StoreIdentity,
     stated: Mapping[str, Connection],
-    gauges: Gauges,
+    gauges: Callable[[], Gauges],
 ) -> list[Finding]:
     """Raises CommandFailed as ``doctor``, but of a cluster only if no node answers."""
     address = parse(url)
@@ -153,13 +155,13 @@ async def check_store(
     timeout_ms: int,
     expected: StoreIdentity | None = None,
     stated: Mapping[str, Connection] = {},
-    gauges: Gauges | None = None,
+    gauges: Callable[[], Gauges] | None = None,
 ) -> list[Finding]:
     """What is found about the store, and in it.
 
     Args:
         stated: the connections of the settings.
-        gauges: those that are looked at; None: the processes of others are not named.
+        gauges: reads those that are looked at; None: the processes of others are not named.
 
     Raises:
         CommandFailed: it does not answer, or has another key space.
@@ -178,7 +180,7 @@ async def check_store(
 
 
 async def _measure(
-    opened: Store, expected: StoreIdentity, stated: Mapping[str, Connection], gauges: Gauges | None
+    opened: Store, expected: StoreIdentity, stated: Mapping[str, Connection], gauges: Callable[[], Gauges] | None
 ) -> list[Finding]:
     client = opened.client
     waits = []
@@ -205,7 +207,7 @@ async def _measure(
         left = [finding async for finding in items.check(opened)]
         running = await read_processes(opened)
         left += connections.check(running, stated)
-        left += alerts.unseen(running, gauges) if gauges is not None else ()
+        left += alerts.unseen(running, gauges()) if gauges is not None else ()
     except (ToolFailure, StoreError):  # other checks say why
         drained, left = [], []
     known = expected.known
