@@ -128,7 +128,8 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         operator = Operator(settings, store, services.resolve_actor)
         item_metrics = ItemMetrics(store, recorder, name, settings)
         decisions = Decisions.of(store, settings, Listener(store))  # only reads, so that the listener never starts
-        reads = Reads(store, toolsets, decisions, admission, recorder.console.shed, settings)
+        exposition = Exposition(metrics_dir)
+        reads = Reads(store, toolsets, decisions, admission, recorder.console.shed, settings, exposition.samples)
         others = [
             actors.configure,
             reads.configure,
@@ -151,7 +152,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             store,
             toolsets,
             recorder,
-            render_metrics=Exposition(metrics_dir).text,
+            render_metrics=exposition.text,
             config=in_force.report,
             identity=actors.report,
             authenticator=authenticator,

@@ -9,6 +9,7 @@ from coordinator.console.inbox import KINDS, TOOLSET, Kind, count_waiting
 from coordinator.console.searches import search
 from coordinator.console.spent import Held, held
 from coordinator.console.view import Asked
+from coordinator.metrics.conditions import Holding, holding
 from coordinator.store import keys
 from coordinator.store.drains import Drains
 from coordinator.store.facts import StoreFacts, read_facts
@@ -23,8 +24,11 @@ from coordinator.toolsets.items.store.samples import DAY_ROWS, HOUR_ROWS, Sample
 SILENT_SECONDS = 10
 """A process that has not reported for so long hangs, or is gone; it reports every 5 s."""
 FACTS_SECONDS = 3.0
+CONDITIONS_SECONDS = 10.0
 RECENT_ROWS = 30
 """Samples of the last five minutes, from which present rates are taken."""
+_OF_PROJECTS = frozenset(("project", "webhook"))
+"""Labels that say something about a project."""
 _STATUSES: tuple[FlowStatus, ...] = ("running", "paused", "failed")
 
 
@@ -59,6 +63,19 @@ async def fleet_state(asked: Asked) -> FleetState:
 async def store_facts(asked: Asked) -> StoreFacts:
     """Facts of the store. Raises ToolFailure."""
     return await asked.reads.vital("store facts", lambda: read_facts(asked.reads.store), FACTS_SECONDS)
+
+
+async def held_conditions(asked: Asked) -> list[Holding]:
+    """The states that alerts are about and that hold on this host, as far as the viewer may see them."""
+
+    async def read() -> list[Holding]:
+        return list(holding(await asyncio.to_thread(asked.reads.samples)))
+
+    found = await asked.reads.shared("conditions", read, CONDITIONS_SECONDS)
+    viewer = asked.viewer
+    if viewer.projects is None:
+        return found
+    return [one for one in found if viewer.sees(one.labels.get("project", "")) or _OF_PROJECTS.isdisjoint(one.labels)]
 
 
 class Flows(NamedTuple):

@@ -16,6 +16,7 @@ import msgspec
 
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
+from coordinator.metrics.samples import Samples
 from coordinator.overload import Admission, ShardedAdmission
 from coordinator.settings import Settings
 from coordinator.store import Store
@@ -49,6 +50,7 @@ class Reads:
         admission: sheds reads; None: all are admitted.
         shed: called for each read that was shed.
         settings: what limits and budgets are shown.
+        samples: the metrics of all processes of this host; reads files, so it is called in a thread.
     """
 
     def __init__(
@@ -59,8 +61,10 @@ class Reads:
         admission: Admission | ShardedAdmission | None,
         shed: Callable[[], None] = lambda: None,
         settings: Settings = _DEFAULTS,
+        samples: Callable[[], Samples] = dict,
     ) -> None:
         self.store = store
+        self.samples = samples
         self.configure(settings)
         self.decisions = decisions
         self.scanning = asyncio.Lock()

@@ -19,6 +19,7 @@ from pathlib import Path
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from coordinator.metrics.cells import HEADER, entries, identity, used_bytes
+from coordinator.metrics.samples import Samples, parse
 from coordinator.metrics.slots import slot_is_free
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -65,6 +66,10 @@ class Exposition:
             for name in sorted(self._families):
                 self._families[name].write(totals, lines)
             return "".join(lines).encode()
+
+    def samples(self) -> Samples:
+        """The value of each series."""
+        return parse(self.text().decode())
 
     def _is_free(self, slot: str) -> bool:
         try:

@@ -8,12 +8,22 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 from playwright.sync_api import Page, Route, expect
 
 from coordinator import __version__
 from coordinator.client import SyncFleet
+from coordinator.console.layouts import Layouts
+from coordinator.console.readings import held_conditions
+from coordinator.console.reads import Reads
+from coordinator.console.view import Asked
+from coordinator.console.viewer import Viewer
 from coordinator.console.views import system
+from coordinator.metrics import attempts, usage, webhooks
+from coordinator.metrics.conditions import Holding
+from coordinator.metrics.samples import Samples
+from coordinator.store import Store
 from coordinator.store.drains import Drains, process_scope
 from tests.console.items import create
 from tests.console.visitors import of_store
@@ -41,15 +51,39 @@ def test_processes_report_what_they_do(console: Callable[..., Page], named: str)
 def test_a_drain_appears_and_goes_without_a_reload(console: Callable[..., Page], running: RunningFleet) -> None:
     page = console("../../system")
     expect(page.get_by_text("Nothing is drained.")).to_be_visible()
+    alert = page.locator("[data-region='alerts'] tr", has_text="DrainForgotten")
     scope = process_scope("elsewhere", "fe-9")
     of_store(running, lambda store: Drains(store).begin(scope))
     try:
         row = page.locator(f"[data-key='drain:{scope}']")
         expect(row).to_contain_text("fleet drain --host elsewhere --process fe-9 --end")
+        expect(alert).to_contain_text("deploy/runbooks/DrainForgotten.md", timeout=30_000)
     finally:
         of_store(running, lambda store: Drains(store).end(scope))
     expect(row).to_have_count(0)
     expect(page.get_by_text("Nothing is drained.")).to_be_visible()
+
+
+def test_states_of_projects_are_shown_to_those_who_see_them(running: RunningFleet) -> None:
+    samples: Samples = {
+        usage.PROJECT_BUDGET.name: {
+            frozenset({("project", name), ("period", "day")}): 1.5 for name in ("mine", "theirs", "other")
+        },
+        webhooks.LAG.name: {frozenset({("webhook", "crm")}): 9e4},
+        attempts.QUARANTINED.name: {frozenset(): 2.0},
+    }
+
+    def seen(projects: frozenset[str] | None) -> set[tuple[str, ...]]:
+        async def read(store: Store) -> list[Holding]:
+            reads = Reads(store, {}, cast(Any, None), None, samples=lambda: samples)
+            return await held_conditions(Asked(Viewer(projects=projects), system.VIEW, "", "", {}, reads, Layouts()))
+
+        return {(one.condition.alert, *one.labels.values()) for one in of_store(running, read)}
+
+    everybody, mine = {("ItemsQuarantined",)}, ("BudgetSpent", "mine", "day")
+    of_others = {("BudgetSpent", name, "day") for name in ("theirs", "other")} | {("WebhookFails", "crm")}
+    assert seen(frozenset({"mine"})) == everybody | {mine}
+    assert seen(None) == everybody | {mine} | of_others
 
 
 def test_a_page_without_a_stream_says_when_it_is_old(console: Callable[..., Page], mishaps: list[str]) -> None:

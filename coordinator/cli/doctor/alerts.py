@@ -13,7 +13,7 @@ from coordinator.cli.supervision.running import metrics_dir
 from coordinator.cli.terminal import printable
 from coordinator.metrics import Exposition
 from coordinator.metrics.conditions import CONDITIONS, Severity, holding
-from coordinator.metrics.samples import Samples, parse
+from coordinator.metrics.samples import Samples
 from coordinator.metrics.slots import owned
 from coordinator.settings import Settings
 from coordinator.store.processes import Processes
@@ -35,7 +35,7 @@ def read_gauges(settings: Settings) -> Gauges:
     directory = Path(fleet.metrics_dir) if fleet is not None else metrics_dir(settings)
     try:
         slots = owned(directory)
-        samples = parse(Exposition(directory).text().decode()) if slots else {}
+        samples = Exposition(directory).samples() if slots else {}
     except OSError:  # they are of another user; what is not looked at is named (``unseen``)
         slots, samples = [], {}
     return Gauges(samples, frozenset(f"{socket.gethostname()}/{slot}" for slot in slots))

@@ -1,4 +1,4 @@
-"""System: the processes of the fleet and their limits, what is drained, and the store."""
+"""System: the processes of the fleet and their limits, states that alerts are about, what is drained, and the store."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from htpy import Node, code, div, dl, h2, section, span, tr
 from coordinator.console.buttons import MODULE
 from coordinator.console.operating import drain_button, end_drain_button
 from coordinator.console.parts import ago, chip, number, plain, short
-from coordinator.console.readings import FleetState, fleet_state, store_facts
+from coordinator.console.readings import FleetState, fleet_state, held_conditions, store_facts
 from coordinator.console.tables import cell, region_table
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_element, region_head
+from coordinator.metrics.conditions import CONDITIONS, Condition
 from coordinator.store.drains import FLEET_SCOPE, ending
 from coordinator.store.facts import StoreFacts
 from coordinator.store.operator_actions import read_actions
@@ -146,6 +147,24 @@ async def _drains(asked: Asked) -> Rows:
     ])  # fmt: skip
 
 
+async def _alerts(asked: Asked) -> Rows:
+    found = await held_conditions(asked)
+    return Rows([
+        Row(":".join(("alert", one.condition.alert, *one.labels.values())), [
+            cell("alert")[_severity(one.condition), " ", one.condition.alert],
+            cell("state")[plain(one.summary), " ", span(".dim")[plain(one.description)]],
+            cell("runbook")[code[f"deploy/runbooks/{one.condition.page}"]],
+        ])
+        for one in found
+    ])  # fmt: skip
+
+
+def _severity(condition: Condition) -> Node:
+    if condition.lasting:
+        return chip("if it lasts", "", "the alert comes when it has lasted")
+    return chip(condition.severity, "trouble" if condition.severity == "page" else "warning")
+
+
 async def _acts(asked: Asked) -> Rows:
     found = await asked.reads.vital("operators' actions", lambda: read_actions(asked.reads.store))
     shown = [one for one in found if not one.project or asked.viewer.sees(one.project)]
@@ -221,6 +240,10 @@ async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:
             "workers", "Workers", _WORKERS,
             ["No worker runs, so steps of flows wait. Start one: ", code(data_copy="fleet worker")["fleet worker"]],
         ),
+        part(
+            "alerts", "Alerts on states", ("alert", "state", "runbook"),
+            f"None of {len(CONDITIONS)} states that alerts are about holds, as processes of this host measure them.",
+        ),
         part("drains", "Drains", ("what", "since", "ends by"), "Nothing is drained."),
         div(".actions")[drain_button(asked, FLEET_SCOPE, "the fleet")],
         part("acts", "What operators did", ("when", "who", "what", "project", "why"), "Nothing by hand so far."),
@@ -238,6 +261,7 @@ VIEW = View(
     {
         "fronts": Region(_front_ends, (), tr, seconds=SECONDS, personal=True),
         "workers": Region(_workers, (), tr, seconds=SECONDS, personal=True),
+        "alerts": Region(_alerts, (), tr, seconds=SECONDS, personal=True),
         "drains": Region(_drains, (), tr, seconds=SECONDS, personal=True),
         "acts": Region(_acts, (), tr, seconds=SECONDS, personal=True),
         "store": Region(_store, (), div, seconds=SECONDS),
