@@ -31,10 +31,10 @@ async def held_by_all(tools: Client, **fields: Any) -> tuple[str, dict[str, str]
     root = await tools.add("root", role="blocked", budget={"tokens": 1})
     blocker = await tools.add("blocker", role="blocked")
     item = await begun(tools, parentId=root, **fields)
+    await tools.release("lost", item, reason="failed")
     await tools.update(item, resources=[demand("gpu")], requires=["cad"])
     holds = await tools.add("holds", resources=[demand("gpu")])
     assert (await tools.claim("holder", holds))["outcome"] == "success"
-    await tools.release("lost", item, reason="failed")
     edge = await tools.link(blocker, item)
     child = await tools.add("child", parentId=item, role="blocked")
     note = {"itemId": root, "key": "k", "role": "queue", "actor": actor("spends"), "usage": {"inputTokens": 1}}

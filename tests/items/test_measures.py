@@ -144,6 +144,7 @@ async def test_the_oldest_item_is_one_that_agents_are_offered(tools: Client) -> 
         return schema_config(msgspec.convert(given, Settings))
 
     async def oldest(config: SchemaConfig) -> str:
+        await next_ms(tools.store)
         found = await read_project_state(tools.store, tools.project, config)
         measured = await MeasureStore(tools.store).measure(tools.project, config)
         assert (found.oldest == "") == (measured.oldest_seconds == 0)
@@ -153,8 +154,10 @@ async def test_the_oldest_item_is_one_that_agents_are_offered(tools: Client) -> 
     spent, held = await tools.add(budget={"tokens": 1}), await tools.add()
     used: Json = {"itemId": spent, "key": "k", "role": "work", "usage": {"inputTokens": 5}}
     await tools("manage_notes", operation="upsert", notes=[used])
-    below = [await tools.add(parentId=parent) for parent in (spent, held)]
-    await next_ms(tools.store)
+    below = []
+    for parent in (spent, held):
+        below.append(await tools.add(parentId=parent))
+        await next_ms(tools.store)
     busy = await limited.add(resources=[demand("gpu")], priority="low")
     await next_ms(tools.store)
     taken = await limited.add(resources=[demand("gpu")])

@@ -43,9 +43,10 @@ async def test_an_unknown_trait_is_rejected_with_the_existing_ones(careful: Clie
 
 
 async def test_the_default_traits_of_a_call_are_checked(careful: Client) -> None:
-    answer = await careful.create({"title": "a"}, {"title": "b", "traits": ""}, traits="carefull")
-    assert [item["title"] for item in answer["items"]] == ["b"]
-    assert answer["failures"] == [{"index": 0, "error": f"traits: {KNOWN}"}]
+    call: Json = {"operation": "create", "items": [{"title": "a"}, {"title": "b", "traits": ""}]}
+    refused = await careful.refusal("manage_items", **call, traits="carefull")
+    assert (refused.code, refused.message) == ("VALIDATION_ERROR", f"traits: {KNOWN}")
+    assert (await careful("query_items", operation="search"))["total"] == 0
 
 
 async def test_a_tree_with_an_unknown_trait_is_rejected(careful: Client) -> None:
