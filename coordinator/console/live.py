@@ -80,14 +80,16 @@ class _Tab:
         """Whether the rights of its viewer may have changed."""
         self.missed = 0.0
         """Since when its client has not taken frames; 0: it takes them."""
+        self.begun = False
+        """Whether the head of its answer is sent; nothing may be written before that."""
         self.waiting: list[bytes] = []
-        """Frames for a server other than ours, which cannot be written to directly."""
+        """Frames of a stream that has not begun, or for another server than ours, which is not written to directly."""
         self.woken = asyncio.Event()
 
     def write(self, frame: _Frame) -> bool:
         """Writes a frame if the client takes it; it is told later to look at everything if it does not."""
         now = time.monotonic()
-        if self.connection is None:
+        if self.connection is None or not self.begun:
             self.waiting.append(frame.text)
             self.woken.set()
             return True
@@ -240,6 +242,7 @@ class Live:
             cursor, missed = await self._missed(at, wanted)
             await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
             await send({"type": "http.response.body", "body": retry + missed.text, "more_body": True})
+            tab.begun = True
             self._follow(rights, cursor)
             await self._until_over(tab, send, viewer, recheck)
             await send({"type": "http.response.body", "body": retry})

@@ -145,6 +145,8 @@ def test_drains_are_reported_with_the_command_that_ends_them(fleet: RunningFleet
         assert found.stdout.count("alert DrainForgotten; runbook deploy/runbooks/DrainForgotten.md") == 1
     finally:
         assert fleet_command(*named, "--end").returncode == Exit.OK
+        with Http(fleet.port) as http:
+            wait_until_sync(lambda: not http.answer("get_next_item", {})[1], what="new work to be taken")
 
 
 @pytest.mark.anyio

@@ -32,6 +32,9 @@ class Tab:
 
     def __init__(self, streams: Streams, viewer: Viewer | None = ADA) -> None:
         self.chunks: list[bytes] = []
+        """What is written to the connection."""
+        self.bodies: list[bytes] = []
+        """What is sent as the answer's body."""
         self.takes = True
         self.aborted = False
         self.on_lost: Any = None
@@ -54,6 +57,8 @@ class Tab:
             if message["type"] == "http.response.start":
                 self.status = message["status"]
                 await streams.answering.wait()
+            else:
+                self.bodies.append(message["body"])
             self.begun.set()
 
         async def now() -> Viewer | None:
@@ -182,6 +187,22 @@ async def test_a_tab_hears_of_what_happens_while_its_stream_begins(streams: Stre
     (tab,) = await opened
     await streams.heard(tab)
     assert b'"items"' in tab.chunks[0]
+
+
+async def test_nothing_is_written_before_the_head_of_an_answer(streams: Streams) -> None:
+    """Tabs of a group that is followed already hear of what happens meanwhile."""
+    (first,) = await streams.open()
+    streams.answering.clear()
+    opened = asyncio.create_task(streams.open())
+    await wait_until(lambda: len(streams.tabs) == 2 and streams.tabs[1].status, what="the stream to begin")
+    await streams.items.add("t")
+    await streams.heard(first)
+    assert streams.tabs[1].chunks == []
+    streams.answering.set()
+    (tab,) = await opened
+    await wait_until(lambda: any(b'"items"' in body for body in tab.bodies), what="the frame")
+    await streams.items.add("t")
+    await streams.heard(tab)
 
 
 async def test_a_stream_that_could_not_begin_leaves_nothing_behind(

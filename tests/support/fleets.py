@@ -211,12 +211,17 @@ class Http:
 
     def call(self, tool: str, **arguments: Any) -> Any:
         """The structured result of a tool call."""
+        found, refused = self.answer(tool, arguments)
+        assert not refused, found
+        return found
+
+    def answer(self, tool: str, arguments: dict[str, Any]) -> tuple[Any, bool]:
+        """The structured content of a tool call, and whether the call was refused."""
         self.connection.request("POST", "/mcp/items", call_body(tool, arguments), MCP_HEADERS)
         response = self.connection.getresponse()
         answer = msgspec.json.decode(response.read())
         assert response.status == 200, answer
-        assert not answer["result"].get("isError"), answer
-        return answer["result"]["structuredContent"]
+        return answer["result"]["structuredContent"], answer["result"].get("isError", False)
 
     def close(self) -> None:
         self.connection.close()
