@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from coordinator.runner import records, stages, watch
-from coordinator.runner.options import Options
 from coordinator.runner.presets import PRESETS, Preset
 from coordinator.runner.protocols import Attempt, WorkspaceFailed
 from coordinator.runner.records import NoRoom, Record
 from coordinator.runner.stages import Access, AttemptRun, Report
 from coordinator.runner.workspaces.hooks import NONE, Hooks
+from tests.runner.attempts import Hurried
 from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
@@ -99,7 +99,7 @@ class Bench:
         mcp = options.pop("mcp", None)
         record = records.begin(self.state, str(job.item["id"]), str(job.item["title"]), job.attempt, set())
         access = Access("http://fleet:1", "p", "team/a", (TOKEN,), mcp)
-        made = Options(command=words, state=self.state, **options)
+        made = Hurried(command=words, state=self.state, **options)
         return AttemptRun(job, record, made, access, self.space, self.said.append), record
 
     async def run(self, command: str | Sequence[str], job: Job | None = None, **more: Any) -> Report:
