@@ -341,7 +341,7 @@ def _compare_items(shown: Shown, elapsed: float) -> None:
         assert shown.gauge(f"coordinator_resource_{name}", resource="gpu") == value, name
     assert 0 < shown.gauge("coordinator_resource_wait_seconds", resource="gpu") < elapsed
     assert shown.gauge("coordinator_resource_minute_units_left", resource="llm") == 3
-    assert shown.by("coordinator_wait_reads_total", "reason").keys() <= {"call", "event", "time"}
+    assert "failure" not in shown.by("coordinator_wait_reads_total", "reason")
     assert shown.by("coordinator_waits_ended_total", "outcome") == {"met": 1}
 
 

@@ -154,7 +154,7 @@ async def test_what_a_command_says_above_the_most_of_an_attempt_is_refused_and_t
     before = [counts.counted(*one) for one in ((USAGE_REFUSED, "cost"), (USAGE_REFUSED, "tokens"), (COST,))]
     runner = await hall.run(command, max_items=1, usage_per_attempt=Most(1_000_000, 1_000), selection={"parent": root})
     after = [counts.counted(*one) for one in ((USAGE_REFUSED, "cost"), (USAGE_REFUSED, "tokens"), (COST,))]
-    assert [now - was for now, was in zip(after, before, strict=True)] == [1, 1, 1.0]
+    assert [now - was for now, was in zip(after, before, strict=True)] == [1, 1, pytest.approx(1.0)]
     counted = await used(fleet, item)
     assert [counted[name] for name in ("inputTokens", "outputTokens", "costMicroUsd")] == [700, 300, 1_000_000]
     assert "budgetSpent" not in await seen(fleet, root)
