@@ -257,16 +257,24 @@ def test_a_killed_store_is_restarted_with_its_data(fleet: RunningFleet) -> None:
 
 def test_a_store_that_lacks_memory_to_start_is_retried(start: Start) -> None:
     fleet = start("--workers", "0")
-    supervisor, before = fleet.process.pid, fleet.state.store_pid
-    assert before is not None
+    supervisor = fleet.process.pid
     pages = int(Path(f"/proc/{supervisor}/statm").read_text(encoding="ascii").split()[0])
     soft, hard = resource.prlimit(supervisor, resource.RLIMIT_AS)
     # Enough memory for anything but the stack of another thread.
     resource.prlimit(supervisor, resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 21), hard))
-    os.kill(before, signal.SIGKILL)
-    fleet.wait_logged("the embedded store does not start")
+    killed = set[int]()
+
+    def starts_no_more() -> bool:
+        store = fleet.state.store_pid
+        if store is not None and store not in killed:
+            killed.add(store)
+            os.kill(store, signal.SIGKILL)
+        return fleet.logged("the embedded store does not start")
+
+    # The stack of a thread that has just ended may do for the next one.
+    wait_until_sync(starts_no_more, what="the store to lack memory")
     resource.prlimit(supervisor, resource.RLIMIT_AS, (soft, hard))
-    wait_until_sync(lambda: fleet.state.store_pid not in (None, before), 60, "another store process")
+    wait_until_sync(lambda: fleet.state.store_pid not in (None, *killed), 60, "another store process")
 
 
 def test_a_second_fleet_on_the_same_directory_or_port_is_refused(fleet: RunningFleet, tmp_path: Path) -> None:
