@@ -27,8 +27,6 @@ from coordinator.toolsets.actor import ActorResolver
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.items.contract.claims import HeldBack
 from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
-from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.store.items import ItemStore
 from coordinator.toolsets.items.tools import claim_services
 from coordinator.toolsets.items.tools import toolset as items_toolset
 from coordinator.toolsets.tool import Call, Delivery, Services
@@ -208,7 +206,7 @@ class Client:
 
     async def expire(self) -> None:
         """Does what front-ends do when something has ended by time."""
-        await ItemStore(self.store, SETTINGS, SchemaSource()).expire(self.project)
+        await self.claiming.claims.expire(self.project)
 
     async def next(self, **options: Any) -> list[str]:
         """Ids of the recommendations, best first."""

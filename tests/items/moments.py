@@ -5,13 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.rules.recount import TERMINAL, WAITS, State, parts_of, state_of
-from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.agents import Claimant
-from coordinator.toolsets.items.store.claims import ClaimStore
 from coordinator.toolsets.timestamp import iso
 from tests.items.client import Client
 
@@ -75,6 +72,7 @@ async def lapse(tools: Client, item: str, ago_ms: int = 1, *, whole: bool = Fals
 
 async def claim_for(tools: Client, agent: str, item: str, ttl_ms: int) -> None:
     """Claims an item for less than the tool's minimum of a second."""
-    store = ClaimStore(tools.store, Settings(), SchemaSource())
-    reply = await store.claim(tools.project, NO_KEY, Claimant(agent), [(item.replace("-", ""), ttl_ms, 0)], [])
+    reply = await tools.claiming.claims.claim(
+        tools.project, NO_KEY, Claimant(agent), [(item.replace("-", ""), ttl_ms, 0)], []
+    )
     assert reply.claims[0].outcome == "success", reply
