@@ -373,12 +373,12 @@ def _compare_deliveries(shown: Shown, traffic: Traffic, received: int) -> None:
     count, seconds = shown.times("coordinator_feed_lag_seconds")
     assert count > 0 < before
     assert 0 <= seconds < traffic.seconds
+    for name in ("feed_listeners", "subscriptions"):
+        assert shown.gauge(f"coordinator_{name}") == 0
     status, body = traffic.get("/feed/default?after=oldest", accept="application/json")
     assert status == 200
     shown.look()
     assert shown.more("coordinator_feed_deliveries_total") - before == len(json.loads(body)["events"]) > 30
-    for name in ("feed_listeners", "subscriptions"):
-        assert shown.gauge(f"coordinator_{name}") == 0
 
 
 def _compare_processes(shown: Shown, elapsed: float) -> None:
