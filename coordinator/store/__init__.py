@@ -1,9 +1,9 @@
 """Redis: the connection, the scripts, the names of keys, and the embedded server.
 
 All state of the product is in Redis. Callers change it only through operations in Lua; plain commands write nothing but
-a few keys for the fleet's own use. A package keeps its operations in its ``lua`` directory and what they share in
-``lua/modules``: together they are its ``Library``. It declares each operation as a ``Script`` and runs it with
-``Store.run``. An operation touches the keys of one project only, which share a hash tag (``keys.py``).
+a few keys for the fleet's own use. A package keeps its operations and what they share in its ``lua`` directory:
+together they are its ``Library``. It declares each operation as a ``Script`` and runs it with ``Store.run``. An
+operation touches the keys of one project only, which share a hash tag (``keys.py``).
 
 Guaranteed:
 

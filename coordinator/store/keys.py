@@ -128,7 +128,7 @@ FENCE_ID = 16
 """How many characters the id of a copy has, with which the value of ``fence`` begins."""
 
 MOST_ANSWERED = 1_000
-"""Answers of people that are kept in a project, of each kind (``lua/modules/answered.lua``)."""
+"""Answers of people that are kept in a project, of each kind (``lua/records/answered.lua``)."""
 
 # --- the families -----------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ mistake: who wants to replace one deletes it by its name first.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib.util
 import re
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from coordinator.store import keys, lua_source
 from coordinator.store.errors import ScriptError
-from coordinator.store.lua_source import FENCE, LOCALS, REQUEST, Header, Line, Source
+from coordinator.store.lua_source import FENCE, LOCALS, REQUEST, Files, Header, Line, Source
 
 _DIGEST = "@digest@"  # placeholder for the digest until it is known
 _REPLACEABLE = ("run", "change")  # modules of which a package may have its own instead of the store's
@@ -50,7 +51,7 @@ local LOCALS,GLOBALS local function begin() GLOBALS=globals() LOCALS=CALLED end
 _BEGIN = _BEGIN.replace("ID+2", str(keys.FENCE_ID + 2)).replace("ID)", f"{keys.FENCE_ID})")
 FENCED_PREFIX = "fleet_fenced_"
 """Begins the names of libraries that look for fences; their generation follows."""
-_SHARED = Path(__file__).parent / "lua" / "modules"
+_SHARED = Path(__file__).parent / "lua"
 
 
 class Library:
@@ -67,14 +68,16 @@ class Library:
     def __init__(self, package: str, uses: Sequence[Library] = ()) -> None:
         self.package = package
         self.folder = _folder(package)
-        places = [*(one / "modules" for one in (self.folder, *(library.folder for library in uses))), _SHARED]
-        self.places = list(dict.fromkeys(places))
-        operations = {path.stem: lua_source.read(path) for path in sorted(self.folder.glob("*.lua"))}
+        self.places = list(dict.fromkeys((self.folder, *(library.folder for library in uses), _SHARED)))
+        """The ``lua`` directories in which modules are looked for, in this order."""
+        self._files = {place: _found(place) for place in self.places}
+        found = self._files[self.folder].operations
+        operations = {name: lua_source.read(path, self.folder) for name, path in found.items()}
         self._headers = {name: source.header for name, source in operations.items()}
         self._prefix = f"fleet_{package.rpartition('.')[2]}_"
         lines = self._build(operations)
         self.origins = [line.origin for line in lines]
-        """Where each line of the text came from, as ``claim_item.lua:12``."""
+        """Where each line of the text came from, as ``claims/claim_item.lua:12``."""
         text = "".join(f"{line.text}\n" for line in lines)
         self._digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         self.text = text.replace(_DIGEST, self._digest)
@@ -85,7 +88,7 @@ class Library:
     def header(self, operation: str) -> Header:
         """The contract of an operation. Raises ScriptError for one that is not there."""
         if operation not in self._headers:
-            raise ScriptError(f"no such script: {self.folder / operation}.lua")
+            raise ScriptError(f"no such script in {self.folder}: {operation}")
         return self._headers[operation]
 
     def function(self, operation: str) -> str:
@@ -93,34 +96,34 @@ class Library:
         return f"{self._prefix}{operation}_{self._digest}"
 
     def _build(self, operations: dict[str, Source]) -> list[Line]:
-        modules: dict[str, list[Line]] = {}
+        modules: dict[str, Source] = {}
         self._add("run", "lua_library.py", modules, ())
-        for name, source in operations.items():
+        for source in operations.values():
             for module in source.requires:
-                self._add(module, f"{name}.lua", modules, ())
+                self._add(module, source.name, modules, ())
         lines: list[Line] = []
-        for name, body in modules.items():
-            lines += _wrapped(f"modules/{name}.lua", f"modules.{name}=(function()", body, "end)()")
+        for name, source in modules.items():
+            lines += _wrapped(source.name, f"modules.{name}=(function()", source.lines, "end)()")
         for name, source in operations.items():
             lines += _registered(name, source)
         families = _families(set(re.findall(r"\w+", " ".join(line.text for line in lines))))
         return _wrapped("lua_library.py", _BEGIN.format(prefix=self._prefix, digest=_DIGEST), [families, *lines], "")
 
-    def _add(self, name: str, user: str, modules: dict[str, list[Line]], waiting: tuple[str, ...]) -> None:
+    def _add(self, name: str, user: str, modules: dict[str, Source], waiting: tuple[str, ...]) -> None:
         """Appends a module, after those that it uses. ``waiting`` are the modules that use it in turn."""
         if name in waiting:
             raise ScriptError(f"{user}: circular modules: {' -> '.join((*waiting, name))}")
         if name in modules or name == "families":
             return
-        found = [path for place in self.places if (path := place / f"{name}.lua").is_file()]
+        found = {files.modules[name]: place for place, files in self._files.items() if name in files.modules}
         if not found:
             raise ScriptError(f"{user}: no module '{name}' in {' or '.join(map(str, self.places))}")
         if len(found) > 1 and name not in _REPLACEABLE:
             raise ScriptError(f"{user}: the module '{name}' exists twice: {' and '.join(map(str, found))}")
-        source = lua_source.read(found[0])
+        source = lua_source.read(*next(iter(found.items())))
         for other in source.requires:
-            self._add(other, f"modules/{name}.lua", modules, (*waiting, name))
-        modules[name] = source.lines
+            self._add(other, source.name, modules, (*waiting, name))
+        modules[name] = source
 
 
 def fenced_name(name: str, generation: str) -> str:
@@ -169,7 +172,7 @@ def _registered(name: str, source: Source) -> list[Line]:
     flags = "'no-writes'" if not header.writes else "'allow-oom'" if header.full else ""
     call = f"{first}return operation(modules.run({{{','.join(fields)}}},KEYS[1]){''.join(parameters)})"
     after = f"end)()\nregister('{name}',{{{flags}}},function(KEYS,ARGV)\n{call}\nend)\nend"
-    return _wrapped(f"{name}.lua", "do\nlocal operation=(function()", source.lines, after)
+    return _wrapped(source.name, "do\nlocal operation=(function()", source.lines, after)
 
 
 def _families(words: set[str]) -> Line:
@@ -184,6 +187,16 @@ def _families(words: set[str]) -> Line:
 def _wrapped(origin: str, before: str, lines: list[Line], after: str) -> list[Line]:
     begin, end = ([Line(text, origin) for text in part.splitlines()] for part in (before, after))
     return [*begin, *lines, *end]
+
+
+def _found(folder: Path) -> Files:
+    """The files of a directory; those of the store are looked for once, because each library uses them."""
+    return _shared() if folder == _SHARED else lua_source.find(folder)
+
+
+@functools.cache
+def _shared() -> Files:
+    return lua_source.find(_SHARED)
 
 
 def _folder(package: str) -> Path:

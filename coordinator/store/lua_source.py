@@ -1,7 +1,7 @@
-"""Reads one Lua file: a module, or an operation with its contract header.
+"""Reads one Lua file of a ``lua`` directory: an operation, or a module that operations share.
 
-A module is a file of a ``lua/modules`` directory. It begins with the modules that it uses (``local clock = require
-'clock'``) and returns what others may use. An operation is a file of a ``lua`` directory and begins with a header::
+Both begin with the modules that they use (``local clock = require 'clock'``), which are named without their folder: a
+library has each name once. A module returns what others may use. An operation has a contract before all that::
 
     --[[
     purpose:   what the operation does
@@ -65,7 +65,7 @@ ends a number before dots, or keeps two signs from being a comment.)"""
 
 
 class Line(NamedTuple):
-    """A line of Lua and where it came from, as ``claim_item.lua:12`` or ``modules/clock.lua:3``."""
+    """A line of Lua and where it came from, as ``claims/claim_item.lua:12``: a path below ``lua``."""
 
     text: str
     origin: str
@@ -84,24 +84,48 @@ class Header(NamedTuple):
 class Source(NamedTuple):
     """A Lua file without comments and layout; the header of a module is empty."""
 
+    name: str
+    """Its path below ``lua``."""
     lines: list[Line]
     requires: list[str]
     header: Header
 
 
-def read(path: Path) -> Source:
-    """Reads a file.
+class Files(NamedTuple):
+    """The files of a ``lua`` directory by their names without folder and suffix, in order of these."""
+
+    operations: dict[str, Path]
+    modules: dict[str, Path]
+
+
+def find(folder: Path) -> Files:
+    """The files below a directory.
+
+    Raises:
+        ScriptError: two have one name, or one cannot be read.
+    """
+    files = Files({}, {})
+    for path in sorted(folder.rglob("*.lua"), key=lambda path: path.stem):
+        if other := files.operations.get(path.stem) or files.modules.get(path.stem):
+            raise ScriptError(f"two files have the name '{path.stem}': {other} and {path}")
+        (files.operations if is_operation(_text(path)) else files.modules)[path.stem] = path
+    return files
+
+
+def is_operation(text: str) -> bool:
+    """Whether a file is an operation, by its text."""
+    return text.startswith("--[[")
+
+
+def read(path: Path, folder: Path) -> Source:
+    """Reads a file of a ``lua`` directory.
 
     Raises:
         ScriptError: it cannot be read, or its header is wrong.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScriptError(f"cannot read {path}: {error}") from None
-    module = path.parent.name == "modules"
-    name = f"modules/{path.name}" if module else path.name
-    header, begin = (Header(), 0) if module else _read_header(text, name)
+    text = _text(path)
+    name = path.relative_to(folder).as_posix()
+    header, begin = _read_header(text, name) if is_operation(text) else (Header(), 0)
     body = _NEEDLESS.sub(_needed, text[begin:])
     if found := _TAKEN.search(body):
         letter = found[1] or found[2]
@@ -114,7 +138,14 @@ def read(path: Path) -> Source:
         names, modules = zip(*(match.groups() for match, _ in used), strict=True)
         taken = Line(f"local {','.join(names)}={','.join(f'm.{module}' for module in modules)}", used[0][1].origin)
         lines = [taken, *(line for line in lines if not _REQUIRE.fullmatch(line.text))]
-    return Source(lines, [match[2] for match, _ in used], header)
+    return Source(name, lines, [match[2] for match, _ in used], header)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScriptError(f"cannot read {path}: {error}") from None
 
 
 def _needed(found: re.Match[str]) -> str:

@@ -43,7 +43,7 @@ class Intent(NamedTuple):
 
     @property
     def record(self) -> bytes:
-        """As scripts take it (``lua/modules/operator_actions.lua``)."""
+        """As scripts take it (``lua/operators/operator_actions.lua``)."""
         return _pack((_KIND + self.action, *self[1:]))
 
 

@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.chaos]
 Start = Callable[..., RunningCommand]
 
 ONE_CLAIM = 2**44 + 1_000
-"""A hold of one second, as ``modules/holds.lua`` counts it."""
+"""A hold of one second, as ``lua/claims/holds.lua`` counts it."""
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def test_the_page_lists_all_kinds() -> None:
 
 
 def test_roles_have_the_numbers_of_the_items() -> None:
-    classes = Path(ROOT / "coordinator/toolsets/items/lua/modules/classes.lua").read_text(encoding="utf-8")
+    classes = Path(ROOT / "coordinator/toolsets/items/lua/layout/classes.lua").read_text(encoding="utf-8")
     names = re.search(r"local ((?:[A-Z]+, )+[A-Z]+) = ((?:\d, )+\d)\n", classes)
     assert names is not None
     numbers = dict(zip(names[1].lower().split(", "), names[2].split(", "), strict=True))

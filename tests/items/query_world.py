@@ -71,7 +71,7 @@ def set_creation(redis_url: str, project: str, created: dict[str, int]) -> None:
             moved = {inner: score + shift[inner] for inner, score in members if inner in shift}
             if moved:
                 change.zadd(key, moved)
-        # Bounds of ready items below an item (modules/bounds.lua) may be too low, never too high.
+        # Bounds of ready items below an item (lua/selection/bounds.lua) may be too low, never too high.
         for key in client.scan_iter(prefix + keys.beneath.suffix.encode() + b":*", count=1000):
             bounds: list[tuple[bytes, float]] = client.zrange(key, 0, -1, withscores=True)
             lowest = {member: (member[32] - ord("0")) * BAND_SPAN for member, _ in bounds}

@@ -14,7 +14,7 @@ from tests.items.selectors import take
 pytestmark = pytest.mark.anyio
 
 FEW = 8
-"""How many items that demand a key stay with the others (``lua/modules/demands.lua``)."""
+"""How many items that demand a key stay with the others (``lua/resources/demands.lua``)."""
 
 
 async def sets_of(tools: Client) -> set[str]:

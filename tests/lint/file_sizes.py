@@ -1,4 +1,4 @@
-"""Checks that source files stay small: limits and named exceptions are in pyproject.toml.
+"""Checks that source files stay small, and folders of Lua: limits and named exceptions are in pyproject.toml.
 
 Prints the median, so that growth is noticed before a limit is hit. An obsolete exception
 fails too.
@@ -6,6 +6,7 @@ fails too.
 
 from __future__ import annotations
 
+import collections
 import statistics
 import sys
 import tomllib
@@ -21,11 +22,18 @@ def lines_of(path: Path) -> int:
     return path.read_text(encoding="utf-8").count("\n")
 
 
+def kind_of(path: Path) -> str:
+    """What the limit of a file is called in pyproject.toml."""
+    module = path.suffix == ".lua" and not path.read_text(encoding="utf-8").startswith("--[[")  # it has no contract
+    return _KINDS[path.suffix] + ("-module" if module else "")
+
+
 def check(root: Path, rules: dict[str, Any]) -> tuple[list[str], str]:
     """Problems found under ``root``, and a summary line."""
     exceptions = rules.get("exceptions", {})
     problems: list[str] = []
     product: list[int] = []
+    folders: collections.Counter[Path] = collections.Counter()
     scripts = 0
     excused: set[str] = set()
     for folder in FOLDERS:
@@ -33,8 +41,8 @@ def check(root: Path, rules: dict[str, Any]) -> tuple[list[str], str]:
             if path.suffix not in (".py", ".lua", ".js") or "node_modules" in path.parts:
                 continue
             name, size = str(path.relative_to(root)), lines_of(path)
-            kind = _KINDS[path.suffix] + ("-module" if path.suffix == ".lua" and path.parent.name == "modules" else "")
-            limit = rules[f"{kind}-lines"]
+            limit = rules[f"{kind_of(path)}-lines"]
+            folders[path.parent] += path.suffix == ".lua"
             scripts += size if path.suffix == ".js" else 0
             if size > limit and name in exceptions:
                 excused.add(name)
@@ -43,6 +51,11 @@ def check(root: Path, rules: dict[str, Any]) -> tuple[list[str], str]:
                 problems.append(f"{name}: {size} lines, allowed are {limit}")
             if path.suffix == ".py" and folder in ("coordinator", "workers") and size:
                 product.append(size)
+    problems += [
+        f"{path.relative_to(root)}: {count} Lua files, allowed are {rules['lua-folder']}"
+        for path, count in folders.items()
+        if count > rules["lua-folder"]
+    ]
     problems += [f"{name}: its exception in pyproject.toml is not needed" for name in sorted(set(exceptions) - excused)]
     if scripts > rules["javascript-total"]:
         problems.append(f"the scripts of pages have {scripts} lines, allowed are {rules['javascript-total']}")

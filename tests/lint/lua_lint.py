@@ -57,11 +57,11 @@ class Rooms(Protocol):
 
     @property
     def folder(self) -> Path:
-        """The folder of the operations, with the modules below it."""
+        """The ``lua`` directory."""
 
     @property
     def places(self) -> Iterable[Path]:
-        """Folders with modules, in search order."""
+        """The ``lua`` directories with its modules, in search order."""
 
 
 class Lint:
@@ -75,9 +75,9 @@ class Lint:
         self._used: set[tuple[Path, str]] = set()
         for library in libraries:
             _Room(self, library).check()
-        modules = [path for library in libraries for path in sorted((library.folder / "modules").glob("*.lua"))]
-        for path in modules:
-            self._exports(path)
+        for library in libraries:
+            for path in lua_source.find(library.folder).modules.values():
+                self._exports(path)
 
     def read(self, path: Path) -> LuaFile | None:
         """A parsed file, after its own checks; None if it cannot be parsed."""
@@ -116,14 +116,16 @@ class _Room:
 
     def __init__(self, lint: Lint, library: Rooms) -> None:
         self._lint = lint
-        self._library = library
+        self._folder = library.folder
+        self._places = [lua_source.find(place).modules for place in library.places]
         self._done: set[str] = set()  # modules
         self._fields: dict[str, tuple[Path, int]] = {}  # of `run`, read: where
         self._set = {"keys"}
 
     def check(self) -> None:
         """Checks all files, then the writes of the operations."""
-        operations = [file for path in sorted(self._library.folder.glob("*.lua")) if (file := self._lint.read(path))]
+        found = lua_source.find(self._folder)
+        operations = [file for path in found.operations.values() if (file := self._lint.read(path))]
         self._module("run", ())
         for file in operations:
             self._file(file, ())
@@ -131,13 +133,13 @@ class _Room:
         for name, (path, line) in self._fields.items():
             if name not in self._set:
                 self._problem(path, line, f"nobody sets run.{name}")
-        for path in sorted((self._library.folder / "modules").glob("*.lua")):
-            self._module(path.stem, ())  # those used only by other libraries
-        found = Writes(self._find).of(operations)
-        for file, one in zip(operations, found, strict=True):
+        for name in found.modules:
+            self._module(name, ())  # those used only by other libraries
+        writes = Writes(self._find).of(operations)
+        for file, one in zip(operations, writes, strict=True):
             self._writes(file, one)
-        for site in set[Site]().union(*(one.writes - one.named for one in found)):
-            if not any(site in one.named for one in found):
+        for site in set[Site]().union(*(one.writes - one.named for one in writes)):
+            if not any(site in one.named for one in writes):
                 self._command_problem(site, "the family of the key that is written here cannot be told")
 
     def _problem(self, path: Path, line: int, text: str) -> None:
@@ -152,8 +154,7 @@ class _Room:
         return self._lint.read(path) if path else None
 
     def _path(self, name: str) -> Path | None:
-        paths = (place / f"{name}.lua" for place in self._library.places)
-        return next((path for path in paths if path.is_file()), None)
+        return next((place[name] for place in self._places if name in place), None)
 
     def _module(self, name: str, stack: tuple[str, ...]) -> None:
         """Checks a module once, after those that it uses."""
@@ -235,7 +236,7 @@ class _Room:
     def _contract(self, file: LuaFile) -> None:
         """The header's arguments."""
         try:
-            header = lua_source.read(file.path).header
+            header = lua_source.read(file.path, self._folder).header
         except ScriptError as error:
             if all(text != lua_names.REQUIRE_FORM for _, text in file.problems):  # the loader rejects that too
                 self._problem(file.path, 1, str(error))
@@ -253,7 +254,7 @@ class _Room:
     def _writes(self, file: LuaFile, found: Found) -> None:
         """The header's families."""
         try:
-            header = lua_source.read(file.path).header
+            header = lua_source.read(file.path, self._folder).header
         except ScriptError:
             return  # reported by _contract
         order = [*dict.fromkeys(_NAMES), *WORDS]

@@ -24,6 +24,7 @@ RULES: dict[str, Any] = {
     "python-lines": 10,
     "lua-lines": 5,
     "lua-module-lines": 7,
+    "lua-folder": 2,
     "javascript-lines": 4,
     "javascript-total": 9,
     "python-median": 8,
@@ -33,7 +34,8 @@ RULES: dict[str, Any] = {
 def write(root: Path, name: str, lines: int) -> None:
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("x\n" * lines)
+    operation = path.suffix == ".lua" and not path.stem.endswith("module")
+    path.write_text("--[[\n" * operation + "x\n" * (lines - operation))
 
 
 @pytest.mark.parametrize(
@@ -42,11 +44,16 @@ def write(root: Path, name: str, lines: int) -> None:
         ({"coordinator/a.py": 8, "workers/b.py": 2, "coordinator/c.lua": 5}, {}, []),
         ({"coordinator/a.py": 1, "tests/t.py": 11}, {}, ["tests/t.py: 11 lines, allowed are 10"]),
         ({"coordinator/a.lua": 6}, {}, ["coordinator/a.lua: 6 lines, allowed are 5"]),
-        ({"coordinator/lua/modules/a.lua": 7}, {}, []),
+        ({"coordinator/lua/a_module.lua": 7}, {}, []),
         (
-            {"coordinator/lua/modules/a.lua": 8},
+            {"coordinator/lua/a_module.lua": 8},
             {},
-            ["coordinator/lua/modules/a.lua: 8 lines, allowed are 7"],
+            ["coordinator/lua/a_module.lua: 8 lines, allowed are 7"],
+        ),
+        (
+            {"coordinator/lua/a.lua": 1, "coordinator/lua/b.lua": 1, "coordinator/lua/c_module.lua": 1},
+            {},
+            ["coordinator/lua: 3 Lua files, allowed are 2"],
         ),
         ({"coordinator/a.lua": 6}, {"coordinator/a.lua": {"lines": 6}}, []),
         (

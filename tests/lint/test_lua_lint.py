@@ -32,11 +32,11 @@ class Folder(NamedTuple):
 
 def problems(tmp_path: Path, operation: str, *, args: str = "none", writes: str = "none", **modules: str) -> list[str]:
     """The problems in a library of one operation, ``op``, whose body begins in line 9, and modules."""
-    folder = Folder(tmp_path / "lua", [tmp_path / "lua" / "modules"])
-    folder.places[0].mkdir(parents=True)
+    folder = Folder(tmp_path / "lua", [tmp_path / "lua"])
+    (folder.folder / "layout").mkdir(parents=True)
     (folder.folder / "op.lua").write_text(HEADER.format(args=args, writes=writes) + operation)
     for name, text in {"run": RUN, **modules}.items():
-        (folder.places[0] / f"{name}.lua").write_text(text)
+        (folder.folder / "layout" / f"{name}.lua").write_text(text)
     return [f"{path.stem}:{line}: {text}" for path, line, text in sorted(lua_lint.Lint([folder]).problems)]
 
 
@@ -276,18 +276,18 @@ def test_the_families_are_written_into_the_header(tmp_path: Path) -> None:
 
 def test_luacheck_is_run_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    file = lua_lint.ROOT / "coordinator" / "store" / "lua" / "read_drains.lua"
+    file = lua_lint.ROOT / "coordinator" / "store" / "lua" / "processes" / "read_drains.lua"
     lua_lint.luacheck([file])
     installed = tmp_path / "luacheck"
     installed.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/called\nexit 2\n')
     installed.chmod(0o755)
     lua_lint.luacheck([file])
-    assert (tmp_path / "called").read_text().endswith(" -- coordinator/store/lua/read_drains.lua\n")
+    assert (tmp_path / "called").read_text().endswith(" -- coordinator/store/lua/processes/read_drains.lua\n")
 
 
 def test_a_folder_without_a_library_is_found(tmp_path: Path) -> None:
     known, stray = tmp_path / "coordinator" / "a" / "lua", tmp_path / "workers" / "b" / "lua"
-    for folder in (known / "modules", stray):
+    for folder in (known / "layout", stray):
         folder.mkdir(parents=True)
     assert lua_lint.strays(tmp_path, [Folder(known, [])]) == [stray]
 

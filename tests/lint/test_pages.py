@@ -45,7 +45,7 @@ second
 def operations() -> frozenset[str]:
     """Names of the files of Lua operations."""
     folders = (pages.ROOT / "coordinator", pages.ROOT / "workers")
-    return frozenset(path.name for folder in folders for path in folder.rglob("lua/*.lua"))
+    return frozenset(path.name for folder in folders for path in folder.rglob("lua/**/*.lua"))
 
 
 @cache

@@ -91,5 +91,5 @@ def test_a_missing_package_is_reported(package: str) -> None:
 
 
 def test_a_missing_script_is_reported() -> None:
-    with pytest.raises(ScriptError, match=r"no such script: .*no_such_script\.lua"):
+    with pytest.raises(ScriptError, match=r"no such script in .*: no_such_script"):
         Script(FIXTURES, "no_such_script")

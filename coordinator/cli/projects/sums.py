@@ -21,7 +21,7 @@ def written(entries: Mapping[str, str]) -> Iterator[native.Usage]:
     """The lines of what the store has, days first, by their names.
 
     Args:
-        entries: the fields and values of ``usage`` (``lua/modules/usage.lua``).
+        entries: the fields and values of ``usage`` (``lua/usage/usage.lua``).
     """
     for letter, by in _KINDS.items():
         for field in sorted(field for field in entries if field[0] == letter):

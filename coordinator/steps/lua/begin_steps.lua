@@ -4,7 +4,7 @@ purpose:   Takes steps of this project whose pointers the worker has popped from
 guarantee: As take_steps.
 args:      run.engine jobs...
            jobs = ids of RQ jobs
-reply:     what modules/taking.lua says, no results
+reply:     what taking.lua says, no results
 errors:    none
 writes:    events run step step_leases step_queue step_timers step_suspects
 --]]

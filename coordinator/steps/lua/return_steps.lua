@@ -2,9 +2,9 @@
 purpose:   A worker gives back steps that it cannot carry out, and takes the next ones.
 guarantee: Only steps that this worker holds, by their attempt, are given back. No crash and no failure is counted.
 args:      run.engine want turn reports
-           want, turn = see modules/taking.lua of steps
+           want, turn = see taking.lua of steps
            reports = packed {step, attempt, 'B', '', delay ms}
-reply:     what modules/taking.lua says; results: 0 refused, 1 given back
+reply:     what taking.lua says; results: 0 refused, 1 given back
 errors:    none
 writes:    events run step step_leases step_queue step_timers step_gates step_backlog step_suspects
            step_addressed outbox rq

@@ -3,8 +3,8 @@ purpose:   A worker with free slots takes steps of any project from the queues t
 guarantee: A step is leased to one worker at a time. A pointer whose step was taken, cancelled or given
            another attempt is discarded. When nothing is left, the bells of these queues are silent.
 args:      run.engine want
-           engine = see modules/handoff.lua; want = how many at most
-reply:     what modules/taking.lua says, no results
+           engine = see handoff.lua; want = how many at most
+reply:     what taking.lua says, no results
 errors:    none
 writes:    events run step step_leases step_queue step_timers step_suspects outbox rq
 --]]

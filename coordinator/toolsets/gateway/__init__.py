@@ -3,8 +3,8 @@
 **Terms.** An *instance* is one run of a workflow. An *operation* is what one start, submit or timeout does to it. It
 consists of *hops*: moves from state to state. Hops after the first are automatic.
 
-**A submit takes effect once.** ``lua/begin_transition.lua`` compares the version and marks the instance with the token
-of a new operation, or rejects it. Until that operation is over, no other can begin. A pure function
+**A submit takes effect once.** ``lua/instances/begin_transition.lua`` compares the version and marks the instance with
+the token of a new operation, or rejects it. Until that operation is over, no other can begin. A pure function
 (``rules/planner.py``) takes the definition, the instance and the outcome of the last executor, and returns the next
 executor, or what to commit. A front-end calls it at the beginning, and a worker after each executor. A script
 writes the result: context, state, version, evidence, approvals and audit, all at once or not at all, under the fence of

@@ -15,32 +15,20 @@ and ``tools`` what joins them. A tool is under the same name in each: ``items`` 
 ``waiting`` holds parked calls, ``expiring`` puts back what has ended by time, ``metrics`` measures items for
 ``/metrics``, and ``audit`` recounts a project and reports differences.
 
-Each file in ``lua`` is one atomic operation; ``change`` and ``read`` are their protocols. Shared code is
-in ``lua/modules``, by subject:
+``lua`` has the atomic operations and the modules that they share, in a folder for each subject:
 
-- layout: ``items`` (begin here), ``claim_record``, ``classes`` (the score), ``index`` (writes the ranked index),
-  ``abandoned``, ``batch`` (commands for many items at once), ``schemas`` (note schemas), ``notes``; ``run`` (the
-  state of a call), ``terms`` (the settings that come with it)
-- claims: ``claims`` (TTL, fence, expiry), ``claim_ends`` (their index by time), ``attempts`` (counted at the end of a
-  claim), ``held_counts``, ``expiry`` (what ends by time), ``holds`` (figures for metrics)
-- parents: ``children`` (an item with open ones is not offered)
-- times: ``held_back`` (back-off, notBefore and quarantine), ``due_times`` (dueAt, templates and their occurrences)
-- resources: ``demands`` (what items say), ``resources`` (what claims hold), ``obstacles`` (claims by id), ``fairness``,
-  ``resource_gauges`` (figures for metrics)
-- usage: ``sums``, ``usage`` (adds to them), ``budgets`` (limits), ``budget_shares`` (figures for metrics)
-- ready items that are not for everybody: ``requirements`` (capabilities), ``apart`` (their place in the index),
-  ``apart_sets`` (how selectors find them)
-- dependencies: ``graph`` (edges), ``blockers`` (counts that decide readiness), ``levels`` and ``neighbours`` (cycle
-  check), ``unlink``
-- changes: ``creation``, ``reparent``, ``transitions`` (roles and cascades), ``erasure``; ``debts`` and
-  ``settle`` (work too large for one call, done in slices after it)
-- the best item for a selector: ``selectors`` (its filters), ``selection``, ``candidates``, ``streams``; ``trees`` and
-  ``bounds`` (skipping items below claimed ones)
-- parked calls: ``waiters``, ``queues``, ``holders`` (who may get items below claimed ones), ``wanted`` (matches an item
-  with a waiter), ``serve`` and ``handover`` (hand it out)
-- searches: ``ranges``, ``conditions``, ``sorting``, ``merges``, ``offsets`` (pages by index), ``walks`` and
-  ``due_walks`` (read items)
-- boards and lists that people read: ``rows``, ``windows`` (pages in order of rank), ``subtrees``, ``nodes`` (of
-  graphs)
-- replies: ``views``, ``tallies`` (counts of children), ``included`` (what claims and contexts include about an item)
+- ``layout``: how an item is stored (begin with ``items``), the ranked index (``classes`` are the score), the state of a
+  call (``run``) and the protocol of changes (``change``)
+- ``claims``: claims, when they end, and attempts; ``agents``: who holds what, drains, questions, what workers take and
+  report
+- ``times``: back-off, notBefore, quarantine, due times and templates; ``resources``: what items demand and claims hold;
+  ``usage``: sums and budgets
+- ``selection``: the best item for a selector; ready items that are not for everybody (``apart``); walks past held
+  subtrees (``trees``, ``bounds``)
+- ``dependencies``: edges, counts of blockers, and levels, which find cycles; ``parents``: children and their counts
+- ``changes``: items that are created, changed and deleted, and debts: work too large for one call, done in slices
+  after it; ``transitions``: roles and cascades; ``notes``: notes and their schemas
+- ``parked``: calls that wait for an item, and who gets it
+- ``searches``, ``boards`` (and lists and graphs that people read) and ``reads`` (single items, contexts, waits)
+- ``measures``: counts and samples; ``restores``: items of another store
 """

@@ -2,7 +2,7 @@
 
 Readiness, ranks, counts and claims are kept in indexes and counters beside the items, and changed in the same script as
 their cause (``coordinator.toolsets.items``). ``audit`` recomputes them and reports every difference. It changes
-nothing, except that it settles debts (``lua/modules/debts.lua``). It may run while the project is in use: it walks the
+nothing, except that it settles debts (``lua/changes/debts.lua``). It may run while the project is in use: it walks the
 keys in slices (SCAN), and checks each key on a consistent snapshot. The counters of lapsed claims cover the whole
 project, so they are checked only if nothing has changed meanwhile.
 """
@@ -33,9 +33,9 @@ _ITEM, _EDGES, _NOTES, _NOTE = (family.suffix for family in (keys.item, keys.edg
 _BY_TIME = keys.retries, keys.backoffs, keys.postponed, keys.quarantined, keys.due, keys.recurring
 """Indexes of items by a time."""
 RECORD = b"\xff"
-"""What precedes the name of an agent in the field of its record (``lua/modules/agents.lua``)."""
+"""What precedes the name of an agent in the field of its record (``lua/agents/agents.lua``)."""
 RATE = "~"
-"""What precedes a key in the field of its units per minute (``lua/modules/resources.lua``)."""
+"""What precedes a key in the field of its units per minute (``lua/resources/resources.lua``)."""
 SLICE = 100
 """How many subjects one script run checks, to keep a run around a millisecond."""
 

@@ -1,6 +1,6 @@
 """Puts back what ends by time: expired claims, and items that are held back until a time; makes due occurrences.
 
-Operations notice by themselves what has ended by time (``lua/modules/expiry.lua``). This makes reads show it soon, too:
+Operations notice by themselves what has ended by time (``lua/claims/expiry.lua``). This makes reads show it soon, too:
 what has become of an item whose agent died. Each process notes when claims that it places end, in a list of the fleet's
 projects (``coordinator.store.due_projects``); whichever process first sees that a project is due runs a sweep there. So
 a process may die, and another one sweeps in its place. A project is swept at most once in ``PAUSE_MS``, one in which

@@ -1,4 +1,4 @@
-"""Parked claims of one process: the calls that wait for an item (``lua/modules/waiters.lua``).
+"""Parked claims of one process: the calls that wait for an item (``lua/parked/waiters.lua``).
 
 A call is parked in Redis under its request. The script that makes a matching item ready also claims it for that call,
 and publishes the reply to each process that holds it. This side only holds the futures. While it holds any, it runs one

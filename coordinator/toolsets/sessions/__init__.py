@@ -23,7 +23,7 @@ the workflow by then.
 A session can be bound to a work item (``start_session`` with ``item_id``). That needs a live claim of the actor, and
 the session then advances only under that claim. After it expires, the next agent that claims the item takes over the
 session, with all its answers, by showing the new claim. Scripts read claims through
-``store/lua/modules/leases.lua``; the toolsets do not import each other.
+``store/lua/records/leases.lua``; the toolsets do not import each other.
 
 Everything that grows is bounded: a trace keeps its last 5,000 events, shows 2 MB of them, and puts at most 1,000
 of them into one trace token; a call has at most 50 warnings; answers are one per checkpoint; a session

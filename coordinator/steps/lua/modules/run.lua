@@ -11,8 +11,8 @@ return function(args, prefix)
   return { -- made at once: filling it field by field takes longer
     keys = all, project = all.project, now = now, at = clock.whole(now),
     env = env, events_max = env and env.cap or args.events_max,
-    steps = {}, owners = {}, -- by key: open steps, and their owners (modules/steps.lua)
+    steps = {}, owners = {}, -- by key: open steps, and their owners (steps.lua)
     fresh = {}, pending = 0, -- steps that this call made ready, by list, and their number; written at its end
-    taken = {}, specs = {}, plain_jobs = {}, -- what a worker gets (modules/taking.lua)
+    taken = {}, specs = {}, plain_jobs = {}, -- what a worker gets (taking.lua)
   }
 end

@@ -154,7 +154,7 @@ class NextStep(Struct, array_like=True, frozen=True):
 
 
 class Advance(Struct, kw_only=True, omit_defaults=True):
-    """What a script writes to an instance atomically. The script uses these names (``lua/modules/advances.lua``)."""
+    """What a script writes to an instance atomically. The script uses these names (``lua/instances/advances.lua``)."""
 
     op: str
     base: int

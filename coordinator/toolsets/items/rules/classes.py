@@ -1,4 +1,4 @@
-"""The classes of the ranked index by role (``lua/modules/classes.lua``), and merging several classes in order."""
+"""The classes of the ranked index by role (``lua/layout/classes.lua``), and merging several classes in order."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _LONGEST = 3_650 * _UNITS["d"]
 Time = int | str
 """In ms since 1970; or '+' and the ms from the store's now on."""
 Fields = dict[str, Time | bool]
-"""As ``modules/due_times.lua`` takes them: nv, du, rc, rn, oc."""
+"""As ``lua/times/due_times.lua`` takes them: nv, du, rc, rn, oc."""
 
 
 def moment(text: str, field: str) -> Time:

@@ -20,7 +20,7 @@ _TYPES = {"b": "BLOCKS", "i": "IS_BLOCKED_BY", "r": "RELATES_TO"}
 
 
 class Edge(NamedTuple):
-    """One edge as stored with one of its items, its holder (``lua/modules/graph.lua`` explains the codes)."""
+    """One edge as stored with one of its items, its holder (``lua/dependencies/graph.lua`` explains the codes)."""
 
     code: str
     other: str

@@ -83,7 +83,7 @@ class Text:
 
 
 def wanted(include: Sequence[str], offset: int = 0) -> str:
-    """What is to be included, for ``modules/included.lua``: a letter for each part, and how many notes and results to
+    """What is to be included, for ``lua/reads/included.lua``: a letter for each part, and how many notes and results to
     skip; '' for nothing.
 
     Raises:

@@ -42,7 +42,7 @@ _BLANK = re.compile(r"[^\S \t\n\v\f\r]")
 
 
 class NewItem(NamedTuple):
-    """A new item for ``modules/creation.lua``; '' and 0: not given."""
+    """A new item for ``lua/changes/creation.lua``; '' and 0: not given."""
 
     id: str
     parent: str
@@ -70,11 +70,11 @@ class NewItem(NamedTuple):
     requires: str = ""
     """Capabilities of the agents that may take it, in order, separated by commas."""
     resources: str | None = None
-    """What it demands (``modules/demands.lua``), '' for nothing; None: as its schema and traits say."""
+    """What it demands (``lua/resources/demands.lua``), '' for nothing; None: as its schema and traits say."""
     due_times: due_times.Fields | Literal[""] = ""
     """What it says about time."""
     further: dict[str, str] | bool = False
-    """Texts of further fields, by their names in ``modules/items.lua``; False: none."""
+    """Texts of further fields, by their names in ``lua/layout/items.lua``; False: none."""
 
 
 def given(value: Any) -> Any:

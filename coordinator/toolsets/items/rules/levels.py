@@ -1,4 +1,4 @@
-"""Levels of items (``lua/modules/levels.lua``): a repair that is too large for one script."""
+"""Levels of items (``lua/dependencies/levels.lua``): a repair that is too large for one script."""
 
 from __future__ import annotations
 

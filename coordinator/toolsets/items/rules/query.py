@@ -30,7 +30,7 @@ _SORTS |= {"created": "a", "modified": "m", "dueat": "d"}
 
 
 class Span(NamedTuple):
-    """Ranges of scores for ``modules/ranges.lua``: the same range of creation times in each of several groups.
+    """Ranges of scores for ``lua/searches/ranges.lua``: the same range of creation times in each of several groups.
 
     The number of a group is priority * 16 + complexity. Times are in ms since ``RANK_EPOCH``.
     """
@@ -58,7 +58,7 @@ class Search(NamedTuple):
     classes: str
     span: Span
     conditions: dict[str, Any]
-    """By the letters of ``modules/conditions.lua``."""
+    """By the letters of ``lua/searches/conditions.lua``."""
     sorting: str
     descending: bool
     limit: int

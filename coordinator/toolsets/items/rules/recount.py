@@ -1,6 +1,6 @@
 """Recomputes indexes and counters from an item's stored fields, for the audit.
 
-The rules are written a second time here on purpose. ``lua/modules/items.lua`` and its neighbours update indexes and
+The rules are written a second time here on purpose. ``lua/layout/items.lua`` and its neighbours update indexes and
 counters change by change; this module derives them only from the fields. Field letters are those of ``items.lua``;
 the record ``w`` comes in hex digits.
 """
@@ -27,7 +27,7 @@ QUEUE, WORK, REVIEW, TERMINAL, BLOCKED = range(5)
 WAITS = 2**42
 """The offset of abandoned items in their index while they wait, and of claims on terminal items in theirs."""
 NO_OPEN, OPEN, PERMANENT, ENDED = "0123"
-"""What the children of an item are (``lua/modules/children.lua``)."""
+"""What the children of an item are (``lua/parents/children.lua``)."""
 MAX_DEPTH = 3
 INLINE_BYTES = 64
 KEPT_ATTEMPTS = 20
@@ -84,7 +84,7 @@ _RANGES = {
 
 
 class Score(NamedTuple):
-    """The parts of an item's score (``lua/modules/classes.lua``)."""
+    """The parts of an item's score (``lua/layout/classes.lua``)."""
 
     role: int
     state: int
@@ -100,7 +100,7 @@ class Score(NamedTuple):
 
 
 class State(NamedTuple):
-    """The record of an item's state (``lua/modules/item_record.lua``); times in ms, 0 for none."""
+    """The record of an item's state (``lua/layout/item_record.lua``); times in ms, 0 for none."""
 
     score: int
     role_changed: int = 0
@@ -237,7 +237,7 @@ def by_due(fields: Fields) -> bool:
 
 
 def set_of(fields: Fields) -> str:
-    """The set of an item that is not for everybody (``lua/modules/apart.lua``)."""
+    """The set of an item that is not for everybody (``lua/selection/apart.lua``)."""
     required = fields.get("rq", "")
     return f"{required}|{fields['as']}" if "as" in fields else required
 
@@ -260,7 +260,7 @@ def member_of(fields: Fields) -> str:
 
 
 def place_of(score: float, item: str) -> float:
-    """The place of an item among the best ones of sets, as in ``lua/modules/classes.lua``."""
+    """The place of an item among the best ones of sets, as in ``lua/layout/classes.lua``."""
     kind, rank = divmod(score, CLASS_SPAN)
     return (_PLACES[int(kind)] * CLASS_SPAN + rank) * 8 + int(item[0], 16) // 2
 

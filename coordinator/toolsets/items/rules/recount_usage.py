@@ -1,6 +1,6 @@
 """Recomputes what follows from the usage of items and their budgets, for the audit.
 
-The rules are written a second time here on purpose, as in ``recount``: ``lua/modules/usage.lua`` and ``budgets.lua``
+The rules are written a second time here on purpose, as in ``recount``: ``lua/usage/usage.lua`` and ``budgets.lua``
 add up report by report.
 """
 

@@ -87,7 +87,7 @@ def refused(reason: str) -> str:
 
 
 def busy(text: str) -> str:
-    """The sentence for what a live claim would have to take; ``text`` as ``modules/demands.lua`` has demands."""
+    """The sentence for what a live claim would have to take; ``text`` as ``lua/resources/demands.lua`` has demands."""
     return f"resource_busy: the claim on the item has to hold {for_people(text)}, which is not free; try again later"
 
 

@@ -42,7 +42,7 @@ class ResourceConfig:
     def packed(
         self, schemas: Mapping[str, tuple[Sequence[Demand], Sequence[str]]], default: str | None
     ) -> tuple[object, ...] | None:
-        """What scripts read (``lua/modules/demands.lua``); None: nothing is configured.
+        """What scripts read (``lua/resources/demands.lua``); None: nothing is configured.
 
         Args:
             schemas: of each schema what its items demand, and its default traits.
@@ -66,7 +66,7 @@ class ResourceConfig:
 
 
 def stored(demands: Iterable[Demand | Resource]) -> str:
-    """Demands in the form of ``lua/modules/demands.lua``; of equal keys the first one counts."""
+    """Demands in the form of ``lua/resources/demands.lua``; of equal keys the first one counts."""
     first: dict[str, Demand | Resource] = {}
     for one in demands:
         first.setdefault(one.key, one)
@@ -125,17 +125,17 @@ def held_by(texts: Iterable[str]) -> dict[str, str]:
 
 
 def held_text(stored: bytes) -> str:
-    """What is held at a node, four numbers separated by dots, from what ``lua/modules/resources.lua`` stores."""
+    """What is held at a node, four numbers separated by dots, from what ``lua/resources/resources.lua`` stores."""
     return ".".join(str(int.from_bytes(stored[at : at + 6])) for at in range(0, 24, 6))
 
 
 def demanded_text(stored: bytes) -> str:
-    """How many items demand a node, from what ``lua/modules/demands.lua`` stores."""
+    """How many items demand a node, from what ``lua/resources/demands.lua`` stores."""
     return str(int.from_bytes(stored))
 
 
 def demanded_by(texts: Iterable[str]) -> dict[str, int]:
-    """How many items with these demands there are per node, as ``lua/modules/demands.lua`` counts them."""
+    """How many items with these demands there are per node, as ``lua/resources/demands.lua`` counts them."""
     total: dict[str, int] = {}
     for text in texts:
         for path, numbers in at_nodes(text).items():

@@ -22,7 +22,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Given(NamedTuple):
-    """A result for ``modules/notes.lua``."""
+    """A result for ``lua/notes/notes.lua``."""
 
     text: str
     format: str

@@ -1,7 +1,7 @@
 """Note schemas (README.md, 'Note schemas and gates'): which notes an item needs, from its type, tags and traits.
 
 A ``SchemaConfig`` is one version of the operator's configuration. Front-ends install it in Redis under its hash, and
-operations enforce gates with it (``lua/modules/schemas.lua`` resolves schemas in the same order). Here it is used to
+operations enforce gates with it (``lua/notes/schemas.lua`` resolves schemas in the same order). Here it is used to
 render answers.
 """
 
@@ -104,12 +104,12 @@ class SchemaConfig:
 
     @cached_property
     def packed_labels(self) -> bytes:
-        """The labels as scripts read them (``lua/modules/run.lua``)."""
+        """The labels as scripts read them (``lua/layout/run.lua``)."""
         escaped = {name: label.replace("%", "%25").replace("\0", "%00") for name, label in self.labels.items()}
         return "".join(f"\0{trigger}={label}" for trigger, label in escaped.items()).encode()
 
     def terms(self, project: str) -> bytes:
-        """The settings that scripts decide by in a project (``lua/modules/terms.lua``)."""
+        """The settings that scripts decide by in a project (``lua/layout/terms.lua``)."""
         return self._terms_of.get(project, self._terms)
 
     @cached_property
@@ -134,7 +134,7 @@ class SchemaConfig:
 
     @property
     def _attempts(self) -> tuple[object, ...]:
-        """What scripts need to know about attempts (``lua/modules/attempts.lua``)."""
+        """What scripts need to know about attempts (``lua/claims/attempts.lua``)."""
         stated = {name: -1 if one.max_attempts is None else one.max_attempts for name, one in self.schemas.items()}
         by_schema = stated if any(most >= 0 for most in stated.values()) else False
         section = self.attempts
@@ -148,7 +148,7 @@ class SchemaConfig:
         return self.attempts.max if own is None else own
 
     def packed(self) -> list[tuple[str, bytes]]:
-        """The fields that scripts read, as ``lua/modules/schemas.lua`` describes them."""
+        """The fields that scripts read, as ``lua/notes/schemas.lua`` describes them."""
         fields = [
             (f"s:{name}", _pack((_LIFECYCLE_CODES[schema.lifecycle], schema.default_traits, _needs(schema.notes))))
             for name, schema in sorted(self.schemas.items())

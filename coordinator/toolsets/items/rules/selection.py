@@ -22,7 +22,7 @@ ACTIONABLE = ("queue", "work", "review", "blocked")
 
 
 class Selector(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Filters and order for ``modules/selection.lua``; filters that are not given are left out."""
+    """Filters and order for ``lua/selection/selection.lua``; filters that are not given are left out."""
 
     role: int = OFFERED
     parents: str = ""

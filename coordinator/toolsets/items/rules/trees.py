@@ -32,7 +32,7 @@ ROOT = "root"
 MAX_ELEMENTS = 125
 MAX_NOTES = 600
 MAX_NOTES_EACH = 500
-"""The most notes of one item, besides its result (also in ``modules/notes.lua``)."""
+"""The most notes of one item, besides its result (also in ``lua/notes/notes.lua``)."""
 _RESULT = "result"
 """The key of its result."""
 MAX_TEXT = 200_000

@@ -39,7 +39,7 @@ class _Refused(Protocol):
 
 
 class Spending(NamedTuple):
-    """What an item says about usage, as ``modules/views.lua`` packs it; False: absent."""
+    """What an item says about usage, as ``lua/reads/views.lua`` packs it; False: absent."""
 
     own: list[int] | Literal[False]
     below: list[int] | Literal[False]
@@ -136,7 +136,7 @@ def of_item(spending: Spending) -> dict[str, Any]:
 
 
 def spent_budget(told: Mapping[str, Any]) -> SpentBudget:
-    """A spent budget in results, as ``modules/budgets.lua`` tells of it."""
+    """A spent budget in results, as ``lua/usage/budgets.lua`` tells of it."""
     of_an_item = told["of"] == "item"
     return SpentBudget(
         scope=told["of"],
@@ -160,7 +160,7 @@ def why_exhausted(told: Mapping[str, Any]) -> str:
 
 
 def packed_budgets(budgets: Budgets | None) -> tuple[dict[str, Any], Any]:
-    """The settings for scripts (``modules/budgets.lua``): by project, and for all others; None: nothing."""
+    """The settings for scripts (``lua/usage/budgets.lua``): by project, and for all others; None: nothing."""
     if budgets is None:
         return {}, None
     agents = [

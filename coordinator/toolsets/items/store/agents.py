@@ -21,7 +21,7 @@ class Claimant(NamedTuple):
     id: str
     who: str = "e-"
     """A letter of its kind, whether its identity was verified, and if it names capabilities '=' and these, separated by
-    commas (``lua/modules/agents.lua``)."""
+    commas (``lua/agents/agents.lua``)."""
 
 
 def claimant(who: Trusted, capabilities: Sequence[str] | None = None) -> Claimant:
@@ -45,7 +45,7 @@ class Agent(NamedTuple):
     holds_until: int
     waits_since: int
     selector: dict[str, Any] | list[Any] | bool
-    """What its parked claim asks for (``lua/modules/selectors.lua``); False: it does not wait."""
+    """What its parked claim asks for (``lua/selection/selectors.lua``); False: it does not wait."""
     drained: str
     """The name under which it is drained; '' if it is not."""
     attempts: int
@@ -114,7 +114,7 @@ class AgentPage(NamedTuple):
     items: list[Row | Literal[False]]
     """Of each of these, the item that it holds."""
     used: list[str | Literal[False]]
-    """And its entry of usage (``modules/sums.lua``)."""
+    """And its entry of usage (``lua/usage/sums.lua``)."""
 
 
 _READ = Script(LIBRARY, "read_agents", Agents)

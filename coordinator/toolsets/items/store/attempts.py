@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Attempt(NamedTuple):
-    """One attempt, as ``modules/attempts.lua`` records it; times in ms."""
+    """One attempt, as ``lua/claims/attempts.lua`` records it; times in ms."""
 
     began: int
     until: int
@@ -17,7 +17,7 @@ class Attempt(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The attempts on an item (``modules/views.lua``)."""
+    """The attempts on an item (``lua/reads/views.lua``)."""
 
     most: int | bool
     """How many it may have, 0: any number; False: it does not say."""

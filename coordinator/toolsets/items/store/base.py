@@ -70,7 +70,7 @@ class Changed(NamedTuple):
 _RESOLVE = Script(LIBRARY, "resolve_ids", list[list[Match]])
 _INSTALL = Script(LIBRARY, "install_schemas", int)
 SETTLE = Script(LIBRARY, "settle_debts", bool)
-"""Settles debts of scripts (``lua/modules/debts.lua``). Run until none are left, after every script that may make items
+"""Settles debts of scripts (``lua/changes/debts.lua``). Run until none are left, after every script that may make items
 ready or change counts of blockers."""
 EXPIRE = Script(LIBRARY, "expire_claims", tuple[bool, int, int, list[Template]], rest=SETTLE)
 

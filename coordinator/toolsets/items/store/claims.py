@@ -90,7 +90,7 @@ class ClaimReply(msgspec.Struct, array_like=True):
     claims: list[Claimed]
     releases: list[Released]
     holders: str = ""
-    """If a parked call got an item: the processes whose callers may get it (``lua/modules/handover.lua``)."""
+    """If a parked call got an item: the processes whose callers may get it (``lua/parked/handover.lua``)."""
 
 
 class NamedReply(ClaimReply, array_like=True):

@@ -64,7 +64,7 @@ class Context(NamedTuple):
     due_times: DueTimes | Literal[False] = False
     spending: Spending = Spending(False, False, False, False)
     demanded: str = ""
-    """What it demands of resources, as ``modules/demands.lua`` stores it."""
+    """What it demands of resources, as ``lua/resources/demands.lua`` stores it."""
     held: str = ""
     """What its claim holds of them."""
 

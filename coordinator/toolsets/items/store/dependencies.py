@@ -32,7 +32,7 @@ class NewEdge(NamedTuple):
 
 
 class _Far(NamedTuple):
-    """An edge that cannot be created before its items' levels are moved apart (``lua/modules/levels.lua``)."""
+    """An edge that cannot be created before its items' levels are moved apart (``lua/dependencies/levels.lua``)."""
 
     position: int
     blocker: str
@@ -113,9 +113,9 @@ class DependencyStore(BaseStore):
     async def _move_apart(self, project: str, far: _Far, before: Iterable[NewEdge]) -> bool:
         """Makes a large repair of levels in slices.
 
-        Raising the blocked side and lowering the blocking side are tried in turn, as in ``lua/modules/levels.lua``; the
-        one that finishes first is used. If the graph changes meanwhile, the moves made so far do no harm, and the next
-        call makes the rest.
+        Raising the blocked side and lowering the blocking side are tried in turn, as in ``levels.lua``; the one that
+        finishes first is used. If the graph changes meanwhile, the moves made so far do no harm, and the next call
+        makes the rest.
 
         Returns:
             False: the edge would close a cycle, together with stored edges and the edges ``before`` it.

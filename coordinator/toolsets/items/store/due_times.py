@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class DueTimes(NamedTuple):
-    """What an item says about time (``modules/views.lua``); times in ms."""
+    """What an item says about time (``lua/reads/views.lua``); times in ms."""
 
     not_before: int
     """0: nothing."""

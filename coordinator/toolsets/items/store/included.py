@@ -1,4 +1,4 @@
-"""What claims and contexts include about an item, as ``lua/modules/included.lua`` packs it."""
+"""What claims and contexts include about an item, as ``lua/reads/included.lua`` packs it."""
 
 from __future__ import annotations
 

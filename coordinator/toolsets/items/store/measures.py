@@ -18,11 +18,11 @@ EMPTY_SECONDS = 3_600
 PROJECTS = 1_000
 """How many projects are measured: the last changed ones."""
 ENDS = {"c": "completed", "r": "released", "e": "expired"}
-"""Letter in ``modules/holds.lua`` -> how a claim ended."""
+"""Letter in ``lua/claims/holds.lua`` -> how a claim ended."""
 RESOURCES = 50
 """How many resources are measured: the first ones of the settings."""
 _ONE = 2**44
-"""``modules/holds.lua`` packs two numbers into one: each claim adds this, plus the milliseconds that it was held."""
+"""``lua/claims/holds.lua`` packs two numbers into one: each claim adds this, plus the milliseconds that it was held."""
 
 
 class Held(NamedTuple):

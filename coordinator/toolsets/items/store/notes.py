@@ -12,7 +12,7 @@ from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, pa
 
 
 class StoredNote(NamedTuple):
-    """A note in the form of ``modules/notes.lua``."""
+    """A note in the form of ``lua/notes/notes.lua``."""
 
     item: str
     key: str

@@ -13,7 +13,7 @@ class Obstacle(NamedTuple):
     """Of an item."""
 
     busy: str
-    """What it demands and others hold, as ``modules/demands.lua`` stores it; '': nothing, or the item is not ready."""
+    """What it demands and others hold, as ``demands.lua`` has it; '': nothing, or the item is not ready."""
     spent: dict[str, Any] | Literal[False]
     """The spent budget (``rules/usage.py``) that keeps everybody from it, or stops the claim on it; False: none."""
 

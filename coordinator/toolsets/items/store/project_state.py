@@ -18,7 +18,7 @@ class ProjectState(NamedTuple):
     ready: int
     """Items that are ready in the queue."""
     oldest: str
-    """The first created item in the queue that agents are offered (``lua/modules/oldest_ready.lua``), in the inner
+    """The first created item in the queue that agents are offered (``lua/measures/oldest_ready.lua``), in the inner
     form; '': there is none."""
     oldest_created: int
     waiting: int

@@ -27,7 +27,7 @@ SHOWN_CHILDREN = 50
 
 
 class View(msgspec.Struct, array_like=True):
-    """A whole item, as ``modules/views.lua`` packs it; False: absent."""
+    """A whole item, as ``lua/reads/views.lua`` packs it; False: absent."""
 
     id: str
     parent: str | bool
@@ -61,7 +61,7 @@ class View(msgspec.Struct, array_like=True):
 
 
 class Details(NamedTuple):
-    """What a row of a search shows on request, as ``modules/views.lua`` packs it; False: absent."""
+    """What a row of a search shows on request, as ``lua/reads/views.lua`` packs it; False: absent."""
 
     requires: str | bool
     resources: str | bool
@@ -74,7 +74,7 @@ class Details(NamedTuple):
 
 
 class ShortView(NamedTuple):
-    """An item in a list, as ``modules/views.lua`` packs it; False: absent."""
+    """An item in a list, as ``lua/reads/views.lua`` packs it; False: absent."""
 
     id: str
     parent: str | bool

@@ -1,4 +1,4 @@
-"""Makes the occurrences of templates (``lua/make_occurrences.lua``)."""
+"""Makes the occurrences of templates (``lua/times/make_occurrences.lua``)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ its open children, or abandoned but for these."""
 
 
 class Row(NamedTuple):
-    """An item, as ``modules/rows.lua`` packs it; False: absent. Times in ms, 0: never."""
+    """An item, as ``lua/boards/rows.lua`` packs it; False: absent. Times in ms, 0: never."""
 
     id: str
     """In the inner form."""
@@ -60,15 +60,15 @@ class Row(NamedTuple):
     """Those of them that are terminal."""
     due_times: DueTimes | Literal[False]
     demanded: str = ""
-    """What it demands of resources, as ``modules/demands.lua`` stores it."""
+    """What it demands of resources, as ``lua/resources/demands.lua`` stores it."""
     holds: str = ""
     """What of these its claim holds."""
     used: str = ""
-    """The sum of its usage, as ``modules/sums.lua`` stores it; '' for none."""
+    """The sum of its usage, as ``lua/usage/sums.lua`` stores it; '' for none."""
     used_below: str = ""
     """That of the items below it."""
     budget: str = ""
-    """Its limits, as ``modules/budgets.lua`` stores them; '' for none."""
+    """Its limits, as ``lua/usage/budgets.lua`` stores them; '' for none."""
     spent: str = ""
     """The nearest item whose budget is spent, of it and those above it; '' for none."""
     container: bool = False

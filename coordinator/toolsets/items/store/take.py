@@ -140,7 +140,7 @@ class TakeStore(ClaimStore, TransitionStore):
         Args:
             renew_ms: for how long a claim that it has is renewed; 0: as before. ``PLACED``: it is not.
             only: the claim that alone counts; None: any. If it has ended, the outcome is ``ended``.
-            include: as ``modules/included.lua`` takes it.
+            include: as ``lua/reads/included.lua`` takes it.
             process: whose client may hang up, so that the item is given back; '': the answer counts as delivered.
 
         Raises:

@@ -10,7 +10,7 @@ _READ = Script(LIBRARY, "read_token", tuple[bool, bool, bool])
 
 
 def asked(request: IdempotencyKey) -> str:
-    """What a claim includes so that a token for it is the newest one (``lua/modules/claim_parts.lua``)."""
+    """What a claim includes so that a token for it is the newest one (``lua/claims/claim_parts.lua``)."""
     return f"t{request.key}"
 
 

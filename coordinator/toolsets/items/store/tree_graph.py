@@ -20,7 +20,7 @@ _MEDIUM = 5
 
 
 class Node(NamedTuple):
-    """An item of a graph, as ``modules/nodes.lua`` packs it."""
+    """An item of a graph, as ``lua/boards/nodes.lua`` packs it."""
 
     id: str
     """In the inner form."""

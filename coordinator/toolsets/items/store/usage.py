@@ -70,7 +70,7 @@ _MOMENT = Script(LIBRARY, "read_moment", list[list[str]])
 
 
 async def usage_entries(store: Store, project: str) -> dict[str, str]:
-    """The sums by day, model and agent as they are stored (``lua/modules/usage.lua``). Raises as ``Store.run``."""
+    """The sums by day, model and agent as they are stored (``lua/usage/usage.lua``). Raises as ``Store.run``."""
     (flat,) = await store.run(_MOMENT, project, msgspec.msgpack.encode([("HGETALL", keys.usage.suffix)]))
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
@@ -119,7 +119,7 @@ def stored_sum(text: str, below: str = "") -> UsageSum:
 
 
 def agent_sums(entry: str, now: int) -> tuple[UsageSum, UsageSum | UnsetType]:
-    """An agent's sums in all and of today, from its entry (``lua/modules/sums.lua``) and the store's time in ms."""
+    """An agent's sums in all and of today, from its entry (``lua/usage/sums.lua``) and the store's time in ms."""
     total, _, last = entry.partition(" ")
     day, _, of_day = last.partition(":")
     return stored_sum(total), stored_sum(of_day) if int(day) == now // DAY_MS else UNSET

@@ -4,7 +4,7 @@ guarantee: Of any number of calls exactly one answers a checkpoint. Its timers r
            time. A handle of an earlier yield of the same checkpoint does not answer a later one.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max checkpoint instance least_ms
            text option mode problem late
-           checkpoint and instance: see modules/asked.lua; text: the answer in JSON; problem is checked before
+           checkpoint and instance: see asked.lua; text: the answer in JSON; problem is checked before
            the timer, late after it
 reply:     {ok | none | pending | closed | superseded | early | failed, now, q, activity, condition, pending,
            completed, ms since it was yielded | `q` of the handle | the last answer of this checkpoint in JSON or ''}

@@ -3,7 +3,7 @@ local recent = require 'recent'
 
 local listing = {}
 
--- See modules/sessions.lua.
+-- See sessions.lua.
 local FIELDS = {'w', 'a', 'b', 'by', 'i', 'h', 'la', 'z', 'ps'}
 
 -- The row of a session that changed last at a time (ms); nil: it has expired. See list_sessions.lua.

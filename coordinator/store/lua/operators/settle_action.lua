@@ -1,0 +1,17 @@
+--[[
+purpose:   Ends the doubt about a recorded action of an operator: it was done, or not and its record goes.
+guarantee: The record is replaced in one step.
+args:      entry kept done record
+           done = 1 or 0; record = packed, see operator_actions.lua
+reply:     nothing
+errors:    none
+writes:    fleet_events
+full:      a capped record takes the place of another
+--]]
+local operator_actions = require 'operator_actions'
+
+return function(run, entry, kept, done, record)
+  redis.call('XDEL', run.keys.fleet_events, entry)
+  if done == '1' then operator_actions.add(run, kept, record, false) end
+  return true
+end

@@ -1,0 +1,56 @@
+--[[
+purpose:   Stores a flow and starts it.
+guarantee: Ids of flows and steps only rise and are unique: the flow takes the current time, or the last number
+           + 1, and reserves one number for each step that it can have.
+args:      request run.engine header spec plan
+           header = packed {name, creator, creator hashed, most steps, priority, pool, delay ms, parent, trace, roles
+           that may approve its gates as JSON}
+           engine, plan = see handoff.lua and plans.lua of steps
+reply:     {id, whether the relay has work}
+errors:    REQUEST_ID_REUSED
+writes:    request events run run_spec history step step_ids step_queue step_timers step_gates step_backlog outbox
+           flows owned rq
+--]]
+local change = require 'change'
+local clock = require 'clock'
+local events = require 'events'
+local handoff = require 'handoff'
+local plans = require 'plans'
+local steps = require 'steps'
+
+-- Reserves the numbers of the flow and its steps; returns the flow's.
+local function reserve_ids(run, most_steps)
+  local id = math.max(run.now, tonumber(redis.call('GET', run.keys.step_ids) or 0) + 1)
+  redis.call('SET', run.keys.step_ids, clock.whole(id + most_steps))
+  return id
+end
+
+return function(run, request, header, spec, plan)
+  return change(run, request, function()
+    local name, creator, creator_hash, most_steps, priority, pool, delay_ms, parent, trace, roles =
+      unpack(cmsgpack.unpack(header))
+    local number = reserve_ids(run, most_steps)
+    local flow = {id = clock.whole(number), s = 'r', u = creator, p = priority ~= 'normal' and priority or nil,
+      q = plans.non_empty(pool), ro = plans.non_empty(roles)}
+    local fields = {'n', name, 'u', creator, 'h', creator_hash, 's', 'r', 'k', most_steps}
+    local function also(field, value)
+      if not value then return end
+      fields[#fields + 1] = field
+      fields[#fields + 1] = value
+    end
+    also('p', flow.p)
+    also('q', flow.q)
+    also('ro', flow.ro)
+    also('m', plans.non_empty(parent))
+    also('tr', plans.non_empty(trace))
+    also('t', number ~= run.now and run.at)
+    redis.call('HSET', run.keys.run .. flow.id, unpack(fields))
+    redis.call('SET', run.keys.run_spec .. flow.id, spec)
+    run.owners[run.keys.run .. flow.id] = flow
+    redis.call('ZADD', run.keys.flows .. 'r', flow.id, flow.id)
+    redis.call('ZADD', run.keys.owned .. creator_hash, flow.id, flow.id)
+    events.emit(run, 'flow_created', flow.id, steps.audience(flow))
+    plans.follow(run, flow, cmsgpack.unpack(plan), delay_ms)
+    return {number, handoff.hand_over(run)}
+  end)
+end

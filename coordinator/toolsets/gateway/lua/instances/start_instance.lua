@@ -1,0 +1,78 @@
+--[[
+purpose:   Creates an instance and begins its first operation.
+guarantee: The instance, its definitions and the first step are created together, once per request id. An existing
+           instance stays unchanged.
+args:      request run.engine waiter instance bundle_text input advance
+           instance = packed by name {id, definition, creator, bundle, retention_ms, transition, trace} and, optionally,
+           {timeout_ms, parent, nesting, session_ms, owner, pool}; bundle_text = '' if it is probably
+           stored; advance = packed, see advances.lua
+reply:     {id, operation, whether the relay has work}; id = '': the bundle has to be sent along;
+           operation = '': the instance existed already
+errors:    REQUEST_ID_REUSED
+writes:    request events run run_spec step step_leases step_queue step_timers step_gates step_backlog outbox
+           gate_data gate_evidence gate_result gate_ending gate_waiters gate_bundle gate_bundles gate_expiry
+           gate_approval gate_asked gate_answered gate_index gate_audit rq messages
+--]]
+local advances = require 'advances'
+local audit = require 'audit'
+local change = require 'change'
+local clock = require 'clock'
+local events = require 'events'
+local handoff = require 'handoff'
+local instances = require 'instances'
+local waiters = require 'waiters'
+
+-- Adds a reference to the definitions, which are stored with the first. Returns whether they are stored.
+local function keep_bundle(run, bundle, text)
+  if redis.call('EXISTS', run.keys.gate_bundle .. bundle) == 0 then
+    if text == '' then return false end
+    redis.call('SET', run.keys.gate_bundle .. bundle, text)
+  end
+  redis.call('HINCRBY', run.keys.gate_bundles, bundle, 1)
+  return true
+end
+
+-- Writes a new instance, and the step that waits for its deadline.
+local function create(run, new, input, state)
+  local id = new.id
+  local inst = {id = id, status = 'r', version = 1, state = state, definition = new.definition, pool = new.pool,
+    bundle = new.bundle, parent = new.parent}
+  local fields = {'o', 'gateway', 'n', new.definition, 'u', new.creator, 's', 'r', 'h', new.bundle, 'v', 1, 'z', state,
+    't', run.at, 'l', audit.BEGINNING}
+  local function also(field, value)
+    if not value then return end
+    fields[#fields + 1] = field
+    fields[#fields + 1] = value
+  end
+  also('q', new.pool)
+  also('m', new.parent)
+  also('k', new.nesting)
+  also('y', new.session_ms)
+  also('so', new.owner)
+  if new.timeout_ms then
+    local timer = {id = instances.timer_of(id), r = id, k = 't', f = '1', q = handoff.list_of(new.pool)}
+    handoff.make_ready_after(run, timer, new.timeout_ms)
+    inst.deadline = tonumber(timer.e)
+    also('d', timer.e)
+  end
+  redis.call('HSET', run.keys.run .. id, unpack(fields))
+  redis.call('SET', run.keys.run_spec .. id, new.bundle)
+  redis.call('HSET', run.keys.gate_data .. id, 'n', input, 'c', '{}')
+  if new.session_ms then redis.call('ZADD', run.keys.gate_expiry, clock.whole(run.now + new.session_ms), id) end
+  return inst
+end
+
+return function(run, request, waiter, instance, bundle_text, input, advance)
+  return change(run, request, function()
+    local new, adv = cmsgpack.unpack(instance), cmsgpack.unpack(advance)
+    if redis.call('EXISTS', run.keys.run .. new.id) == 1 then return {new.id, '', false}, false end
+    if not keep_bundle(run, new.bundle, bundle_text) then return {'', '', false}, false end
+    local inst = create(run, new, input, adv.state)
+    events.emit(run, 'gateway_started', inst.id, 'n', inst.definition)
+    instances.set_operation(run, inst, adv.op, new.transition, new.trace)
+    if adv.next then waiters.add(run, inst.id, waiter) end
+    advances.apply(run, inst, adv, request.keep_ms, new.retention_ms)
+    if adv.next then instances.list(run, inst) end
+    return {inst.id, adv.op, handoff.hand_over(run)}
+  end)
+end

@@ -1,0 +1,112 @@
+--[[
+purpose:   Completes a worker's item, claims the best one for a selector and starts it, in one step.
+guarantee: If the completion is rejected, nothing else happens. Claim and start are those of claim_next and
+           advance_item; the three are atomic. The search is that of one call: `more` means that the caller has to
+           continue with claim_next. A worker that is asked about holds one item at a time: if it has one, that is what
+           it gets.
+args:      request run.events_max run.terms run.config run.labels agent who ttl_ms packed_selector finished author
+           include waiting
+           who = for agents.lua;
+           finished = packed as an element of advance_item's changes, '' for none; author = packed {actor,
+           verification} of the start; the detail of NOT_FOUND is the field with the unknown item; include as
+           claim_item; waiting = '' if the agent is not asked what it holds, else packed {request under which it waits,
+           its fingerprint, process whose client may hang up or '', for how long to renew a claim that it has (ms; 0: as
+           before, -1: not, it has just been placed), ends as report_work, fence of the only claim that it is about; 0:
+           any, and for how long that is renewed at most}
+reply:     {now, entry of the completion or false, claim or false, entry of the start or false, what is included or
+           false, schema inputs or false, the name under which the agent is drained or '', a spent budget that keeps it
+           from claiming anew or false}: the claim as that of
+           claim_next, or {more, '', 0, 0, 0}, or with the outcome `held` or `ended`; entries as those of advance_item.
+           An item in another role than queue is not started, unless it was abandoned
+errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
+writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
+           reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
+           recurring occurrences quarantined questions notes note request events transitions waiting wanted queue waiter
+           answered alive messages
+--]]
+local agent_drains = require 'agent_drains'
+local agents = require 'agents'
+local budgets = require 'budgets'
+local change_by_schema = require 'change_by_schema'
+local claims = require 'claims'
+local expiry = require 'expiry'
+local included = require 'included'
+local notes = require 'notes'
+local requests = require 'requests'
+local selection = require 'selection'
+local serve = require 'serve'
+local triggers = require 'triggers'
+local waiters = require 'waiters'
+local work = require 'work'
+
+local SCAN_MAX = 200 -- candidates checked
+local MORE = {'more', '', 0, 0, 0}
+
+-- The best item for a selector, or nil. Newly ready items go to parked calls first.
+local function find(run, selector, agent)
+  local none_left = expiry.sweep(run)
+  serve.parked_calls(run)
+  if run.has_debts or not none_left then return nil end -- the indexes are not up to date yet
+  local some_abandoned = not run.nothing_else or run.abandoned_noted
+  local class_list = selection.claimable_classes(selector, some_abandoned)
+  local _, found = selection.select(run, selector, class_list, agent, nil, SCAN_MAX, 1, nil)
+  return found
+end
+
+-- The claim that a worker has, and its item; nil if it has none, or is not asked. A call of it that waits gets it, too.
+local function kept(run, agent, worker)
+  local item = worker and work.held(run, agent)
+  if not item or worker[6] > 0 and worker[6] ~= item.fence then return nil end
+  if worker[4] < 0 then
+    redis.call('DEL', run.keys.request .. worker[5] .. item.id)
+  else
+    work.renew(run, item, worker[4], worker[7])
+  end
+  local waiter = not run.nobody_waits and waiters.load(run, worker[1])
+  if waiter then -- else it would get another item, for which it would let go of this one
+    local claim = {'success', item.id, item.expires, item.first_claimed_at, item.fence}
+    waiters.answer(run, worker[1], waiter, waiter.processes, cmsgpack.pack({run.now, {claim}, {}, ''}))
+  end
+  return {'held', item.id, item.expires, item.first_claimed_at, item.fence, item.role, false}, item
+end
+
+-- Claims the best item. A worker with a call that is parked may get one by that. Else the records of how it has waited
+-- and of what it has ended go; if its client may hang up, the claim is recorded instead, so that it can be taken back
+-- (leave_wait.lua).
+local function claim_best(run, request, agent, ttl_ms, selector, worker)
+  local waits, record, mark, process, _, ends = run.keys.request, unpack(worker or {})
+  if worker and not run.nobody_waits and redis.call('EXISTS', run.keys.waiter .. record) == 1 then return MORE end
+  local found = find(run, selector, agent)
+  if worker then redis.call('DEL', waits .. record, waits .. ends, waits .. ends .. (found and found.id or '')) end
+  if not found then return MORE end
+  local claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector, found.rs)
+  if worker and process ~= '' then
+    local kept_as = {id = record, fingerprint = mark, keep_ms = request.keep_ms}
+    requests.remember(run, kept_as, 'H', cmsgpack.pack({run.now, {claim}, {}, process}))
+  end
+  return claim, found
+end
+
+return function(run, request, agent, who, ttl_ms, packed_selector, finished, author, include, waiting)
+  local selector, worker = cmsgpack.unpack(packed_selector), waiting ~= '' and cmsgpack.unpack(waiting)
+  return change_by_schema(run, request, function()
+    local missing = selection.missing_field(run, selector)
+    if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
+    local capabilities = agents.meet(run, agent, who).capabilities
+    selector.capabilities = capabilities ~= '' and capabilities or nil
+    local completion = finished ~= '' and triggers.advance(run, unpack(cmsgpack.unpack(finished)))
+    if completion and completion[2] ~= '' then return {run.now, completion, false, false} end
+    local drained = agent_drains.of_caller(run, agent)
+    local claim, item = kept(run, agent, worker)
+    if worker and not item and worker[6] > 0 then return {run.now, completion, {'ended', '', 0, 0, 0}, false} end
+    if drained and not item then return {run.now, completion, {'agent_draining', drained, 0, 0, 0}, false} end
+    local told = budgets.against(run, item and item.id or selector.parent or selector.ancestor, agent)
+    if told and not item then return {run.now, completion, budgets.refusal(run, '', told), false} end
+    if not item then claim, item = claim_best(run, request, agent, ttl_ms, selector, worker) end
+    if not item then return {run.now, completion, claim, false} end
+    local start = work.begin(run, item, agent, cmsgpack.unpack(author))
+    if not worker then return {run.now, completion, claim, start} end
+    return {run.now, completion, claim, start, included.of(run, item.id, include), notes.schema_inputs(run, item),
+      drained or '', told or false}
+  end, nil, run.keys.agent_drains, expiry.keys(run))
+end

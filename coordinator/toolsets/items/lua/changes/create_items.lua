@@ -1,0 +1,30 @@
+--[[
+purpose:   Creates items, each atomically.
+guarantee: Each item appears completely (hash, texts, indexes) or not at all, with the right depth. The caller
+           sends bounded slices. All items of a call have the creation time of the first slice and rising ids, so
+           every list keeps them in the given order.
+args:      request run.events_max run.terms run.config run.labels created specs
+           created = from the reply to the call's first slice, 0 in that; specs = packed list of specs
+           (creation.lua)
+reply:     {created (ms), list of {'created', depth, id} or {reason, 0, id}}
+errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
+writes:    item text ranked beneath prefixes owed leases agents agent_attempts requirements apart demands resources
+           passed_over reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs
+           postponed due recurring occurrences quarantined notes note request events transitions waiting wanted queue
+           waiter alive messages
+--]]
+local change_by_schema = require 'change_by_schema'
+local creation = require 'creation'
+
+return function(run, request, created, specs)
+  return change_by_schema(run, request, function()
+    local list, results = cmsgpack.unpack(specs), {}
+    creation.begin(run, list, created ~= '0' and tonumber(created) or run.now)
+    for n, spec in ipairs(list) do
+      local item, reason = creation.create(run, spec)
+      results[n] = {item and 'created' or reason, item and item.depth or 0, spec[1]}
+    end
+    creation.index_new(run)
+    return {run.created, results}
+  end)
+end

@@ -1,0 +1,120 @@
+--[[
+purpose:   Claims and releases items for one agent atomically: first the claims in order, then the releases, but for
+           what the new claim gives up (releasing.lua).
+guarantee: One winner per item among any number of callers. The agent's earlier claim is released only after a new
+           one was acquired. One claim per agent: of several claimable entries the last is acquired and the others
+           are `superseded`, so every item reported as held is held.
+args:      request run.events_max run.terms agent who wanted releases include
+           who = for agents.lua; wanted = packed {id, ttl_ms, fence, further demands (demands.lua) or
+           nil, used}, releases = packed {id, fence, reason, detail, used}; '' for none; fence 0 = none given; used =
+           for `usage.add`, may be missing; include = as included.lua has it for the claimed item, '' for none
+reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence; of a refused one 1: an older one
+           was shown}, releases {outcome, id, whether an older fence was shown}, '', and if the claimed item is not
+           ready: {role, number of unsatisfied blockers, some of them as {id, role, needed role}, until when it is held
+           back (ms; 0: it is quarantined, -1: neither), whether by notBefore, whether it is a template}, else nil or
+           false; the name under which the agent is drained, or nil}; for new claims also role and whether it was
+           abandoned, then what is included and what is told (the spent budget of budget_exhausted, or of a renewal:
+           budgets.lua); before these, -1 and false where there is nothing
+errors:    REQUEST_ID_REUSED UNSETTLED
+writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
+           reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
+           recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter alive
+           messages
+--]]
+local agent_drains = require 'agent_drains'
+local agents = require 'agents'
+local budgets = require 'budgets'
+local claim_parts = require 'claim_parts'
+local change = require 'change'
+local claims = require 'claims'
+local classes = require 'classes'
+local expiry = require 'expiry'
+local holds = require 'holds'
+local items = require 'items'
+local obstacles = require 'obstacles'
+local readiness = require 'readiness'
+local releasing = require 'releasing'
+local usage = require 'usage'
+
+local TERMINAL = classes.TERMINAL
+
+-- Sets a later element of a result, if there is something to say; what is before it and missing says nothing.
+local function add(result, at, said)
+  if not said then return end
+  result[6], result[7], result[8] = result[6] or -1, result[7] or false, result[8] or false
+  result[at] = said
+end
+
+-- Checks each claim in turn, without placing any. `drained` = the name under which the agent is drained, or nil; it may
+-- only renew. Returns the results so far; and of the claim to place: item, number, ttl and what it takes of resources.
+local function decide(run, agent, drained, wanted)
+  local results, winner, place, ttl, taken = {}, nil, nil, nil, nil
+  for n, claim in ipairs(wanted) do
+    local id, fence, further = claim[1], claim[3], claim[4]
+    local item, outcome, wait, busy, needs = claims.load(run, id), 'success', 0, nil, nil
+    local older = item and fence > 0 and fence < (item.fence or 0)
+    local renews = item and claims.is_live(run, item) and item.holder == agent
+    if not item then
+      outcome = items.absence_reason(id)
+    elseif item.role == TERMINAL then
+      outcome = 'terminal_item'
+    elseif claims.is_live(run, item) and not renews then
+      outcome, wait = 'already_claimed', item.expires - run.now
+      if not older then holds.count_loser(run, item) end
+    elseif drained and not renews then
+      outcome = 'agent_draining'
+    elseif not renews and budgets.against(run, id, agent) then
+      outcome = 'budget_exhausted'
+    elseif fence > 0 and (fence ~= item.fence or item.holder ~= agent) then
+      outcome = 'stale_fence'
+    else
+      if further or not renews then
+        item = items.load(run, id)
+        needs, wait, busy = obstacles.taken(run, item, agent, renews, further)
+      end
+      if busy then
+        outcome = 'resource_busy'
+      else
+        if winner then results[place][1] = 'superseded' end
+        winner, place, ttl, taken, wait = item, n, claim[2], needs, 0
+      end
+    end
+    results[n] = {outcome, id, wait, 0, 0}
+    add(results[n], 9, busy and {resources = busy})
+    if outcome == 'budget_exhausted' then results[n] = budgets.refusal(run, id, budgets.against(run, id, agent)) end
+    results[n][5] = older and 1 or 0
+  end
+  return results, winner, place, ttl, taken
+end
+
+return function(run, request, agent, who, wanted, releases, include)
+  return change(run, request, function()
+    agents.meet(run, agent, who)
+    local drained = agent_drains.of_caller(run, agent)
+    local list = wanted ~= '' and cmsgpack.unpack(wanted) or {}
+    local results, winner, place, ttl, taken = decide(run, agent, drained, list)
+    local made
+    if winner and winner.holder == agent and claims.is_live(run, winner) and classes.is_held(winner) then
+      claims.renew(run, winner, ttl)
+      obstacles.take_further(run, winner, taken)
+      results[place] = {'success', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence}
+      usage.add(run, winner.id, agent, list[place][5])
+      add(results[place], 9, budgets.against(run, winner.id, agent))
+    else
+      winner = winner and items.load(run, winner.id)
+      if winner then claims.notice_expiry(run, winner, winner.holder ~= agent) end
+      expiry.sweep(run) -- not for a heartbeat, which affects no other claim
+      if winner then
+        made = releasing.give_up(run, releases, agent, winner.id)
+        results[place] = claims.acquire(run, winner, agent, ttl, nil, taken)
+        usage.add(run, winner.id, agent, list[place][5])
+      end
+    end
+    if winner and include ~= '' then add(results[place], 8, claim_parts(run, winner.id, include)) end
+    local unready = winner and readiness.why_not(run, winner) or nil
+    local released = releasing.make(run, releases, agent, made)
+    local reply = {run.now, results, released, '', unready}
+    if drained then reply[5], reply[6] = unready or false, drained end
+    return reply
+  end, nil, run.keys.agent_drains, expiry.keys(run))
+end

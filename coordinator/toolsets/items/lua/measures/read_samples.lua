@@ -1,0 +1,20 @@
+--[[
+purpose:   Reads the last samples of a project's items.
+guarantee: Changes nothing. Reads as many rows as are asked for.
+args:      hour day
+           how many rows of each list, at least 1: one per 10 s, one per minute
+reply:     {now, rows of the hour, rows of the day}, each a JSON list of rows: see samples.lua
+errors:    none
+writes:    none
+--]]
+local read = require 'read'
+
+local function rows(run, step, count)
+  return '[' .. table.concat(redis.call('LRANGE', run.keys.samples .. step, -count, -1), ',') .. ']'
+end
+
+return function(run, hour, day)
+  return read(run, function()
+    return {run.now, rows(run, 10, hour), rows(run, 60, day)}
+  end)
+end

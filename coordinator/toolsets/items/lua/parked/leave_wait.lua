@@ -1,0 +1,51 @@
+--[[
+purpose:   Ends a parked claim whose client has hung up. If it was handed an item already, gives the item back and
+           deletes the record of the request, so that a retry claims again.
+guarantee: The item stays claimed if another call with the request got the reply or may still get it
+           (handover.lua), or if the agent has renewed the claim since and so knows of it. The call stays
+           parked for other processes that hold it. Its releases are not undone.
+args:      request run.events_max run.terms process
+reply:     1: an item was given back, else 0
+errors:    REQUEST_ID_REUSED UNSETTLED
+writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
+           usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due recurring
+           occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
+--]]
+local claims = require 'claims'
+local debts = require 'debts'
+local handover = require 'handover'
+local items = require 'items'
+local requests = require 'requests'
+local serve = require 'serve'
+local settle = require 'settle'
+local waiters = require 'waiters'
+
+-- Gives back the item of a recorded reply (unpacked), and deletes the record. Returns the reply of this operation.
+local function give_back(run, request, reply)
+  if not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
+  local claim, claimed_at = reply[2][1], reply[1]
+  local item = items.load(run, claim[2])
+  if not item or not item.holder or item.fence ~= claim[5] or item.claimed_at ~= claimed_at then return 0 end
+  claims.release(run, item, '', '')
+  redis.call('DEL', run.keys.request .. request.id)
+  serve.parked_calls(run)
+  return debts.attach(run, 1)
+end
+
+-- Does not use `change`, because it undoes the record of the request.
+return function(run, request, process)
+  local stored, state = requests.recall(run, request)
+  if not stored and state then return state end -- an error
+  if not stored then
+    local waiter = waiters.load(run, request.id)
+    if waiter then waiters.leave(run, request.id, waiter, process) end
+    return 0
+  end
+  local reply = state == 'H' and cmsgpack.unpack(stored)
+  local at = reply and string.find(reply[4], process, 1, true)
+  if not at then return 0 end
+  local holders = string.sub(reply[4], 1, at - 1) .. string.sub(reply[4], at + #process)
+  if holders == '' then return give_back(run, request, reply) end
+  handover.save_holders(run, request, reply, holders)
+  return 0
+end

@@ -1,0 +1,83 @@
+-- Decides which parked call (waiters.lua) gets an item.
+local classes = require 'classes'
+local fairness = require 'fairness'
+local index = require 'index'
+local queues = require 'queues'
+local selectors = require 'selectors'
+
+local QUEUE, STATES = classes.QUEUE, classes.STATES
+
+local wanted = {}
+
+local HOLDERS_MAX = 16 -- waiters looked at for one that holds itself what an item demands
+
+-- The waiting selectors at a place, by queue.
+local function selectors_at(run, place)
+  if not run.known_selectors[place] then
+    local found, flat = {}, redis.call('HGETALL', run.keys.wanted .. place)
+    run.comparisons = run.comparisons + #flat / 2
+    for n = 1, #flat, 2 do
+      if tonumber(string.sub(flat[n + 1], 1, 13)) > run.now then
+        found[flat[n]] = cmsgpack.unpack(string.sub(flat[n + 1], 14))
+      else
+        redis.call('HDEL', run.keys.wanted .. place, flat[n])
+      end
+    end
+    run.known_selectors[place] = found
+  end
+  return run.known_selectors[place]
+end
+
+-- The places of an item.
+local function places_around(run, item)
+  local scopes, above, list, class = index.scopes_of(item), item.pa, {}, item.role * STATES
+  scopes[#scopes + 1] = '*'
+  while above do
+    scopes[#scopes + 1] = 'a' .. above
+    above = redis.call('HGET', run.keys.item .. above, 'pa')
+  end
+  for _, scope in ipairs(scopes) do
+    list[#list + 1] = scope .. ':' .. class
+    if class > 0 and item.class ~= class then list[#list + 1] = scope .. ':' .. QUEUE * STATES end -- abandoned
+  end
+  return list
+end
+
+-- Whether an agent could take what an item demands of resources.
+local function can_take(run, item, agent)
+  return not item.rs or not fairness.busy_node(run, item, item.rs, agent)
+end
+
+-- The first waiter of a queue that may get an item for a selector, nil if none may.
+local function first_that_may(run, queue, item, selector)
+  -- The only agent that may get it; nil: any, false: none.
+  local agent = selectors.holder_above(run, item, selector.parent or selector.ancestor)
+  local waiter = agent ~= false and queues.front(run, queue, agent) or nil
+  local last = waiter and waiter.at + HOLDERS_MAX
+  while waiter and not can_take(run, item, waiter.agent) do -- what it demands is held, perhaps by one that waits
+    local n = waiter.at + 1
+    while queues.at(run, queue, n) == false do n = n + 1 end
+    waiter = not agent and n <= last and queues.at(run, queue, n) or nil
+  end
+  return waiter
+end
+
+-- The longest waiting match for an item, with its selector; nil: none.
+function wanted.longest_waiter(run, item)
+  local best
+  for _, place in ipairs(places_around(run, item)) do
+    for queue, selector in pairs(selectors_at(run, place)) do
+      run.comparisons = run.comparisons + 1
+      local too_late = queues.none_before(run, queue, best and best.order or math.huge)
+      if not too_late and selectors.matches(run, item, selector) then
+        local waiter = first_that_may(run, queue, item, selector)
+        if waiter and (not best or waiter.order < best.order) then
+          best, waiter.selector = waiter, selector
+        end
+      end
+    end
+  end
+  return best
+end
+
+return wanted

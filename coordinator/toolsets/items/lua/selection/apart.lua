@@ -1,0 +1,198 @@
+-- Ready items that are not for everybody. In the shared scopes of the ranked index they are, while ready, in a class
+-- that no selector searches (classes.lua): so a selector that may not have them does not meet them, however
+-- many there are. In their real class they are in scopes of their set: 'R' .. set .. ' ' and the scope, where '*'
+-- stands for everything. What is not ready is in the shared scopes alone.
+-- A set is a text: the capabilities that its items require (`rq`), and if there are further conditions '|' and these
+-- (`as`), each a word, separated by commas. They are chosen when an item becomes ready (`choose`), and hold until it is
+-- not: an item knows its set, whatever changes meanwhile. With the part `d` of the settings (terms.lua) the
+-- first one of items that are due at a time is DUE: in the scopes of such sets their score has the complexity 0, which
+-- no item has, and the time at which they are due in place of their age. So they come before the others of their
+-- priority. For selectors that go by age they are with their own score in scopes that begin with 'A' instead of 'R'.
+-- Selectors find sets of capabilities alone by requirements.lua, the others by their best items
+-- (apart_sets.lua):
+--   apart  the character 48 + class .. set, by the place of the best item of the set in that class (`classes.place_of`)
+local classes = require 'classes'
+local demands = require 'demands'
+local fairness = require 'fairness'
+local items = require 'items'
+local terms = require 'terms'
+
+local CLASS_SIZE, GROUP_SIZE, PRIORITY_SIZE = classes.CLASS_SIZE, classes.GROUP_SIZE, classes.PRIORITY_SIZE
+local RANK_EPOCH = classes.RANK_EPOCH
+
+local apart = {}
+
+local DUE = 'due'
+
+-- Sets with further conditions, per project: with all conditions of their items, then with one. Items of further sets
+-- stay with the shared ones, and are met one by one.
+local DETAILED_MAX, SETS_MAX = 250, 500
+
+-- The set of an item in a ready class; nil if it is shared.
+function apart.set_of(item)
+  if not item.as then return item.rq end
+  return (item.rq or '') .. '|' .. item.as
+end
+
+-- Whether items of a set rank by when they are due.
+function apart.is_by_due(set)
+  return string.find(set, '|' .. DUE, 1, true) ~= nil
+end
+
+-- The scope of a set; `by_age` = for a selector that goes by age.
+function apart.scope(set, scope, by_age)
+  return (by_age and apart.is_by_due(set) and 'A' or 'R') .. set .. ' ' .. scope
+end
+
+local function is_by_due(item)
+  return item.du and item.as and string.sub(item.as, 1, #DUE) == DUE
+end
+
+-- The score of an item in the scopes of its set.
+function apart.score_of(item)
+  if not is_by_due(item) then return item.score end
+  local due = math.max(0, math.min(tonumber(item.du) - RANK_EPOCH, GROUP_SIZE - 1))
+  return math.floor(item.score / PRIORITY_SIZE) * PRIORITY_SIZE + due
+end
+
+-- The scopes with a prefix that an item belongs to.
+local function scopes_of(item, prefix)
+  local list = {prefix .. '*'}
+  if item.pa then list[2] = prefix .. 'p' .. item.pa end -- no selector asks for roots alone
+  if item.g then
+    for tag in string.gmatch(item.g, '[^,%s]+') do list[#list + 1] = prefix .. 'g' .. tag end
+  end
+  if item.y then list[#list + 1] = prefix .. 'y' .. item.y end
+  return list
+end
+
+-- The scopes of an item's set that it belongs to, with its scores there.
+function apart.entries_of(item)
+  local entries, set = {}, apart.set_of(item)
+  if not set then return entries end
+  for _, scope in ipairs(scopes_of(item, 'R' .. set .. ' ')) do entries[scope] = apart.score_of(item) end
+  local by_age = is_by_due(item) and scopes_of(item, 'A' .. set .. ' ') or {}
+  for _, scope in ipairs(by_age) do entries[scope] = item.score end
+  return entries
+end
+
+-- The member of the key apart for a set and a class, and both from it.
+function apart.member(set, class)
+  return string.char(48 + class) .. set
+end
+
+function apart.set_of_member(member)
+  return string.sub(member, 2)
+end
+
+-- Whether there is a set, or room for it if there are to be `most`.
+local function has_room(run, set, class, most)
+  local member = apart.member(set, class)
+  if run.new_sets[member] or redis.call('ZSCORE', run.keys.apart, member) then return true end
+  if redis.call('ZCARD', run.keys.apart) + run.sets_added >= most then return false end
+  run.new_sets[member], run.sets_added = true, run.sets_added + 1
+  return true
+end
+
+-- The further conditions of an item that becomes ready, as alternatives: those that keep it from most callers first.
+local function conditions_of(run, item)
+  local list = item.rs and demands.conditions(run, item.rs) or {}
+  if not (item.du and terms.part(run, 'd')) then return list end
+  for n, conditions in ipairs(list) do list[n] = DUE .. ',' .. conditions end
+  list[#list + 1] = DUE
+  return list
+end
+
+-- Chooses the set of an item that is about to be indexed in a ready class, and stores it: the first that there is room
+-- for.
+local function choose(run, item)
+  local before = item.as
+  item.as = nil
+  for n, conditions in ipairs(conditions_of(run, item)) do
+    local most = n == 1 and DETAILED_MAX or SETS_MAX
+    if has_room(run, (item.rq or '') .. '|' .. conditions, item.class, most) then
+      item.as = conditions
+      break
+    end
+  end
+  if item.as == before then return end
+  if item.as then
+    redis.call('HSET', run.keys.item .. item.id, 'as', item.as)
+  else
+    redis.call('HDEL', run.keys.item .. item.id, 'as')
+  end
+end
+
+-- Prepares the index entries of an item whose class has changed from `before`.
+function apart.moved(run, item, before)
+  item.was_ready = item.was_ready or classes.is_ready_class(before) and before
+  local ready = classes.is_ready_class(item.class)
+  if (item.rs or item.du or item.as) and ready and not item.was_ready then choose(run, item) end
+  if item.rp and (not ready or item.role == classes.BLOCKED) then fairness.forget(run, item) end
+end
+
+-- Brings what an item demands up to date (`demands.after`); `own` = what it says itself, false: not any more, nil: as
+-- before.
+function apart.update_demands(run, item, own, demanded)
+  if own ~= nil then items.set(item, 'ro', own and '1') end
+  local before = item.rs
+  if demanded == before then return end
+  if item.rp then fairness.forget(run, item) end
+  if item.role ~= classes.TERMINAL then
+    if before then demands.count(run, before, -1) end
+    if demanded then demands.count(run, demanded, 1) end
+  end
+  items.set(item, 'rs', demanded)
+  if classes.is_ready_class(item.class) then choose(run, item) end
+end
+
+-- The same after when it is due has changed.
+function apart.update_due(run, item)
+  if classes.is_ready_class(item.class) then choose(run, item) end
+end
+
+-- Brings the entry of a set with further conditions up to date, after items of a class have come or gone; `gone` = the
+-- only one of these, if known.
+function apart.refresh(run, set, class, gone)
+  local low, scope = class * CLASS_SIZE, run.keys.ranked .. apart.scope(set, '*')
+  local two, best, score = run.first_two[scope]
+  if gone and two and two[1] == gone then
+    best, score = two[3], two[4]
+  else
+    best, score = unpack(redis.call('ZRANGEBYSCORE', scope, low, low + CLASS_SIZE - 1, 'WITHSCORES', 'LIMIT', 0, 1))
+  end
+  if best then
+    redis.call('ZADD', run.keys.apart, classes.place_of(class, score, best), apart.member(set, class))
+  else
+    redis.call('ZREM', run.keys.apart, apart.member(set, class))
+  end
+  run.first_sets = nil
+end
+
+-- Adds an item to the scopes with a prefix, or removes it from them (no score).
+local function set_entries(run, item, prefix, score)
+  local scopes, id = scopes_of(item, run.keys.ranked .. prefix), item.id
+  for n = 1, #scopes do
+    if score then redis.call('ZADD', scopes[n], score, id) else redis.call('ZREM', scopes[n], id) end
+  end
+end
+
+-- Adds an item in a ready class to the scopes of its set; removes one that was in a ready class until now
+-- (`was_ready`: in which).
+function apart.place(run, item)
+  local ready, was, set = classes.is_ready_class(item.class), item.was_ready, apart.set_of(item)
+  if ready or was then
+    set_entries(run, item, 'R' .. set .. ' ', ready and apart.score_of(item))
+    if is_by_due(item) then set_entries(run, item, 'A' .. set .. ' ', ready and item.score) end
+  end
+  if ready and item.as then
+    local place = classes.place_of(item.class, apart.score_of(item), item.id)
+    redis.call('ZADD', run.keys.apart, 'LT', place, apart.member(set, item.class))
+    run.first_sets = nil
+  end
+  if item.as and was and not (ready and was == item.class) then apart.refresh(run, set, was, not ready and item.id) end
+  run.first_two = nil
+  item.was_ready = ready and item.class
+end
+
+return apart
