@@ -21,6 +21,7 @@ ALL = (
     "cluster",
     "move",
     "link",
+    "way",
     "loader",
     "memory",
     "store",

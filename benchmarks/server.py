@@ -60,6 +60,12 @@ class Server:
         calls = max(int(stats["calls"]), 1)
         return Cost(int(stats["calls"]), int(stats["usec"]) / calls, cpu / 1000 / calls)
 
+    def commands(self) -> int:
+        """The commands since ``begin``, those that scripts call included."""
+        stats = self.client.info("commandstats")
+        own = ("cmdstat_config|resetstat", "cmdstat_info")
+        return sum(int(one["calls"]) for name, one in stats.items() if name not in own)
+
     def used_memory(self) -> int:
         """Bytes in use for data, without what clients and the append-only file buffer."""
         memory = self.client.info("memory")

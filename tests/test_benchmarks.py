@@ -15,6 +15,7 @@ from benchmarks import __main__ as command
 from benchmarks.loader import PROJECT, load_now
 from benchmarks.rivals.cycles import Cycles, FullCalls
 from benchmarks.support import Failed, Missing, embedded
+from benchmarks.way import beyond, ways
 
 
 def benchmark(monkeypatch: pytest.MonkeyPatch, name: str, outcome: Exception | None) -> None:
@@ -64,6 +65,13 @@ def test_equality_fails_if_the_fast_path_answers_too_few() -> None:
     )
     assert done.returncode == 1, done.stderr
     assert re.search(r"^equality: failed, 0 differences, \d+\.\d% by the fast path$", done.stdout, re.MULTILINE)
+
+
+def test_calls_pass_no_more_files_and_functions_than_their_bounds() -> None:
+    with embedded("no") as server:
+        found = ways(server.url)
+    assert beyond(found) == "", "`python -m benchmarks way CALL` lists the functions"
+    assert all(way.python and way.lua and way.commands for way in found.values())
 
 
 def test_a_cycle_makes_the_calls_of_the_front_end() -> None:
