@@ -14,8 +14,8 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.toolsets.items.audit import Report
 from coordinator.toolsets.items.audit import audit as recount
-from coordinator.toolsets.items.audit_report import Report
 
 
 @with_settings(only=STORE_SETTINGS)

@@ -52,7 +52,7 @@ from coordinator.store.store import Observe
 from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.metrics import ApprovalMetrics
-from coordinator.toolsets.items.metrics import ItemMetrics
+from coordinator.toolsets.items.live.metrics import ItemMetrics
 from coordinator.toolsets.items.store.tokens import TokenStore
 from coordinator.toolsets.registry import described_toolsets, load_toolsets
 from coordinator.toolsets.schema import describe

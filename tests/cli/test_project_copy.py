@@ -28,7 +28,7 @@ from coordinator.store.fencing import FenceLost, Fencing
 from coordinator.store.project_list import ProjectList
 from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.expiring import Expiring
+from coordinator.toolsets.items.live.expiring import Expiring
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.claims import ClaimStore
 from tests.cli.pairs import Make, Pair, pairs

@@ -7,9 +7,9 @@ from typing import Any
 
 from coordinator.errors import ToolFailure
 from coordinator.store import Script, Store, keys
+from coordinator.toolsets.items.rules.classes import CLASS_SPAN
 from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 from tests.items.client import Client
 
 MANY = 120

@@ -7,7 +7,9 @@ from typing import Any
 
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
-from coordinator.toolsets.items.rules.recount import TERMINAL, WAITS, State, parts_of, state_of
+from coordinator.toolsets.items.audit.states import WAITS
+from coordinator.toolsets.items.rules.classes import TERMINAL
+from coordinator.toolsets.items.rules.records import State, parts_of, state_of
 from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.timestamp import iso
 from tests.items.client import Client

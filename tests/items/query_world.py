@@ -8,15 +8,8 @@ from typing import Any
 from coordinator.store import keys
 from coordinator.store.address import parse
 from coordinator.store.clients import client as redis_client
-from coordinator.toolsets.items.rules.recount import (
-    BAND_SPAN,
-    CLASS_SPAN,
-    RANK_EPOCH,
-    STATES,
-    Score,
-    parts_of,
-    state_of,
-)
+from coordinator.toolsets.items.rules.classes import BAND_SPAN, CLASS_SPAN, RANK_EPOCH, STATES
+from coordinator.toolsets.items.rules.records import Score, parts_of, state_of
 from tests.items.client import Client, Json
 from tests.items.moments import lapse, ms
 

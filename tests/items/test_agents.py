@@ -9,7 +9,8 @@ import pytest
 from coordinator.store import keys
 from coordinator.toolsets.actor import Actor, Trusted, Verification, echo
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.items.audit import RECORD, audit
+from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.audit.agents import RECORD
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.moments import lapse, server_time
 from tests.items.parked import Fronts

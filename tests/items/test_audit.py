@@ -7,9 +7,8 @@ import asyncio
 import pytest
 
 from coordinator.store import keys
-from coordinator.toolsets.items.audit import SLICE, audit
-from coordinator.toolsets.items.audit_report import Report
-from coordinator.toolsets.items.rules.recount import CLASS_SPAN
+from coordinator.toolsets.items.audit import SLICE, Report, audit
+from coordinator.toolsets.items.rules.classes import CLASS_SPAN
 from tests.items.client import Client
 from tests.items.moments import lapse, set_state
 

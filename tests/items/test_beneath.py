@@ -15,17 +15,15 @@ from coordinator.store import Store, keys
 from coordinator.store.address import parse
 from coordinator.store.clients import client as redis_client
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.recount import (
+from coordinator.toolsets.items.rules.classes import (
     ABANDONED,
     CLASS_SPAN,
     NO_COMPLEXITY,
     PARENT,
     PARENT_LEFT,
     READY,
-    Score,
-    parts_of,
-    state_of,
 )
+from coordinator.toolsets.items.rules.records import Score, parts_of, state_of
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, ROLE_CODES
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse, ms, server_time, state

@@ -23,7 +23,7 @@ from coordinator.settings.budgets import Budgets, Limits, Periods
 from coordinator.settings.resources import Limit
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.resources import held_by
+from coordinator.toolsets.items.audit.resources import held_by
 from coordinator.toolsets.items.store.agent_drains import begin_drain, end_drain
 from coordinator.toolsets.items.store.usage import read_usage
 from tests.items.client import LONG_MS, Client, Json, actor, fresh_id

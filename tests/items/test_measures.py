@@ -16,7 +16,7 @@ from coordinator.settings import Settings
 from coordinator.store import Script, Store, keys
 from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.metrics import ItemMetrics
+from coordinator.toolsets.items.live.metrics import ItemMetrics
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.base import pack

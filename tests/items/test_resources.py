@@ -12,7 +12,7 @@ from coordinator.settings import Settings
 from coordinator.settings.resources import Limit
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.resources import held_text
+from coordinator.toolsets.items.audit.resources import held_text
 from tests.items.client import SETTINGS, Client, Json, counts
 from tests.items.moments import lapse
 from tests.items.parked import Fronts

@@ -12,7 +12,8 @@ import pytest
 from coordinator.settings import Settings
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.recount import TERMINAL, parts_of, state_of
+from coordinator.toolsets.items.rules.classes import TERMINAL
+from coordinator.toolsets.items.rules.records import parts_of, state_of
 from tests.items.client import SETTINGS, Client, Json, actor
 from tests.items.moments import lapse, server_time, set_state
 

@@ -13,10 +13,11 @@ from coordinator.metrics.resources import CAPACITY, HELD, LEFT, RESERVATIONS, WA
 from coordinator.metrics.usage import AGENT_BUDGET, PROJECT_BUDGET, TODAY_COST, TODAY_TOKENS
 from coordinator.settings import Settings
 from coordinator.store import Store
+from coordinator.toolsets.items.audit.resources import Numbers, at_nodes
 from coordinator.toolsets.items.contract.resources import GivenResource
-from coordinator.toolsets.items.metrics import ItemMetrics
+from coordinator.toolsets.items.live.metrics import ItemMetrics
 from coordinator.toolsets.items.rules.configured import schema_config
-from coordinator.toolsets.items.rules.resources import Numbers, at_nodes, demands
+from coordinator.toolsets.items.rules.resources import demands
 from coordinator.toolsets.items.store.measures import MeasureStore, ResourceLevel
 from tests.items.client import SETTINGS, Client, Json, actor, fresh_id
 from tests.items.moments import next_ms

@@ -14,7 +14,7 @@ import pytest
 from coordinator.settings.resources import Limit
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.resources import held_by, held_text
+from coordinator.toolsets.items.audit.resources import held_by, held_text
 from tests.items.client import SETTINGS, Client, Json
 from tests.items.moments import lapse, server_time
 from tests.items.selectors import take

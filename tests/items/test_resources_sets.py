@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.resources import demanded_text
+from coordinator.toolsets.items.audit.resources import demanded_text
 from tests.items.client import Client, Json
 from tests.items.moments import next_ms
 from tests.items.selectors import take

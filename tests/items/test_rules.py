@@ -16,8 +16,9 @@ from coordinator.errors import ToolFailure
 from coordinator.store.idempotency import NO_KEY, idempotency_key
 from coordinator.toolsets.items.contract.dependencies import DependencySpec, ManageDependencies
 from coordinator.toolsets.items.contract.items import ItemSpec
-from coordinator.toolsets.items.rules import dependencies, ids, recount
+from coordinator.toolsets.items.rules import dependencies, ids, records
 from coordinator.toolsets.items.rules import items as item_rules
+from coordinator.toolsets.items.rules.classes import NO_COMPLEXITY, RANK_EPOCH
 from coordinator.toolsets.timestamp import iso
 from tests.items.query_world import score_of
 
@@ -317,8 +318,8 @@ RANKED = st.tuples(st.integers(0, 2), st.none() | st.integers(1, 10), st.integer
 def test_ranks_order_by_priority_complexity_and_age_exactly(one: Any, other: Any) -> None:
     def rank(item: Any) -> int:
         priority, complexity, age = item
-        score = recount.Score(4, 3, priority, complexity or recount.NO_COMPLEXITY, age + recount.RANK_EPOCH)
-        assert recount.parts_of(score_of(score)) == score
+        score = records.Score(4, 3, priority, complexity or NO_COMPLEXITY, age + RANK_EPOCH)
+        assert records.parts_of(score_of(score)) == score
         return score_of(score)
 
     def position(item: Any) -> tuple[int, int, int]:

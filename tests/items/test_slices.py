@@ -11,8 +11,7 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
-from coordinator.toolsets.items.rules.classes import best_first
-from coordinator.toolsets.items.rules.recount import CLASS_SPAN
+from coordinator.toolsets.items.rules.classes import CLASS_SPAN, best_first
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.blocked import BlockedStore

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from coordinator.store import keys
 from coordinator.store.address import parse
 from coordinator.store.clients import client as redis_client
-from coordinator.toolsets.items.audit import RECORD
-from coordinator.toolsets.items.rules import recount
+from coordinator.toolsets.items.audit import states
+from coordinator.toolsets.items.audit.agents import RECORD
 from tests.items.client import Json, fresh_id
 from tests.items.moments import lapse, ms
 from tests.items.parked import SOON, Front, Fronts, Parked
@@ -93,7 +93,7 @@ class World:
             tags = set((seen.get("tags") or "").split(",")) - {""}
             model.things[item] = Thing(
                 item, seen.get("parentId"), seen["role"], seen["priority"], seen["complexity"], tags, None,
-                ms(seen["createdAt"]), ms(seen["roleChangedAt"]), holders.get(item), recount.abandoned(fields),
+                ms(seen["createdAt"]), ms(seen["roleChangedAt"]), holders.get(item), states.abandoned(fields),
             )  # fmt: skip
         return model
 

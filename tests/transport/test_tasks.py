@@ -19,7 +19,7 @@ from coordinator.settings.auth import Auth
 from coordinator.store import Store, keys
 from coordinator.toolsets import deferral
 from coordinator.toolsets.gateway import operations
-from coordinator.toolsets.items import waiting
+from coordinator.toolsets.items.live import waiting
 from tests.gateway.lab import Worker, section, settings_of, states
 from tests.support.counts import counted
 from tests.support.wait import wait_until

@@ -15,7 +15,8 @@ from msgspec import UNSET, UnsetType
 from coordinator.cli.projects import sums
 from coordinator.interchange import native
 from coordinator.store import Script, Store, keys
-from coordinator.toolsets.items.rules import recount, recurrence
+from coordinator.toolsets.items.rules import records, recurrence
+from coordinator.toolsets.items.rules.classes import NO_COMPLEXITY
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.resources import shown
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, phase_of
@@ -73,7 +74,7 @@ async def _in_order(store: Store, project: str) -> list[str]:
             if not record:
                 del found[one]
             else:
-                found[one] = (int(depth or 0), recount.parsed(record).created)
+                found[one] = (int(depth or 0), records.parsed(record).created)
     return sorted(found, key=lambda one: (*found[one], one))
 
 
@@ -97,8 +98,8 @@ async def _items(store: Store, project: str, ids: Sequence[str]) -> list[native.
 
 
 def _item(id: str, fields: Mapping[str, str], texts: Mapping[str, str], quarantined: str | bool) -> native.Item:
-    state = recount.state_of(fields["w"])
-    score = recount.parts_of(state.score)
+    state = records.state_of(fields["w"])
+    score = records.parts_of(state.score)
     both = {**texts, **fields}
     last = msgspec.json.decode(texts["a"]) if "a" in texts else []
     return native.Item(
@@ -114,7 +115,7 @@ def _item(id: str, fields: Mapping[str, str], texts: Mapping[str, str], quaranti
         previous_role=ROLE_NAMES[int(fields["pr"])] if "pr" in fields else UNSET,  # type: ignore[arg-type]
         status_label=state.label,
         priority=PRIORITY_NAMES[score.priority],  # type: ignore[arg-type]
-        complexity=UNSET if score.complexity == recount.NO_COMPLEXITY else score.complexity,
+        complexity=UNSET if score.complexity == NO_COMPLEXITY else score.complexity,
         tags=both.get("g", ""),
         type=both.get("y", ""),
         requires=fields["rq"].split(",") if "rq" in fields else [],

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from coordinator.interchange import native
 from coordinator.interchange.model import ImportProblem
-from coordinator.toolsets.items.rules.recount_usage import MOST, NONE, Sum, plus, sum_of
+from coordinator.toolsets.items.rules.sums import MOST, NONE, Sum, plus, sum_of
 
 _KINDS: dict[str, native.By] = {"d": "day", "a": "agent", "m": "model"}
 _LETTERS = {kind: letter for letter, kind in _KINDS.items()}

@@ -12,8 +12,8 @@ and ``tools`` what joins them. A tool is under the same name in each: ``items`` 
 ``notes`` and ``dependencies`` (manage and query), ``trees`` (create_work_tree, complete_tree), ``transitions``
 (advance_item), ``next`` (get_next_item, get_next_status), ``blocked``, ``context`` and ``claims``.
 
-``waiting`` holds parked calls, ``expiring`` puts back what has ended by time, ``metrics`` measures items for
-``/metrics``, and ``audit`` recounts a project and reports differences.
+``live`` has what runs in processes beside calls, ``audit`` recounts a project and reports differences. Nothing else in
+toolsets imports ``audit``.
 
 ``lua`` has the atomic operations and the modules that they share, in a folder for each subject:
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from coordinator.prompts import instructions
 from coordinator.settings import Settings
 from coordinator.toolsets.items.contract.examples import EXAMPLES
-from coordinator.toolsets.items.expiring import Expiring
+from coordinator.toolsets.items.live.expiring import Expiring
+from coordinator.toolsets.items.live.waiting import Parking
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.blocked import BlockedStore
@@ -35,7 +36,6 @@ from coordinator.toolsets.items.tools import (
 )
 from coordinator.toolsets.items.tools import next as next_tools
 from coordinator.toolsets.items.tools.documents import documents
-from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.toolsets.waiting_reads import WaitingReads
 

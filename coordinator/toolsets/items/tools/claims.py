@@ -30,8 +30,9 @@ from coordinator.toolsets.items.contract.claims import (
     ReleaseResult,
     Selector,
 )
-from coordinator.toolsets.items.expiring import Expiring
-from coordinator.toolsets.items.polled_waits import PARKED, PolledWaits
+from coordinator.toolsets.items.live.expiring import Expiring
+from coordinator.toolsets.items.live.polled_waits import PARKED, PolledWaits
+from coordinator.toolsets.items.live.waiting import Parking
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import FULL, dashed, is_uuid, no_id, to_inner
@@ -57,7 +58,6 @@ from coordinator.toolsets.items.store.claims import (
 )
 from coordinator.toolsets.items.tools.included import add_to, rendered
 from coordinator.toolsets.items.tools.shared import held_back, shown
-from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Services, Tool
 

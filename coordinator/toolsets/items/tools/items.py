@@ -21,7 +21,7 @@ from coordinator.toolsets.items.contract.items import (
     UpdatedItem,
     UpdateItemsResult,
 )
-from coordinator.toolsets.items.expiring import Expiring
+from coordinator.toolsets.items.live.expiring import Expiring
 from coordinator.toolsets.items.rules import items as rules
 from coordinator.toolsets.items.rules.ids import dashed, new_ids, parse
 from coordinator.toolsets.items.rules.refusals import refused, refused_id

@@ -21,7 +21,7 @@ from coordinator.toolsets.items.contract.trees import (
     TreeItem,
     TreeNode,
 )
-from coordinator.toolsets.items.expiring import Expiring
+from coordinator.toolsets.items.live.expiring import Expiring
 from coordinator.toolsets.items.rules import trees as rules
 from coordinator.toolsets.items.rules.dependencies import Edge, mark, unblock_at
 from coordinator.toolsets.items.rules.ids import dashed, new_id, new_ids, no_such_item, parse

@@ -15,8 +15,8 @@ from typing import Protocol
 
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets import deferral
+from coordinator.toolsets.items.live.waiting import Parking
 from coordinator.toolsets.items.store.claims import ClaimReply, ClaimStore
-from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.tool import Call
 
 PARKED = "parked"

@@ -1,10 +1,11 @@
-"""Recomputes what holds items back, and the indexes of their times, for the audit; as ``recount``."""
+"""Recomputes what holds items back, and the indexes of their times."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator.toolsets.items.rules.recount import BLOCKED, REVIEW, TERMINAL, WORK, Fields, parsed
+from coordinator.toolsets.items.rules.classes import BLOCKED, REVIEW, TERMINAL, WORK
+from coordinator.toolsets.items.rules.records import Fields, parsed
 
 _QUARANTINED, _TEMPLATE = 0, 1
 _RESTORED = 4_102_444_800_000

@@ -1,7 +1,6 @@
-"""Recomputes what follows from the usage of items and their budgets, for the audit.
+"""Recomputes what follows from the usage of items and their budgets.
 
-The rules are written a second time here on purpose, as in ``recount``: ``lua/usage/usage.lua`` and ``budgets.lua``
-add up report by report.
+(``lua/usage/usage.lua`` and ``budgets.lua`` add up report by report.)
 """
 
 from __future__ import annotations
@@ -11,33 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from coordinator.toolsets.items.rules.recount import TERMINAL, Fields, parsed
+from coordinator.toolsets.items.rules.classes import TERMINAL
+from coordinator.toolsets.items.rules.records import Fields, parsed
+from coordinator.toolsets.items.rules.sums import MOST, NONE, Sum, plus, sum_of
 
-_SUM = re.compile(r"\d+,\d+,\d+,\d+,\d+")
 _BUDGET = re.compile(r"\d*,\d*,\d*")
 _AGENT = re.compile(r"(\S+) \d+:(\S+)")
-Sum = tuple[int, ...]
-NONE: Sum = (0,) * 5
-MOST = 2**53 - 1
-"""No sum rises further."""
-
-
-def sum_of(text: str | None) -> Sum:
-    """A sum as stored: input, output and cached tokens, micro-USD, ms.
-
-    Raises:
-        ValueError: it cannot be read.
-    """
-    if text is None:
-        return NONE
-    if _SUM.fullmatch(text) is None:
-        raise ValueError(f"{text} is no sum of usage")
-    return tuple(map(int, text.split(",")))
-
-
-def plus(one: Sum, other: Sum) -> Sum:
-    """Both together."""
-    return tuple(mine + theirs for mine, theirs in zip(one, other, strict=True))
 
 
 def of_subtree(fields: Fields) -> Sum:

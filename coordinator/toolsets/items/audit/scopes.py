@@ -1,0 +1,79 @@
+"""Recomputes in which sets of the ranked index an item is, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coordinator.toolsets.items.audit.states import available
+from coordinator.toolsets.items.rules.classes import APART, BAND_SPAN, CLASS_SPAN, RANK_EPOCH, STATES
+from coordinator.toolsets.items.rules.records import Fields, parsed, state_of
+
+_PLACES = {0: 0, 8: 1, 10: 2, 16: 3, 18: 4, 32: 5}
+"""Ready classes by their order in places."""
+PLACED = ("w", "pa", "g", "y", "rq", "as")
+"""The fields that say to which scopes an item belongs."""
+
+
+def scopes(fields: Fields) -> list[str]:
+    """The scopes that an item belongs to: its parent's children, those of any parent, each tag, the type.
+
+    If it is available and not for everybody, also those of its set.
+    """
+    tags = fields.get("g", "").replace(",", " ").split()
+    kind = [f"y{fields['y']}"] if "y" in fields else []
+    of_parent = [f"p{fields['pa']}", "c"] if "pa" in fields else ["p"]
+    by_name = [*(f"g{tag}" for tag in dict.fromkeys(tags)), *kind]
+    if not apart(fields):
+        return [*of_parent, *by_name]
+    own = ["*", *([f"p{fields['pa']}"] if "pa" in fields else []), *by_name]
+    kinds = "RA" if by_due(fields) else "R"
+    return [*of_parent, *by_name, *(f"{kind}{set_of(fields)} {scope}" for kind in kinds for scope in own)]
+
+
+def by_due(fields: Fields) -> bool:
+    """Whether the item ranks by when it is due, while it is available."""
+    return fields.get("as", "").startswith("due")
+
+
+def set_of(fields: Fields) -> str:
+    """The set of an item that is not for everybody (``lua/selection/apart.lua``)."""
+    required = fields.get("rq", "")
+    return f"{required}|{fields['as']}" if "as" in fields else required
+
+
+def apart(fields: Fields) -> bool:
+    """Whether the item is available, but not for everybody."""
+    return ("rq" in fields or "as" in fields) and available(fields)
+
+
+def member_of(fields: Fields) -> str:
+    """The entry of an item's set among those with further conditions; '' for none."""
+    score = parsed(fields["w"])
+    return chr(48 + score.role * STATES + score.state) + set_of(fields) if "as" in fields and available(fields) else ""
+
+
+def place_of(score: float, item: str) -> float:
+    """The place of an item among the best ones of sets, as in ``lua/layout/classes.lua``."""
+    kind, rank = divmod(score, CLASS_SPAN)
+    return (_PLACES[int(kind)] * CLASS_SPAN + rank) * 8 + int(item[0], 16) // 2
+
+
+def set_problems(fields: Fields, item: str, best: str | bool) -> Iterator[str]:
+    """Compares the entry of an item's set (False: missing), the place of its best item, with the item."""
+    if member_of(fields) and (best is False or float(best) > place_of(state_of(fields["w"]).score, item)):
+        yield f"is in the set {set_of(fields)}, whose best item is at {best or 'none'}"
+
+
+def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str]:
+    """Compares the item's score with that in the index of one of its scopes (False: missing)."""
+    expected = state_of(fields["w"]).score
+    parts = parsed(fields["w"])
+    if scope.startswith("R") and by_due(fields):
+        due = int(fields["du"]) - RANK_EPOCH
+        expected += max(0, min(due, 2**41 - 1)) - expected % BAND_SPAN
+    elif apart(fields) and not scope.startswith(("R", "A")):
+        expected += (APART - parts.state) * CLASS_SPAN
+    if score is False:
+        yield f"is missing in {scope}"
+    elif float(score) != expected:
+        yield f"has score {float(score):.0f} in {scope}, should have {expected}"
