@@ -23,8 +23,8 @@ from coordinator.settings.work import NoteSettings
 from coordinator.toolsets.items.contract.base import PHASES
 from coordinator.toolsets.items.contract.transitions import TRIGGERS
 from coordinator.toolsets.items.rules.configured import DEFAULT_NAME, labels, schema_config
-from coordinator.toolsets.items.rules.items import TAG, TAG_SYNTAX
 from coordinator.toolsets.items.rules.schema import Schema, SchemaConfig
+from coordinator.toolsets.items.rules.values import TAG, TAG_SYNTAX
 
 _LABELLED = (*TRIGGERS, "cascade")
 """The triggers that can have a status label."""

@@ -42,11 +42,12 @@ FORMS: Mapping[str, Callable[[str], Any]] = {
 }  # fmt: skip
 """Fields that can be texts -> the value as ``manage_items`` takes it; raises ValueError."""
 _OWN = ("ref", "after", "children", "notes", "done")
-_FIELDS = (
+FIELDS = (
     "title", "description", "summary", "priority", "complexity", "tags", "type", "container", "traits", "requires",
     "resources", "requiresVerification", "maxAttempts", "retryBackoffSeconds", "metadata", "properties", "statusLabel",
     "notBefore", "dueAt", "recurs", "budget",
 )  # fmt: skip
+"""Of ``manage_items``, besides role and parent."""
 
 
 @dataclass
@@ -244,8 +245,8 @@ def _node(given: Any, path: str, ref: str, depth: int) -> Node:
     if depth > DEEPEST:
         raise _wrong(path, f"is too deep: an item has at most {DEEPEST} above it")
     for name in given:
-        if name not in _FIELDS and name not in _OWN:
-            raise _wrong(f"{path}.{name}", f"is unknown{that_exist(str(name), (*_FIELDS, *_OWN))}")
+        if name not in FIELDS and name not in _OWN:
+            raise _wrong(f"{path}.{name}", f"is unknown{that_exist(str(name), (*FIELDS, *_OWN))}")
     if not isinstance(given.get("title"), str) or not given["title"].strip():
         raise _wrong(f"{path}.title", "must be a text that is not blank")
     fields = _fields(given, path)
@@ -277,7 +278,7 @@ def _node(given: Any, path: str, ref: str, depth: int) -> Node:
 
 def _fields(given: Mapping[str, Any], path: str) -> dict[str, Any]:
     """The fields of an item, as ``manage_items`` takes them."""
-    fields = {name: value for name, value in given.items() if name in _FIELDS and value is not None}
+    fields = {name: value for name, value in given.items() if name in FIELDS and value is not None}
     for name in _LISTS:
         if name in fields and not isinstance(fields[name], str):
             fields[name] = ",".join(_texts(fields[name], f"{path}.{name}"))

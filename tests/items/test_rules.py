@@ -16,7 +16,7 @@ from coordinator.errors import ToolFailure
 from coordinator.store.idempotency import NO_KEY, idempotency_key
 from coordinator.toolsets.items.contract.dependencies import DependencySpec, ManageDependencies
 from coordinator.toolsets.items.contract.items import ItemSpec
-from coordinator.toolsets.items.rules import dependencies, ids, records
+from coordinator.toolsets.items.rules import dependencies, ids, records, values
 from coordinator.toolsets.items.rules import items as item_rules
 from coordinator.toolsets.items.rules.classes import NO_COMPLEXITY, RANK_EPOCH
 from coordinator.toolsets.timestamp import iso
@@ -91,17 +91,17 @@ def test_new_ids_are_random_uuids() -> None:
 @given(st.text(max_size=600))
 def test_a_title_has_one_to_five_hundred_characters(text: str) -> None:
     if text.strip() and len(text) <= 500:
-        assert item_rules.title(text) == text
+        assert values.title(text) == text
     else:
-        assert refused(item_rules.title, text).startswith("title: ")
+        assert refused(values.title, text).startswith("title: ")
 
 
 @given(st.integers(-(2**70), 2**70))
 def test_a_complexity_is_one_to_ten(number: int) -> None:
     if 1 <= number <= 10:
-        assert item_rules.complexity(number) == number
+        assert values.count(number, "complexity", 1, 10) == number
     else:
-        assert refused(item_rules.complexity, number).startswith("complexity: ")
+        assert refused(values.count, number, "complexity", 1, 10).startswith("complexity: ")
 
 
 @given(st.lists(st.text("ab1-A _.:/", max_size=4), max_size=4))
@@ -109,24 +109,15 @@ def test_tags_are_lower_case_words(parts: list[str]) -> None:
     text = ",".join(parts)
     words = [part.strip() for part in parts if part.strip()]
     if all(word[0] in "ab1" and set(word) <= set("ab1-_.:/") for word in words):
-        assert item_rules.tags(text) == (text if words or text.strip() else "")
+        assert values.tags(text) == (text if words or text.strip() else "")
     else:
-        assert refused(item_rules.tags, text).startswith("tags: ")
+        assert refused(values.tags, text).startswith("tags: ")
 
 
 @pytest.mark.parametrize("value", [UNSET, None, "", " "])
 def test_missing_fields_take_defaults(value: Any) -> None:
-    assert item_rules.new_item(ItemSpec(title="t", summary=value, tags=value, metadata=value), "0" * 32, "")[1:10] == (
-        "",
-        "t",
-        "",
-        0,
-        1,
-        0,
-        "",
-        "",
-        "",
-    )
+    spec = ItemSpec(title="t", summary=value, tags=value, metadata=value, not_before=value, priority=value)
+    assert item_rules.new_item(spec, "0" * 32, "") == ("0" * 32, "", 0, {"t": "t", "p": 1}, 0, 0)
 
 
 # --- traits
@@ -134,7 +125,7 @@ def test_missing_fields_take_defaults(value: Any) -> None:
 
 def shown(item: item_rules.NewItem) -> str | None:
     """The properties of a new item in results."""
-    return item_rules.with_traits(item.properties or None, item.traits.split(",") if item.traits else [])
+    return values.with_traits(item.fields.get("o"), item.fields["q"].split(",") if "q" in item.fields else [])
 
 
 def made(properties: str | None, traits: str | None = None, default: str | None = None) -> str | None:
@@ -155,7 +146,7 @@ def test_properties_are_shown_as_given(members: dict[str, Any], traits: dict[str
 @pytest.mark.parametrize("traits", [["a", "b"], "a,b", " b,a , b", ["a,b"]])
 def test_properties_may_name_traits_as_a_list_or_as_a_text(traits: Any) -> None:
     text = json.dumps({"traits": traits})
-    assert sorted(item_rules.properties(text)[1] or []) == ["a", "b"]
+    assert sorted(values.properties(text)[1] or []) == ["a", "b"]
     assert made(text) == text
 
 
@@ -191,7 +182,7 @@ def test_properties_are_a_json_object(text: str) -> None:
 def test_values_outside_of_json_are_rejected(text: str, problem: str) -> None:
     assert problem in refused(made, text)
     assert problem in refused(made, text, "a")
-    assert problem in refused(lambda: item_rules.metadata(text))
+    assert problem in refused(lambda: values.metadata(text))
     with pytest.raises(ToolFailure, match="metadata: "):
         item_rules.changes(ItemSpec(id="0000", metadata=text))
     with pytest.raises(ToolFailure, match="properties: "):
@@ -206,7 +197,7 @@ def test_metadata_that_begin_like_json_are_json(begin: str, rest: str) -> None:
     except ValueError as problem:
         why = f"metadata: must be JSON as a string: {problem} (text that begins with {{ or [ must be JSON)"
     if not why:
-        assert item_rules.metadata(text) == text
+        assert values.metadata(text) == text
         return
     assert refused(item_rules.new_item, ItemSpec(title="t", metadata=text), "0" * 32, "") == why
     assert refused(item_rules.changes, ItemSpec(id="0000", metadata=text)) == why
@@ -218,7 +209,7 @@ def test_metadata_that_begin_like_json_are_json(begin: str, rest: str) -> None:
 )
 def test_numbers_keep_every_digit(text: str) -> None:
     given = f'{{"n": [{text}], "m": {text}}}'
-    assert made(given) == item_rules.metadata(given) == given
+    assert made(given) == values.metadata(given) == given
     assert made(given, "a") == f'{{"n":[{text}],"m":{text},"traits":["a"]}}'
     assert made(f'{{"n":{text},"traits":["b"]}}', "a") == f'{{"n":{text},"traits":["a"]}}'
     assert made(f'{{"n":{text},"traits":["b"]}}', "") == f'{{"n":{text}}}'

@@ -22,7 +22,7 @@ from coordinator.toolsets.flows.rules.check import as_meant, check_flow
 from coordinator.toolsets.items.contract.dependencies import ManageDependencies
 from coordinator.toolsets.items.contract.edits import EditItems
 from coordinator.toolsets.items.contract.items import ManageItems
-from coordinator.toolsets.items.rules import dependencies, items
+from coordinator.toolsets.items.rules import dependencies, items, values
 from coordinator.toolsets.tool import Tool
 from tests.support.contracts import toolsets
 
@@ -315,7 +315,7 @@ def meaning(make: Any) -> object:
 def test_no_items_that_mean_something_else_have_the_same_form(shared: Json, data: st.DataObject) -> None:
     def made(call: ManageItems) -> object:
         (item,) = call.items or []
-        above = items.not_blank(item.parent_id) or items.not_blank(call.parent_id)
+        above = values.not_blank(item.parent_id) or values.not_blank(call.parent_id)
         return items.new_item(item, "", above, call.traits)
 
     specs = data.draw(pairs({**FIELDS, "role": ROLES}))
@@ -360,7 +360,7 @@ def test_edges_have_one_form_where_they_mean_the_same(shared: tuple[Json, Json],
         assert (forms[0] == forms[1]) is (meant[0] == meant[1])
     # What is deleted is not what an edge has by default.
     deletes = [msgspec.convert({"operation": "delete", **ends, **edge}, ManageDependencies) for edge in own]
-    filters = [(items.not_blank(call.type).upper(), items.not_blank(call.unblock_at).lower()) for call in deletes]
+    filters = [(values.not_blank(call.type).upper(), values.not_blank(call.unblock_at).lower()) for call in deletes]
     forms = [canonical(call, partial=True) for call in deletes]
     assert (forms[0] == forms[1]) is (filters[0] == filters[1])
 

@@ -10,20 +10,25 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from coordinator.cli.projects import sums
 from coordinator.interchange import native
 from coordinator.store import Script, Store, keys
+from coordinator.toolsets.items.fields import FIELDS
 from coordinator.toolsets.items.rules import records, recurrence
 from coordinator.toolsets.items.rules.classes import NO_COMPLEXITY
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.resources import shown
-from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, phase_of
+from coordinator.toolsets.items.rules.kinds import FORMS
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES, phase_of
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE
 from coordinator.toolsets.items.store.usage import usage_entries
 from coordinator.toolsets.timestamp import iso, now
 
+WRITTEN = [
+    (one, FORMS[one.name]) for one in FIELDS if FORMS[one.name].shown and one.attribute in native.Item.__struct_fields__
+]
+"""What the format has of what items say; the rest is their state."""
 _MOMENT = Script(LIBRARY, "read_moment", list[Any])
 _SLICE = 50
 _ROWS = 500
@@ -100,75 +105,49 @@ async def _items(store: Store, project: str, ids: Sequence[str]) -> list[native.
 def _item(id: str, fields: Mapping[str, str], texts: Mapping[str, str], quarantined: str | bool) -> native.Item:
     state = records.state_of(fields["w"])
     score = records.parts_of(state.score)
-    both = {**texts, **fields}
-    last = msgspec.json.decode(texts["a"]) if "a" in texts else []
-    return native.Item(
-        id=dashed(id),
-        parent_id=dashed(fields["pa"]) if "pa" in fields else UNSET,
-        title=both["t"],
-        summary=both.get("s", ""),
-        description=texts.get("x", ""),
-        metadata=texts.get("m", ""),
-        properties=texts.get("o", ""),
-        traits=both.get("q", ""),
-        role=ROLE_NAMES[score.role],  # type: ignore[arg-type]
-        previous_role=ROLE_NAMES[int(fields["pr"])] if "pr" in fields else UNSET,  # type: ignore[arg-type]
-        status_label=state.label,
-        priority=PRIORITY_NAMES[score.priority],  # type: ignore[arg-type]
-        complexity=UNSET if score.complexity == NO_COMPLEXITY else score.complexity,
-        tags=both.get("g", ""),
-        type=both.get("y", ""),
-        requires=fields["rq"].split(",") if "rq" in fields else [],
-        resources=_demands(fields),
-        requires_verification="rv" in fields,
-        container="st" in fields,
-        max_attempts=int(fields["am"]) if "am" in fields else UNSET,
-        retry_backoff_seconds=int(fields["rb"]) if "rb" in fields else UNSET,
-        **_times(fields),
-        budget=_budget(fields["bu"]) if "bu" in fields else UNSET,
-        usage=sums.shown(fields["us"]) if "us" in fields else UNSET,
-        usage_below=sums.shown(fields["ub"]) if "ub" in fields else UNSET,
-        created_at=iso(score.created),
-        modified_at=iso(state.modified or score.created),
-        role_changed_at=iso(state.role_changed or score.created),
-        fence=state.fence,
-        came_by={"1": "cascade", "2": "quarantine"}.get(fields.get("u", ""), UNSET),  # type: ignore[arg-type]
-        after_children={"2": "permanent", "3": "offered"}.get(fields.get("ch", ""), UNSET),  # type: ignore[arg-type]
-        quarantined_at=UNSET if quarantined is False else iso(int(float(quarantined))),
-        attempts=int(fields.get("an", 0)),
-        last_attempts=[_attempt(row) for row in last],
-        last_transition=state.entry or UNSET,
+    said = {**texts, **fields, "p": str(score.priority), "lb": state.label}
+    if score.complexity != NO_COMPLEXITY:
+        said["c"] = str(score.complexity)
+    if "ro" in said:
+        said.setdefault("rs", "")
+    times = _times(said)
+    values = {one.name: forms.shown(said[one.letter]) for one, forms in WRITTEN if forms.shown and one.letter in said}
+    line = msgspec.convert(
+        {
+            **msgspec.to_builtins(values),
+            **times,
+            "id": dashed(id),
+            "role": ROLE_NAMES[score.role],
+            "createdAt": iso(score.created),
+            "modifiedAt": iso(state.modified or score.created),
+            "roleChangedAt": iso(state.role_changed or score.created),
+            "fence": state.fence,
+            "attempts": int(fields.get("an", 0)),
+        },
+        native.Item,
     )
+    line.previous_role = ROLE_NAMES[int(fields["pr"])] if "pr" in fields else UNSET  # type: ignore[assignment]
+    line.usage = sums.shown(fields["us"]) if "us" in fields else UNSET
+    line.usage_below = sums.shown(fields["ub"]) if "ub" in fields else UNSET
+    line.came_by = {"1": "cascade", "2": "quarantine"}.get(fields.get("u", ""), UNSET)  # type: ignore[assignment]
+    line.after_children = {"2": "permanent", "3": "offered"}.get(fields.get("ch", ""), UNSET)  # type: ignore[assignment]
+    line.quarantined_at = UNSET if quarantined is False else iso(int(float(quarantined)))
+    line.last_attempts = [_attempt(row) for row in msgspec.json.decode(texts.get("a", "[]"))]
+    line.last_transition = state.entry or UNSET
+    return line
 
 
-def _times(fields: Mapping[str, str]) -> dict[str, Any]:
+def _times(said: dict[str, str]) -> dict[str, Any]:
+    """Of a template, when it is due, which is taken out of what it says, and how it recurs."""
     found: dict[str, Any] = {}
-    if "nv" in fields:
-        found["not_before"] = iso(int(fields["nv"]))
-    if due := fields.get("du"):
-        found |= {"due_after_ms": int(due[1:])} if due.startswith("+") else {"due_at": iso(int(due))}
-    if "rc" in fields:
-        how = recurrence.stored(fields["rc"])
-        found["recurs"] = native.Recurs(
-            cron=how.cron,
-            time_zone=how.zone,
-            missed=how.missed,  # type: ignore[arg-type]
-            overlap=how.overlap,  # type: ignore[arg-type]
-            made_until=iso(int(fields["rn"])),
-        )
-    if "oc" in fields:
-        found["recurrence_of"] = dashed(fields["oc"])
+    if said.get("du", "").startswith("+"):
+        found["dueAfterMs"] = int(said.pop("du")[1:])
+    if "rc" in said:
+        how, until = recurrence.stored(said["rc"]), iso(int(said["rn"]))
+        found["recurs"] = {
+            "cron": how.cron, "timeZone": how.zone, "missed": how.missed, "overlap": how.overlap, "madeUntil": until,
+        }  # fmt: skip
     return found
-
-
-def _demands(fields: Mapping[str, str]) -> list[native.Demand] | UnsetType:
-    if "rs" not in fields and "ro" not in fields:
-        return UNSET
-    demands = shown(fields.get("rs", ""))
-    return [
-        native.Demand(key=one.key, mode="shared" if one.mode == "shared" else "exclusive", units=one.units)
-        for one in demands
-    ]
 
 
 def _attempt(row: Sequence[Any]) -> native.Attempt:
@@ -266,8 +245,3 @@ def _pairs(flat: Sequence[str]) -> dict[str, str]:
 def _slices(ids: Sequence[str], size: int = _SLICE) -> Iterator[Sequence[str]]:
     for begin in range(0, len(ids), size):
         yield ids[begin : begin + size]
-
-
-def _budget(stored: str) -> native.Budget:
-    cost, tokens, wall = (int(part) if part else UNSET for part in stored.split(","))
-    return native.Budget(cost_micro_usd=cost, tokens=tokens, wall_ms=wall)

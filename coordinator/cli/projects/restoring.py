@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from coordinator.cli.projects import sums
+from coordinator.cli.projects.dumping import WRITTEN
 from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure
 from coordinator.interchange import native
@@ -23,15 +24,11 @@ from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.contract.due_times import Recurs
-from coordinator.toolsets.items.contract.resources import GivenResource
-from coordinator.toolsets.items.contract.usage import Budget
 from coordinator.toolsets.items.rules import due_times
-from coordinator.toolsets.items.rules.items import NewItem
+from coordinator.toolsets.items.rules.items import Fields, NewItem
 from coordinator.toolsets.items.rules.recurrence import recurrence
-from coordinator.toolsets.items.rules.resources import demands
-from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, ROLE_CODES
+from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.rules.usage import limits
 from coordinator.toolsets.items.store.dependencies import DependencyStore, NewEdge
 from coordinator.toolsets.items.store.restore import RestoredItem, RestoredNote, RestoreStore
 from coordinator.toolsets.items.store.usage import usage_entries
@@ -80,7 +77,7 @@ async def restore(
     done = Restored()
     await _restore_usage(writer, store, project, file)
     seen = 0
-    for items in _batches(file, native.Item, _item, lambda one: len(one.spec.description)):
+    for items in _batches(file, native.Item, _item, lambda one: len(one.spec.fields.get("x", ""))):
         done.items += await writer.items(project, items)
         seen += len(items)
         if seen % _TOLD == 0:
@@ -166,56 +163,37 @@ def _batches(
 
 
 def _item(line: native.Item) -> RestoredItem:
-    fields = {}
+    state = {}
     if line.previous_role is not UNSET:
-        fields["pr"] = str(ROLE_CODES[line.previous_role])
-    if line.container:
-        fields["st"] = "1"
+        state["pr"] = str(ROLE_CODES[line.previous_role])
     if line.came_by is not UNSET:
-        fields["u"] = _CAME_BY[line.came_by]
+        state["u"] = _CAME_BY[line.came_by]
     if line.after_children is not UNSET:
-        fields["ch"] = _AFTER_CHILDREN[line.after_children]
+        state["ch"] = _AFTER_CHILDREN[line.after_children]
     if line.attempts or line.last_attempts:
-        fields["an"] = str(line.attempts)
-    fields |= _spending(line)
+        state["an"] = str(line.attempts)
+    for letter, used in (("us", line.usage), ("ub", line.usage_below)):
+        if used is not UNSET:
+            state[letter] = sums.text(used)
     last = [
         [_ms(one.began), _ms(one.until), one.ended, one.claimed_by, one.reason, one.detail]
         for one in line.last_attempts
     ]
-    spec = NewItem(
-        id=_inner(line.id),
-        parent="" if line.parent_id is UNSET else _inner(line.parent_id),
-        title=line.title,
-        summary=line.summary,
-        role=ROLE_CODES[line.role],
-        priority=PRIORITY_CODES[line.priority],
-        complexity=0 if line.complexity is UNSET else line.complexity,
-        tags=line.tags,
-        type=line.type,
-        status_label=line.status_label,
-        requires_verification=line.requires_verification,
-        description=line.description,
-        metadata=line.metadata,
-        properties=line.properties,
-        traits=line.traits,
-        max_attempts=-1 if line.max_attempts is UNSET else line.max_attempts,
-        backoff=-1 if line.retry_backoff_seconds is UNSET else line.retry_backoff_seconds,
-        requires=",".join(line.requires),
-        resources=None if line.resources is UNSET else _demands(line.resources),
-        due_times=_times(line) or "",
-    )
+    parent = "" if line.parent_id is UNSET else _inner(line.parent_id)
+    spec = NewItem(_inner(line.id), parent, ROLE_CODES[line.role], _fields(line))
     created, entry = _ms(line.created_at), "" if line.last_transition is UNSET else line.last_transition
     changed, modified = _ms(line.role_changed_at), _ms(line.modified_at)
     attempts = msgspec.json.encode(last).decode() if last else ""
-    return RestoredItem(spec, created, fields, changed, modified, line.fence, entry, attempts)
+    return RestoredItem(spec, created, state, changed, modified, line.fence, entry, attempts)
 
 
-def _times(line: native.Item) -> due_times.Fields:
-    found: due_times.Fields = {}
-    if line.not_before is not UNSET:
-        found["nv"] = due_times.moment(line.not_before, "notBefore")
-    if line.due_at is not UNSET:
-        found["du"] = due_times.moment(line.due_at, "dueAt")
+def _fields(line: native.Item) -> Fields:
+    """What the item says."""
+    found: Fields = {}
+    for one, forms in WRITTEN:
+        value = getattr(line, one.attribute)
+        if value is not UNSET and forms.restored and one.letter != "pa":
+            found[one.letter] = forms.restored(value, one.name)
     if line.due_after_ms is not UNSET:
         found["du"] = f"+{line.due_after_ms}"
     if line.recurs is not UNSET:
@@ -223,13 +201,7 @@ def _times(line: native.Item) -> due_times.Fields:
         stated = Recurs(cron=how.cron, time_zone=how.time_zone, missed=how.missed, overlap=how.overlap)
         made_until = due_times.moment(how.made_until, "recurs.madeUntil")
         found |= {"rc": recurrence(stated).stored(), "rn": made_until}
-    if line.recurrence_of is not UNSET:
-        found["oc"] = _inner(line.recurrence_of)
-    return found
-
-
-def _demands(given: list[native.Demand]) -> str:
-    return demands([GivenResource(key=one.key, mode=one.mode, units=one.units) for one in given])
+    return {letter: text for letter, text in found.items() if text is not False}
 
 
 def _note(line: native.Note) -> RestoredNote:
@@ -301,13 +273,3 @@ def _inner(uuid: str) -> str:
 
 def _ms(time: str) -> int:
     return round(datetime.fromisoformat(time).timestamp() * 1000)
-
-
-def _spending(line: native.Item) -> dict[str, str]:
-    fields = {}
-    if line.budget is not UNSET:
-        fields["bu"] = limits(msgspec.convert(msgspec.to_builtins(line.budget), Budget))
-    for name, used in (("us", line.usage), ("ub", line.usage_below)):
-        if used is not UNSET:
-            fields[name] = sums.text(used)
-    return fields

@@ -6,30 +6,12 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from coordinator.settings.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
 from coordinator.toolsets.items.contract.base import ClaimedBy, Count, IsoTime, Result
 
 COUNTED = ("failed", "gave_up", "hopeless")
 """Why an agent releases an item, for reasons that count as attempts."""
 REASONS = (*COUNTED, "handed_back")
 ENDS = ("expired", "taken_over", "released")
-
-GivenMaxAttempts = Annotated[
-    int | None | UnsetType,
-    Meta(
-        description="Failed attempts until quarantine; 0: no limit. Null: the default.",
-        extra_json_schema={"minimum": 0, "maximum": MOST_ATTEMPTS},
-    ),
-]
-GivenBackoff = Annotated[
-    int | None | UnsetType,
-    Meta(
-        description="Seconds held back after a failed attempt, doubling; 0: none. Null: the default.",
-        extra_json_schema={"minimum": 0, "maximum": LONGEST_BACKOFF_SECONDS},
-    ),
-]
-MaxAttempts = Annotated[Count, Meta(description="As given; absent: as its type or the settings say.")]
-RetryBackoffSeconds = Annotated[Count, Meta(description="As given; absent: as the settings say.")]
 
 
 class Attempt(Result, kw_only=True, rename={"began": "from"}):

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.actor import Actor
-from coordinator.toolsets.canonical import NOT_COMPARED, UNORDERED, meant
+from coordinator.toolsets.canonical import NOT_COMPARED
 
 ROLES = ("queue", "work", "review", "blocked", "terminal")
 PHASES = ("queue", "work", "review")
@@ -43,23 +43,10 @@ FenceToken = Annotated[
     Annotated[int, Meta(ge=1, le=9007199254740991)] | None,
     Meta(description="The claim's fenceToken; a stale one is refused."),
 ]
-GivenPriority = Annotated[
-    str | None,
-    Meta(description="Default medium.", extra_json_schema={"enum": [*PRIORITIES, None]}, extra=meant("medium")),
-]
 OnlyPriority = Annotated[
     str | None, Meta(description="Only this priority.", extra_json_schema={"enum": [*PRIORITIES, None]})
 ]
 OnlyType = Annotated[str | None, Meta(description="Only exactly this type.")]
-Capabilities = Annotated[
-    list[str] | None | UnsetType,
-    Meta(
-        description="Only agents with all of these get it; null or [] clears.",
-        extra_json_schema={"maxItems": 32},
-        extra=meant([]) | UNORDERED,
-    ),
-]
-Requires = Annotated[list[str], Meta(description="Capabilities that an agent needs for it; absent: none.")]
 AnyTag = Annotated[str | None, Meta(description="Comma-separated, at most 20; an item needs one of them.")]
 ChildrenOf = Annotated[str | None, Meta(description="Only direct children of this item.")]
 ItemsBelow = Annotated[str | None, Meta(description="Only items below this one, at any depth.")]

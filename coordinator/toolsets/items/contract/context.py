@@ -34,7 +34,6 @@ from coordinator.toolsets.items.contract.base import (
 )
 from coordinator.toolsets.items.contract.claims import HeldBack
 from coordinator.toolsets.items.contract.dependencies import Blocker
-from coordinator.toolsets.items.contract.due_times import DueAt, NotBefore, Overdue, RecurrenceOf, ShownRecurs
 from coordinator.toolsets.items.contract.included import (
     BlockerResults,
     Include,
@@ -47,9 +46,19 @@ from coordinator.toolsets.items.contract.included import (
     ResultsTotal,
 )
 from coordinator.toolsets.items.contract.query import ChildCounts
-from coordinator.toolsets.items.contract.resources import Resource, Resources
+from coordinator.toolsets.items.contract.resources import Resource
 from coordinator.toolsets.items.contract.transitions import ItemTransition, MissingKeys
-from coordinator.toolsets.items.contract.usage import BudgetOfItem, BudgetSpent, UsageOfItem
+from coordinator.toolsets.items.fields import (
+    BudgetOfItem,
+    BudgetSpent,
+    DueAt,
+    NotBefore,
+    Overdue,
+    RecurrenceOf,
+    Resources,
+    ShownRecurs,
+    UsageOfItem,
+)
 from coordinator.toolsets.pages import Offset
 from coordinator.toolsets.waiting_reads import After, Waited, WaitMs
 

@@ -6,34 +6,10 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from coordinator.toolsets.canonical import UNCHANGED_BY_BLANK
 from coordinator.toolsets.items.contract.base import Arguments, IsoTime, Result
 
 MISSED = ("skip", "one", "all")
 OVERLAP = ("skip", "allow")
-
-GivenNotBefore = Annotated[
-    str | None | UnsetType,
-    Meta(
-        description="Not ready before: ISO-8601 with zone, or from now on as in +30m or +1d12h (s, m, h, d, w). Null: "
-        "none.",
-        extra=UNCHANGED_BY_BLANK,
-    ),
-]
-GivenDueAt = Annotated[
-    str | None | UnsetType,
-    Meta(
-        description="When it is due, in the same form; with recurs, from each occurrence on. Null: none.",
-        extra=UNCHANGED_BY_BLANK,
-    ),
-]
-NotBefore = Annotated[IsoTime, Meta(description="It is not ready before, UTC; absent: at any time.")]
-DueAt = Annotated[
-    str,
-    Meta(description="When it is due, UTC; of a template from each occurrence on, as in +2h; absent: never."),
-]
-Overdue = Annotated[bool, Meta(description="True: its dueAt has passed.")]
-RecurrenceOf = Annotated[str, Meta(description="UUID of the template that it is an occurrence of; absent: none.")]
 
 
 class Recurs(Arguments, kw_only=True):
@@ -56,9 +32,6 @@ class Recurs(Arguments, kw_only=True):
     ] = "skip"
 
 
-GivenRecurs = Annotated[Recurs | None | UnsetType, Meta(description="When it recurs. Null: no longer.")]
-
-
 class Recurring(Result, kw_only=True):
     """How a template recurs."""
 
@@ -69,6 +42,3 @@ class Recurring(Result, kw_only=True):
     next_at: Annotated[IsoTime, Meta(description="The next time, UTC; absent: it is blocked or ended.")] | UnsetType = (
         UNSET
     )
-
-
-ShownRecurs = Annotated[Recurring, Meta(description="It is a template; absent: it is none.")]

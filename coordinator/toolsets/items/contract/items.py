@@ -6,20 +6,9 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from coordinator.toolsets.canonical import (
-    NOT_COMPARED,
-    SHARED,
-    STATED_BLANK,
-    UNCHANGED_BY_BLANK,
-    UNCHANGED_BY_NULL,
-    meant,
-)
-from coordinator.toolsets.items.contract.attempts import GivenBackoff, GivenMaxAttempts
+from coordinator.toolsets.canonical import NOT_COMPARED
 from coordinator.toolsets.items.contract.base import (
-    PRIORITIES,
-    ROLES,
     Arguments,
-    Capabilities,
     Count,
     Depth,
     ExpectedNotes,
@@ -36,87 +25,57 @@ from coordinator.toolsets.items.contract.base import (
     SchemaMatch,
     Title,
 )
-from coordinator.toolsets.items.contract.due_times import GivenDueAt, GivenNotBefore, GivenRecurs
-from coordinator.toolsets.items.contract.resources import GivenResources
-from coordinator.toolsets.items.contract.usage import GivenBudget
-
-Text = str | None | UnsetType
-RequiresVerification = Annotated[bool, Meta(description="As stored with the item.")]
-Container = Annotated[bool, Meta(description="True: never offered. Absent: false.")]
-GivenContainer = Annotated[
-    bool | None | UnsetType, Meta(description="True: structure alone, never offered.", extra=meant(False))
-]
-_UNCHANGED = UNCHANGED_BY_NULL | UNCHANGED_BY_BLANK
+from coordinator.toolsets.items.fields import (
+    GivenBackoff,
+    GivenBudget,
+    GivenComplexity,
+    GivenContainer,
+    GivenDescription,
+    GivenDueAt,
+    GivenMaxAttempts,
+    GivenMetadata,
+    GivenNotBefore,
+    GivenParent,
+    GivenPriority,
+    GivenProperties,
+    GivenRecurs,
+    GivenRequires,
+    GivenRequiresVerification,
+    GivenResources,
+    GivenRole,
+    GivenStatusLabel,
+    GivenSummary,
+    GivenTags,
+    GivenTitle,
+    GivenTraits,
+    GivenType,
+    RequiresVerification,
+)
 
 
 class ItemSpec(Arguments, kw_only=True):
     """An item to create, or with ``id`` the fields of one to change."""
 
     id: Annotated[str | None, Meta(description="Update: the item.")] = None
-    title: Annotated[
-        Text, Meta(description="Required on create.", extra_json_schema={"maxLength": 500}, extra=_UNCHANGED)
-    ] = UNSET
-    description: Annotated[Text, Meta(description="Long text, at most 500,000 bytes. Null clears it.")] = UNSET
-    summary: Annotated[
-        Text, Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": 2000}, extra=_UNCHANGED)
-    ] = UNSET
-    role: Annotated[
-        Text,
-        Meta(
-            description="Create only (default queue).",
-            extra_json_schema={"enum": [*ROLES, None]},
-            extra=meant("queue"),
-        ),
-    ] = UNSET
-    status_label: Annotated[
-        Text,
-        Meta(description="Label beside the role. Null clears it.", extra_json_schema={"maxLength": 200}),
-    ] = UNSET
-    priority: Annotated[
-        Text,
-        Meta(
-            description="Default medium.",
-            extra_json_schema={"enum": [*PRIORITIES, None]},
-            extra=meant("medium") | _UNCHANGED,
-        ),
-    ] = UNSET
-    complexity: Annotated[
-        int | None | UnsetType,
-        Meta(description="1 (quick) to 10, or null.", extra_json_schema={"minimum": 1, "maximum": 10}),
-    ] = UNSET
-    parent_id: Annotated[
-        Text, Meta(description="Parent item; on update null moves to the root.", extra=SHARED | UNCHANGED_BY_BLANK)
-    ] = UNSET
-    tags: Annotated[Text, Meta(description="Comma-separated tags of a-z, 0-9 and -_.:/, at most 32. Null clears.")] = (
-        UNSET
-    )
-    metadata: Annotated[
-        Text, Meta(description="Text for tools, at most 500,000 bytes; JSON if it begins with { or [.")
-    ] = UNSET
-    type: Annotated[
-        Text,
-        Meta(description="Selects the work-item schema.", extra_json_schema={"maxLength": 200}),
-    ] = UNSET
-    properties: Annotated[
-        Text,
-        Meta(description="JSON object as a string, at most 500,000 bytes; shows traits too, which stay unless given."),
-    ] = UNSET
-    traits: Annotated[
-        Text,
-        Meta(
-            description="Comma-separated trait names, at most 32; replaces the stored list, '' removes it.",
-            extra=STATED_BLANK | UNCHANGED_BY_NULL,
-        ),
-    ] = UNSET
-    requires: Capabilities = UNSET
+    title: GivenTitle = UNSET
+    description: GivenDescription = UNSET
+    summary: GivenSummary = UNSET
+    role: GivenRole = UNSET
+    status_label: GivenStatusLabel = UNSET
+    priority: GivenPriority = UNSET
+    complexity: GivenComplexity = UNSET
+    parent_id: GivenParent = UNSET
+    tags: GivenTags = UNSET
+    metadata: GivenMetadata = UNSET
+    type: GivenType = UNSET
+    properties: GivenProperties = UNSET
+    traits: GivenTraits = UNSET
+    requires: GivenRequires = UNSET
     resources: GivenResources = UNSET
     not_before: GivenNotBefore = UNSET
     due_at: GivenDueAt = UNSET
     recurs: GivenRecurs = UNSET
-    requires_verification: Annotated[
-        bool | None | UnsetType,
-        Meta(description="Kept with the item; default false.", extra=meant(False) | UNCHANGED_BY_NULL),
-    ] = UNSET
+    requires_verification: GivenRequiresVerification = UNSET
     container: GivenContainer = UNSET
     max_attempts: GivenMaxAttempts = UNSET
     retry_backoff_seconds: GivenBackoff = UNSET

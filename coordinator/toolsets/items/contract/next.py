@@ -25,7 +25,7 @@ from coordinator.toolsets.items.contract.base import (
 )
 from coordinator.toolsets.items.contract.claims import HeldBack, Selector
 from coordinator.toolsets.items.contract.dependencies import Blocker
-from coordinator.toolsets.items.contract.due_times import NotBefore
+from coordinator.toolsets.items.fields import NotBefore
 
 GivenRole = Annotated[
     str | None,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from coordinator.toolsets.items.contract.attempts import AttemptCounts, Attempts, MaxAttempts, RetryBackoffSeconds
+from coordinator.toolsets.items.contract.attempts import AttemptCounts, Attempts
 from coordinator.toolsets.items.contract.base import (
     PRIORITIES,
     ROLES,
@@ -23,7 +23,6 @@ from coordinator.toolsets.items.contract.base import (
     ModifiedAt,
     ParentId,
     Priority,
-    Requires,
     Result,
     Role,
     RoleName,
@@ -33,11 +32,23 @@ from coordinator.toolsets.items.contract.base import (
     Title,
     TypeName,
 )
-from coordinator.toolsets.items.contract.due_times import DueAt, NotBefore, Overdue, RecurrenceOf, ShownRecurs
-from coordinator.toolsets.items.contract.items import Container, RequiresVerification
-from coordinator.toolsets.items.contract.resources import Resources
 from coordinator.toolsets.items.contract.transitions import ItemTransition
-from coordinator.toolsets.items.contract.usage import BudgetOfItem, BudgetSpent, UsageOfItem
+from coordinator.toolsets.items.fields import (
+    BudgetOfItem,
+    BudgetSpent,
+    Container,
+    DueAt,
+    MaxAttempts,
+    NotBefore,
+    Overdue,
+    RecurrenceOf,
+    Requires,
+    RequiresVerification,
+    Resources,
+    RetryBackoffSeconds,
+    ShownRecurs,
+    UsageOfItem,
+)
 
 OPERATIONS = ("get", "search", "overview")
 SORT_FIELDS = ("title", "priority", "complexity", "createdAt", "modifiedAt", "dueAt")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, UnsetType
+from msgspec import Meta
 
-from coordinator.settings.resources import KEY_LENGTH, MOST_DEMANDS, MOST_UNITS
+from coordinator.settings.resources import KEY_LENGTH, MOST_UNITS
 from coordinator.toolsets.items.contract.base import Arguments, Result
 
 _MODES = ["exclusive", "shared"]
@@ -28,11 +28,3 @@ class Resource(Result, kw_only=True):
     key: Annotated[str, Meta(description="Its path.")]
     mode: Annotated[str, Meta(description="exclusive or shared.", extra_json_schema={"enum": _MODES})]
     units: Annotated[int, Meta(description="Of exclusive; else 1.")]
-
-
-_MOST = {"maxItems": MOST_DEMANDS}
-GivenResources = Annotated[
-    list[GivenResource] | None | UnsetType,
-    Meta(description="A claim takes these; []: none; null: as type and traits say.", extra_json_schema=_MOST),
-]
-Resources = Annotated[list[Resource], Meta(description="What a claim on it takes; absent: nothing.")]

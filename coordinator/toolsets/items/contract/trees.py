@@ -7,15 +7,14 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.canonical import UNORDERED, meant
-from coordinator.toolsets.items.contract.attempts import GivenBackoff, GivenMaxAttempts
 from coordinator.toolsets.items.contract.base import (
+    PRIORITIES,
     Arguments,
     Count,
     Depth,
     ExpectedNotes,
     GivenNoteKey,
     GivenPhase,
-    GivenPriority,
     ItemId,
     NoteId,
     NoteKey,
@@ -36,9 +35,20 @@ from coordinator.toolsets.items.contract.dependencies import (
     Threshold,
     UnblockAt,
 )
-from coordinator.toolsets.items.contract.due_times import GivenDueAt, GivenNotBefore, GivenRecurs
-from coordinator.toolsets.items.contract.resources import GivenResources
-from coordinator.toolsets.items.contract.usage import GivenBudget
+from coordinator.toolsets.items.fields import (
+    MAX_SUMMARY,
+    MAX_TITLE,
+    MAX_TYPE,
+    GivenBackoff,
+    GivenBudget,
+    GivenComplexity,
+    GivenDescription,
+    GivenDueAt,
+    GivenMaxAttempts,
+    GivenNotBefore,
+    GivenRecurs,
+    GivenResources,
+)
 
 COMPLETIONS = ("complete", "cancel")
 
@@ -49,15 +59,16 @@ class TreeItem(Arguments, kw_only=True):
     """The root of a new tree."""
 
     title: Annotated[
-        str, Meta(description="1 to 500 characters.", extra_json_schema={"minLength": 1, "maxLength": 500})
+        str, Meta(description="1 to 500 characters.", extra_json_schema={"minLength": 1, "maxLength": MAX_TITLE})
     ]
-    priority: GivenPriority = None
-    complexity: Annotated[
-        int | None, Meta(description="1 (quick) to 10.", extra_json_schema={"minimum": 1, "maximum": 10})
+    priority: Annotated[
+        str | None,
+        Meta(description="Default medium.", extra_json_schema={"enum": [*PRIORITIES, None]}, extra=meant("medium")),
     ] = None
+    complexity: Annotated[GivenComplexity, Meta(description="1 (quick) to 10.")] = None
     tags: Annotated[str | None, Meta(description="Comma-separated tags of a-z, 0-9 and -_.:/, at most 32.")] = None
     type: Annotated[
-        str | None, Meta(description="Selects the work-item schema.", extra_json_schema={"maxLength": 200})
+        str | None, Meta(description="Selects the work-item schema.", extra_json_schema={"maxLength": MAX_TYPE})
     ] = None
     traits: Annotated[str | None, Meta(description="Comma-separated trait names, at most 32.")] = None
     requires: Annotated[
@@ -69,9 +80,9 @@ class TreeItem(Arguments, kw_only=True):
     due_at: GivenDueAt = UNSET
     recurs: GivenRecurs = UNSET
     summary: Annotated[
-        str | None, Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": 2000})
+        str | None, Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": MAX_SUMMARY})
     ] = None
-    description: Annotated[str | None, Meta(description="Long text.")] = None
+    description: Annotated[GivenDescription, Meta(description="Long text.")] = None
     requires_verification: Annotated[bool, Meta(description="Kept with the item.")] = False
     max_attempts: GivenMaxAttempts = UNSET
     retry_backoff_seconds: GivenBackoff = UNSET

@@ -42,12 +42,6 @@ class Budget(Arguments, kw_only=True):
     wall_ms: _Limit = None
 
 
-GivenBudget = Annotated[
-    Budget | None | UnsetType,
-    Meta(description="What may be used for it and below; then it is claimed no more. Null: any."),
-]
-
-
 class BudgetLimits(Result, kw_only=True):
     """The same in results; absent: no limit."""
 
@@ -72,11 +66,6 @@ class ItemUsage(Result, kw_only=True):
 
     own: Annotated[UsageSum, Meta(description="For the item itself.")] | UnsetType = UNSET
     subtree: Annotated[UsageSum, Meta(description="With everything below it, deleted items too.")]
-
-
-UsageOfItem = Annotated[ItemUsage, Meta(description="As reported; absent: nothing was.")]
-BudgetOfItem = Annotated[BudgetLimits, Meta(description="Absent: none.")]
-BudgetSpent = Annotated[bool, Meta(description="True: its own budget is spent.")]
 
 
 class SpentBudget(Result, kw_only=True):

@@ -11,9 +11,9 @@ from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.dependencies import THRESHOLDS, TYPES, DependencySpec, ManageDependencies
 from coordinator.toolsets.items.rules.ids import parse
-from coordinator.toolsets.items.rules.items import not_blank
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES, one_of
+from coordinator.toolsets.items.rules.values import not_blank
 
 MAX_EDGES = 150
 _TOLD = 20

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
-
-from msgspec import UNSET
 
 from coordinator.errors import invalid
 from coordinator.toolsets.items.contract.due_times import Recurs
 from coordinator.toolsets.items.rules.recurrence import recurrence
 from coordinator.toolsets.items.rules.times import instant
+from coordinator.toolsets.timestamp import iso
 
 _PART = re.compile(r"([0-9]{1,9})([smhdw])")
 _AFTER = re.compile(r"\+(?:[0-9]{1,9}[smhdw])+")
@@ -54,25 +53,29 @@ def duration(ms: int) -> str:
     return f"+{parts or '0s'}"
 
 
-def given(not_before: Any, due_at: Any, recurs: Any) -> Fields:
-    """The fields that a caller gives; null (False) clears, a blank text is absent.
+def given(text: str, field: str) -> Time | bool:
+    """The same; False for a blank text. Raises as ``moment``."""
+    return moment(text, field) if text.strip() else False
+
+
+def shown_due(stored: str) -> str:
+    """When an item is due, as results show it."""
+    return duration(int(stored[1:])) if stored.startswith("+") else iso(int(stored))
+
+
+def stored_recurs(how: Recurs, field: str) -> str:
+    """How a template recurs, as it is stored. Raises ToolFailure VALIDATION_ERROR naming the field."""
+    return recurrence(how).stored()
+
+
+def check(fields: Mapping[str, object]) -> None:
+    """Checks the times that are given for an item together.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field.
     """
-    fields: Fields = {}
-    for name, field, text in (("nv", "notBefore", not_before), ("du", "dueAt", due_at)):
-        if text is None:
-            fields[name] = False
-        elif text is not UNSET and text.strip():
-            fields[name] = moment(text, field)
-    if recurs is None:
-        fields["rc"] = False
-    elif isinstance(recurs, Recurs):
-        fields["rc"] = recurrence(recurs).stored()
-        if isinstance(fields.get("du"), int) and fields["du"] is not False:
-            raise invalid("dueAt", "of a template counts from each occurrence: give + and a duration, as in +2h")
-    return fields
+    if fields.get("rc") and isinstance(fields.get("du"), int) and fields["du"] is not False:
+        raise invalid("dueAt", "of a template counts from each occurrence: give + and a duration, as in +2h")
 
 
 def first_time(fields: Fields, now: int) -> int | None:

@@ -19,7 +19,7 @@ from coordinator.toolsets.items.contract.included import (
     IncludedItem,
     IncludedNote,
 )
-from coordinator.toolsets.items.rules import items as item_rules
+from coordinator.toolsets.items.rules import values
 from coordinator.toolsets.items.rules.results import JSON
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.pages import fitting
@@ -64,7 +64,7 @@ class Text:
         self._field = field
         self._text = text
         self._size = size
-        self._complete = size == item_rules.size(text)
+        self._complete = size == values.size(text)
         self._is_json = self._complete and isinstance(owner, BlockerResult) and owner.format == JSON
         self.chars = len(text) if self._is_json else _chars(text) - 2
         """Its characters as JSON, without quotes."""

@@ -11,10 +11,11 @@ from msgspec import UNSET, UnsetType
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.base import ROLES
 from coordinator.toolsets.items.contract.query import CLAIM_STATUSES, MAX_LIMIT, SORT_FIELDS, QueryItems
+from coordinator.toolsets.items.fields import MAX_TITLE
 from coordinator.toolsets.items.rules.classes import NO_COMPLEXITY, OF_ROLE, RANK_EPOCH
-from coordinator.toolsets.items.rules.items import MAX_TAGS_ASKED, MAX_TITLE, names_in, not_blank, tags, type_name
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, one_of
 from coordinator.toolsets.items.rules.times import interval
+from coordinator.toolsets.items.rules.values import MAX_TAGS_ASKED, names_in, not_blank, tags, type_name
 
 DEFAULT_LIMIT = 50
 MAX_REACH = 10_000

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from coordinator.errors import ToolFailure
+from coordinator.toolsets.items.fields import LETTERED
 from coordinator.toolsets.items.rules.resources import for_people
 
 _SHOWN = 5
@@ -17,11 +18,6 @@ ALL_PHASES = "all phases"
 
 _BUSY = "busy "
 _CHANGED = "changed "
-_SHOWN_FIELDS = {
-    "t": "title", "p": "priority", "g": "tags", "s": "summary", "x": "description", "nv": "notBefore", "du": "dueAt",
-    "rb": "retryBackoffSeconds", "bu": "budget",
-}  # fmt: skip
-"""What ``update_items.lua`` calls the fields that somebody may have been shown (``rules.items.shown``)."""
 
 _ITEM = {
     "not_found": "no such item",
@@ -82,7 +78,7 @@ def refused(reason: str) -> str:
     if reason.startswith(_BUSY):
         return f"resources: {busy(reason.removeprefix(_BUSY))}, or when that has ended"
     if reason.startswith(_CHANGED):
-        return f"{_SHOWN_FIELDS[reason.removeprefix(_CHANGED)]}: somebody else has changed it meanwhile"
+        return f"{LETTERED[reason.removeprefix(_CHANGED)].name}: somebody else has changed it meanwhile"
     return reason.removeprefix(_REFUSED) if reason.startswith(_REFUSED) else _ITEM[reason]
 
 

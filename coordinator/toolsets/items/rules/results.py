@@ -10,7 +10,7 @@ import msgspec
 from coordinator.errors import invalid
 from coordinator.toolsets.items.contract.transitions import Transition
 from coordinator.toolsets.items.rules.ids import new_id
-from coordinator.toolsets.items.rules.items import not_blank, size
+from coordinator.toolsets.items.rules.values import not_blank, size
 
 MAX_RESULT = 262_144
 """Bytes of one result."""

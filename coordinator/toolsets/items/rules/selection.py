@@ -10,7 +10,7 @@ import msgspec
 from coordinator.errors import invalid
 from coordinator.toolsets.items.contract import claims as contract
 from coordinator.toolsets.items.contract.claims import ORDERS
-from coordinator.toolsets.items.rules import items as rules
+from coordinator.toolsets.items.rules import values
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.times import interval
@@ -104,22 +104,22 @@ def selector(filters: Filters, parent: str, ancestor: str, place: str = "", *, o
     most = filters.complexity_max
     if most is not None and not 1 <= most <= 10:
         raise invalid(f"{place}complexityMax", f"must be 1 to 10, not {most}")
-    priority = rules.not_blank(filters.priority)
-    role = rules.not_blank(filters.role) or ("" if offered else "queue")
-    parents = rules.not_blank(filters.parents) or ("after_children" if offered else "any")
-    tags = rules.tags(filters.tags, f"{place}tags", rules.MAX_TAGS_ASKED)
+    priority = values.not_blank(filters.priority)
+    role = values.not_blank(filters.role) or ("" if offered else "queue")
+    parents = values.not_blank(filters.parents) or ("after_children" if offered else "any")
+    tags = values.tags(filters.tags, f"{place}tags", values.MAX_TAGS_ASKED)
     return Selector(
         role=ROLE_CODES[one_of(role, ACTIONABLE, f"{place}role")] if role else OFFERED,
         parents="any" if one_of(parents, contract.PARENTS, f"{place}parents") == "any" else "",
         parent=parent,
-        tags=rules.names_in(tags),
+        tags=values.names_in(tags),
         priority=PRIORITY_CODES[one_of(priority, PRIORITY_NAMES, f"{place}priority")] if priority else -1,
-        type=rules.type_name(filters.type, f"{place}type"),
+        type=values.type_name(filters.type, f"{place}type"),
         complexity=most or 0,
         created_from=created[0],
         created_to=created[1],
         changed_from=changed[0],
         changed_to=changed[1],
         ancestor=ancestor,
-        order=one_of(rules.not_blank(filters.order_by) or "priority", ORDERS, f"{place}orderBy"),
+        order=one_of(values.not_blank(filters.order_by) or "priority", ORDERS, f"{place}orderBy"),
     )

@@ -7,26 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
-from msgspec import UNSET
-
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.contract.notes import NOTE_ROLES
 from coordinator.toolsets.items.contract.trees import CreateWorkTree, TreeItem
 from coordinator.toolsets.items.rules.dependencies import Edge, edge_type, threshold
-from coordinator.toolsets.items.rules.items import (
-    MAX_NOTE_KEY,
-    NewItem,
-    names_in,
-    new_item,
-    not_blank,
-    short_text,
-    size,
-)
+from coordinator.toolsets.items.rules.items import NewItem, new_item
 from coordinator.toolsets.items.rules.notes import check_key
 from coordinator.toolsets.items.rules.resources import demands
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.schema import Resolved, SchemaConfig
+from coordinator.toolsets.items.rules.values import MAX_NOTE_KEY, names_in, not_blank, short_text, size
 
 ROOT = "root"
 MAX_ELEMENTS = 125
@@ -132,27 +122,8 @@ def stored(item: TreeItem, place: str, item_id: str, parent: str, level: int, bl
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field, below ``place``.
     """
-    spec = ItemSpec(
-        title=item.title,
-        priority=item.priority,
-        complexity=item.complexity,
-        tags=item.tags,
-        type=item.type,
-        traits=item.traits,
-        requires=item.requires or UNSET,
-        resources=item.resources,
-        not_before=item.not_before,
-        due_at=item.due_at,
-        recurs=item.recurs,
-        summary=item.summary,
-        description=item.description,
-        requires_verification=item.requires_verification,
-        max_attempts=item.max_attempts,
-        retry_backoff_seconds=item.retry_backoff_seconds,
-        budget=item.budget,
-    )
     try:
-        return new_item(spec, item_id, parent)._replace(level=level, blockers=blocked_by)
+        return new_item(item, item_id, parent)._replace(level=level, blockers=blocked_by)
     except ToolFailure as failure:
         raise ToolFailure(failure.code, f"{place}.{failure.message}") from None
 
@@ -207,8 +178,7 @@ def check_texts(items: Iterable[NewItem], notes: Iterable[TreeNoteSpec]) -> None
     Raises:
         ToolFailure: VALIDATION_ERROR naming the longest part: root, children or notes.
     """
-    # The first two fields are ids.
-    root, *children = [sum(size(field) for field in given if isinstance(field, str)) for _, _, *given in items]
+    root, *children = [sum(size(text) for text in item.fields.values() if isinstance(text, str)) for item in items]
     parts = {"root": root, "children": sum(children), "notes": sum(size(note.body) for note in notes)}
     total = sum(parts.values())
     if total > MAX_TEXT:

@@ -14,8 +14,8 @@ from coordinator.store import Library, Script, ScriptFailure, Store, keys
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, run_once
 from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.rules.ids import Match, no_such_item, parse, pick
-from coordinator.toolsets.items.rules.items import size
 from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.rules.values import size
 
 LIBRARY = Library("coordinator.toolsets.items")
 SLICE = 50

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import monotonic
-from typing import Any
 
 import msgspec
 
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import new_ids
-from coordinator.toolsets.items.rules.items import NewItem
+from coordinator.toolsets.items.rules.items import Fields, NewItem
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, SLICE, WEIGHT, BaseStore, pack, slices
 
-Fields = dict[str, Any]
-"""Of an update, as ``update_items.lua`` takes them."""
 Created = tuple[str, int, str]
 """"created" or the reason, depth, id."""
 
@@ -63,7 +60,9 @@ class ItemStore(BaseStore):
     async def create(self, project: str, request: IdempotencyKey, specs: Sequence[NewItem]) -> list[Created]:
         """Creates items in bounded slices. They keep their order, in which their ids rise."""
         created, results, last = 0, list[Created](), ""
-        for number, part in enumerate(slices(specs, lambda spec: spec, lambda spec: _tags(spec.tags))):
+        for number, part in enumerate(
+            slices(specs, lambda spec: spec.fields.values(), lambda spec: _tags(spec.fields.get("g")))
+        ):
             if last >= part[0].id:  # an interrupted call created the last slice before, with ids of its own
                 ids = new_ids(len(specs) - len(results), after=last)
                 part = [spec._replace(id=item) for spec, item in zip(part, ids, strict=False)]

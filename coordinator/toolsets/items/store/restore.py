@@ -62,7 +62,7 @@ class RestoreStore(BaseStore):
         Raises:
             ToolFailure: VALIDATION_ERROR: one cannot be restored.
         """
-        parts = slices(items, lambda one: one.spec, lambda one: one.spec.tags.count(","))
+        parts = slices(items, lambda one: one.spec.fields.values(), lambda one: one.spec.fields.get("g", "").count(","))
         here = {one.spec.id for one in items}
         if any(one.spec.parent in here for one in items):  # one after the other
             replies = [await self._restore(_ITEMS, project, part) for part in parts]

@@ -9,8 +9,8 @@ import msgspec
 
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
-from coordinator.toolsets.items.rules.items import size
 from coordinator.toolsets.items.rules.schema import Filled
+from coordinator.toolsets.items.rules.values import size
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, SLICE, BaseStore, pack
 
 RESULTS_AT_ONCE = 1_000_000

@@ -10,7 +10,8 @@ import msgspec
 from coordinator.store import Script, Store
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.actor import Attribution
-from coordinator.toolsets.items.rules.items import NewItem, size
+from coordinator.toolsets.items.rules.items import NewItem
+from coordinator.toolsets.items.rules.values import size
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, SLICE, BaseStore, pack, slices
 from coordinator.toolsets.items.store.dependencies import NewEdge
 from coordinator.toolsets.items.store.notes import StoredNote

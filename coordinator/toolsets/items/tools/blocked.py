@@ -8,8 +8,8 @@ from coordinator.toolsets import pages
 from coordinator.toolsets.items.contract.blocked import BlockedBy, BlockedItem, GetBlockedItems, GetBlockedItemsResult
 from coordinator.toolsets.items.rules import classes, graph
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.items import not_blank
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
+from coordinator.toolsets.items.rules.values import not_blank
 from coordinator.toolsets.items.store.blocked import Blocked, BlockedStore, BlockerRow
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool

@@ -37,13 +37,13 @@ from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import FULL, dashed, is_uuid, no_id, to_inner
 from coordinator.toolsets.items.rules.included import wanted as wanted_parts
-from coordinator.toolsets.items.rules.items import capabilities, not_blank, short_text
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.resources import ResourceConfig, demands
 from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.rules.usage import packed, spent_budget, why_exhausted
+from coordinator.toolsets.items.rules.values import capabilities, not_blank, short_text
 from coordinator.toolsets.items.store import tokens
 from coordinator.toolsets.items.store.agents import Claimant, claimant
 from coordinator.toolsets.items.store.claims import (

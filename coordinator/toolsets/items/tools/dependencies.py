@@ -21,8 +21,8 @@ from coordinator.toolsets.items.rules import dependencies as rules
 from coordinator.toolsets.items.rules import graph
 from coordinator.toolsets.items.rules.dependencies import edge_type
 from coordinator.toolsets.items.rules.ids import dashed, new_id, no_such_item, parse_uuid
-from coordinator.toolsets.items.rules.items import not_blank
 from coordinator.toolsets.items.rules.roles import one_of
+from coordinator.toolsets.items.rules.values import not_blank
 from coordinator.toolsets.items.store.base import READ_SLICE
 from coordinator.toolsets.items.store.dependencies import DependencyStore, NewEdge
 from coordinator.toolsets.items.tools.shared import keyed

@@ -9,9 +9,9 @@ from coordinator.toolsets.items.contract.context import ItemContextResult
 from coordinator.toolsets.items.contract.included import BlockerResult, IncludedItem, IncludedNote
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.included import LONG_TEXTS, Parts, Text, count, fit
-from coordinator.toolsets.items.rules.items import size as bytes_of
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaConfig
+from coordinator.toolsets.items.rules.values import size as bytes_of
 from coordinator.toolsets.items.store.base import Path
 from coordinator.toolsets.items.store.included import BlockerRow, Included
 from coordinator.toolsets.items.store.notes import NoteRow

@@ -23,11 +23,12 @@ from coordinator.toolsets.items.contract.items import (
 )
 from coordinator.toolsets.items.live.expiring import Expiring
 from coordinator.toolsets.items.rules import items as rules
+from coordinator.toolsets.items.rules import values
 from coordinator.toolsets.items.rules.ids import dashed, new_ids, parse
 from coordinator.toolsets.items.rules.refusals import refused, refused_id
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, expected
-from coordinator.toolsets.items.store.items import Fields, ItemStore
+from coordinator.toolsets.items.store.items import ItemStore
 from coordinator.toolsets.items.tools.shared import batch, keyed
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Services, Tool
@@ -64,7 +65,7 @@ class Items:
         specs = batch(args.items, "items", MAX_ITEMS)
         record = await keyed(self._services, "manage_items", args)
         shared = await self._shared(call.project, args, record)
-        parents = await self._resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
+        parents = await self._resolved(call.project, [values.given(spec.parent_id) for spec in specs], "parentId")
         schemas = self._items.schemas.current
         failures: dict[int, str] = {}
         stored: list[tuple[int, rules.NewItem]] = []
@@ -74,13 +75,13 @@ class Items:
                 if isinstance(parent, ToolFailure):
                     raise parent
                 item = rules.new_item(spec, new_id, parent or shared, args.traits)
-                problem = schemas.unknown_trait(item.traits) or schemas.resources.problem(item.resources or "")
+                problem = _unknown(item.fields, schemas)
                 stored.append((number, item))
                 sent.append(rules.refused_item(problem) if problem else item)
             except ToolFailure as failure:
                 failures[number] = failure.message
         replies = await self._items.create(call.project, record, sent) if sent else []
-        self._expiring.note_times(call.project, [item.due_times for item in sent if item.due_times])
+        self._expiring.note_times(call.project, [item.fields for item in sent])
         created: list[CreatedItem] = []
         for (number, item), (outcome, depth, item_id) in zip(stored, replies, strict=True):
             if outcome == "created":
@@ -101,10 +102,10 @@ class Items:
         record = await keyed(self._services, "manage_items", args, partial=True)
         await self._check_traits(call.project, args, record)
         ids = await self._resolved(call.project, [spec.id for spec in specs], "id")
-        parents = await self._resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
+        parents = await self._resolved(call.project, [values.given(spec.parent_id) for spec in specs], "parentId")
         schemas = self._items.schemas.current
         failures: dict[int, Failure] = {}
-        changes: list[tuple[int, tuple[str, Fields]]] = []
+        changes: list[tuple[int, tuple[str, rules.Fields]]] = []
         for number, spec in enumerate(specs):
             try:
                 item, fields = _change(spec, ids[number], parents[number], args.traits)
@@ -112,15 +113,12 @@ class Items:
                     fields["may_raise"] = call.caller is None or not BUDGETS.isdisjoint(call.caller.permissions)
                 if number < len(shown):
                     fields["shown"] = rules.shown(shown[number])
-                problem = schemas.unknown_trait(str(fields.get("q") or ""))
-                problem = problem or schemas.resources.problem(str(fields.get("rs") or ""))
+                problem = _unknown(fields, schemas)
                 changes.append((number, (refused_id(problem), {}) if problem else (item, fields)))
             except ToolFailure as failure:
                 failures[number] = _failed(number, spec, failure.message)
         replies = await self._items.update(call.project, record, [change for _, change in changes]) if changes else []
-        self._expiring.note_times(
-            call.project, [fields for _, (_, fields) in changes if "nv" in fields or "rc" in fields]
-        )
+        self._expiring.note_times(call.project, [fields for _, (_, fields) in changes])
         updated: list[UpdatedItem] = []
         for (number, _), reply in zip(changes, replies, strict=True):
             if reply.outcome == "updated":
@@ -166,7 +164,7 @@ class Items:
             ToolFailure: naming the field, unless the call is repeated, which is answered from its record.
         """
         await self._check_traits(project, args, record)
-        if not (above := rules.not_blank(args.parent_id)):
+        if not (above := values.not_blank(args.parent_id)):
             return ""
         shared = await self._items.resolve_one(project, above, "parentId", record)
         try:
@@ -179,7 +177,7 @@ class Items:
 
     async def _check_traits(self, project: str, args: ManageItems, record: IdempotencyKey) -> None:
         try:
-            problem = self._items.schemas.current.unknown_trait(rules.traits(rules.names_in(args.traits or "")))
+            problem = self._items.schemas.current.unknown_trait(values.traits(values.names_in(args.traits or "")))
         except ToolFailure as failure:
             problem = failure
         if problem and not await self._items.recorded(project, record):
@@ -237,30 +235,36 @@ def _failed(number: int, spec: ItemSpec, error: str) -> Failure:
 
 def _change(
     spec: ItemSpec, item: str | ToolFailure, parent: str | ToolFailure, default_traits: str | None
-) -> tuple[str, Fields]:
+) -> tuple[str, rules.Fields]:
     if isinstance(item, ToolFailure):
         raise item
     if not item:
         raise invalid("id", "is required for operation update")
     if isinstance(parent, ToolFailure):
         raise parent
-    fields: Fields = {**rules.changes(spec, default_traits)}
+    fields = rules.changes(spec, default_traits)
     if spec.parent_id is None or parent:  # null moves to the root; a blank parentId counts as absent
         fields["pa"] = parent
     return item, fields
 
 
+def _unknown(fields: rules.Fields, schemas: SchemaConfig) -> ToolFailure | None:
+    """Why the current configuration rejects an item with these fields."""
+    return schemas.unknown_trait(fields.get("q") or "") or schemas.resources.problem(fields.get("rs") or "")
+
+
 def _created(item: rules.NewItem, depth: int, item_id: str, schemas: SchemaConfig) -> CreatedItem:
-    schema = schemas.resolve(item.type, item.tags, item.traits.split(","))
+    fields = item.fields
+    schema = schemas.resolve(fields.get("y"), fields.get("g"), fields.get("q", "").split(","))
     return CreatedItem(
         id=dashed(item_id),
-        title=item.title,
+        title=fields["t"],
         depth=depth,
         role=ROLE_NAMES[item.role],
-        priority=PRIORITY_NAMES[item.priority],
-        requires_verification=item.requires_verification,
-        tags=item.tags or None,
-        type=item.type or None,
+        priority=PRIORITY_NAMES[fields["p"]],
+        requires_verification="rv" in fields,
+        tags=fields.get("g"),
+        type=fields.get("y"),
         schema_match=schema is not None,
         expected_notes=[expected(note, False) for note in schema.notes] if schema else [],
     )

@@ -15,10 +15,10 @@ from coordinator.toolsets.items.contract.next import (
 )
 from coordinator.toolsets.items.rules import graph
 from coordinator.toolsets.items.rules.ids import FULL, dashed
-from coordinator.toolsets.items.rules.items import capabilities, not_blank
 from coordinator.toolsets.items.rules.next import held_back, next_status
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 from coordinator.toolsets.items.rules.selection import OFFERED, selector
+from coordinator.toolsets.items.rules.values import capabilities, not_blank
 from coordinator.toolsets.items.store.next import Next, NextStore
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
 from coordinator.toolsets.items.tools.shared import held_back as counted

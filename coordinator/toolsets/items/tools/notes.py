@@ -29,13 +29,13 @@ from coordinator.toolsets.items.contract.notes import (
     WrittenNote,
 )
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uuid
-from coordinator.toolsets.items.rules.items import MAX_NOTE_KEY, long_text, not_blank, short_text
 from coordinator.toolsets.items.rules.notes import check_key
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of, phase_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, phase
 from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.items.rules.usage import Used, not_counted, packed
+from coordinator.toolsets.items.rules.values import MAX_NOTE_KEY, long_text, not_blank, short_text
 from coordinator.toolsets.items.store.notes import NoteRow, NoteStore, StoredNote, Written
 from coordinator.toolsets.items.tools.shared import batch, check_signed, keyed, names
 from coordinator.toolsets.timestamp import iso

@@ -25,10 +25,10 @@ from coordinator.toolsets.items.contract.query import (
 from coordinator.toolsets.items.contract.transitions import ItemTransition
 from coordinator.toolsets.items.rules import query as rules
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.items import names_in, not_blank, with_traits
 from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.usage import of_item
+from coordinator.toolsets.items.rules.values import names_in, not_blank, with_traits
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
 from coordinator.toolsets.items.tools.attempts import attempt_counts, attempts
 from coordinator.toolsets.items.tools.due_times import due_times

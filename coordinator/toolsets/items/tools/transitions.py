@@ -14,9 +14,9 @@ from coordinator.toolsets.items.contract.transitions import (
     AdvanceSummary,
     Transition,
 )
+from coordinator.toolsets.items.fields import MAX_SUMMARY
 from coordinator.toolsets.items.rules import transitions as rules
 from coordinator.toolsets.items.rules.ids import is_uuid, parse
-from coordinator.toolsets.items.rules.items import MAX_SUMMARY
 from coordinator.toolsets.items.rules.results import Given, given
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.usage import Used, packed

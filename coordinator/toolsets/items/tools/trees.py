@@ -25,10 +25,11 @@ from coordinator.toolsets.items.live.expiring import Expiring
 from coordinator.toolsets.items.rules import trees as rules
 from coordinator.toolsets.items.rules.dependencies import Edge, mark, unblock_at
 from coordinator.toolsets.items.rules.ids import dashed, new_id, new_ids, no_such_item, parse
-from coordinator.toolsets.items.rules.items import NewItem, names_in, not_blank, tags
+from coordinator.toolsets.items.rules.items import NewItem
 from coordinator.toolsets.items.rules.refusals import ALL_PHASES, gate_refusal, refused
 from coordinator.toolsets.items.rules.roles import one_of, phase_of
 from coordinator.toolsets.items.rules.schema import Resolved, expected
+from coordinator.toolsets.items.rules.values import names_in, not_blank, tags
 from coordinator.toolsets.items.store.dependencies import NewEdge
 from coordinator.toolsets.items.store.notes import StoredNote
 from coordinator.toolsets.items.store.trees import Completed, Noted, TreeReply, TreeStore
@@ -91,7 +92,7 @@ class Trees:
         ]
         links = [NewEdge(new_id(), ids[e.source], ids[e.target], e.type[0], mark(e.unblock_at)) for e in edges]
         reply, noted = await self._trees.create(call.project, record, specs, links, written)
-        self._expiring.note_times(call.project, [item.due_times for item in specs if item.due_times])
+        self._expiring.note_times(call.project, [item.fields for item in specs])
         if reply.reason == "too_many_requirements":
             raise ToolFailure("VALIDATION_ERROR", refused(reply.reason))
         if reply.reason == "too_deep":

@@ -11,9 +11,9 @@ from coordinator.toolsets.actor import attribution
 from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.items.contract.claims import Selector
 from coordinator.toolsets.items.rules import selection
-from coordinator.toolsets.items.rules.items import capabilities, not_blank
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage import why_exhausted
+from coordinator.toolsets.items.rules.values import capabilities, not_blank
 from coordinator.toolsets.items.store.agents import Claimant, claimant
 from coordinator.toolsets.items.store.claims import Claimed, ClaimReply
 from coordinator.toolsets.items.store.take import PLACED, Taken, TakeStore, waiting_key

@@ -9,12 +9,13 @@ from msgspec import UNSET, UnsetType
 from coordinator.errors import invalid
 from coordinator.metrics import recorder
 from coordinator.toolsets.actor import Trusted, attribution
+from coordinator.toolsets.items.fields import MAX_SUMMARY
 from coordinator.toolsets.items.rules.ids import dashed, new_id
-from coordinator.toolsets.items.rules.items import MAX_NOTE_KEY, MAX_SUMMARY, long_text, not_blank, short_text
 from coordinator.toolsets.items.rules.notes import check_key
 from coordinator.toolsets.items.rules.results import result_of
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage import Used, packed
+from coordinator.toolsets.items.rules.values import MAX_NOTE_KEY, long_text, not_blank, short_text
 from coordinator.toolsets.items.store.take import Reported, TakeStore
 from coordinator.toolsets.tool import Call, Services
 from coordinator.toolsets.worker.contract.work import (

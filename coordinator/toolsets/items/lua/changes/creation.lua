@@ -1,9 +1,7 @@
--- New items. A spec is {1 id, 2 parent or '', 3 title, 4 summary, 5 role, 6 priority, 7 complexity or 0, 8 tags, 9
--- type, 10 status label, 11 requires verification, 12 description, 13 metadata, 14 properties, 15 traits, 16 graph
--- level, 17 unsatisfied blockers, 18 most attempts, 19 back-off in seconds, 20 required capabilities, 21 demanded
--- resources (demands.lua) or nil, 22 what it says about time: as for `due_times.enter`, 23 {field -> text} of
--- further fields or false}; '' and in 18 and 19 -1 mean not given. 16 and 17 are known where a whole tree is created
--- with its edges. `creation.begin` comes first, `creation.index_new` last.
+-- New items. A spec is {id, parent or '', role, fields, graph level, unsatisfied blockers}; fields by letter as in
+-- items.lua, p priority, c complexity; rs = '' for no demands; of times as for `due_times.enter`. Level and
+-- blockers are known where a whole tree is created with its edges. `creation.begin` comes first, `creation.index_new`
+-- last.
 local apart = require 'apart'
 local children = require 'children'
 local classes = require 'classes'
@@ -20,16 +18,12 @@ local schemas = require 'schemas'
 local transitions = require 'transitions'
 
 local NO_COMPLEXITY, TERMINAL, WORK = classes.NO_COMPLEXITY, classes.TERMINAL, classes.WORK
-local INLINE_BYTES, MAX_DEPTH = items.INLINE_BYTES, items.MAX_DEPTH
+local MAX_DEPTH = items.MAX_DEPTH
 local AUTO_REOPEN = schemas.AUTO_REOPEN
 
 local creation = {}
 
 local TAG_ENTRIES_MAX = 500 -- index entries of tags and types that one call writes for new items; more become a debt
--- Fields of texts by their place in a spec: those in the item, beside it, and either by length.
-local TEXTS_IN_ITEM = {[8] = 'g', [9] = 'y', [15] = 'q', [20] = 'rq'}
-local TEXTS_BESIDE = {[12] = 'x', [13] = 'm', [14] = 'o'}
-local TEXTS_BY_LENGTH = {[3] = 't', [4] = 's'}
 
 -- A parent whose lifecycle is auto-reopen returns to work when a child is added. Its ancestors in role queue
 -- follow, as for any item that goes to work.
@@ -62,46 +56,37 @@ end
 
 -- The item of a spec, stored but not indexed.
 local function store_item(run, spec, depth, created)
-  local id, complexity, level, blockers, further = spec[1], spec[7], spec[16] or 0, spec[17] or 0, spec[23] or {}
-  local item = {id = id, depth = depth, pa = spec[2] ~= '' and spec[2] or nil, nb = blockers > 0 and blockers or nil}
-  item.st = further.st -- its class depends on it
-  if spec[22] ~= '' then due_times.enter(run, item, spec[5], spec[22]) end
-  index.set_class(run, item, classes.unclaimed_class(item, spec[5]))
-  item.score = classes.score_of(item.class, spec[6], complexity > 0 and complexity or NO_COMPLEXITY, created)
-  item.lb = spec[10] ~= '' and spec[10] or nil
+  local id, parent_id, role, given, level, blockers = unpack(spec)
+  local item = {id = id, depth = depth, pa = parent_id ~= '' and parent_id or nil, lb = given.lb}
+  item.nb = blockers and blockers > 0 and blockers or nil
+  item.st = given.st -- its class depends on it
+  local timed = due_times.are_given(given)
+  if timed then due_times.enter(run, item, role, given) end
+  index.set_class(run, item, classes.unclaimed_class(item, role))
+  item.score = classes.score_of(item.class, given.p, given.c or NO_COMPLEXITY, created)
   local fields, size, texts = {'w', item_record.pack(item)}, 2, {}
   local function add_field(name, value)
     item[name], fields[size + 1], fields[size + 2], size = value, name, value, size + 2
   end
   if depth > 0 then add_field('d', depth) end
   if item.pa then add_field('pa', item.pa) end
-  if level > 0 then add_field('lv', level) end
-  if blockers > 0 then add_field('nb', blockers) end
-  if spec[11] then add_field('rv', 1) end
-  if spec[18] >= 0 then add_field('am', spec[18]) end
-  if spec[19] >= 0 then add_field('rb', spec[19]) end
-  for name, value in pairs(further) do add_field(name, value) end
-  for n, name in pairs(TEXTS_IN_ITEM) do
-    if spec[n] ~= '' then add_field(name, spec[n]) end
-  end
-  for n, name in pairs(TEXTS_BY_LENGTH) do
-    if #spec[n] > INLINE_BYTES then
-      texts[#texts + 1], texts[#texts + 2] = name, spec[n]
-    elseif spec[n] ~= '' then
-      add_field(name, spec[n])
+  if level and level > 0 then add_field('lv', level) end
+  if item.nb then add_field('nb', blockers) end
+  for name, value in pairs(given) do
+    if items.is_beside(name, value) then
+      texts[#texts + 1], texts[#texts + 2] = name, value
+    elseif items.is_plain(name) then
+      add_field(name, value)
     end
   end
-  for n, name in pairs(TEXTS_BESIDE) do
-    if spec[n] ~= '' then texts[#texts + 1], texts[#texts + 2] = name, spec[n] end
-  end
-  local demanded = demands.of(run, item, spec[21])
-  if spec[21] then add_field('ro', 1) end
+  local demanded = demands.of(run, item, given.rs)
+  if given.rs then add_field('ro', 1) end
   if demanded then add_field('rs', demanded) end
   redis.call('HSET', run.keys.item .. id, unpack(fields))
   if demanded and item.role ~= TERMINAL then demands.count(run, demanded, 1) end
   if demanded or item.du then apart.moved(run, item, -1) end
   if texts[1] then redis.call('HSET', run.keys.text .. id, unpack(texts)) end
-  if spec[22] ~= '' then items.save(run, item) end
+  if timed then items.save(run, item) end
   return item
 end
 
@@ -115,7 +100,8 @@ function creation.create(run, spec)
   if depth > MAX_DEPTH then return nil, 'too_deep' end
   local taken = run.loaded[id] or not run.all_new and redis.call('EXISTS', run.keys.item .. id) == 1
   if taken then return nil, 'id_taken' end
-  if spec[20] ~= '' and not requirements.count(run, spec[20]) then return nil, 'too_many_requirements' end
+  local set = spec[4].rq
+  if set and not requirements.count(run, set) then return nil, 'too_many_requirements' end
   local item = store_item(run, spec, depth, run.created)
   run.loaded[id], run.new_items[#run.new_items + 1], item.is_new = item, item, true
   redis.call('ZADD', run.keys.prefixes .. string.sub(id, 1, 4), 0, string.sub(id, 5))

@@ -32,34 +32,11 @@ local requirements = require 'requirements'
 
 local NO_COMPLEXITY, TERMINAL = classes.NO_COMPLEXITY, classes.TERMINAL
 
-local BY_LENGTH = {t = true, s = true} -- texts stored inline or beside the item, by length
-local BESIDE = {x = true, m = true, o = true} -- texts always beside the item
--- By others, or no fields.
-local NOT_STORED = {
-  pa = true, p = true, c = true, rs = true, nv = true, du = true, rc = true, may_raise = true, shown = true,
-}
-
 -- The item's score with the given priority and complexity; nil keeps the current one, false clears a complexity.
 local function new_score(item, priority, complexity)
   if complexity == nil then complexity = classes.complexity_of(item.score) end
   priority = priority or classes.priority_of(item.score)
   return classes.score_of(item.class, priority, complexity or NO_COMPLEXITY, classes.created_of(item.score))
-end
-
-local function set_fields(run, item, fields)
-  for field, value in pairs(fields) do
-    if BY_LENGTH[field] then
-      items.set_text(run, item, field, value)
-    elseif BESIDE[field] then
-      if value then
-        redis.call('HSET', run.keys.text .. item.id, field, value)
-      else
-        redis.call('HDEL', run.keys.text .. item.id, field)
-      end
-    elseif not NOT_STORED[field] then
-      items.set(item, field, value)
-    end
-  end
 end
 
 -- One update; returns its entry of the reply.
@@ -86,7 +63,7 @@ local function update(run, id, fields)
   local entries_before, apart_before = index.entries_of(item), item.as and apart.set_of(item)
   index.set_class(run, item, item.class) -- it may match other selectors now
   items.set(item, 'score', new_score(item, fields.p, fields.c))
-  set_fields(run, item, fields)
+  for field, value in pairs(fields) do items.give(run, item, field, value) end
   apart.update_demands(run, item, fields.rs, demanded)
   obstacles.take_further(run, item, missing)
   if due_times.change_due(run, item, fields) then apart.update_due(run, item) end

@@ -32,6 +32,10 @@ local MAX_DEPTH = 3
 local INLINE_BYTES = 64 -- the longest text in the item's own hash
 
 local IN_RECORD = {score = true, lb = true, role_changed_at = true, modified_at = true, last_entry = true}
+-- Fields that callers give and that mean nothing to the store: as they are in the hash, and in views and occurrences.
+items.PLAIN = {'rv', 'rq', 'st', 'am', 'rb', 'bu'}
+local IN_HASH, BY_LENGTH, BESIDE = {g = true, y = true, q = true}, {t = true, s = true}, {x = true, m = true, o = true}
+for n = 1, #items.PLAIN do IN_HASH[items.PLAIN[n]] = true end
 
 -- Sets the fields of an item from its record.
 function items.unpack_record(item, record)
@@ -63,6 +67,16 @@ end
 -- reaches the operation, and a retry gets exactly the first answer.
 function items.absence_reason(id)
   return string.sub(id, 1, 1) == '?' and string.sub(id, 2) or 'not_found'
+end
+
+-- Whether a text is kept beside the item.
+function items.is_beside(field, text)
+  return BESIDE[field] or BY_LENGTH[field] and text and #text > INLINE_BYTES
+end
+
+-- Whether a field that a caller gives is stored as it is.
+function items.is_plain(field)
+  return IN_HASH[field] or BY_LENGTH[field]
 end
 
 -- Marks a field (a stored one, or one of the record) to be written by `items.save`.
@@ -120,13 +134,13 @@ function items.set_modified(run, item)
   items.set(item, 'modified_at', math.max(run.now, before + 1))
 end
 
--- Stores a text (t or s) inline or beside the item, by length; '' and false remove it. `items.save` must follow.
-function items.set_text(run, item, field, value)
-  local long = value and #value > INLINE_BYTES
-  items.set(item, field, value and value ~= '' and not long and value)
-  if long then
+-- Sets a field as a caller gives it; false removes it. `items.save` must follow.
+function items.give(run, item, field, value)
+  local beside = items.is_beside(field, value)
+  if items.is_plain(field) or IN_RECORD[field] then items.set(item, field, not beside and value) end
+  if beside and value then
     redis.call('HSET', run.keys.text .. item.id, field, value)
-  else
+  elseif beside or BY_LENGTH[field] then
     redis.call('HDEL', run.keys.text .. item.id, field)
   end
 end
@@ -140,16 +154,17 @@ function items.title_of(run, item)
   return items.text_of(run, item, 't')
 end
 
--- A field that has another value than somebody was shown (field -> text, '' for none, p priority); nil: none has.
+-- A field that has another value than somebody was shown (field -> text, '' for none, p priority, c complexity); nil:
+-- none has.
 function items.not_as_shown(run, item, shown)
   for field, text in pairs(shown or {}) do
-    local now = field == 'p' and classes.priority_of(item.score) or item[field]
+    local now = field == 'p' and classes.priority_of(item.score) or field == 'c' and classes.complexity_of(item.score)
+      or item[field]
     now = now or redis.call('HGET', run.keys.text .. item.id, field) or ''
     if now .. '' ~= text then return field end
   end
 end
 
 items.MAX_DEPTH = MAX_DEPTH
-items.INLINE_BYTES = INLINE_BYTES
 
 return items

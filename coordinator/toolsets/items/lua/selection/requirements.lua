@@ -47,8 +47,8 @@ end
 function requirements.have_room(run, specs)
   local sets, new = {}, 0
   for _, spec in ipairs(specs) do
-    local set = spec[20]
-    if set ~= '' and not sets[set] then
+    local set = spec[4].rq
+    if set and not sets[set] then
       sets[set] = true
       new = new + 1 - redis.call('HEXISTS', run.keys.requirements, set)
     end

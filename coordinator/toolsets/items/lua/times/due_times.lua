@@ -68,6 +68,11 @@ local function set_due(run, item, given, template)
   list_due(run, item)
 end
 
+-- Whether the fields of a new item say anything about time.
+function due_times.are_given(fields)
+  return fields.nv or fields.du or fields.rc or fields.oc
+end
+
 -- Gives a new item of a role what it says about time: {nv, du, rc, rn, oc}, each optional. Its role is not set yet.
 function due_times.enter(run, item, role, fields)
   item.role = role
@@ -144,14 +149,17 @@ end
 -- alone, in queue, with the budget of the template as one of its own. `texts` = those beside the template.
 function due_times.occurrence(template, texts, id, time)
   local after = template.du and string.match(template.du, '^%+(%d+)$')
-  return {
-    id, template.pa or '', template.t or texts.t, template.s or texts.s or '', QUEUE,
-    classes.priority_of(template.score), classes.complexity_of(template.score) or 0, template.g or '', template.y or '',
-    template.role == QUEUE and template.lb or '', template.rv ~= nil, texts.x or '', texts.m or '', texts.o or '',
-    template.q or '', 0, 0, tonumber(template.am) or -1, tonumber(template.rb) or -1, template.rq or '',
-    template.ro and (template.rs or '') or nil, {nv = time, du = after and time + after, oc = template.id},
-    (template.bu or template.st) and {bu = template.bu, st = template.st},
+  local fields = {
+    t = template.t, s = template.s, g = template.g, y = template.y, q = template.q,
+    p = classes.priority_of(template.score), c = classes.complexity_of(template.score) or nil,
+    lb = template.role == QUEUE and template.lb or nil, rs = template.ro and (template.rs or '') or nil,
+    nv = time, du = after and time + after, oc = template.id,
   }
+  for _, field in ipairs(items.PLAIN) do fields[field] = template[field] end
+  for field, text in pairs(texts) do
+    if items.is_beside(field, text) then fields[field] = text end
+  end
+  return {id, template.pa or '', QUEUE, fields}
 end
 
 -- Looks at a template again at a time (ms), or now if that has passed; 0: never.

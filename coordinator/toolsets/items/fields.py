@@ -1,0 +1,330 @@
+"""The fields of an item, each stated once: its types, how it is stored, and where people set it.
+
+What knows the fields of an item derives from ``FIELDS``, or names a type from here:
+
+- The structs of the contract say who sets a field and which results show it, by its type: ``not_before: NotBefore``.
+- ``rules/items.py`` makes what scripts store of what callers give, and ``tools/said.py`` results of what they store.
+- The audit knows the stored letters, and a project is written out and restored by them (``cli/projects``).
+- Options of ``fleet items add`` and ``edit``, and the forms of the console, have a flag or a box.
+
+A plain field costs its types and an entry here, a line in each struct that has it, and its letter in the lists of
+``lua/layout/items.lua``. What else a field means is code in the file that its entry names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Annotated, Any, Literal, NamedTuple
+
+from msgspec import Meta, UnsetType
+
+from coordinator.settings.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
+from coordinator.settings.resources import MOST_DEMANDS
+from coordinator.toolsets.canonical import (
+    SHARED,
+    STATED_BLANK,
+    UNCHANGED_BY_BLANK,
+    UNCHANGED_BY_NULL,
+    UNORDERED,
+    meant,
+)
+from coordinator.toolsets.items.contract.base import PRIORITIES, ROLES, Count, IsoTime
+from coordinator.toolsets.items.contract.due_times import Recurring, Recurs
+from coordinator.toolsets.items.contract.resources import GivenResource, Resource
+from coordinator.toolsets.items.contract.usage import Budget, BudgetLimits, ItemUsage
+
+MAX_TITLE = 500
+MAX_SUMMARY = 2000
+MAX_TYPE = 200
+MAX_LABEL = 200
+MAX_TAGS = 32
+
+
+class Flag(NamedTuple):
+    """The option of a field on the command line: ``--max-attempts`` for ``maxAttempts``."""
+
+    help: str
+    names: tuple[str, ...] = ()
+    """Other than that."""
+    type: Any = str
+    clears: bool = False
+    """Whether ``--clear`` empties the field."""
+
+
+class Box(NamedTuple):
+    """Where the forms of the console ask for a field."""
+
+    title: str
+    new: int = 0
+    """Lines in the form of a new item; 0: it is not there."""
+    edit: int = 0
+    """The same in the form that edits an item."""
+    hint: str = ""
+    required: bool = False
+    choices: tuple[str, ...] = ()
+
+
+class Kind(Enum):
+    """How the values of a field are checked and written (``rules/kinds.py``)."""
+
+    TEXT = auto()
+    """At most ``most`` characters; a blank one is none."""
+    NUMBER = auto()
+    """A whole number from ``least`` to ``most``."""
+    YES = auto()
+    """True, or nothing."""
+    NAMES = auto()
+    """A list of capabilities."""
+    TIME = auto()
+    ID = auto()
+    """Of an item; callers do not set it by itself."""
+    OWN = auto()
+    """As ``rules/kinds.py`` says of this field alone."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of an item."""
+
+    name: str
+    """In arguments and results."""
+    letter: str
+    """In the item's hash, in texts beside it, and in what scripts take and return (``lua/layout/items.lua``)."""
+    kind: Kind
+    flag: Flag | None = None
+    box: Box | None = None
+    least: int = 0
+    most: int = 0
+    """0: any number."""
+    fact: str = ""
+    """What people read before its value."""
+    code: str = ""
+    """The file with what is special to it; of Lua its name alone."""
+
+    @property
+    def attribute(self) -> str:
+        """In structs."""
+        return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in self.name)
+
+
+# --- types: what callers give of a field, and what results show of it. All other aliases are in contract/base.py.
+
+GivenText = str | None | UnsetType
+_UNCHANGED = UNCHANGED_BY_NULL | UNCHANGED_BY_BLANK
+
+GivenTitle = Annotated[
+    GivenText,
+    Meta(description="Required on create.", extra_json_schema={"maxLength": MAX_TITLE}, extra=_UNCHANGED),
+]
+GivenDescription = Annotated[GivenText, Meta(description="Long text, at most 500,000 bytes. Null clears it.")]
+GivenSummary = Annotated[
+    GivenText,
+    Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": MAX_SUMMARY}, extra=_UNCHANGED),
+]
+GivenRole = Annotated[
+    GivenText,
+    Meta(
+        description="Create only (default queue).",
+        extra_json_schema={"enum": [*ROLES, None]},
+        extra=meant("queue"),
+    ),
+]
+GivenStatusLabel = Annotated[
+    GivenText,
+    Meta(description="Label beside the role. Null clears it.", extra_json_schema={"maxLength": MAX_LABEL}),
+]
+GivenPriority = Annotated[
+    GivenText,
+    Meta(
+        description="Default medium.",
+        extra_json_schema={"enum": [*PRIORITIES, None]},
+        extra=meant("medium") | _UNCHANGED,
+    ),
+]
+GivenComplexity = Annotated[
+    int | None | UnsetType,
+    Meta(description="1 (quick) to 10, or null.", extra_json_schema={"minimum": 1, "maximum": 10}),
+]
+GivenParent = Annotated[
+    GivenText, Meta(description="Parent item; on update null moves to the root.", extra=SHARED | UNCHANGED_BY_BLANK)
+]
+GivenTags = Annotated[
+    GivenText, Meta(description="Comma-separated tags of a-z, 0-9 and -_.:/, at most 32. Null clears.")
+]
+GivenMetadata = Annotated[
+    GivenText, Meta(description="Text for tools, at most 500,000 bytes; JSON if it begins with { or [.")
+]
+GivenType = Annotated[
+    GivenText,
+    Meta(description="Selects the work-item schema.", extra_json_schema={"maxLength": MAX_TYPE}),
+]
+GivenProperties = Annotated[
+    GivenText,
+    Meta(description="JSON object as a string, at most 500,000 bytes; shows traits too, which stay unless given."),
+]
+GivenTraits = Annotated[
+    GivenText,
+    Meta(
+        description="Comma-separated trait names, at most 32; replaces the stored list, '' removes it.",
+        extra=STATED_BLANK | UNCHANGED_BY_NULL,
+    ),
+]
+GivenRequires = Annotated[
+    list[str] | None | UnsetType,
+    Meta(
+        description="Only agents with all of these get it; null or [] clears.",
+        extra_json_schema={"maxItems": MAX_TAGS},
+        extra=meant([]) | UNORDERED,
+    ),
+]
+Requires = Annotated[list[str], Meta(description="Capabilities that an agent needs for it; absent: none.")]
+GivenResources = Annotated[
+    list[GivenResource] | None | UnsetType,
+    Meta(
+        description="A claim takes these; []: none; null: as type and traits say.",
+        extra_json_schema={"maxItems": MOST_DEMANDS},
+    ),
+]
+Resources = Annotated[list[Resource], Meta(description="What a claim on it takes; absent: nothing.")]
+GivenNotBefore = Annotated[
+    GivenText,
+    Meta(
+        description="Not ready before: ISO-8601 with zone, or from now on as in +30m or +1d12h (s, m, h, d, w). Null: "
+        "none.",
+        extra=UNCHANGED_BY_BLANK,
+    ),
+]
+NotBefore = Annotated[IsoTime, Meta(description="It is not ready before, UTC; absent: at any time.")]
+GivenDueAt = Annotated[
+    GivenText,
+    Meta(
+        description="When it is due, in the same form; with recurs, from each occurrence on. Null: none.",
+        extra=UNCHANGED_BY_BLANK,
+    ),
+]
+DueAt = Annotated[
+    str,
+    Meta(description="When it is due, UTC; of a template from each occurrence on, as in +2h; absent: never."),
+]
+Overdue = Annotated[bool, Meta(description="True: its dueAt has passed.")]
+GivenRecurs = Annotated[Recurs | None | UnsetType, Meta(description="When it recurs. Null: no longer.")]
+ShownRecurs = Annotated[Recurring, Meta(description="It is a template; absent: it is none.")]
+RecurrenceOf = Annotated[str, Meta(description="UUID of the template that it is an occurrence of; absent: none.")]
+GivenRequiresVerification = Annotated[
+    bool | None | UnsetType,
+    Meta(description="Kept with the item; default false.", extra=meant(False) | UNCHANGED_BY_NULL),
+]
+RequiresVerification = Annotated[bool, Meta(description="As stored with the item.")]
+GivenContainer = Annotated[
+    bool | None | UnsetType, Meta(description="True: structure alone, never offered.", extra=meant(False))
+]
+Container = Annotated[bool, Meta(description="True: never offered. Absent: false.")]
+GivenMaxAttempts = Annotated[
+    int | None | UnsetType,
+    Meta(
+        description="Failed attempts until quarantine; 0: no limit. Null: the default.",
+        extra_json_schema={"minimum": 0, "maximum": MOST_ATTEMPTS},
+    ),
+]
+MaxAttempts = Annotated[Count, Meta(description="As given; absent: as its type or the settings say.")]
+GivenBackoff = Annotated[
+    int | None | UnsetType,
+    Meta(
+        description="Seconds held back after a failed attempt, doubling; 0: none. Null: the default.",
+        extra_json_schema={"minimum": 0, "maximum": LONGEST_BACKOFF_SECONDS},
+    ),
+]
+RetryBackoffSeconds = Annotated[Count, Meta(description="As given; absent: as the settings say.")]
+GivenBudget = Annotated[
+    Budget | None | UnsetType,
+    Meta(description="What may be used for it and below; then it is claimed no more. Null: any."),
+]
+BudgetOfItem = Annotated[BudgetLimits, Meta(description="Absent: none.")]
+BudgetSpent = Annotated[bool, Meta(description="True: its own budget is spent.")]
+UsageOfItem = Annotated[ItemUsage, Meta(description="As reported; absent: nothing was.")]
+
+# --- the table, in the order in which people are asked for fields
+
+_TIME_HINT = "such as 2027-01-31T12:00Z, or +2h from now on"
+FIELDS = (
+    Field("title", "t", Kind.OWN, box=Box("Title", 1, 1, required=True), most=MAX_TITLE),
+    Field("parentId", "pa", Kind.ID, Flag("The item to put it below.", ("--parent",), clears=True), fact="below"),
+    Field("role", "", Kind.OWN, code="rules/roles.py"),
+    Field("statusLabel", "lb", Kind.TEXT, most=MAX_LABEL),
+    Field(
+        "priority", "p", Kind.OWN,
+        Flag("high, medium (default) or low.", type=Literal["high", "medium", "low"]),
+        Box("Priority", 1, choices=("medium", "high", "low")),
+    ),
+    Field(
+        "tags", "g", Kind.OWN,
+        Flag("Tags after commas: a-z, 0-9 and - _ . : /", clears=True),
+        Box("Tags", 1, 1, hint="separated by commas"), fact="tags",
+    ),
+    Field(
+        "type", "y", Kind.OWN,
+        Flag("Its type, which chooses its note schema.", clears=True),
+        Box("Type", 1), most=MAX_TYPE, fact="type",
+    ),
+    Field(
+        "container", "st", Kind.YES,
+        Flag("For structure alone: never offered, whatever its children.", type=bool, clears=True),
+    ),
+    Field(
+        "summary", "s", Kind.TEXT,
+        Flag("What it is about, up to 2,000 characters."),
+        Box("Summary", edit=3), most=MAX_SUMMARY,
+    ),
+    Field(
+        "description", "x", Kind.OWN,
+        Flag("Long text.", ("--description", "-d"), clears=True),
+        Box("Description", 6, 10),
+    ),
+    Field(
+        "complexity", "c", Kind.NUMBER,
+        Flag("1 (quick) to 10.", type=int, clears=True), least=1, most=10, fact="complexity",
+    ),
+    Field("metadata", "m", Kind.OWN),
+    Field("properties", "o", Kind.OWN, code="rules/items.py"),
+    Field("traits", "q", Kind.OWN, code="rules/items.py"),
+    Field("requiresVerification", "rv", Kind.YES),
+    Field(
+        "requires", "rq", Kind.NAMES,
+        Flag("Capabilities after commas: only agents with all of them get it.", clears=True), fact="requires",
+        code="requirements.lua",
+    ),
+    Field(
+        "resources", "rs", Kind.OWN,
+        Flag("What a claim takes, after commas: KEY, KEY=UNITS or KEY=shared.", clears=True), fact="demands",
+        code="rules/resources.py",
+    ),
+    Field(
+        "budget", "bu", Kind.OWN,
+        Flag("What it and those below may use, as in cost=2.50,tokens=200000,time=2h.", clears=True), fact="budget",
+        code="rules/usage.py",
+    ),
+    Field(
+        "maxAttempts", "am", Kind.NUMBER,
+        Flag("Failed attempts until quarantine; 0: no limit.", type=int, clears=True), most=MOST_ATTEMPTS,
+        code="attempts.lua",
+    ),
+    Field("retryBackoffSeconds", "rb", Kind.NUMBER, most=LONGEST_BACKOFF_SECONDS, code="attempts.lua"),
+    Field(
+        "notBefore", "nv", Kind.TIME,
+        Flag("Not ready before: a time with zone, or as in +30m.", clears=True),
+        Box("Not before", edit=1, hint=_TIME_HINT), fact="not before", code="held_back.lua",
+    ),
+    Field(
+        "dueAt", "du", Kind.OWN,
+        Flag("When it is due, in the same form.", ("--due",), clears=True),
+        Box("Due", edit=1, hint=_TIME_HINT), fact="due", code="rules/due_times.py",
+    ),
+    Field("recurs", "rc", Kind.OWN, code="rules/due_times.py"),
+    Field("recurrenceOf", "oc", Kind.ID),
+    Field("budgetSpent", "bx", Kind.YES),
+    Field("usage", "us", Kind.OWN, code="rules/usage.py"),
+)  # fmt: skip
+"""What callers set and results show. Whatever else items have is state that scripts keep."""
+NAMED = {field.name: field for field in FIELDS}
+LETTERED = {field.letter: field for field in FIELDS}
