@@ -21,7 +21,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from coordinator.store import keys, lua_source
+from coordinator.store import keys, lua_source, record_layout
 from coordinator.store.errors import ScriptError
 from coordinator.store.lua_source import FENCE, LOCALS, REQUEST, Files, Header, Line, Source
 
@@ -32,7 +32,7 @@ _GLOBALS = "redis,cmsgpack,struct,string,math,table,ipairs,pairs,next,tonumber,t
 _BEGIN = (
     """\
 #!lua name={prefix}{digest}
-local modules={{}} local m=modules
+local m={{}}
 --FENCE local function fenced(P,pass)
 --FENCE local found=redis.call('GET',P..'SUFFIX')
 --FENCE return found and string.sub(found,1,ID)~=pass and{{err='FENCED '..string.sub(found,ID+2)}}
@@ -51,6 +51,10 @@ local LOCALS,GLOBALS local function begin() GLOBALS=globals() LOCALS=CALLED end
 _BEGIN = _BEGIN.replace("ID+2", str(keys.FENCE_ID + 2)).replace("ID)", f"{keys.FENCE_ID})")
 FENCED_PREFIX = "fleet_fenced_"
 """Begins the names of libraries that look for fences; their generation follows."""
+CONSTANTS = {"record_layout": record_layout.for_lua()}
+"""Modules whose constants are declared in Python."""
+MADE = ("families", *CONSTANTS)
+"""Modules that are no files."""
 _SHARED = Path(__file__).parent / "lua"
 
 
@@ -103,17 +107,19 @@ class Library:
                 self._add(module, source.name, modules, ())
         lines: list[Line] = []
         for name, source in modules.items():
-            lines += _wrapped(source.name, f"modules.{name}=(function()", source.lines, "end)()")
+            lines += _wrapped(source.name, f"m.{name}=(function()", source.lines, "end)()")
         for name, source in operations.items():
             lines += _registered(name, source)
-        families = _families(set(re.findall(r"\w+", " ".join(line.text for line in lines))))
-        return _wrapped("lua_library.py", _BEGIN.format(prefix=self._prefix, digest=_DIGEST), [families, *lines], "")
+        words = set(re.findall(r"\w+", " ".join(line.text for line in lines)))
+        required = {module for source in (*modules.values(), *operations.values()) for module in source.requires}
+        made = [_families(words), *(_constants(name, words) for name in CONSTANTS if name in required)]
+        return _wrapped("lua_library.py", _BEGIN.format(prefix=self._prefix, digest=_DIGEST), [*made, *lines], "")
 
     def _add(self, name: str, user: str, modules: dict[str, Source], waiting: tuple[str, ...]) -> None:
         """Appends a module, after those that it uses. ``waiting`` are the modules that use it in turn."""
         if name in waiting:
             raise ScriptError(f"{user}: circular modules: {' -> '.join((*waiting, name))}")
-        if name in modules or name == "families":
+        if name in modules or name in MADE:
             return
         found = {files.modules[name]: place for place, files in self._files.items() if name in files.modules}
         if not found:
@@ -170,7 +176,7 @@ def _registered(name: str, source: Source) -> list[Line]:
             parameters.append(f",ARGV[{at}]")
         at += 1
     flags = "'no-writes'" if not header.writes else "'allow-oom'" if header.full else ""
-    call = f"{first}return operation(modules.run({{{','.join(fields)}}},KEYS[1]){''.join(parameters)})"
+    call = f"{first}return operation(m.run({{{','.join(fields)}}},KEYS[1]){''.join(parameters)})"
     after = f"end)()\nregister('{name}',{{{flags}}},function(KEYS,ARGV)\n{call}\nend)\nend"
     return _wrapped(source.name, "do\nlocal operation=(function()", source.lines, after)
 
@@ -181,7 +187,13 @@ def _families(words: set[str]) -> Line:
         f"{scope}={{{','.join(f'{one.name}={one.lua_suffix!r}' for one in families.values() if one.name in words)}}}"
         for scope, families in keys.FAMILIES.items()
     )
-    return Line(f"modules.families={{{','.join(scopes)}}}", "keys.py")
+    return Line(f"m.families={{{','.join(scopes)}}}", "keys.py")
+
+
+def _constants(module: str, words: set[str]) -> Line:
+    """A module of ``CONSTANTS``, with those that are used."""
+    used = (f"{name}={value!r}" for name, value in CONSTANTS[module].items() if name in words)
+    return Line(f"m.{module}={{{','.join(used)}}}", f"{module}.py")
 
 
 def _wrapped(origin: str, before: str, lines: list[Line], after: str) -> list[Line]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from coordinator.errors import ToolFailure
 from coordinator.store import Script, Store, keys
-from coordinator.toolsets.items.rules.classes import CLASS_SPAN
+from coordinator.store.record_layout import CLASS_SIZE
 from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
 from coordinator.toolsets.items.rules.ids import dashed
 from tests.items.client import Client
@@ -79,5 +79,5 @@ async def hub(tools: Client, waiting: list[str], **fields: str) -> str:
 async def ready(tools: Client, tag: str = "dep") -> set[str]:
     """The ready items of a tag according to the index; this read settles nothing."""
     key = keys.ranked.key(tools.project, f"g{tag}")
-    found = await tools.store.command("ZRANGEBYSCORE", key, 0, CLASS_SPAN - 1)
+    found = await tools.store.command("ZRANGEBYSCORE", key, 0, CLASS_SIZE - 1)
     return {dashed(item.decode()) for item in found}

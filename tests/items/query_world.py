@@ -8,7 +8,7 @@ from typing import Any
 from coordinator.store import keys
 from coordinator.store.address import parse
 from coordinator.store.clients import client as redis_client
-from coordinator.toolsets.items.rules.classes import BAND_SPAN, CLASS_SPAN, RANK_EPOCH, STATES
+from coordinator.store.record_layout import CLASS_SIZE, PRIORITY_SIZE, RANK_EPOCH, STATES
 from coordinator.toolsets.items.rules.records import Score, parts_of, state_of
 from tests.items.client import Client, Json
 from tests.items.moments import lapse, ms
@@ -43,7 +43,7 @@ WORDS = (
 def score_of(item: Score) -> int:
     """A score composed as in scripts; ``parts_of`` is the inverse."""
     place = (item.priority << 45) + (item.complexity << 41) + item.created - RANK_EPOCH
-    return (item.role * STATES + item.state) * CLASS_SPAN + place
+    return (item.role * STATES + item.state) * CLASS_SIZE + place
 
 
 def set_creation(redis_url: str, project: str, created: dict[str, int]) -> None:
@@ -67,8 +67,8 @@ def set_creation(redis_url: str, project: str, created: dict[str, int]) -> None:
         # Bounds of ready items below an item (lua/selection/bounds.lua) may be too low, never too high.
         for key in client.scan_iter(prefix + keys.beneath.suffix.encode() + b":*", count=1000):
             bounds: list[tuple[bytes, float]] = client.zrange(key, 0, -1, withscores=True)
-            lowest = {member: (member[32] - ord("0")) * BAND_SPAN for member, _ in bounds}
-            lowered = {member: lowest[member] for member, score in bounds if score < lowest[member] + BAND_SPAN}
+            lowest = {member: (member[32] - ord("0")) * PRIORITY_SIZE for member, _ in bounds}
+            lowered = {member: lowest[member] for member, score in bounds if score < lowest[member] + PRIORITY_SIZE}
             if lowered:
                 change.zadd(key, lowered)
         change.execute()

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from coordinator.store import keys
+from coordinator.store.record_layout import CLASS_SIZE
 from coordinator.toolsets.items.audit import SLICE, Report, audit
-from coordinator.toolsets.items.rules.classes import CLASS_SPAN
 from tests.items.client import Client
 from tests.items.moments import lapse, set_state
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 GHOST = "0" * 32
 _PLACE = (15 << 41) + (1 << 40)
 END = 9_999_999_999_999
-DONE, NEVER = 24 * CLASS_SPAN + _PLACE, 28 * CLASS_SPAN + _PLACE
+DONE, NEVER = 24 * CLASS_SIZE + _PLACE, 28 * CLASS_SIZE + _PLACE
 """Scores: of a terminal item, and of a class that does not exist."""
 LONG = "long " * 30
 
@@ -75,7 +75,7 @@ async def test_an_empty_project_is_consistent(tools: Client) -> None:
         ("HSET i:{waits} w short", "i:{waits}", "ValueError(\"'73686f7274' is no record of an item\")"),
         ("HSET i:{waits} w " + "\xff" * 60, "i:{waits}", "cannot be read: UnicodeDecodeError("),
         ("HDEL i:{waits} w", "i:{waits}", "cannot be read: KeyError('w')"),
-        (f"STATE i:{{waits}} score={20 * CLASS_SPAN}", "i:{waits}", f"ValueError('{20 * CLASS_SPAN} is no score')"),
+        (f"STATE i:{{waits}} score={20 * CLASS_SIZE}", "i:{waits}", f"ValueError('{20 * CLASS_SIZE} is no score')"),
         ("STATE i:{waits} score=5", "i:{waits}", "cannot be read: ValueError('5 has priority 0 and complexity 0')"),
         (f"STATE i:{{waits}} score={NEVER}", "i:{waits}", f"cannot be read: ValueError('{NEVER} is no score')"),
         ("HSET i:{waits} lv odd", "i:{waits}", "cannot be read: ValueError("),

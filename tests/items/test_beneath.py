@@ -14,15 +14,9 @@ from hypothesis import strategies as st
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
 from coordinator.store.clients import client as redis_client
+from coordinator.store.record_layout import CLASS_SIZE, NO_COMPLEXITY
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.classes import (
-    ABANDONED,
-    CLASS_SPAN,
-    NO_COMPLEXITY,
-    PARENT,
-    PARENT_LEFT,
-    READY,
-)
+from coordinator.toolsets.items.rules.classes import ABANDONED, PARENT, PARENT_LEFT, READY
 from coordinator.toolsets.items.rules.records import Score, parts_of, state_of
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, ROLE_CODES
 from tests.items.client import Client, Json, fresh_id
@@ -393,7 +387,7 @@ class World:
         def rank(item: str) -> tuple[int, bool, int, str]:
             score = parts_of(items[item][0].score)
             by_state = abandoned and "role" not in selector and score.state != ABANDONED
-            return score.priority, by_state, items[item][0].score % CLASS_SPAN, item
+            return score.priority, by_state, items[item][0].score % CLASS_SIZE, item
 
         def suits(item: str) -> bool:
             score = parts_of(items[item][0].score)

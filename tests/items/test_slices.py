@@ -11,7 +11,8 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
-from coordinator.toolsets.items.rules.classes import CLASS_SPAN, best_first
+from coordinator.store.record_layout import CLASS_SIZE
+from coordinator.toolsets.items.rules.classes import best_first
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.blocked import BlockedStore
@@ -206,7 +207,7 @@ async def test_notes_beyond_one_runs_limit_are_read_in_the_next(store: Store, pr
 
 
 def test_several_classes_come_in_one_order_by_rank_then_id() -> None:
-    last, first = 2 * CLASS_SPAN - 1, CLASS_SPAN * 3 + 1
+    last, first = 2 * CLASS_SIZE - 1, CLASS_SIZE * 3 + 1
     classes = [Ranked(2, ["b", "1", "d", f"{last}"]), Ranked(0, []), Ranked(3, ["a", f"{first}", "c", f"{first + 1}"])]
     assert list(best_first(classes)) == ["a", "b", "c", "d"]
     assert [ranked.cut for ranked in classes] == [False, False, True]

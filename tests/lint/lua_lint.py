@@ -39,7 +39,7 @@ from luaparser import astnodes as lua
 
 from coordinator.store import keys, lua_source
 from coordinator.store.errors import ScriptError
-from coordinator.store.lua_library import Library
+from coordinator.store.lua_library import CONSTANTS, MADE, Library
 from tests.lint import lua_names
 from tests.lint.lua_names import LuaFile, Var
 from tests.lint.lua_writes import Found, Site, Writes
@@ -172,7 +172,7 @@ class _Room:
             if name in stack:
                 circle = " -> ".join((*stack[stack.index(name) :], name))
                 self._problem(file.path, line, f"modules use each other in a circle: {circle}")
-            elif path is None and name != "families":  # which the loader makes of keys.py
+            elif path is None and name not in MADE:
                 self._problem(file.path, line, f"there is no module '{name}'")
             elif path is not None:
                 self._lint.uses(path)
@@ -182,7 +182,8 @@ class _Room:
             other = self._lint.read(path) if path else None
             if path and path != file.path:
                 self._lint.uses(path, field)
-            if other and field not in other.exports:
+            fields = other.exports if other else CONSTANTS.get(name)
+            if fields is not None and field not in fields:
                 self._problem(file.path, line, f"the module '{name}' has no '{field}'")
         for field, line in file.run_read.items():
             self._fields.setdefault(field, (file.path, line))

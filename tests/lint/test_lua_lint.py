@@ -149,6 +149,13 @@ def test_modules_must_exist_and_be_used(tmp_path: Path) -> None:
     ]
 
 
+def test_constants_that_python_declares_are_known(tmp_path: Path) -> None:
+    body = "return record_layout.TEXTS_AT + record_layout.TEXT_AT"
+    assert problems(tmp_path, "local record_layout = require 'record_layout'\n\n" + operation(body)) == [
+        "op:12: the module 'record_layout' has no 'TEXT_AT'"
+    ]
+
+
 def test_a_module_that_a_file_names_has_to_be_used_there(tmp_path: Path) -> None:
     assert problems(tmp_path, "local m = require 'm'\n\n" + operation(), m=module()) == [
         "op:9: the module 'm' is not used"

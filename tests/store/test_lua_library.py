@@ -80,7 +80,7 @@ def test_a_module_is_there_once_and_after_those_that_it_uses(make: Make) -> None
         m_top=module("top", "middle", "base"), m_middle=module("middle", "base"), m_base=module("base"),
         m_unused=module("unused"),
     )  # fmt: skip
-    assert [name for name in re.findall(r"^modules\.(\w+)=", library.text, re.M) if name in "basemiddletopunused"] == [
+    assert [name for name in re.findall(r"^m\.(\w+)=", library.text, re.M) if name in "basemiddletopunused"] == [
         "base", "middle", "top",
     ]  # fmt: skip
 

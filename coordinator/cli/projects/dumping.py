@@ -15,9 +15,9 @@ from msgspec import UNSET
 from coordinator.cli.projects import sums
 from coordinator.interchange import native
 from coordinator.store import Script, Store, keys
+from coordinator.store.record_layout import NO_COMPLEXITY
 from coordinator.toolsets.items.fields import FIELDS
 from coordinator.toolsets.items.rules import records, recurrence
-from coordinator.toolsets.items.rules.classes import NO_COMPLEXITY
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.kinds import FORMS
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, phase_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from coordinator.toolsets.items.rules.classes import ABANDONED, BAND_SPAN, CLASSES, PARENT, PARENT_LEFT, READY, STATES
+from coordinator.store.record_layout import PRIORITY_SIZE, STATES
+from coordinator.toolsets.items.rules.classes import ABANDONED, CLASSES, PARENT, PARENT_LEFT, READY
 
 OPEN_ROLES = (0, 1, 2, 4)
 """The roles whose items can be ready."""
@@ -47,7 +48,7 @@ def bound_belongs(member: str, score: str, parent: str, above: str | bool, aside
     Args:
         above: the parent that the item itself names.
     """
-    band, item = int(float(score)) // BAND_SPAN, member[:32]
+    band, item = int(float(score)) // PRIORITY_SIZE, member[:32]
     ready = {bound_of(item, number): number for role in OPEN_ROLES for number in bands(role)}.get(member)
     stands = ready is not None and (band == ready or (band == ready + 4 and bool(aside)))
     return stands and (above or "") == parent

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from coordinator.store.record_layout import CLASS_SIZE, STATES
 from coordinator.toolsets.items.audit.states import ENDED, OPEN, PERMANENT
-from coordinator.toolsets.items.rules.classes import BLOCKED, CLASS_SPAN, STATES, TERMINAL, WORK
+from coordinator.toolsets.items.rules.classes import BLOCKED, TERMINAL, WORK
 from coordinator.toolsets.items.rules.records import Fields, parsed
 
-_ENDED = TERMINAL * STATES * CLASS_SPAN
-COUNTED_CHILDREN = (("-inf", str(_ENDED - 1)), (str(_ENDED), str(_ENDED + STATES * CLASS_SPAN - 1)),
-                    (str(_ENDED + STATES * CLASS_SPAN), "+inf"))  # fmt: skip
+_ENDED = TERMINAL * STATES * CLASS_SIZE
+COUNTED_CHILDREN = (("-inf", str(_ENDED - 1)), (str(_ENDED), str(_ENDED + STATES * CLASS_SIZE - 1)),
+                    (str(_ENDED + STATES * CLASS_SIZE), "+inf"))  # fmt: skip
 """The ranges of scores in which children are counted: open, terminal, open."""
 
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from coordinator.store import keys
+from coordinator.store.record_layout import CLASS_SIZE, PRIORITY_SIZE
 from coordinator.toolsets.items.audit import bounds, scopes
 from coordinator.toolsets.items.audit.reader import Reader
 from coordinator.toolsets.items.audit.subject import ITEM, Read, Subject
-from coordinator.toolsets.items.rules.classes import BAND_SPAN, CLASS_SPAN
 
 _RANKED, _BENEATH = keys.ranked.suffix, keys.beneath.suffix
 
@@ -37,7 +37,7 @@ def _bounds(item: str, role: int) -> Subject:
     """The bounds of an item with children: the best ready item below it. An item put aside gets them later."""
 
     def first_of(family: str, band: int) -> Read:
-        low, high = band * BAND_SPAN, (band + 1) * BAND_SPAN - 1
+        low, high = band * PRIORITY_SIZE, (band + 1) * PRIORITY_SIZE - 1
         return ("ZRANGEBYSCORE", family, str(low), str(high), "WITHSCORES", "LIMIT", "0", "1")
 
     def extra_reads(first: list[Any]) -> list[Read]:
@@ -79,8 +79,8 @@ async def apart(reader: Reader, name: str, _: str) -> AsyncIterator[Subject]:
             if score is not False and (not best or scopes.place_of(float(best[1]), best[0]) != float(score)):
                 yield f"lists {member} at {score}, whose best item is {best}"
 
-        low = (ord(member[0]) - 48) * CLASS_SPAN
-        limits = (str(low), str(low + CLASS_SPAN - 1), "WITHSCORES", "LIMIT", "0", "1")
+        low = (ord(member[0]) - 48) * CLASS_SIZE
+        limits = (str(low), str(low + CLASS_SIZE - 1), "WITHSCORES", "LIMIT", "0", "1")
         reads: list[Read] = [("ZSCORE", name, member), ("ZRANGEBYSCORE", f"{_RANKED}:R{member[1:]} *", *limits)]
         return Subject(name, reads, judge)
 

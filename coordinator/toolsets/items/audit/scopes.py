@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coordinator.store.record_layout import CLASS_SIZE, PRIORITY_SIZE, RANK_EPOCH, STATES
 from coordinator.toolsets.items.audit.states import available
-from coordinator.toolsets.items.rules.classes import APART, BAND_SPAN, CLASS_SPAN, RANK_EPOCH, STATES
+from coordinator.toolsets.items.rules.classes import APART
 from coordinator.toolsets.items.rules.records import Fields, parsed, state_of
 
 _PLACES = {0: 0, 8: 1, 10: 2, 16: 3, 18: 4, 32: 5}
@@ -54,8 +55,8 @@ def member_of(fields: Fields) -> str:
 
 def place_of(score: float, item: str) -> float:
     """The place of an item among the best ones of sets, as in ``lua/layout/classes.lua``."""
-    kind, rank = divmod(score, CLASS_SPAN)
-    return (_PLACES[int(kind)] * CLASS_SPAN + rank) * 8 + int(item[0], 16) // 2
+    kind, rank = divmod(score, CLASS_SIZE)
+    return (_PLACES[int(kind)] * CLASS_SIZE + rank) * 8 + int(item[0], 16) // 2
 
 
 def set_problems(fields: Fields, item: str, best: str | bool) -> Iterator[str]:
@@ -70,9 +71,9 @@ def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str
     parts = parsed(fields["w"])
     if scope.startswith("R") and by_due(fields):
         due = int(fields["du"]) - RANK_EPOCH
-        expected += max(0, min(due, 2**41 - 1)) - expected % BAND_SPAN
+        expected += max(0, min(due, 2**41 - 1)) - expected % PRIORITY_SIZE
     elif apart(fields) and not scope.startswith(("R", "A")):
-        expected += (APART - parts.state) * CLASS_SPAN
+        expected += (APART - parts.state) * CLASS_SIZE
     if score is False:
         yield f"is missing in {scope}"
     elif float(score) != expected:

@@ -7,23 +7,17 @@ from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from coordinator.store.record_layout import CLASS_SIZE, STATES
+
 if TYPE_CHECKING:
     from coordinator.toolsets.items.store.ranked import Ranked
 
-STATES = 8
 READY, HELD, ABANDONED, WAITING, PARENT, _, PARENT_LEFT, APART = range(STATES)
 """Of each role. PARENT and PARENT_LEFT would be ready and abandoned, but have open children. APART is there in shared
 scopes only: available items that are not for everybody."""
 QUEUE, WORK, REVIEW, TERMINAL, BLOCKED = range(5)
 CLASSES = "qQ-1p---wWa2x-X-rRA3----tT------bB-4----"
 """The letters of the classes of each role; '-': no item is stored with such a class."""
-CLASS_SPAN = 2**47
-"""How many scores a class has."""
-BAND_SPAN = 2**45
-"""How many scores a band has. (A band is one class and priority.)"""
-NO_COMPLEXITY = 15
-RANK_EPOCH = 1_577_836_800_000
-"""The least time of creation in a score, in ms."""
 OF_ROLE = {"queue": "qQ1pk", "work": "wWa2xXl", "review": "rRA3m", "blocked": "bB4n", "terminal": "tT"}
 """All classes of a role: ready, held by a claim, abandoned (in work and review), waiting for a dependency, with open
 children (in queue and work), available to agents with certain capabilities."""
@@ -51,4 +45,4 @@ def best_first(classes: Sequence[Ranked]) -> Iterator[str]:
 
 def _pairs(flat: Sequence[str]) -> Iterator[tuple[float, str]]:
     """The rank (the score without the class) and the id of each item."""
-    return ((float(score) % CLASS_SPAN, item) for item, score in zip(flat[::2], flat[1::2], strict=True))
+    return ((float(score) % CLASS_SIZE, item) for item, score in zip(flat[::2], flat[1::2], strict=True))

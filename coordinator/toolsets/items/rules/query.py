@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from msgspec import UNSET, UnsetType
 
 from coordinator.errors import ToolFailure, invalid
+from coordinator.store.record_layout import NO_COMPLEXITY, RANK_EPOCH
 from coordinator.toolsets.items.contract.base import ROLES
 from coordinator.toolsets.items.contract.query import CLAIM_STATUSES, MAX_LIMIT, SORT_FIELDS, QueryItems
 from coordinator.toolsets.items.fields import MAX_TITLE
-from coordinator.toolsets.items.rules.classes import NO_COMPLEXITY, OF_ROLE, RANK_EPOCH
+from coordinator.toolsets.items.rules.classes import OF_ROLE
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, one_of
 from coordinator.toolsets.items.rules.times import interval
 from coordinator.toolsets.items.rules.values import MAX_TAGS_ASKED, names_in, not_blank, tags, type_name

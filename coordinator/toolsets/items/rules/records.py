@@ -1,4 +1,4 @@
-"""Reads the record of an item's state as the store has it (``lua/layout/item_record.lua``), and the score in it."""
+"""Reads the record of an item's state as the store has it (``coordinator.store.record_layout``)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from coordinator.toolsets.items.rules.classes import CLASS_SPAN, CLASSES, NO_COMPLEXITY, RANK_EPOCH, STATES
+from coordinator.store.record_layout import (
+    CLASS_SIZE,
+    GROUP_SIZE,
+    NO_COMPLEXITY,
+    NUMBERS,
+    PRIORITY_SIZE,
+    RANK_EPOCH,
+    STATES,
+)
+from coordinator.toolsets.items.rules.classes import CLASSES
 
 Fields = Mapping[str, str]
 _CACHED = 1_024
@@ -30,7 +39,7 @@ class Score(NamedTuple):
 
 
 class State(NamedTuple):
-    """The record of an item's state (``lua/layout/item_record.lua``); times in ms, 0 for none."""
+    """What the record of an item says: its numbers in their order, then its texts; times in ms, 0 for none."""
 
     score: int
     role_changed: int = 0
@@ -45,12 +54,11 @@ class State(NamedTuple):
 
     def packed(self) -> bytes:
         """Its stored form."""
-        score = self.score.to_bytes(7)
         if self == State(self.score):
-            return score
+            return self.score.to_bytes(NUMBERS["score"])
         label, entry = self.label.encode(), self.entry.encode()
-        times = b"".join(time.to_bytes(6) for time in self[1:7])
-        return score + times + len(label).to_bytes(2) + len(entry).to_bytes(1) + label + entry + self.holder.encode()
+        numbers = zip((*self[:-3], len(label), len(entry)), NUMBERS.values(), strict=True)
+        return b"".join(number.to_bytes(size) for number, size in numbers) + label + entry + self.holder.encode()
 
 
 @lru_cache(_CACHED)
@@ -60,11 +68,14 @@ def state_of(record: str) -> State:
     Raises:
         ValueError: it cannot be read.
     """
-    raw = bytes.fromhex(record)
-    first, last = 46 + int.from_bytes(raw[43:45]), int.from_bytes(raw[45:46])
-    texts = (text.decode() for text in (raw[46:first], raw[first : first + last], raw[first + last :]))
-    parts: list[Any] = [*(int.from_bytes(raw[at : at + 6]) for at in range(7, 43, 6)), *texts]
-    state = State(int.from_bytes(raw[:7]), *parts)
+    raw, at = bytes.fromhex(record), 0
+    parts: list[Any] = []
+    for size in NUMBERS.values():
+        parts.append(int.from_bytes(raw[at : at + size]))
+        at += size
+    *parts, label_bytes, entry_bytes = parts
+    texts = raw[at : at + label_bytes], raw[at + label_bytes :][:entry_bytes], raw[at + label_bytes + entry_bytes :]
+    state = State(*parts, *map(bytes.decode, texts))
     if state.packed() != raw or bool(state.expires) != bool(state.holder) or (state.holder and not state.fence):
         raise ValueError(f"'{record}' is no record of an item")
     return state
@@ -87,13 +98,13 @@ def parts_of(score: int) -> Score:
         ValueError: no item can have this score.
     """
     found = Score(
-        score // CLASS_SPAN // STATES,
-        score // CLASS_SPAN % STATES,
-        score >> 45 & 3,
-        score >> 41 & 15,
-        score % 2**41 + RANK_EPOCH,
+        score // CLASS_SIZE // STATES,
+        score // CLASS_SIZE % STATES,
+        score % CLASS_SIZE // PRIORITY_SIZE,
+        score % PRIORITY_SIZE // GROUP_SIZE,
+        score % GROUP_SIZE + RANK_EPOCH,
     )
-    if not 0 <= score < len(CLASSES) * CLASS_SPAN or found.letter == "-":
+    if not 0 <= score < len(CLASSES) * CLASS_SIZE or found.letter == "-":
         raise ValueError(f"{score} is no score")
     if found.priority > 2 or not (1 <= found.complexity <= 10 or found.complexity == NO_COMPLEXITY):
         raise ValueError(f"{score} has priority {found.priority} and complexity {found.complexity}")

@@ -14,19 +14,19 @@
 -- so the first of a ready class is the next item, counting is counting a range of scores, and an item moves to another
 -- class by one new score per scope. Callers name classes by letters.
 -- Equal scores are ordered by id; the items of one call have one creation time and rising ids.
+local record_layout = require 'record_layout'
+
 local classes = {}
 
 local CLASS_LETTERS = 'qQ-1p--kwWa2x-XlrRA3---mtT------bB-4---n'
 local QUEUE, WORK, REVIEW, TERMINAL, BLOCKED = 0, 1, 2, 3, 4
 local READY, HELD, ABANDONED, WAITING, PARENT, PARENT_LEFT, APART = 0, 1, 2, 3, 4, 6, 7
-local STATES = 8 -- per role
-local CLASS_SIZE, PRIORITY_SIZE = 2 ^ 47, 2 ^ 45 -- the sizes of a class and, within it, a priority
-local GROUP_SIZE = 2 ^ 41 -- and within that a complexity: a group, ordered by age
-local RANK_EPOCH = 1577836800000 -- 2020-01-01: leaves 41 bits of milliseconds, 69 years
+local STATES, NO_COMPLEXITY, RANK_EPOCH = record_layout.STATES, record_layout.NO_COMPLEXITY, record_layout.RANK_EPOCH
+local CLASS_SIZE, PRIORITY_SIZE = record_layout.CLASS_SIZE, record_layout.PRIORITY_SIZE
+local GROUP_SIZE = record_layout.GROUP_SIZE -- of a priority and complexity, ordered by age
 local IN_PLACES = {[0] = 0, [8] = 1, [10] = 2, [16] = 3, [18] = 4, [32] = 5} -- ready classes by their order in places
 local ID_STEPS = 8
 local PLACES = CLASS_SIZE * ID_STEPS -- per class
-local NO_COMPLEXITY = 15 -- sorts after every real one
 
 -- The class that a caller's letter names.
 function classes.class_of_letter(letter)

@@ -1,20 +1,17 @@
 -- The record of an item's state as the item stores it (field w of items.lua): all that changes with a claim or
--- a transition. It is one field, because the price of a call is that of the fields which it reads and writes. In bytes,
--- numbers first, 0 for what there is not:
---   score 7 (classes.lua): the whole record of an item that was never changed nor claimed, and has no label
---   role_changed_at, modified_at 6 each: when it came to its role and was modified, unless that is its creation
---   fence 6, and while there is a claim, live or lapsed, expires, claimed_at, first_claimed_at 6 each (all times in ms)
---   the lengths of the label (2) and the entry (1), then lb status label, last_entry the entry of its last transition
---   in transitions, holder the trusted id of the claim's agent
--- coordinator/store/lua/records/leases.lua reads it, too.
+-- a transition. coordinator/store/record_layout.py lays it out. Of an item in Lua, lb is its status label, and
+-- last_entry the entry of its last transition.
 local classes = require 'classes'
+local record_layout = require 'record_layout'
 
 local CLASS_SIZE, FINISHED = classes.CLASS_SIZE, classes.TERMINAL * classes.STATES + classes.HELD
 
 local item_record = {}
 
-local FORMAT, SCORE_FORMAT = '>I7I6I6I6I6I6I6I2B', '>I7'
-local SCORE_BYTES, ROLE_CHANGED_AT, MODIFIED_AT, EXPIRES_AT, LENGTHS_AT, TEXTS_AT = 7, 8, 14, 26, 44, 47 -- positions
+local RECORD, SCORE, LENGTHS = record_layout.RECORD, record_layout.SCORE, record_layout.LENGTHS
+local TIME, TIMES, SCORE_BYTES = record_layout.TIME, record_layout.TIMES, record_layout.SCORE_BYTES
+local ROLE_CHANGED_AT, MODIFIED_AT = record_layout.ROLE_CHANGED_AT, record_layout.MODIFIED_AT
+local EXPIRES_AT, LENGTHS_AT, TEXTS_AT = record_layout.EXPIRES_AT, record_layout.LABEL_BYTES_AT, record_layout.TEXTS_AT
 
 local function time_or_nil(time)
   return time ~= 0 and time or nil
@@ -23,9 +20,9 @@ end
 function item_record.pack(item)
   local label, entry = item.lb or '', item.last_entry or ''
   if not (item.fence or item.modified_at or item.role_changed_at or item.lb) then
-    return struct.pack(SCORE_FORMAT, item.score)
+    return struct.pack(SCORE, item.score)
   end
-  return struct.pack(FORMAT, item.score, item.role_changed_at or 0, item.modified_at or 0, item.fence or 0,
+  return struct.pack(RECORD, item.score, item.role_changed_at or 0, item.modified_at or 0, item.fence or 0,
     item.expires or 0, item.claimed_at or 0, item.first_claimed_at or 0, #label, #entry)
     .. label .. entry .. (item.holder or '')
 end
@@ -33,11 +30,11 @@ end
 -- Sets the fields of an item from its record.
 function item_record.unpack(item, record)
   if #record == SCORE_BYTES then
-    item.score = struct.unpack(SCORE_FORMAT, record)
+    item.score = struct.unpack(SCORE, record)
     return
   end
   local score, role_changed_at, modified_at, fence, expires, claimed_at, first_claimed_at, label_bytes, entry_bytes =
-    struct.unpack(FORMAT, record)
+    struct.unpack(RECORD, record)
   local entry_at = TEXTS_AT + label_bytes
   local holder_at = entry_at + entry_bytes
   item.score, item.role_changed_at, item.modified_at = score, time_or_nil(role_changed_at), time_or_nil(modified_at)
@@ -52,29 +49,29 @@ end
 -- Single parts of a record; the score and the claim also of nil, for no item.
 
 function item_record.score(record)
-  return record and struct.unpack(SCORE_FORMAT, record)
+  return record and struct.unpack(SCORE, record)
 end
 
 -- Nil: when the item was created.
 function item_record.role_changed_at(record)
-  return #record > SCORE_BYTES and time_or_nil(struct.unpack('>I6', record, ROLE_CHANGED_AT)) or nil
+  return #record > SCORE_BYTES and time_or_nil(struct.unpack(TIME, record, ROLE_CHANGED_AT)) or nil
 end
 
 -- As above.
 function item_record.modified_at(record)
-  return #record > SCORE_BYTES and time_or_nil(struct.unpack('>I6', record, MODIFIED_AT)) or nil
+  return #record > SCORE_BYTES and time_or_nil(struct.unpack(TIME, record, MODIFIED_AT)) or nil
 end
 
 -- When an item came to its role, was modified, its fence, and when its claim ends, was renewed and was placed (ms); 0
 -- for none. Of a record with a claim.
 function item_record.claim_times(record)
-  return struct.unpack('>I6I6I6I6I6I6', record, ROLE_CHANGED_AT)
+  return struct.unpack(TIMES, record, ROLE_CHANGED_AT)
 end
 
 -- False for none.
 function item_record.label(record)
   if #record == SCORE_BYTES then return false end
-  local bytes = struct.unpack('>I2', record, LENGTHS_AT)
+  local bytes = struct.unpack(LENGTHS, record, LENGTHS_AT)
   return bytes > 0 and string.sub(record, TEXTS_AT, TEXTS_AT + bytes - 1)
 end
 
@@ -85,7 +82,7 @@ end
 
 -- 'unclaimed', 'claimed' or 'expired'.
 function item_record.claim_status(run, record)
-  local expires = record and #record > SCORE_BYTES and struct.unpack('>I6', record, EXPIRES_AT) or 0
+  local expires = record and #record > SCORE_BYTES and struct.unpack(TIME, record, EXPIRES_AT) or 0
   if expires == 0 or expires <= run.now and is_finished(record) then return 'unclaimed' end
   return expires > run.now and 'claimed' or 'expired'
 end
@@ -94,7 +91,7 @@ end
 function item_record.live_holder(run, record)
   if item_record.claim_status(run, record) ~= 'claimed' then return nil end
   if is_finished(record) then return nil end
-  local label_bytes, entry_bytes = struct.unpack('>I2B', record, LENGTHS_AT)
+  local label_bytes, entry_bytes = struct.unpack(LENGTHS, record, LENGTHS_AT)
   return string.sub(record, TEXTS_AT + label_bytes + entry_bytes)
 end
 
