@@ -14,9 +14,10 @@ import msgspec
 import redis.asyncio
 
 from coordinator.store import Script, Store
-from coordinator.toolsets.actor import given
+from coordinator.toolsets.actor import Actor
 from coordinator.toolsets.items.contract.claims import ClaimItem, ClaimItemResult, ClaimResult, ClaimSummary
 from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.base import LIBRARY
 from coordinator.toolsets.items.store.claims import ClaimReply
 from coordinator.toolsets.timestamp import iso
@@ -27,6 +28,8 @@ SCRIPT = Script(LIBRARY, "claim_item", ClaimReply)
 _FINGERPRINT = "0" * 16
 _KEEP_MS = 600_000
 _EVENTS = 200_000
+_TERMS = SchemaConfig().terms("default")
+_WHO = "e-"
 _pack = msgspec.msgpack.Encoder().encode
 _encode = msgspec.json.Encoder().encode
 
@@ -50,7 +53,12 @@ def arguments(args: ClaimItem) -> tuple[str | bytes | int, ...]:
     entry = args.claims[0]
     item = (entry.item_id or "").replace("-", "")
     claims = _pack([(item, entry.ttl_seconds * 1000, 0)])
-    return args.request_id.replace("-", ""), _FINGERPRINT, _KEEP_MS, _EVENTS, given(args.actor).id, claims, _pack([])
+    request = args.request_id.replace("-", ""), _FINGERPRINT, _KEEP_MS
+    return (*request, _EVENTS, _TERMS, _agent(args), _WHO, claims, "", "")
+
+
+def _agent(args: ClaimItem) -> str:
+    return args.actor.id if isinstance(args.actor, Actor) else ""
 
 
 def result(args: ClaimItem, reply: ClaimReply) -> ClaimItemResult:
@@ -59,7 +67,7 @@ def result(args: ClaimItem, reply: ClaimReply) -> ClaimItemResult:
     claimed = ClaimResult(
         item_id=dashed(placed.item),
         outcome=placed.outcome,
-        claimed_by=given(args.actor).id,
+        claimed_by=_agent(args),
         claimed_at=iso(reply.now),
         claim_expires_at=iso(placed.expires),
         original_claimed_at=iso(placed.first_claimed_at),

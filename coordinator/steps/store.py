@@ -17,7 +17,7 @@ from coordinator.store import Library, Script, Store, keys
 from coordinator.store.fences import Fenced
 from coordinator.store.leader_lease import LeaderLeases
 from coordinator.store.project_list import ProjectList
-from coordinator.store.replies import decoded
+from coordinator.store.scripts import decoded
 
 LIBRARY = Library("coordinator.steps")
 REFUSED, RECORDED, OVER, NOT_RECORDED = 0, 1, 2, -1

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from coordinator.errors import ToolFailure
 from coordinator.store.errors import ScriptFailure, ServerError
 from coordinator.store.scripts import Script
-
-R = TypeVar("R")
 
 RETRY_MS = 500
 """The retry delay while the store cannot serve; callers add their own jitter."""
@@ -45,18 +42,6 @@ def changed(why: str) -> ToolFailure:
     """The store is not the one that the fleet had, so nothing was sent to it; ``why`` is a sentence for operators,
     too."""
     return ToolFailure("store_changed", f"{why}; nothing was sent", retry_after_ms=4 * RETRY_MS)
-
-
-def decoded(decode: Callable[[Any], R], reply: Any) -> R:
-    """What a script answered.
-
-    Raises:
-        ServerError: it cannot be read: something in the store is not as the product writes it.
-    """
-    try:
-        return decode(reply)
-    except ValueError as error:
-        raise ServerError(f"an answer of the store cannot be read: {error}") from None
 
 
 def mapping(reply: Any) -> dict[Any, Any]:

@@ -24,6 +24,7 @@ import hiredis
 import msgspec
 
 from coordinator.store import keys
+from coordinator.store.errors import ServerError
 from coordinator.store.lua_library import Library
 from coordinator.store.lua_source import REQUEST
 
@@ -146,6 +147,18 @@ class Script(Generic[R]):
 
     def __repr__(self) -> str:
         return f"Script({self.function_library.package}:{self.name})"
+
+
+def decoded(decode: Callable[[Any], R], reply: Any) -> R:
+    """What a script answered.
+
+    Raises:
+        ServerError: it cannot be read: something in the store is not as the product writes it.
+    """
+    try:
+        return decode(reply)
+    except ValueError as error:
+        raise ServerError(f"an answer of the store cannot be read: {error}") from None
 
 
 def pack_key(project: str) -> bytes:

@@ -32,7 +32,7 @@ from coordinator.store.link import Link
 from coordinator.store.outcomes import outcome_of
 from coordinator.store.own_clients import ClientsOfStore
 from coordinator.store.places import Places
-from coordinator.store.scripts import STORE, Script, pack, pack_key
+from coordinator.store.scripts import STORE, Script, decoded, pack, pack_key
 from coordinator.store.server_binary import MINIMUM_VERSION
 from coordinator.store.shards import OneServer, Shards, node_timeout, redirect, resend
 from coordinator.store.slot_map import slot_of, tag_of
@@ -276,7 +276,7 @@ class Store(ClientsOfStore):
                 reply = reply[0]
             if asked is not None:
                 outcome, asked.counted = "ok" if asked.counted else outcome, True
-            result: R = reply if script.decode is None else replies.decoded(script.decode, reply)
+            result: R = reply if script.decode is None else decoded(script.decode, reply)
         except BaseException as error:
             if self.observe is not None:
                 self.observe(script.name, perf_counter() - started, outcome_of(error), project)

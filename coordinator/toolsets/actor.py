@@ -144,15 +144,9 @@ async def attributed(resolve: ActorResolver, actor: Actor) -> Trusted:
         return distrusted.claim
 
 
-def given(actor: Actor | UnsetType, field: str = "actor") -> Actor:
-    """The actor of a call that needs one.
-
-    Raises:
-        ToolFailure: VALIDATION_ERROR: none was given, and the caller is not authenticated either.
-    """
-    if actor is UNSET:
-        raise invalid(field, f"is required; allowed: an object with {', '.join(Actor.__struct_fields__)}")
-    return actor
+def no_actor(field: str = "actor") -> ToolFailure:
+    """The failure of a call that needs an actor and has none, and whose caller is not authenticated either."""
+    return invalid(field, f"is required; allowed: an object with {', '.join(Actor.__struct_fields__)}")
 
 
 def checked(actor: Actor, field: str = "actor") -> Actor:

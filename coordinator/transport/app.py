@@ -367,7 +367,7 @@ class FrontEnd:
             body, retry_after = self._turned_away(parsed, later)
             return Answer(body, self._request_id(plan.given_id), retry_after)
         can_ask = parsed.asking is not None and (caller is None or parsed.asking.permits(caller))
-        name, trace = self._request_id(plan.given_id), self._trace(parsed)
+        name, trace = self._request_id(plan.given_id), "" if self._tracing is None else _trace(parsed)
         call = Call(plan.project, name, caller, plan.agent, trace, can_ask=can_ask, can_defer=parsed.defers)
         if parsed.waits and grant is not None and isinstance(target := self._endpoints.resolve(plan.path), Target):
             published = next(key for key, one in target.endpoint.tools.items() if one is parsed.tool)
@@ -399,12 +399,6 @@ class FrontEnd:
         _LOGGED_ID.set(call.request_id)
         done = await self.calls.run(parsed.tool, call, parsed.arguments, "fast", None, ticket)
         return Answer(self.fast_path.response(parsed, done), call.request_id, done.retry_after)
-
-    def _trace(self, parsed: ParsedCall) -> str:
-        """The call's trace context; empty if it has none, or if nothing is traced here."""
-        if self._tracing is None or parsed.meta is None:
-            return ""
-        return tracing.trace_of(parsed.meta.traceparent, parsed.meta.tracestate)
 
     async def _answer(
         self, parsed: ParsedCall, plan: Plan, grant: Grant | None, scope: Scope, receive: Receive, send: Send
@@ -485,3 +479,8 @@ class FrontEnd:
     def _missed(self, reason: str) -> None:
         self.fast_path.misses[reason] += 1
         self._hooks.fast_path("miss")
+
+
+def _trace(parsed: ParsedCall) -> str:
+    """The call's trace context; empty if it has none."""
+    return "" if parsed.meta is None else tracing.trace_of(parsed.meta.traceparent, parsed.meta.tracestate)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from coordinator.store import Script, Store, keys, replies
+from coordinator.store import Script, Store, keys
+from coordinator.store.scripts import decoded
 from coordinator.store.slot_map import tag_of
 from coordinator.store.store import Asked
 
@@ -22,7 +23,7 @@ class PassingStore(Store):
             return await super().run(script, project, *args, asked=asked)
         prefix = keys.project_prefix(project)
         reply: Any = await self.command_of(project, "FCALL", script.function, 1, prefix, *args, self.identity_of_copy)
-        found: R = reply if script.decode is None else replies.decoded(script.decode, reply)
+        found: R = reply if script.decode is None else decoded(script.decode, reply)
         return found
 
     async def command(self, *words: str | bytes | int) -> Any:

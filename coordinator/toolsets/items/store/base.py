@@ -127,7 +127,8 @@ class BaseStore:
         self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int
     ) -> Coroutine[Any, Any, R]:
         """Runs a script whose first arguments are an idempotency key and the terms of all changes (``_terms``)."""
-        return run_once(self._store, script, project, request, self._keep_ms, *self._terms(project), *args)
+        terms = self.schemas.current.terms(project)
+        return run_once(self._store, script, project, request, self._keep_ms, self._events, terms, *args)
 
     def _terms(self, project: str) -> tuple[str, bytes]:
         """The first arguments of scripts that may end claims: events to keep, and settings to decide by."""

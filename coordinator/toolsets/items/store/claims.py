@@ -108,11 +108,6 @@ _LEAVE_WAIT = Script(LIBRARY, "leave_wait", rest=SETTLE)
 _SWEEP = Script(LIBRARY, "sweep_claims", tuple[int, int, int, int, list[Template]], rest=SETTLE)
 
 
-def _packed(entries: Sequence[Any]) -> bytes | str:
-    """Claims or releases in the form of scripts."""
-    return pack(entries) if entries else ""
-
-
 class ClaimStore(RecurringStore):
     """Claims of any project."""
 
@@ -130,7 +125,8 @@ class ClaimStore(RecurringStore):
         Args:
             include: letters of what to add about the claimed item.
         """
-        return self._change(_CLAIM, project, request, *agent, _packed(claims), _packed(releases), include)
+        wanted, let_go = pack(claims) if claims else "", pack(releases) if releases else ""
+        return self._change(_CLAIM, project, request, *agent, wanted, let_go, include)
 
     async def claim_next(
         self,
@@ -157,7 +153,7 @@ class ClaimStore(RecurringStore):
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor; ``deadline_exceeded`` if a search
                 without ``wait_ms`` takes too long.
         """
-        packed, let_go, after, again = pack(selector), _packed(releases), "", 0
+        packed, let_go, after, again = pack(selector), pack(releases) if releases else "", "", 0
         spent = pack(used) if used else ""
         late = perf_counter() + self.seconds
         queue = blake2b(packed, digest_size=8).hexdigest()

@@ -18,7 +18,7 @@ from coordinator.toolsets.items.contract.dependencies import ManageDependencies
 from coordinator.toolsets.items.contract.items import ManageItems
 from coordinator.toolsets.items.contract.notes import ManageNotes
 from coordinator.toolsets.items.contract.trees import CompleteTree, CreateWorkTree
-from coordinator.toolsets.items.rules.ids import LONGEST, dashed, is_uuid, to_inner
+from coordinator.toolsets.items.rules.ids import dashed, is_uuid, to_inner
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.base import Changed
@@ -111,13 +111,6 @@ def names(claim: Delegation, given: str | None) -> bool:
 def or_unset(value: str | bool | None) -> str | UnsetType:
     """A text from a script; UNSET if it is absent (False)."""
     return value if isinstance(value, str) else UNSET
-
-
-def shown(inner: str, given: str) -> str:
-    """An id for a result: the UUID, or the caller's text if it could not be resolved."""
-    if inner.startswith("?"):
-        return given
-    return given.lower() if len(given) == LONGEST else dashed(inner)
 
 
 def held_back(counts: Mapping[str, Any] | None) -> HeldBack | UnsetType:
