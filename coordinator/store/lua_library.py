@@ -5,9 +5,9 @@ only makes its ``run``, the table with the state of the call (module ``run``). T
 functions end in a digest of its text, because function names are server-wide: so each release calls its own.
 
 While a project is being copied (``fences.py``), the server has another variant of each library: the same functions,
-but they look for the project's fence first. It is made from the text of the usual one, of any release, by switching on
-the lines that begin with ``--FENCE``; in the usual one they are comments and cost nothing. It has a library name of its
-own. The server does not let two libraries have the same functions, so neither variant can be loaded over the other by
+but they look for the project's fence first. It is made from the text of the usual one, of any release, by defining its
+``guard``, which is asked for while functions are registered and costs calls nothing. It has a library name of its own.
+The server does not let two libraries have the same functions, so neither variant can be loaded over the other by
 mistake: who wants to replace one deletes it by its name first.
 """
 
@@ -23,32 +23,36 @@ from pathlib import Path
 
 from coordinator.store import keys, lua_source, record_layout
 from coordinator.store.errors import ScriptError
-from coordinator.store.lua_source import FENCE, LOCALS, REQUEST, Files, Header, Line, Source
+from coordinator.store.lua_source import LOCALS, REQUEST, Files, Header, Line, Source
 
 _DIGEST = "@digest@"  # placeholder for the digest until it is known
 _REPLACEABLE = ("run", "change")  # modules of which a package may have its own instead of the store's
 _GLOBALS = "redis,cmsgpack,struct,string,math,table,ipairs,pairs,next,tonumber,type,unpack"
 # Local from the first call on (before, they are not there): a call reads a hundred, each by a search of three tables.
-_BEGIN = (
-    """\
+_BEGIN = """\
 #!lua name={prefix}{digest}
+local guard
 local m={{}}
---FENCE local function fenced(P,pass)
---FENCE local found=redis.call('GET',P..'SUFFIX')
---FENCE return found and string.sub(found,1,ID)~=pass and{{err='FENCED '..string.sub(found,ID+2)}}
---FENCE end
 local function register(name,flags,callback)
---FENCE local open=callback callback=function(K,A) return fenced(K[1],A[#A]) or open(K,A) end
+callback=guard and guard(callback) or callback
 redis.register_function{{function_name='{prefix}'..name..'_{digest}',flags=flags,callback=callback}}
 end
 local function globals() return GLOBALS end
 local LOCALS,GLOBALS local function begin() GLOBALS=globals() LOCALS=CALLED end
-""".replace("GLOBALS", _GLOBALS)
-    .replace("LOCALS", ",".join(LOCALS.values()))
-    .replace("CALLED", ",".join(LOCALS))
-    .replace("SUFFIX", keys.fence.suffix)
+"""
+_BEGIN = (
+    _BEGIN.replace("GLOBALS", _GLOBALS).replace("LOCALS", ",".join(LOCALS.values())).replace("CALLED", ",".join(LOCALS))
 )
-_BEGIN = _BEGIN.replace("ID+2", str(keys.FENCE_ID + 2)).replace("ID)", f"{keys.FENCE_ID})")
+_UNGUARDED = "local guard\n"
+_GUARDED = (
+    "local function guard(open) return function(K,A)"
+    f" local found=redis.call('GET',K[1]..'{keys.fence.suffix}')"
+    f" if found and string.sub(found,1,{keys.FENCE_ID})~=A[#A]"
+    f" then return {{err='FENCED '..string.sub(found,{keys.FENCE_ID + 2})}} end"
+    " return open(K,A) end end\n"
+)
+"""The second line of a library, which stays one line, so that errors name the same lines: the variant that looks for
+fences puts a guard before each function."""
 FENCED_PREFIX = "fleet_fenced_"
 """Begins the names of libraries that look for fences; their generation follows."""
 CONSTANTS = {"record_layout": record_layout.for_lua()}
@@ -155,9 +159,11 @@ def fenced_text(text: str, generation: str) -> str:
     """
     first, _, rest = text.partition("\n")
     name = first.partition("=")[2]
-    if not name.startswith(FENCED_PREFIX) and f"\n{FENCE}" not in text:
-        raise ScriptError(f"the functions {name} are of a release that does not know of fences")
-    return f"#!lua name={fenced_name(usual_name(name), generation)}\n{rest.replace(FENCE, '')}"
+    if not name.startswith(FENCED_PREFIX):
+        if not rest.startswith(_UNGUARDED):
+            raise ScriptError(f"the functions {name} are of a release that does not know of fences")
+        rest = _GUARDED + rest.removeprefix(_UNGUARDED)
+    return f"#!lua name={fenced_name(usual_name(name), generation)}\n{rest}"
 
 
 def _registered(name: str, source: Source) -> list[Line]:

@@ -51,8 +51,6 @@ LOCALS = {
 }
 """Locals of libraries for what is called most: shorter, and one look-up less for each call."""
 _CALLED = re.compile(rf"(?<![\w.:])({'|'.join(map(re.escape, LOCALS))})(?=\()")
-FENCE = "--FENCE "
-"""Begins a line that runs only in functions that look for fences (``fences.py``)."""
 _NAME = rf"\b([{''.join(LOCALS.values())}])\b"
 _TAKEN = re.compile(rf"\b(?:local|for)\b[\w, ]*?{_NAME}|\bfunction\b[^(\n]*\([\w, .]*?{_NAME}")
 _NEEDLESS = re.compile(
@@ -150,7 +148,7 @@ def _text(path: Path) -> str:
 
 def _needed(found: re.Match[str]) -> str:
     """What is left of a match of ``_NEEDLESS``."""
-    return "" if found[0].startswith("--") and not found[0].startswith(FENCE) else found[0].strip()
+    return "" if found[0].startswith("--") else found[0].strip()
 
 
 def _read_header(text: str, name: str) -> tuple[Header, int]:
