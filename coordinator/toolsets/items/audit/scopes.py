@@ -6,10 +6,15 @@ from collections.abc import Iterator
 
 from coordinator.store.record_layout import CLASS_SIZE, PRIORITY_SIZE, RANK_EPOCH, STATES
 from coordinator.toolsets.items.audit.states import available
-from coordinator.toolsets.items.rules.classes import APART
+from coordinator.toolsets.items.rules.classes import ABANDONED, APART, BLOCKED, QUEUE, READY, REVIEW, WORK
 from coordinator.toolsets.items.rules.records import Fields, parsed, state_of
 
-_PLACES = {0: 0, 8: 1, 10: 2, 16: 3, 18: 4, 32: 5}
+_PLACES = {
+    role * STATES + state: place
+    for place, (role, state) in enumerate(
+        ((QUEUE, READY), (WORK, READY), (WORK, ABANDONED), (REVIEW, READY), (REVIEW, ABANDONED), (BLOCKED, READY))
+    )
+}
 """Ready classes by their order in places."""
 PLACED = ("w", "pa", "g", "y", "rq", "as")
 """The fields that say to which scopes an item belongs."""

@@ -24,7 +24,10 @@ local READY, HELD, ABANDONED, WAITING, PARENT, PARENT_LEFT, APART = 0, 1, 2, 3, 
 local STATES, NO_COMPLEXITY, RANK_EPOCH = record_layout.STATES, record_layout.NO_COMPLEXITY, record_layout.RANK_EPOCH
 local CLASS_SIZE, PRIORITY_SIZE = record_layout.CLASS_SIZE, record_layout.PRIORITY_SIZE
 local GROUP_SIZE = record_layout.GROUP_SIZE -- of a priority and complexity, ordered by age
-local IN_PLACES = {[0] = 0, [8] = 1, [10] = 2, [16] = 3, [18] = 4, [32] = 5} -- ready classes by their order in places
+local IN_PLACES = { -- ready classes by their order in places
+  [QUEUE * STATES + READY] = 0, [WORK * STATES + READY] = 1, [WORK * STATES + ABANDONED] = 2,
+  [REVIEW * STATES + READY] = 3, [REVIEW * STATES + ABANDONED] = 4, [BLOCKED * STATES + READY] = 5,
+}
 local ID_STEPS = 8
 local PLACES = CLASS_SIZE * ID_STEPS -- per class
 
@@ -33,16 +36,17 @@ function classes.class_of_letter(letter)
   return string.find(CLASS_LETTERS, letter, 1, true) - 1
 end
 
--- Decodes a score (a number, or the stored text) into role, priority, creation and complexity.
-function classes.role_of(score)
-  return math.floor(score / (STATES * CLASS_SIZE))
-end
-
 -- The score of an item in scopes that items of all kinds share. One that is ready, but not for everybody, is apart from
 -- those that any agent may take (apart.lua).
 function classes.shared_score(item)
   if not ((item.rq or item.as) and classes.is_ready_class(item.class)) then return item.score end
   return item.score + (item.role * STATES + APART - item.class) * CLASS_SIZE
+end
+
+-- The parts of a score, which is a number or the stored text.
+
+function classes.role_of(score)
+  return math.floor(score / (STATES * CLASS_SIZE))
 end
 
 function classes.priority_of(score)
@@ -69,13 +73,15 @@ function classes.is_held(item)
   return item.class % STATES == HELD
 end
 
--- Ready and abandoned items, not in role terminal, and those apart.
-local READY_CLASSES = {
-  [0] = true, [7] = true, [8] = true, [10] = true, [15] = true, [16] = true, [18] = true, [23] = true, [32] = true,
-  [39] = true,
-}
+-- Those in places and, of the same roles, those apart.
+local READY_CLASSES = {}
+for class = 0, BLOCKED * STATES + APART do
+  READY_CLASSES[class] = IN_PLACES[class] and true or IN_PLACES[class - APART] and class % STATES == APART or nil
+end
 
-local PARENT_CLASSES = {[4] = true, [12] = true, [14] = true}
+local PARENT_CLASSES = {
+  [QUEUE * STATES + PARENT] = true, [WORK * STATES + PARENT] = true, [WORK * STATES + PARENT_LEFT] = true,
+}
 
 -- Whether items of a class can be worked on.
 function classes.is_ready_class(class)
