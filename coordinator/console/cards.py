@@ -62,8 +62,7 @@ def again(now: int, items: Iterable[rows.Row]) -> int:
 
 def due(item: rows.Row) -> int:
     """When it is due, in ms; 0: at no time, or it is done."""
-    times = item.due_times
-    return int(times.due) if times and times.due.isdecimal() and ROLE_NAMES[item.role] != "terminal" else 0
+    return int(item.due_at) if item.due_at.isdecimal() and ROLE_NAMES[item.role] != "terminal" else 0
 
 
 async def cards(asked: Asked, items: Sequence[rows.Row], with_role: bool = False) -> list[Row]:
@@ -76,7 +75,7 @@ async def cards(asked: Asked, items: Sequence[rows.Row], with_role: bool = False
         ToolFailure: as ``read_obstacles``.
     """
     reads, project, sees = asked.reads, asked.project, asked.viewer.sees_holders
-    ready = [one.id for one in items if one.demanded and not one.holds and rows.STATES[one.state] in _READY]
+    ready = [one.id for one in items if one.resources and not one.holds and rows.STATES[one.state] in _READY]
     found: dict[str, Obstacle] = {}
     if ready:
         terms = reads.config.terms(project)
@@ -133,14 +132,14 @@ def standing(project: str, item: rows.Row, sees: bool) -> list[Node]:
     if is_held(item):
         return [span(".entry-holder")[agent_link(project, item.holder) if sees else "an agent"], left(item.expires)]
     if rows.STATES[item.state] == "abandoned":
-        told = left_by_agent(item.attempts, item.most_attempts or 0, "")
+        told = left_by_agent(item.attempts, item.max_attempts or 0, "")
         return [chip(told, "warning", f"{item.holder if sees else 'an agent'} has left it in the middle")]
     return []
 
 
 def label(item: rows.Row) -> Node:
     """Its label, if that says more than the rest."""
-    return chip(item.label) if isinstance(item.label, str) and item.label not in _TOLD else None
+    return chip(item.status_label) if item.status_label and item.status_label not in _TOLD else None
 
 
 def troubles(item: rows.Row) -> list[Node]:
@@ -154,11 +153,11 @@ def troubles(item: rows.Row) -> list[Node]:
     if item.blockers:
         found.append(chip(f"waits for {item.blockers}", "warning", "items that block it"))
     if item.attempts:
-        most = f" of {item.most_attempts}" if item.most_attempts else ""
+        most = f" of {item.max_attempts}" if item.max_attempts else ""
         found.append(chip(f"{item.attempts}{most} failed", "warning", "attempts of agents"))
-    if item.due_times and item.due_times.overdue:
-        found.append(span(".chip.trouble", title="its dueAt has passed")["overdue: ", ago(int(item.due_times.due))])
-    if item.due_times and item.due_times.recurs:
+    if item.overdue:
+        found.append(span(".chip.trouble", title="its dueAt has passed")["overdue: ", ago(int(item.due_at))])
+    if item.recurs:
         found.append(chip("template", title="never offered: at its times items are made that repeat it"))
     if item.container:
         found.append(chip("container", title="never offered: it is there for the items below it"))
@@ -167,13 +166,12 @@ def troubles(item: rows.Row) -> list[Node]:
 
 def _due_soon(item: rows.Row) -> Node:
     """When it is due, if that is to come."""
-    overdue = item.due_times and item.due_times.overdue
-    return span(".chip", title="its dueAt")["due: ", left(due(item))] if due(item) and not overdue else None
+    return span(".chip", title="its dueAt")["due: ", left(due(item))] if due(item) and not item.overdue else None
 
 
 def postponed(item: rows.Row) -> bool:
     """Whether its notBefore holds it back, and not a back-off."""
-    return item.due_times is not False and item.held_until == item.due_times.not_before
+    return item.not_before == str(item.held_until)
 
 
 def tags(listed: str | bool | None, most: int = _MOST_TAGS) -> list[Node]:

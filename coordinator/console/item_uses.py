@@ -46,7 +46,7 @@ def uses(project: str, item: rows.Row, obstacle: Obstacle) -> Node:
 def _stopped(project: str, item: rows.Row, obstacle: Obstacle) -> Iterator[Node]:
     """Why nobody gets it, and the claim on it is to end."""
     told = obstacle.spent
-    if not told or (item.due_times and item.due_times.recurs):  # a template is offered to nobody anyway
+    if not told or item.recurs:  # a template is offered to nobody anyway
         return
     yield (
         chip("held back", "trouble", "nobody gets it")
@@ -71,9 +71,9 @@ def _resources(item: rows.Row, obstacle: Obstacle) -> Iterator[Node]:
     if item.holds:
         yield span[f"holds {plain(for_people(item.holds))}"]
         return
-    if not item.demanded:
+    if not item.resources:
         return
-    yield span[f"demands {plain(for_people(item.demanded))}"]
+    yield span[f"demands {plain(for_people(item.resources))}"]
     if busy := obstacle.busy:
         yield chip(f"busy: {for_people(busy)}", "warning", "others hold it, or may take it soon")
     elif rows.STATES[item.state] == "ready" and ROLE_NAMES[item.role] != "terminal":
@@ -81,12 +81,12 @@ def _resources(item: rows.Row, obstacle: Obstacle) -> Iterator[Node]:
 
 
 def _usage(item: rows.Row) -> Iterator[Node]:
-    own, both = stored_sum(item.used), stored_sum(item.used, item.used_below)
-    if item.used:
+    own, both = stored_sum(item.usage), stored_sum(item.usage, item.used_below)
+    if item.usage:
         yield _sum("used for it", own)
     if item.used_below:
         yield _sum("with all below it", both)
-    for share in shares_of(shown_limits(item.budget or False), both):
+    for share in shares_of(shown_limits(item.budget), both):
         text = f"budget: {share_text(share)}"
         yield span(".budget")[
             bar(share), " ", text, [" ", chip("spent", "trouble", "nobody claims it or anything below it")]

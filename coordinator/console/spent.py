@@ -159,7 +159,7 @@ async def _of_items(asked: Asked) -> tuple[list[Spent], bool]:
     _, rows = await reads.admitted(project, lambda: rows_by_ids(reads.store, project, shown))
     found = list[Spent]()
     for row in rows:
-        share = share_of(shown_limits(row.budget or False), stored_sum(row.used, row.used_below))
+        share = share_of(shown_limits(row.budget), stored_sum(row.usage, row.used_below))
         if share is not None and ROLE_NAMES[row.role] != "terminal":
             found.append(Spent("item", row.id, share, False, row))
     return found, len(ids) > MOST or cursor != b"0"

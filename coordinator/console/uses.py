@@ -79,16 +79,16 @@ def of_card(item: Row, busy: str) -> list[Node]:
     found: list[Node] = []
     if item.spent and item.spent != item.id and ROLE_NAMES[item.role] != "terminal":
         found.append(chip("budget spent", "trouble", "of an item above it: it is claimed no more"))
-    total = stored_sum(item.used, item.used_below)
-    share = share_of(shown_limits(item.budget or False), total)
+    total = stored_sum(item.usage, item.used_below)
+    share = share_of(shown_limits(item.budget), total)
     if share is not None:
         found.append(share_chip(share))
     if busy:
         found.append(chip(f"busy: {for_people(busy)}", "warning", "what it demands and others hold, or may take soon"))
     elif item.holds:
         found.append(chip(f"holds {for_people(item.holds)}", title="resources of its claim"))
-    elif item.demanded:
-        found.append(chip(f"demands {for_people(item.demanded)}", title="resources that a claim takes"))
+    elif item.resources:
+        found.append(chip(f"demands {for_people(item.resources)}", title="resources that a claim takes"))
     if text := used(total):
         found.append(span(".dim", title=f"used for it and below it: {text}")[text.partition(", ")[0]])
     return found

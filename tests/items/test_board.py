@@ -176,9 +176,9 @@ async def test_rows_agree_with_the_items(place: Any) -> None:
         assert row.title == item["title"]
         assert (ROLE_NAMES[row.role], PRIORITY_NAMES[row.priority]) == (item["role"], item["priority"])
         assert (row.complexity or None, row.depth) == (item["complexity"], item["depth"])
-        for field, value in {"tags": row.tags, "type": row.type, "statusLabel": row.label}.items():
+        for field, value in {"tags": row.tags, "type": row.type, "statusLabel": row.status_label}.items():
             assert (value or None) == item.get(field)
-        assert (dashed(str(row.parent)) if row.parent else None) == item.get("parentId")
+        assert (dashed(str(row.parent_id)) if row.parent_id else None) == item.get("parentId")
         assert (row.created, row.modified) == (ms(item["createdAt"]), ms(item["modifiedAt"]))
         assert row.role_changed == ms(item["roleChangedAt"])
         assert (row.children, row.ended_children) == (len(below), below.count("terminal"))
@@ -195,7 +195,7 @@ async def test_a_row_through_a_claim_and_its_end(store: Store, project: str) -> 
     tools = Client(store, project, settings=Settings(attempts=Attempts(max=2, backoff_seconds=60)))
     item = await tools.add(requires=["gpu"], maxAttempts=2)
     row = await row_of(tools, item)
-    assert (row.requires, row.most_attempts, row.attempts, row.held_until) == ("gpu", 2, 0, 0)
+    assert (row.requires, row.max_attempts, row.attempts, row.held_until) == ("gpu", 2, 0, 0)
     assert (row.holder, row.claimed, row.renewed, row.expires, row.fence) == ("", 0, 0, 0, 0)
     for again in (False, True):
         await tools("claim_item", actor=actor("a"), claims=[{"itemId": item}], requestId=fresh_id())

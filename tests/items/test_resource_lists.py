@@ -103,7 +103,7 @@ async def test_what_is_busy_is_told_of_items_that_are_ready(tools: Client) -> No
     assert [one.busy for one in found] == ["", "x2:gpu", "", ""]
     ids = [inner(holder), inner(other)]
     _, rows = await rows_by_ids(limited.store, limited.project, ids)
-    assert [(row.demanded, row.holds) for row in rows] == [("x1:gpu/0", "x1:gpu/0"), ("x2:gpu,x1:free", "")]
+    assert [(row.resources, row.holds) for row in rows] == [("x1:gpu/0", "x1:gpu/0"), ("x2:gpu,x1:free", "")]
     await limited.release("a", holder)
     assert await kept(limited, other) == [FREE]
     gone = await read_obstacles(limited.store, limited.project, terms(limited), ["0" * 32])
@@ -128,8 +128,8 @@ async def test_which_budget_stops_claims_and_keeps_items(tools: Client) -> None:
     assert isinstance(told.spent, dict)
     assert (told.spent["of"], told.spent["name"], told.spent["used"]) == ("item", inner(root), 1000)
     _, (above, below) = await rows_by_ids(capped.store, capped.project, [inner(root), inner(item)])
-    assert (above.spent, below.spent, above.budget, above.used) == (inner(root), inner(root), ",1000,", "")
-    assert (stored_sum(above.used, above.used_below).tokens, stored_sum(below.used).tokens) == (1000, 1000)
+    assert (above.spent, below.spent, above.budget, above.usage) == (inner(root), inner(root), ",1000,", "")
+    assert (stored_sum(above.usage, above.used_below).tokens, stored_sum(below.usage).tokens) == (1000, 1000)
 
 
 async def test_days_without_usage_are_shown_too(tools: Client) -> None:

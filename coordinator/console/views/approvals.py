@@ -152,7 +152,7 @@ def _budget(asked: Asked, one: Spent) -> Node:
     else:
         item = dashed(one.name)
         where = path_of("item", asked.project, item)
-        opener = budget_opener(asked, item, shown_limits(one.item.budget or False))
+        opener = budget_opener(asked, item, shown_limits(one.item.budget))
         act = None if refusal(asked.viewer, "items") else opener
     return [
         a(href=where)[sentence(f"{whose(one)} is spent").removesuffix(".")],

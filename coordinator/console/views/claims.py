@@ -120,10 +120,10 @@ def _claim(asked: Asked, claim: Claim) -> Iterator[Node]:
 
 def _held_back(project: str, which: str, item: rows.Row, time: int) -> Iterator[Node]:
     yield from _item(project, item)
-    most = f" of {item.most_attempts}" if item.most_attempts else ""
+    most = f" of {item.max_attempts}" if item.max_attempts else ""
     yield cell("failed attempts", ".number")[f"{item.attempts}{most}"]
     yield cell("blockers", ".number")[number(item.blockers)]
-    overdue = which in ("due", "overdue") and item.due_times and item.due_times.overdue
+    overdue = which in ("due", "overdue") and item.overdue
     shown = ago(time) if overdue or which not in _AHEAD else left(time)
     yield cell(_AHEAD.get(which, "since"))[shown, [" ", chip("overdue", "warning")] if overdue else None]
 

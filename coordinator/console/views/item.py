@@ -73,9 +73,9 @@ async def _head(asked: Asked) -> Rows:
             label(item),
             priority(item.priority),
             span[f"complexity {item.complexity}"] if item.complexity else None,
-            chip(item.type, title="type") if isinstance(item.type, str) else None,
+            chip(item.type, title="type") if item.type else None,
             *tags(item.tags, 20),
-            span[f"needs {plain(item.requires)}"] if isinstance(item.requires, str) else None,
+            span[f"needs {plain(item.requires)}"] if item.requires else None,
             *troubles(item),
             span(".dim")["in this role since ", ago(item.role_changed)],
             span(".dim")["created ", ago(item.created)],
@@ -104,28 +104,27 @@ def _claim(project: str, item: rows.Row, verified: bool) -> Node:
 
 def _times(project: str, item: rows.Row, context: ItemContextResult) -> Node:
     """What it says about time."""
-    times, how = item.due_times, context.recurs
-    if not times:
+    how, due = context.recurs, item.due_at
+    if not (item.not_before or due or how or item.recurrence_of):
         return None
-    absolute = times.due.isdecimal()
     return div(".facts.times")[
-        span["not before ", (left if postponed(item) else ago)(times.not_before)] if times.not_before else None,
-        span["due ", (ago if times.overdue else left)(int(times.due))] if absolute else None,
-        span[f"due {context.due_at} after each occurrence"] if times.due and not absolute else None,
+        span["not before ", (left if postponed(item) else ago)(int(item.not_before))] if item.not_before else None,
+        span["due ", (ago if item.overdue else left)(int(due))] if due.isdecimal() else None,
+        span[f"due {context.due_at} after each occurrence"] if due.startswith("+") else None,
         span[f"recurs {plain(how.cron)} {plain(how.time_zone)}", _next(how.next_at)] if how else None,
-        span["occurrence of ", item_link(project, dashed(times.recurrence_of), "the template")]
-        if times.recurrence_of
+        span["occurrence of ", item_link(project, dashed(item.recurrence_of), "the template")]
+        if item.recurrence_of
         else None,
     ]
 
 
 async def _occurrences(asked: Asked, item: rows.Row) -> Node:
     """How many occurrences of a template are open, and where they are: items with its title below the same parent."""
-    if not (item.due_times and item.due_times.recurs):
+    if not item.recurs:
         return None
     reads, key = asked.reads, keys.occurrences.key(asked.project)
     count = int(await reads.admitted(asked.project, lambda: reads.store.command("HGET", key, item.id)) or 0)
-    query = {"text": item.title[:LONGEST_TEXT], **({"below": item.parent} if item.parent else {})}
+    query = {"text": item.title[:LONGEST_TEXT], **({"below": item.parent_id} if item.parent_id else {})}
     return div(".facts")[
         span[f"{number(count)} of its occurrences {'is' if count == 1 else 'are'} open"],
         a(href=f"{path_of('board', asked.project)}?{urlencode(query)}")["items with its title"],

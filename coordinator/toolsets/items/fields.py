@@ -328,3 +328,5 @@ FIELDS = (
 """What callers set and results show. Whatever else items have is state that scripts keep."""
 NAMED = {field.name: field for field in FIELDS}
 LETTERED = {field.letter: field for field in FIELDS}
+LETTERS = {field.attribute: field.letter for field in FIELDS if field.letter}
+"""By attribute."""

@@ -128,22 +128,26 @@ class FullItem(Result, kw_only=True):
     """Everything about an item but its claim. Absent fields are null, except complexity."""
 
     id: ItemId
-    parent_id: ParentId | UnsetType
+    parent_id: ParentId | UnsetType = UNSET
     title: Title
-    description: Annotated[str, Meta(description="Long text; absent: none.")] | UnsetType
+    description: Annotated[str, Meta(description="Long text; absent: none.")] | UnsetType = UNSET
     summary: Summary
     role: RoleName
-    status_label: StatusLabel | UnsetType
-    previous_role: Annotated[Role, Meta(description="While blocked: the role that resume returns to.")] | UnsetType
+    status_label: StatusLabel | UnsetType = UNSET
+    previous_role: Annotated[Role, Meta(description="While blocked: the role that resume returns to.")] | UnsetType = (
+        UNSET
+    )
     priority: Priority
     complexity: Complexity
     depth: Depth
-    metadata: Annotated[str, Meta(description="Free text for tools; absent: none.")] | UnsetType
-    tags: Tags | UnsetType
-    type: TypeName | UnsetType
+    metadata: Annotated[str, Meta(description="Free text for tools; absent: none.")] | UnsetType = UNSET
+    tags: Tags | UnsetType = UNSET
+    type: TypeName | UnsetType = UNSET
     requires: Requires | UnsetType = UNSET
     resources: Resources | UnsetType = UNSET
-    properties: Annotated[str, Meta(description="JSON object as a string, with its traits; absent: none.")] | UnsetType
+    properties: (
+        Annotated[str, Meta(description="JSON object as a string, with its traits; absent: none.")] | UnsetType
+    ) = UNSET
     requires_verification: RequiresVerification
     container: Container | UnsetType = UNSET
     max_attempts: MaxAttempts | UnsetType = UNSET

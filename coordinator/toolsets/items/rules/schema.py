@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -65,16 +65,6 @@ class Filled(NamedTuple):
     tags: str | bool
     traits: str | bool
     notes: list[tuple[str, bool]]
-
-
-class Typed(Protocol):
-    """What decides about an item's schema; False: absent."""
-
-    @property
-    def type(self) -> str | bool: ...
-
-    @property
-    def tags(self) -> str | bool: ...
 
 
 @dataclass(frozen=True)
@@ -141,9 +131,9 @@ class SchemaConfig:
         times = section.backoff_seconds * 1000, section.backoff_cap_seconds * 1000
         return section.max, *times, by_schema, self.default or ""
 
-    def most_attempts(self, item: Typed) -> int:
+    def most_attempts(self, type_name: str | bool | None, tags: str | bool | None) -> int:
         """How many attempts an item may have that does not say so itself; 0: any number."""
-        name = self._name(_text(item.type), _text(item.tags))
+        name = self._name(_text(type_name), _text(tags))
         own = None if name is None else self.schemas[name].max_attempts
         return self.attempts.max if own is None else own
 
@@ -227,7 +217,7 @@ class SchemaSource:
         return run
 
 
-def _text(value: str | bool) -> str | None:
+def _text(value: str | bool | None) -> str | None:
     return value if isinstance(value, str) else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from msgspec import UNSET, UnsetType
 
@@ -23,6 +23,7 @@ from coordinator.toolsets.items.rules.budget_shares import by_precedence
 from coordinator.toolsets.items.rules.ids import dashed
 
 MAX_MODEL = 200
+_NOTHING = "0,0,0,0,0"
 Used = tuple[int, int, int, int, int, str]
 """Usage for scripts: input, output and cached tokens, micro-USD, ms, model or ''."""
 _UNITS = {"costMicroUsd": "micro-USD", "tokens": "tokens", "wallMs": "ms of work"}
@@ -36,15 +37,6 @@ class _Refused(Protocol):
 
     @property
     def tokens_refused(self) -> int: ...
-
-
-class Spending(NamedTuple):
-    """What an item says about usage, as ``lua/reads/views.lua`` packs it; False: absent."""
-
-    own: list[int] | Literal[False]
-    below: list[int] | Literal[False]
-    budget: str | bool
-    spent: bool
 
 
 def packed(given: Usage | None, field: str) -> Used | bool:
@@ -100,9 +92,9 @@ def limits(given: Budget | None) -> str:
     return ",".join("" if part is None else str(part) for part in parts)
 
 
-def shown_limits(stored: str | bool) -> BudgetLimits | UnsetType:
-    """The budget of an item in results."""
-    if not isinstance(stored, str):
+def shown_limits(stored: str) -> BudgetLimits | UnsetType:
+    """The budget of an item in results; UNSET for ''."""
+    if not stored:
         return UNSET
     cost, tokens, wall = (int(part) if part else UNSET for part in stored.split(","))
     return BudgetLimits(cost_micro_usd=cost, tokens=tokens, wall_ms=wall)
@@ -121,18 +113,16 @@ def shown_sum(parts: Sequence[int]) -> UsageSum:
     )
 
 
-def of_item(spending: Spending) -> dict[str, Any]:
-    """The fields of a full item about usage: usage, budget, budgetSpent."""
-    own, below = spending.own or [], spending.below or []
-    usage: ItemUsage | UnsetType = UNSET
-    if own or below:
-        both = [mine + theirs for mine, theirs in zip(own or [0] * 5, below or [0] * 5, strict=True)]
-        usage = ItemUsage(own=shown_sum(own) if own else UNSET, subtree=shown_sum(both))
-    return {
-        "usage": usage,
-        "budget": shown_limits(spending.budget),
-        "budget_spent": True if spending.spent else UNSET,
-    }
+def of_item(own: str | None, below: str | None) -> ItemUsage:
+    """What was used for an item and below it, from the sums as they are stored (``lua/usage/sums.lua``)."""
+    mine, theirs = sum_parts(own), sum_parts(below)
+    both = [one + other for one, other in zip(mine, theirs, strict=True)]
+    return ItemUsage(own=shown_sum(mine) if own else UNSET, subtree=shown_sum(both))
+
+
+def sum_parts(text: str | None) -> list[int]:
+    """The numbers of a sum as it is stored; '' and None: nothing."""
+    return [int(part) for part in (text or _NOTHING).split(",")]
 
 
 def spent_budget(told: Mapping[str, Any]) -> SpentBudget:

@@ -21,8 +21,6 @@ class Record(NamedTuple):
 
     most: int | bool
     """How many it may have, 0: any number; False: it does not say."""
-    backoff: int | bool
-    """Its first back-off in seconds; False: it does not say."""
     counted: int
     """How many count."""
     held_until: int

@@ -7,19 +7,18 @@ other calls are served and items may change, so every run checks again that the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
-from coordinator.toolsets.items.rules.usage import Spending
 from coordinator.toolsets.items.store.agents import Agents, read_agents
 from coordinator.toolsets.items.store.attempts import Record
 from coordinator.toolsets.items.store.base import LIBRARY, READ_SLICE, Changed, Path, pack
-from coordinator.toolsets.items.store.due_times import DueTimes
 from coordinator.toolsets.items.store.held_counts import count_held_back
 from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.measures import Abandoned, read_abandoned
+from coordinator.toolsets.items.store.query import Said
 from coordinator.toolsets.items.store.ranked import RankedStore
 
 STREAM_SLICE = 100
@@ -61,12 +60,9 @@ class Context(NamedTuple):
     """The unsatisfied blockers: id, role, role that they must reach."""
     attempts: Record
     included: Included | bool = False
-    due_times: DueTimes | Literal[False] = False
-    spending: Spending = Spending(False, False, False, False)
-    demanded: str = ""
-    """What it demands of resources, as ``lua/resources/demands.lua`` stores it."""
+    said: Said = {}
     held: str = ""
-    """What its claim holds of them."""
+    """What its claim holds of resources, as ``lua/resources/demands.lua`` stores it."""
 
 
 class Row(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,7 +13,6 @@ from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, Path, pack, unfinished
-from coordinator.toolsets.items.store.due_times import DueTimes
 from coordinator.toolsets.items.store.held_counts import count_held_back
 from coordinator.toolsets.tool import COMPLETIONS_MOST, Completed
 
@@ -41,7 +40,9 @@ class Status(NamedTuple):
     schema: Filled
     blockers: list[tuple[str, int, int]]
     """The unsatisfied blockers: id, role, role that they must reach."""
-    due_times: DueTimes | Literal[False] = False
+    template: bool = False
+    not_before: int = 0
+    """In ms; 0: it does not say."""
     now: int = 0
     """In ms."""
 

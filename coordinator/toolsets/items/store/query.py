@@ -5,19 +5,15 @@ from __future__ import annotations
 from asyncio import Semaphore
 from collections.abc import Iterable
 from time import perf_counter
-from typing import Literal, NamedTuple
-
-import msgspec
+from typing import Any, Literal, NamedTuple
 
 from coordinator.settings import Settings
 from coordinator.store import Script, ScriptFailure, Store
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.query import Search
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.rules.usage import Spending
 from coordinator.toolsets.items.store.attempts import Record
 from coordinator.toolsets.items.store.base import LIBRARY, BaseStore, Changed, Path, pack
-from coordinator.toolsets.items.store.due_times import DueTimes
 
 OVERVIEW_BUDGET = 70
 """How many rows with counts one run of an overview reads."""
@@ -26,68 +22,38 @@ SHOWN_CHILDREN = 50
 """How many children of each root the overview of the roots shows."""
 
 
-class View(msgspec.Struct, array_like=True):
-    """A whole item, as ``lua/reads/views.lua`` packs it; False: absent."""
+Said = dict[str, Any]
+"""What an item says, by letter, as it is stored, and what follows of it now (``lua/reads/views.lua``)."""
+
+
+class View(NamedTuple):
+    """A whole item, as ``lua/reads/views.lua`` packs it; times in ms."""
 
     id: str
-    parent: str | bool
-    title: str
-    description: str | bool
-    summary: str
     role: int
-    label: str | bool
-    previous_role: int | bool
-    priority: int
-    complexity: int | bool
     depth: int
-    metadata: str | bool
-    tags: str | bool
-    type: str | bool
-    properties: str | bool
-    traits: str | bool
+    said: Said
+    """With long texts."""
+    previous_role: int | Literal[False]
     created: int
     modified: int
     role_changed: int
-    requires_verification: bool
     transitions: list[Changed]
     attempts: Record
-    requires: str | bool
-    resources: str | bool
-    due_times: DueTimes | Literal[False]
-    spending: Spending
-    container: bool
     abandoned: bool
     """Whether an agent has begun it in its role, and nobody holds it."""
 
 
-class Details(NamedTuple):
-    """What a row of a search shows on request, as ``lua/reads/views.lua`` packs it; False: absent."""
-
-    requires: str | bool
-    resources: str | bool
-    due_times: DueTimes | Literal[False]
-    spending: Spending
-    container: bool
-    attempts: Record
-    """Without those that are listed."""
-    abandoned: bool
-
-
 class ShortView(NamedTuple):
-    """An item in a list, as ``lua/reads/views.lua`` packs it; False: absent."""
+    """An item in a list, as ``lua/reads/views.lua`` packs it."""
 
     id: str
-    parent: str | bool
-    title: str
     role: int
-    label: str | bool
-    priority: int
     depth: int
-    tags: str | bool
-    type: str | bool
-    traits: str | bool
-    details: Details | None = None
-    """None: not asked for."""
+    said: Said
+    attempts: Record | None = None
+    """Without those that are listed. None: no details are asked for."""
+    abandoned: bool = False
 
 
 Counts = tuple[int, int, int, int, int]

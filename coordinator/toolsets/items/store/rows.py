@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+
+import msgspec
 
 from coordinator.store import Script, Store
+from coordinator.toolsets.items.fields import LETTERS
 from coordinator.toolsets.items.store.base import LIBRARY, pack
-from coordinator.toolsets.items.store.due_times import DueTimes
 
 STATES = ("ready", "held", "abandoned", "waiting", "parent", "", "parent")
 """By code: free; held by a claim; abandoned, and free; waiting for a dependency or a time, or a template; free but for
 its open children, or abandoned but for these."""
 
 
-class Row(NamedTuple):
-    """An item, as ``lua/boards/rows.lua`` packs it; False: absent. Times in ms, 0: never."""
+class Row(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename=LETTERS):
+    """An item, as ``lua/boards/rows.lua`` packs it: what it says, as it is stored, '' for nothing, and its state. Times
+    in ms, 0: never."""
 
     id: str
     """In the inner form."""
@@ -23,56 +25,55 @@ class Row(NamedTuple):
     role: int
     state: int
     """A code of ``STATES``; a claim that has just expired is still ``held``."""
-    label: str | bool
+    status_label: str = ""
     priority: int
-    complexity: int | bool
-    tags: str | bool
-    type: str | bool
-    requires: str | bool
-    """The capabilities that an agent needs for it, separated by commas."""
-    parent: str | bool
+    complexity: int | None = None
+    tags: str = ""
+    type: str = ""
+    requires: str = ""
+    resources: str = ""
+    budget: str = ""
+    usage: str = ""
+    container: str = ""
+    not_before: str = ""
+    due_at: str = ""
+    overdue: bool = False
+    recurs: str = ""
+    recurrence_of: str = ""
+    parent_id: str = ""
     depth: int
     """How many ancestors it has."""
     created: int
     role_changed: int
     modified: int
-    holder: str
+    holder: str = ""
     """Whose claim, live or expired, is on the item; '' for none."""
-    claimed: int
+    claimed: int = 0
     """When the holder claimed it first."""
-    renewed: int
+    renewed: int = 0
     """When the holder claimed or renewed it last."""
-    expires: int
+    expires: int = 0
     """When the claim ends or ended; the claim is live if that is after the ``now`` of the reply."""
-    fence: int
+    fence: int = 0
     """Of the last claim, 0 if there was none."""
-    attempts: int
+    holds: str = ""
+    """What of its resources its claim holds."""
+    attempts: int = 0
     """How many count."""
-    most_attempts: int | bool
-    """How many it may have, 0: any number; False: the settings decide (``SchemaConfig.most_attempts``)."""
-    held_until: int
+    max_attempts: int | None = None
+    """How many it may have, 0: any number; None: the settings decide (``SchemaConfig.most_attempts``)."""
+    held_until: int = 0
     """Until when it is held back: in back-off, or by its notBefore."""
-    quarantined: bool
-    blockers: int
+    quarantined: bool = False
+    blockers: int = 0
     """Unsatisfied ones."""
     children: int
     ended_children: int
     """Those of them that are terminal."""
-    due_times: DueTimes | Literal[False]
-    demanded: str = ""
-    """What it demands of resources, as ``lua/resources/demands.lua`` stores it."""
-    holds: str = ""
-    """What of these its claim holds."""
-    used: str = ""
-    """The sum of its usage, as ``lua/usage/sums.lua`` stores it; '' for none."""
     used_below: str = ""
-    """That of the items below it."""
-    budget: str = ""
-    """Its limits, as ``lua/usage/budgets.lua`` stores them; '' for none."""
+    """The sum of the usage of the items below it."""
     spent: str = ""
-    """The nearest item whose budget is spent, of it and those above it; '' for none."""
-    container: bool = False
-    """Whether it is never offered, whatever its children."""
+    """The nearest item whose budget is spent, of it and those above it."""
 
 
 _ROWS = Script(LIBRARY, "rows_by_ids", tuple[int, list[Row]])

@@ -12,7 +12,7 @@ from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.contract.usage import BudgetLimits, UsageSum
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.usage import shown_limits, shown_sum
+from coordinator.toolsets.items.rules.usage import shown_limits, shown_sum, sum_parts
 from coordinator.toolsets.items.store.base import LIBRARY
 from coordinator.toolsets.timestamp import iso
 
@@ -20,7 +20,6 @@ GROUPS = {"item": "i", "agent": "a", "model": "m", "day": "d"}
 """What usage is summed by, and how ``read_usage.lua`` names it."""
 DAY_MS = 86_400_000
 OTHERS = "\1"
-_NOTHING = "0,0,0,0,0"
 
 
 class UsageRow(Struct, rename="camel", omit_defaults=True):
@@ -115,7 +114,7 @@ def _day(number: int) -> str:
 
 def stored_sum(text: str, below: str = "") -> UsageSum:
     """A sum as it is stored, '' for nothing, with another one."""
-    return shown_sum([one + other for one, other in zip(_parts(text), _parts(below), strict=True)])
+    return shown_sum([one + other for one, other in zip(sum_parts(text), sum_parts(below), strict=True)])
 
 
 def agent_sums(entry: str, now: int) -> tuple[UsageSum, UsageSum | UnsetType]:
@@ -125,10 +124,6 @@ def agent_sums(entry: str, now: int) -> tuple[UsageSum, UsageSum | UnsetType]:
     return stored_sum(total), stored_sum(of_day) if int(day) == now // DAY_MS else UNSET
 
 
-def _parts(text: str) -> list[int]:
-    return [int(part) for part in (text or _NOTHING).split(",")]
-
-
 def _item(one: _Item) -> UsageRow:
     return UsageRow(
         name=dashed(one.id),
@@ -136,7 +131,7 @@ def _item(one: _Item) -> UsageRow:
         title=one.title,
         role=ROLE_NAMES[one.role],
         own=stored_sum(one.own),
-        budget=shown_limits(one.budget or False),
+        budget=shown_limits(one.budget or ""),
         budget_spent=True if one.spent else UNSET,
     )
 

@@ -38,7 +38,6 @@ from coordinator.toolsets.items.rules.included import wanted as wanted_parts
 from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
 from coordinator.toolsets.items.rules.times import instant
-from coordinator.toolsets.items.rules.usage import of_item
 from coordinator.toolsets.items.rules.values import not_blank
 from coordinator.toolsets.items.store.context import Claim, ContextStore, Listed, Row
 from coordinator.toolsets.items.store.included import Included
@@ -46,14 +45,14 @@ from coordinator.toolsets.items.store.measures import Left
 from coordinator.toolsets.items.store.watched import WatchedItems
 from coordinator.toolsets.items.tools.agents import agents_result
 from coordinator.toolsets.items.tools.attempts import held_attempts
-from coordinator.toolsets.items.tools.due_times import due_times
 from coordinator.toolsets.items.tools.included import add_to, rendered
+from coordinator.toolsets.items.tools.said import Showing
 from coordinator.toolsets.items.tools.shared import ancestors, held_back, names, or_unset, transition
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
 from coordinator.toolsets.waiting_reads import WaitingReads, check, waited
 
-"""The permission to see who holds which item."""
+_SHOWN = Showing(ItemContextResult)
 _ACTIVE = ("work", "review")
 _WAITS_FOR = ("terminal", "tree_terminal", "unblocked", "changed", "note:")
 _DESCRIPTION = (
@@ -109,8 +108,9 @@ class Contexts:
         item = await self._store.resolve_one(call.project, given, "itemId")
         context = await self._store.context(call.project, item, args.include_ancestors, include)
         role = ROLE_NAMES[context.role]
-        schema = self._store.schemas.current.resolve_reported(context.filled)
-        standing = rules.Standing(role, schema, context.filled, context.blockers)
+        schemas, filled = self._store.schemas.current, context.filled
+        schema = schemas.resolve_reported(filled)
+        standing = rules.Standing(role, schema, filled, context.blockers)
         shape: type[ItemContextResult] = FullContextResult if "i" in include else ItemContextResult
         result = shape(
             mode="item",
@@ -128,14 +128,12 @@ class Contexts:
             skill_pointer=standing.skill or UNSET,
             note_progress=standing.progress,
             claim_detail=_claim_detail(context.claim, context.held) if isinstance(context.claim, Claim) else UNSET,
-            resources=shown_resources(context.demanded) or UNSET,
-            attempts=held_attempts(context.attempts, self._store.schemas.current.most_attempts(context.filled)),
-            **due_times(context.due_times, role),
-            **of_item(context.spending),
+            attempts=held_attempts(context.attempts, schemas.most_attempts(filled.type, filled.tags)),
+            **_SHOWN(context.said, role),
         )
         if isinstance(context.included, Included):
             path = context.ancestors if args.include_ancestors else None
-            add_to(result, rendered(context.included, include, self._store.schemas.current, path, args.offset))
+            add_to(result, rendered(context.included, include, schemas, path, args.offset))
         return result
 
     async def _waited(self, call: Call, args: GetContext, given: str, condition: str) -> ItemContextResult:

@@ -7,6 +7,7 @@ from msgspec import UNSET
 from coordinator.toolsets.items.contract.claims import ClaimResult
 from coordinator.toolsets.items.contract.context import ItemContextResult
 from coordinator.toolsets.items.contract.included import BlockerResult, IncludedItem, IncludedNote
+from coordinator.toolsets.items.fields import LETTERS
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.included import LONG_TEXTS, Parts, Text, count, fit
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
@@ -32,7 +33,7 @@ def rendered(found: Included, wanted: str, schemas: SchemaConfig, path: Path | N
     """
     parts, texts = Parts(), list[Text]()
     if found.view:
-        parts.item = item = full(found.view, IncludedItem, schemas.most_attempts(found.view))
+        parts.item = item = full(found.view, IncludedItem, schemas)
         if path is not None:
             item.ancestors = ancestors(path)
         texts += _texts_of(item, found.view, found.sizes)
@@ -62,7 +63,7 @@ def _texts_of(item: IncludedItem, view: View, sizes: list[int]) -> list[Text]:
     """The long texts of an item. Its properties show the traits, too, so their size is not the stored one."""
     texts = []
     for field, size in zip(LONG_TEXTS, sizes, strict=True):
-        text, stored = getattr(item, field), getattr(view, field)
+        text, stored = getattr(item, field), view.said.get(LETTERS[field])
         if isinstance(text, str):
             whole = not isinstance(stored, str) or bytes_of(stored) == size
             texts.append(Text(item, field, text, bytes_of(text) if whole else size))

@@ -63,9 +63,8 @@ class Recommendations:
         status = await self._store.status(call.project, item)
         schema = self._store.schemas.current.resolve_reported(status.schema)
         found = next_status(ROLE_NAMES[status.role], status.returns, schema, graph.unsatisfied(status.blockers))
-        times = status.due_times
-        if times and isinstance(found, ReadyStatus) and (times.recurs or times.not_before > status.now):
-            return held_back(found.current_role, iso(times.not_before) if not times.recurs else "")
+        if isinstance(found, ReadyStatus) and (status.template or status.not_before > status.now):
+            return held_back(found.current_role, "" if status.template else iso(status.not_before))
         return found
 
 

@@ -25,18 +25,18 @@ from coordinator.toolsets.items.contract.query import (
 from coordinator.toolsets.items.contract.transitions import ItemTransition
 from coordinator.toolsets.items.rules import query as rules
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.resources import shown as shown_resources
-from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
-from coordinator.toolsets.items.rules.usage import of_item
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of
+from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.rules.values import names_in, not_blank, with_traits
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
 from coordinator.toolsets.items.tools.attempts import attempt_counts, attempts
-from coordinator.toolsets.items.tools.due_times import due_times
-from coordinator.toolsets.items.tools.shared import ancestors, names, or_unset, transition
+from coordinator.toolsets.items.tools.said import Showing
+from coordinator.toolsets.items.tools.shared import ancestors, names, transition
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
 
 DEFAULT_ROOTS = 20
+_FULL, _FOUND = Showing(FullItem), Showing(FoundItem)
 
 _DESCRIPTION = (
     "Read work items. get: one item in full, without its claim. search: a page of short items that match all given "
@@ -67,7 +67,7 @@ class Queries:
             raise invalid("id", "is required for operation get")
         item = await self._items.resolve_one(call.project, args.id, "id")
         view, path = await self._items.read(call.project, item, args.include_ancestors)
-        shown = full(view, FullItem, self._items.schemas.current.most_attempts(view))
+        shown = full(view, FullItem, self._items.schemas.current)
         if args.include_ancestors:
             shown.ancestors = ancestors(path)
         return shown
@@ -81,7 +81,7 @@ class Queries:
         if parent and not page.total:
             await self._items.expect(call.project, parent, "parentId")
         schemas = self._items.schemas.current
-        found = [FoundItem(**_short(row), **_details(row, schemas.most_attempts(row))) for row in page.rows]
+        found = [FoundItem(**_short(row), **_details(row, schemas)) for row in page.rows]
         if args.include_ancestors:
             for item, path in zip(found, page.ancestors, strict=True):
                 item.ancestors = ancestors(path)
@@ -101,7 +101,7 @@ class Queries:
             inner = await self._items.resolve_one(call.project, item, "itemId")
             view, counts, children = await self._items.overview_item(call.project, inner, rules.limit(args, MAX_LIMIT))
             return ItemOverview(
-                item=full(view, FullItem, self._items.schemas.current.most_attempts(view)),
+                item=full(view, FullItem, self._items.schemas.current),
                 child_counts=_counts(counts),
                 children=[ShortItem(**_short(row)) for row in children],
                 notice=rules.notice(args),
@@ -136,38 +136,17 @@ def _weigh(given: QueryItems) -> Criticality:
 
 
 def _short(row: ShortView) -> dict[str, Any]:
-    return {
-        "id": dashed(row.id),
-        "parent_id": dashed(row.parent) if isinstance(row.parent, str) else UNSET,
-        "title": row.title,
-        "role": ROLE_NAMES[row.role],
-        "status_label": or_unset(row.label),
-        "priority": PRIORITY_NAMES[row.priority],
-        "depth": row.depth,
-        "tags": or_unset(row.tags),
-        "type": or_unset(row.type),
-    }
+    role = ROLE_NAMES[row.role]
+    shown = _FOUND(row.said, role)
+    shown["id"], shown["role"], shown["depth"] = dashed(row.id), role, row.depth
+    return shown
 
 
-def _details(row: ShortView, most_attempts: int) -> dict[str, Any]:
-    if row.details is None:
+def _details(row: ShortView, schemas: SchemaConfig) -> dict[str, Any]:
+    if row.attempts is None:
         return {}
-    requires, resources, times, spending, container, record, abandoned = row.details
-    return {
-        "container": container or UNSET,
-        **_needs(requires, resources),
-        "attempts": attempt_counts(record, most_attempts),
-        "abandoned": abandoned or UNSET,
-        **due_times(times, ROLE_NAMES[row.role]),
-        **of_item(spending),
-    }
-
-
-def _needs(requires: str | bool, resources: str | bool) -> dict[str, Any]:
-    return {
-        "requires": requires.split(",") if isinstance(requires, str) else UNSET,
-        "resources": shown_resources(resources) if isinstance(resources, str) else UNSET,
-    }
+    most = schemas.most_attempts(row.said.get("y"), row.said.get("g"))
+    return {"attempts": attempt_counts(row.attempts, most), "abandoned": row.abandoned or UNSET}
 
 
 def _counts(counts: Counts) -> ChildCounts:
@@ -175,7 +154,7 @@ def _counts(counts: Counts) -> ChildCounts:
 
 
 def _traits(row: ShortView) -> dict[str, Any]:
-    return {"traits": names_in(row.traits)} if isinstance(row.traits, str) else {}
+    return {"traits": names_in(row.said["q"])} if "q" in row.said else {}
 
 
 def _root(root: Root, children: bool) -> RootItem:
@@ -193,37 +172,22 @@ def _root(root: Root, children: bool) -> RootItem:
 F = TypeVar("F", bound=FullItem)
 
 
-def full(view: View, shape: type[F], most_attempts: int) -> F:
+def full(view: View, shape: type[F], schemas: SchemaConfig) -> F:
     """The whole item, in this shape."""
-    traits = view.traits.split(",") if isinstance(view.traits, str) else []
-    properties = with_traits(view.properties if isinstance(view.properties, str) else None, traits)
+    role, said = ROLE_NAMES[view.role], view.said
+    traits = said["q"].split(",") if "q" in said else []
+    shown = {"summary": "", "complexity": None, "requires_verification": False, **_FULL(said, role)}
     return shape(
         id=dashed(view.id),
-        parent_id=dashed(view.parent) if isinstance(view.parent, str) else UNSET,
-        title=view.title,
-        description=or_unset(view.description),
-        summary=view.summary,
-        role=ROLE_NAMES[view.role],
-        status_label=or_unset(view.label),
+        role=role,
         previous_role=UNSET if view.previous_role is False else ROLE_NAMES[view.previous_role],
-        priority=PRIORITY_NAMES[view.priority],
-        complexity=view.complexity or None,
         depth=view.depth,
-        metadata=or_unset(view.metadata),
-        tags=or_unset(view.tags),
-        type=or_unset(view.type),
-        **_needs(view.requires, view.resources),
-        properties=or_unset(properties),
+        properties=with_traits(said.get("o"), traits) or UNSET,
+        attempts=attempts(view.attempts, schemas.most_attempts(said.get("y"), said.get("g"))),
+        abandoned=view.abandoned or UNSET,
         created_at=iso(view.created),
         modified_at=iso(view.modified),
-        requires_verification=view.requires_verification,
-        container=view.container or UNSET,
-        max_attempts=UNSET if view.attempts.most is False else view.attempts.most,
-        retry_backoff_seconds=UNSET if view.attempts.backoff is False else view.attempts.backoff,
-        attempts=attempts(view.attempts, most_attempts),
-        abandoned=view.abandoned or UNSET,
-        **due_times(view.due_times, ROLE_NAMES[view.role]),
-        **of_item(view.spending),
         role_changed_at=iso(view.role_changed),
         transitions=[ItemTransition(**transition(row)) for row in view.transitions] or UNSET,
+        **shown,
     )

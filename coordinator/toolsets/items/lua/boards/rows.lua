@@ -1,5 +1,5 @@
--- Rows of items in lists that people read: what a card of a board shows, in the order of the reply struct (Row in
--- store/rows.py).
+-- Rows of items in lists that people read: what a card of a board shows: what they say
+-- (views.lua), and their state by the names of the reply struct (Row in store/rows.py).
 local budgets = require 'budgets'
 local classes = require 'classes'
 local held_back = require 'held_back'
@@ -23,20 +23,20 @@ end
 function rows.of(run, id)
   local item = items.load(run, id)
   if not item then return nil end
-  local score, quarantined, created = item.score, held_back.is_quarantined(item), classes.created_of(item.score)
-  local children, ended = children_of(run, item)
+  local row, created = views.said(run, item), classes.created_of(item.score)
   local claim = item.role ~= TERMINAL and item or {} -- what has ended is held by nobody
-  local held_until = not held_back.is_template(item) and tonumber(item.nt)
-  return {
-    id, items.title_of(run, item), item.role, classes.shown_state(item), item.lb or false,
-    classes.priority_of(score), classes.complexity_of(score), item.g or false, item.y or false, item.rq or false,
-    item.pa or false, item.depth, created, item.role_changed_at or created, item.modified_at or created,
-    claim.holder or '', claim.first_claimed_at or 0, claim.claimed_at or 0, claim.expires or 0, item.fence or 0,
-    tonumber(item.an) or 0, tonumber(item.am) or false, held_until or 0, quarantined,
-    tonumber(item.nb) or 0, children, ended, views.due_times(run, item),
-    item.rs or '', item.rh or '', item.us or '', item.ub or '', item.bu or '', budgets.spent_at(run, id) or '',
-    item.st ~= nil,
-  }
+  row.id, row.t, row.role, row.state, row.depth = id, items.title_of(run, item), item.role,
+    classes.shown_state(item), item.depth
+  row.created, row.role_changed = created, item.role_changed_at or created
+  row.modified = item.modified_at or created
+  row.holder, row.claimed, row.renewed = claim.holder, claim.first_claimed_at, claim.claimed_at
+  row.expires, row.fence, row.holds = claim.expires, item.fence, item.rh
+  row.am, row.attempts, row.blockers = tonumber(item.am), tonumber(item.an), tonumber(item.nb)
+  row.held_until = not held_back.is_template(item) and tonumber(item.nt) or nil
+  row.quarantined = held_back.is_quarantined(item) or nil
+  row.children, row.ended_children = children_of(run, item)
+  row.used_below, row.spent = item.ub, budgets.spent_at(run, id) or nil
+  return row
 end
 
 -- The rows of those items of a list that exist.

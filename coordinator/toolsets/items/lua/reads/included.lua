@@ -11,7 +11,7 @@ local included = {}
 local BYTES = 240000
 local ROWS_MAX = 100 -- notes read, and results
 local READ_MAX, SHORT = 1000000, 4000 -- bytes of bodies read by one call; of further notes only short bodies are read
-local LONG_TEXTS = {4, 12, 15} -- places in views.full: description, metadata, properties
+local LONG_TEXTS = {'x', 'm', 'o'} -- description, metadata, properties
 
 -- Whether an item has long texts, notes and edges, by one command, as often there are none. EXISTS counts a key as
 -- often as it is named.
@@ -97,9 +97,10 @@ function included.of(run, id, wanted)
   local offset = tonumber(string.match(wanted, '%d+') or 0)
   if string.find(wanted, 'i', 1, true) then
     view = views.full(run, items.load(run, id), not has_texts)
-    for n, place in ipairs(LONG_TEXTS) do
-      sizes[n] = view[place] and #view[place] or 0
-      if view[place] then texts[#texts + 1] = {view, place, sizes[n]} end
+    local said = view[4]
+    for n, field in ipairs(LONG_TEXTS) do
+      sizes[n] = said[field] and #said[field] or 0
+      if said[field] then texts[#texts + 1] = {said, field, sizes[n]} end
     end
   end
   if has_notes and string.find(wanted, 'n', 1, true) then

@@ -6,8 +6,8 @@ args:      id run.config with_ancestors include
            (included.lua), '' for nothing
 reply:     {title, role, tags, depth, schema inputs, ancestors, claim {holder, claimed at, expires,
            first claimed at, whether expired} or false, unsatisfied blockers {id, role, needed role}, attempts
-           (views.lua), what is included or false, what it says about time or false, usage and budget, what it
-           demands of resources and what its claim holds (demands.lua), '' for nothing}
+           (views.lua), what is included or false, what it says (views.lua), and what its claim holds of resources
+           (demands.lua), '' for nothing}
 errors:    NOT_FOUND
 writes:    none
 --]]
@@ -40,8 +40,7 @@ return function(run, id, with_ancestors, include)
       items.title_of(run, item), item.role, item.g or false, item.depth, notes.schema_inputs(run, item),
       with_ancestors == '1' and views.ancestors(run, item.pa) or {}, claim_of(run, item),
       graph.unsatisfied_blockers_ahead(run, item), attempts_on(run, item),
-      include ~= '' and included.of(run, id, include), views.due_times(run, item), views.spending(item),
-      item.rs or '', item.rh or '',
+      include ~= '' and included.of(run, id, include), views.said(run, item), item.rh or '',
     }
   end)
 end

@@ -53,7 +53,7 @@ return function(run, limit, ids, shown, budget)
       local row = left > 0 and views.short(run, id)
       if left <= 0 then
         more[#more + 1] = id
-      elseif row and not row[2] then
+      elseif row and not row[4].pa then
         local counts, held = tallies.by_role(run, id)
         local children = newest_children(run, id, most)
         reply[#reply + 1] = {row, counts, tallies.by_claim(run, id, counts, held - (over[id] or 0), late), children}

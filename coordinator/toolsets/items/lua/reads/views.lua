@@ -2,13 +2,16 @@
 local classes = require 'classes'
 local held_back = require 'held_back'
 local item_record = require 'item_record'
-local sums = require 'sums'
+local items = require 'items'
 
 local TERMINAL = classes.TERMINAL
 
 local views = {}
 
 local TRANSITIONS_SHOWN = 10
+-- Letters of what rows show, and of what they show on request besides.
+local SHORT, DETAILS = {'t', 'pa', 'g', 'y', 'q'}, {'rs', 'nv', 'du', 'rc', 'oc', 'us', 'ub', 'bx'}
+for n = 1, #items.PLAIN do DETAILS[#DETAILS + 1] = items.PLAIN[n] end
 
 -- The title of an item, from its id and the title in its hash (false if too long for that).
 local function title_of(run, id, stored)
@@ -33,30 +36,31 @@ function views.transitions(run, item, entry, most)
   return list, entries, entry
 end
 
--- The attempts on an item, in the order of the reply struct (Record in store/attempts.py): {the most it may have, its
--- back-off in seconds, both false if it does not say; attempts that count, until when it is in back-off (ms, 0: it is
--- not), the last attempts}. `list` = the list of these as stored, or nil.
+-- The attempts on an item, in the order of the reply struct (Record in store/attempts.py): {the most it may have, false
+-- if it does not say; attempts that count, until when it is in back-off (ms, 0: it is not), the last attempts}.
+-- `list` = the list of these as stored, or nil.
 function views.attempts(item, list)
   local held_until = not held_back.not_before(item) and not held_back.is_template(item) and tonumber(item.nt)
-  return {
-    tonumber(item.am) or false, tonumber(item.rb) or false, tonumber(item.an) or 0, held_until or 0,
-    list and cjson.decode(list) or {},
+  return {tonumber(item.am) or false, tonumber(item.an) or 0, held_until or 0, list and cjson.decode(list) or {}}
+end
+
+-- Adds to what an item says what follows of it now: whether it is `overdue`, and of a template the time (ms) `after`
+-- which its next one is.
+local function add_times(run, item, said)
+  local due = item.du and item.role ~= TERMINAL and tonumber(string.match(item.du, '^%d+$'))
+  if due and due <= run.now then said.overdue = true end
+  if item.rc then said.after = math.max(tonumber(item.rn), run.now) end
+end
+
+-- What an item says: fields by letter, as they are stored, without long texts.
+function views.said(run, item)
+  local said = {
+    s = item.s, lb = item.lb, p = classes.priority_of(item.score), c = classes.complexity_of(item.score) or nil,
   }
-end
-
--- What an item says about time, in the order of the reply struct (DueTimes in store/due_times.py); false for nothing.
-function views.due_times(run, item)
-  if not (item.nv or item.du or item.rc or item.oc) then return false end
-  local due = item.role ~= TERMINAL and tonumber(string.match(item.du or '', '^%d+$'))
-  local overdue = due and due <= run.now or false
-  local after = item.rc and math.max(tonumber(item.rn), run.now) or 0
-  return {tonumber(item.nv) or 0, item.du or '', overdue, item.rc or '', after, item.oc or ''}
-end
-
--- What an item says of usage, in the order of the reply struct (Spending in rules/usage.py).
-function views.spending(item)
-  return {item.us and {sums.parts(item.us)} or false, item.ub and {sums.parts(item.ub)} or false, item.bu or false,
-    item.bx and true or false}
+  for n = 1, #SHORT do said[SHORT[n]] = item[SHORT[n]] end
+  for n = 1, #DETAILS do said[DETAILS[n]] = item[DETAILS[n]] end
+  add_times(run, item, said)
+  return said
 end
 
 -- Whether an agent has begun an item in its role and left it: nobody holds it.
@@ -67,44 +71,43 @@ end
 -- The full view of an item, in the order of the reply struct (View in store/query.py).
 -- `no_texts` = whether it is known to have no long texts.
 function views.full(run, item, no_texts)
-  local long, score, created = {}, item.score, classes.created_of(item.score)
+  local said, created, attempts = views.said(run, item), classes.created_of(item.score), nil
   local flat = no_texts and {} or redis.call('HGETALL', run.keys.text .. item.id)
-  for n = 1, #flat, 2 do long[flat[n]] = flat[n + 1] end
+  for n = 1, #flat, 2 do
+    if flat[n] == 'a' then attempts = flat[n + 1] else said[flat[n]] = flat[n + 1] end
+  end
   return {
-    item.id, item.pa or false, item.t or long.t, long.x or false, item.s or long.s or '', item.role, item.lb or false,
-    tonumber(item.pr) or false, classes.priority_of(score), classes.complexity_of(score), item.depth,
-    long.m or false, item.g or false, item.y or false, long.o or false, item.q or false, created,
-    item.modified_at or created, item.role_changed_at or created, item.rv ~= nil,
-    (views.transitions(run, item, nil, TRANSITIONS_SHOWN)), views.attempts(item, long.a), item.rq or false,
-    item.rs or false,
-    views.due_times(run, item),
-    views.spending(item), item.st ~= nil, is_left(run, item),
+    item.id, item.role, item.depth, said, tonumber(item.pr) or false, created, item.modified_at or created,
+    item.role_changed_at or created, (views.transitions(run, item, nil, TRANSITIONS_SHOWN)),
+    views.attempts(item, attempts), is_left(run, item),
   }
 end
 
--- The row of an item in search and overview, in the order of the reply struct (ShortView in store/query.py): {id,
--- parent, title, role, label, priority, depth, tags, type, traits}; nil if there is none.
+-- The row of an item in search and overview, in the order of the reply struct (ShortView in store/query.py): {id, role,
+-- depth, what it says}; nil if there is none.
 function views.short(run, id)
-  local parent, title, record, depth, tags, type_name, traits =
-    unpack(redis.call('HMGET', run.keys.item .. id, 'pa', 't', 'w', 'd', 'g', 'y', 'q'))
+  local values = redis.call('HMGET', run.keys.item .. id, 'w', 'd', unpack(SHORT))
+  local record, depth = values[1], values[2]
   if not record then return nil end
   local score = item_record.score(record)
-  return {
-    id, parent, title_of(run, id, title), classes.role_of(score), item_record.label(record), classes.priority_of(score),
-    tonumber(depth or 0), tags, type_name, traits,
-  }
+  local said = {lb = item_record.label(record) or nil, p = classes.priority_of(score)}
+  for n = 1, #SHORT do said[SHORT[n]] = values[n + 2] or nil end
+  said.t = title_of(run, id, said.t)
+  return {id, classes.role_of(score), tonumber(depth or 0), said}
 end
 
--- Adds to such a row what a search shows on request, in the order of the reply struct (Details in store/query.py).
+-- Adds to such a row what a search shows on request.
 function views.add_details(run, row)
-  local item = {role = row[4]}
-  local fields =
-    {'rq', 'rs', 'nv', 'du', 'rc', 'rn', 'oc', 'us', 'ub', 'bu', 'bx', 'st', 'w', 'u', 'an', 'am', 'nt'}
-  local values = redis.call('HMGET', run.keys.item .. row[1], unpack(fields))
-  for n, field in ipairs(fields) do item[field] = values[n] end
+  local item, said = {role = row[2]}, row[4]
+  local values = redis.call('HMGET', run.keys.item .. row[1], 'w', 'u', 'an', 'nt', 'rn', unpack(DETAILS))
+  item.w, item.u, item.an, item.nt, item.rn = unpack(values, 1, 5)
+  for n = 1, #DETAILS do
+    local value = values[n + 5] or nil
+    item[DETAILS[n]], said[DETAILS[n]] = value, value
+  end
   if item.w then item_record.unpack(item, item.w) end
-  row[#row + 1] = {item.rq, item.rs, views.due_times(run, item), views.spending(item), item.st and true or false,
-    views.attempts(item), is_left(run, item)}
+  add_times(run, item, said)
+  row[5], row[6] = views.attempts(item), is_left(run, item)
 end
 
 -- {title, role, priority} of a mentioned item, or nil: a third of the cost of `items.load`.

@@ -41,7 +41,7 @@ return function(run, asked, ids, with)
         local row = views.short(run, id)
         if string.find(with, 'd', 1, true) then views.add_details(run, row) end
         shown[#shown + 1] = row
-        paths[#shown] = string.find(with, 'a', 1, true) and views.ancestors(run, row[2]) or {}
+        paths[#shown] = string.find(with, 'a', 1, true) and views.ancestors(run, row[4].pa) or {}
         claimed[#shown] = item_record.claim_status(run, values[record_at]) == 'claimed'
       end
     end

@@ -74,7 +74,7 @@ local function rows_of(run, ids, with)
     else
       rows[n] = views.short(run, id)
       if string.find(with, 'd', 1, true) then views.add_details(run, rows[n]) end
-      if string.find(with, 'a', 1, true) then paths[n] = views.ancestors(run, rows[n][2]) end
+      if string.find(with, 'a', 1, true) then paths[n] = views.ancestors(run, rows[n][4].pa) end
     end
   end
   return rows, paths, more

@@ -4,7 +4,7 @@ guarantee: A consistent snapshot. Edges (an item has 600 at most) are read only 
            can move forward.
 args:      id
 reply:     {role, whether a blocked item has a role to return to, schema inputs without notes,
-           blockers {id, role, needed role}, what it says about time (views.lua) or false, now}
+           blockers {id, role, needed role}, whether it is a template, its notBefore (ms, 0: none), now}
 errors:    NOT_FOUND
 writes:    none
 --]]
@@ -12,7 +12,6 @@ local graph = require 'graph'
 local items = require 'items'
 local notes = require 'notes'
 local read = require 'read'
-local views = require 'views'
 
 return function(run, id)
   return read(run, function()
@@ -20,6 +19,6 @@ return function(run, id)
     if not item then return redis.error_reply('FLEET NOT_FOUND') end
     local inputs = notes.schema_inputs(run, item, true)
     local blockers = graph.unsatisfied_blockers_ahead(run, item)
-    return {item.role, item.pr ~= nil, inputs, blockers, views.due_times(run, item), run.now}
+    return {item.role, item.pr ~= nil, inputs, blockers, item.rc ~= nil, tonumber(item.nv) or 0, run.now}
   end)
 end
