@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from coordinator.settings import Settings
+from coordinator.store import keys
+from coordinator.store.record_layout import NUMBERS
 from tests.items.client import Client, Json, actor, fresh_id
 
 pytestmark = pytest.mark.anyio
@@ -50,6 +52,15 @@ async def test_an_item_appears_with_its_defaults(tools: Client) -> None:
         "depth": 0,
         "requiresVerification": False,
     }
+
+
+async def test_a_bare_item_stores_little(tools: Client) -> None:
+    """The benchmark ``memory`` measures it with its entries in all indexes."""
+    parent = await tools.add("parent")
+    item = await tools.add("bare", parentId=parent)
+    fields = await tools.store.command("HGETALL", keys.item.key(tools.project, item.replace("-", "")))
+    assert len(fields.pop(b"w")) == NUMBERS["score"]
+    assert fields == {b"t": b"bare", b"d": b"1", b"pa": parent.replace("-", "").encode()}
 
 
 async def test_every_field_is_kept(tools: Client) -> None:
