@@ -6,33 +6,22 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from coordinator.settings.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
 from coordinator.toolsets.items.audit.resources import lacking
 from coordinator.toolsets.items.audit.states import claim_of, is_held
+from coordinator.toolsets.items.fields import FIELDS, Field, Kind
 from coordinator.toolsets.items.rules.classes import BLOCKED, HELD, TERMINAL
 from coordinator.toolsets.items.rules.records import Fields, parsed, state_of
 
 MAX_DEPTH = 3
 INLINE_BYTES = 64
 KEPT_ATTEMPTS = 20
-_DEMANDING = ("rs", "ro", "rh", "rp", "as")
-_TIMED = ("nv", "du", "rc", "rn", "oc")
-_USAGE = ("us", "ub", "bu", "bx")
-_KNOWN = frozenset(
-    (
-        *("pr", "pa", "rv", "nb", "lv", "lo", "hc", "tk", "an", "am", "rb", "nt", "rq"),
-        *("ch", "st"),
-        *_DEMANDING,
-        *_TIMED,
-        *_USAGE,
-        *"wtsdgyqku",
-    )
-)
-_TEXTS = frozenset("tsxmoa")
-_RANGES = {
+_BESIDE = frozenset("xmo")
+_TEXTS = _BESIDE | {"t", "s", "a"}
+_IN_RECORD = frozenset(("", "p", "c", "lb"))
+_STATE: dict[str, tuple[int, int | None] | None] = {
+    **dict.fromkeys(("w", "lv", "ro", "rh", "rp", "as", "ub")),
     "d": (1, MAX_DEPTH),
     "pr": (0, 2),
-    "rv": (1, 1),
     "nb": (1, None),
     "lo": (1, None),
     "hc": (1, None),
@@ -40,15 +29,21 @@ _RANGES = {
     "u": (1, 2),
     "tk": (1, None),
     "an": (0, None),
-    "am": (0, MOST_ATTEMPTS),
-    "rb": (0, LONGEST_BACKOFF_SECONDS),
     "nt": (0, None),
-    "nv": (1, None),
     "rn": (1, None),
-    "bx": (1, 1),
     "ch": (0, 3),
-    "st": (1, 1),
 }
+"""What scripts keep of an item besides what it says, and the range of each number."""
+
+
+def _range(field: Field) -> tuple[int, int | None] | None:
+    if field.kind is Kind.NUMBER:
+        return field.least, field.most
+    return {Kind.YES: (1, 1), Kind.TIME: (1, None)}.get(field.kind)
+
+
+_KNOWN = _STATE | {field.letter: _range(field) for field in FIELDS if field.letter not in _IN_RECORD | _BESIDE}
+_RANGES = {name: bounds for name, bounds in _KNOWN.items() if bounds}
 
 
 def own_problems(fields: Fields, texts: Collection[str], now: int) -> Iterator[str]:
@@ -67,7 +62,7 @@ def own_problems(fields: Fields, texts: Collection[str], now: int) -> Iterator[s
 
 def _shape(fields: Fields, texts: Collection[str]) -> Iterator[str]:
     score = parsed(fields["w"])
-    for name in sorted(set(fields) - _KNOWN):
+    for name in sorted(set(fields) - _KNOWN.keys()):
         yield f"has a field {name} that means nothing"
     for name, (least, most) in _RANGES.items():
         if name in fields and not (least <= int(fields[name]) and (most is None or int(fields[name]) <= most)):
