@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 
 import coordinator.toolsets.items
+from coordinator.cli.projects.dumping import dump
+from coordinator.cli.projects.restoring import restore
 from coordinator.client.plan import FIELDS as IN_PLANS
 from coordinator.interchange import native
+from coordinator.settings import Settings
+from coordinator.toolsets.items.audit.run import audit
 from coordinator.toolsets.items.contract.items import ItemSpec
-from coordinator.toolsets.items.contract.query import FullItem
+from coordinator.toolsets.items.contract.query import FoundItem, FullItem
 from coordinator.toolsets.items.contract.trees import TreeItem
 from coordinator.toolsets.items.fields import FIELDS, LETTERED, NAMED
+from tests.items.client import Client, Json
 
 ROOM = Path(coordinator.toolsets.items.__file__).parent
 ATTRIBUTES = {field.attribute for field in FIELDS}
@@ -45,3 +51,61 @@ def test_plans_have_all_that_callers_give() -> None:
 
 def test_what_is_special_to_a_field_is_in_the_file_that_it_names() -> None:
     assert [field.code for field in FIELDS if field.code and len(list(ROOM.rglob(field.code))) != 1] == []
+
+
+GIVEN: Json = {
+    "title": "Title",
+    "statusLabel": "waits",
+    "priority": "high",
+    "tags": "a,b",
+    "type": "task",
+    "container": True,
+    "summary": "Summary",
+    "description": "Description",
+    "complexity": 3,
+    "metadata": "text",
+    "properties": '{"a":1}',
+    "requiresVerification": True,
+    "requires": ["gpu", "os"],
+    "resources": [{"key": "site", "mode": "exclusive", "units": 1}],
+    "budget": {"tokens": 1000},
+    "maxAttempts": 0,
+    "retryBackoffSeconds": 5,
+    "notBefore": "2090-01-01T00:00:00.000Z",
+    "dueAt": "2090-01-02T00:00:00.000Z",
+}
+"""A value of each field that results show as it was given."""
+
+
+def test_each_field_has_a_value_here() -> None:
+    given = {field.name for field in FIELDS if field.attribute in ItemSpec.__struct_fields__}
+    assert given == {*GIVEN, "role", "parentId", "traits", "recurs"}
+
+
+@pytest.mark.anyio
+async def test_each_field_is_shown_and_written_out_and_restored_as_given(tools: Client) -> None:
+    item = await tools.add(**GIVEN)
+    full = await tools("query_items", operation="get", id=item)
+    assert {name: full.get(name) for name in GIVEN} == GIVEN
+    (found,) = (await tools("query_items", operation="search", includeDetails=True))["items"]
+    shown = {field.name for field in FIELDS if field.attribute in FoundItem.__struct_fields__ and field.name in GIVEN}
+    assert {name: found.get(name) for name in shown} == {name: GIVEN[name] for name in shown}
+
+    lines = [line async for line in dump(tools.store, tools.project)]
+    data = io.BytesIO(b"\n".join(map(native.encode, native.ended(lines))) + b"\n")
+    await tools("manage_items", operation="delete", ids=[item])
+    await restore(tools.store, Settings(), tools.project, data, lambda said: None)
+    assert await tools("query_items", operation="get", id=item) == full
+    assert (await audit(tools.store, tools.project)).differences == []
+
+
+@pytest.mark.anyio
+async def test_each_field_can_be_cleared(tools: Client) -> None:
+    bare = await tools.add(title="Title", priority="high", summary="Summary")
+    item = await tools.add(**GIVEN)
+    cleared = {name: None for name in GIVEN if name != "requiresVerification"} | {"requiresVerification": False}
+    await tools("manage_items", operation="update", items=[{"id": item, **cleared}])
+    names = set(GIVEN) | {"abandoned", "role"}
+    one, other = [await tools("query_items", operation="get", id=each) for each in (item, bare)]
+    assert {name: one.get(name) for name in names} == {name: other.get(name) for name in names}
+    assert (await audit(tools.store, tools.project)).differences == []

@@ -3,11 +3,12 @@
 What knows the fields of an item derives from ``FIELDS``, or names a type from here:
 
 - The structs of the contract say who sets a field and which results show it, by its type: ``not_before: NotBefore``.
-- ``rules/items.py`` makes what scripts store of what callers give, and ``tools/said.py`` results of what they store.
+- ``rules/items.py`` makes what scripts store of what callers give, and ``tools/said.py`` results of what they store, in
+  the forms of ``rules/kinds.py``.
 - The audit knows the stored letters, and a project is written out and restored by them (``cli/projects``).
 - Options of ``fleet items add`` and ``edit``, and the forms of the console, have a flag or a box.
 
-A plain field costs its types and an entry here, a line in each struct that has it, and its letter in the lists of
+A plain field costs its types and an entry here, a line in each struct that has it, and its letter in ``PLAIN`` of
 ``lua/layout/items.lua``. What else a field means is code in the file that its entry names.
 """
 
