@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from functools import partial as bound
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, Meta
@@ -30,12 +31,15 @@ UNCHANGED_BY_BLANK = {"unchanged_by_blank": True}
 UNORDERED = {"unordered": True}
 NOT_COMPARED = {"not_compared": True}
 
-_LEFT_OUT = object()
+_LEFT_OUT: Any = object()
+_NOTHING: Form = {}
 _NEVER = object()
 """Equals no value."""
 _Read = Callable[[Any, bool, Form, Form], Any]
 """Makes the value of one argument canonical; ``_LEFT_OUT`` where leaving it out means the same. Takes the value,
 ``partial``, the members of the struct that it is in, and those of the struct which has that one in a list."""
+_Readers = Mapping[str, _Read | None]
+"""What reads each argument of a struct. None: it counts as it is; ``_LEFT_OUT``: it never counts."""
 
 
 def meant(value: object) -> dict[str, object]:
@@ -50,22 +54,22 @@ def canonical(arguments: msgspec.Struct, *, partial: bool = False) -> Form:
         partial: what is left out is not looked at: the call is an update or a delete, in which only defaults of the
             structs themselves count.
     """
-    return _form(_readers(type(arguments)), msgspec.to_builtins(arguments), partial, {})
+    return _form(_readers(type(arguments)), msgspec.to_builtins(arguments), partial, _NOTHING)
 
 
-def _form(readers: Mapping[str, _Read | None], given: Form, partial: bool, above: Form) -> Form:
+def _form(readers: _Readers, given: Form, partial: bool, above: Form, _: Form = _NOTHING) -> Form:
+    """The form of a struct; ``above``: the members of the one that has it."""
     form: Form = {}
     for name, value in given.items():
         if (read := readers[name]) is None:
             form[name] = value
-        elif (found := read(value, partial, given, above)) is not _LEFT_OUT:
+        elif read is not _LEFT_OUT and (found := read(value, partial, given, above)) is not _LEFT_OUT:
             form[name] = found
     return form
 
 
 @lru_cache(maxsize=512)
-def _readers(struct: type[msgspec.Struct]) -> Mapping[str, _Read | None]:
-    """What reads each argument of a struct; None: it counts as it is."""
+def _readers(struct: type[msgspec.Struct]) -> _Readers:
     hints = get_type_hints(struct, include_extras=True)
     return {
         field.encode_name: _reader(field.encode_name, hints[field.name], _default(field))
@@ -83,7 +87,7 @@ def _reader(name: str, hint: Any, default: Any) -> _Read | None:
     about = _About(hint)
     extra, words, inner = about.extra, about.words, about.inner
     if "not_compared" in extra:
-        return lambda value, partial, given, above: _LEFT_OUT
+        return cast("_Read", _LEFT_OUT)
     optional, missing, shared = default is None or default is UNSET, extra.get("meant", _NEVER), "shared" in extra
     if not (optional or words or inner) and default is _NEVER:
         return None
@@ -96,7 +100,7 @@ def _reader(name: str, hint: Any, default: Any) -> _Read | None:
         unchanged = "unchanged_by_null" if value is None else "unchanged_by_blank"
         return _LEFT_OUT if unchanged in extra else None  # a blank text clears, as null does
 
-    def stated(value: Any, partial: bool, given: Form) -> Any:
+    def stated(value: Any, partial: bool, given: Form, above: Form) -> Any:
         """The value without looking at what leaving it out means."""
         if value.__class__ is str:
             if optional and (not value or value.isspace()):
@@ -104,24 +108,28 @@ def _reader(name: str, hint: Any, default: Any) -> _Read | None:
             return (words.get(value) or words.get(value.lower(), value)) if words else value
         if value is None:
             return empty(value, partial) if optional else None
-        return value if inner is None else inner(value, partial, given)
+        return value if inner is None else inner(value, partial, given, above)
 
     def read(value: Any, partial: bool, given: Form, above: Form) -> Any:
-        value = stated(value, partial, given)
+        value = stated(value, partial, given, above)
         if value == default and value.__class__ is default.__class__:  # True is not 1
             return _LEFT_OUT
         if partial or (missing is _NEVER and not shared):
             return value
-        other = stated(above[name], partial, given) if shared and name in above else _LEFT_OUT
+        other = stated(above[name], partial, given, above) if shared and name in above else _LEFT_OUT
         return _LEFT_OUT if value == (missing if other is _LEFT_OUT else other) else value
 
-    if shared or missing is not _NEVER or (words and optional) or (default is not _NEVER and not optional):
+    if shared or missing is not _NEVER or (words and default is not _NEVER):
         return read
-    return _shorter(read, words, inner)
+    return _shorter(read, default, about)
 
 
-def _shorter(read: _Read, words: Mapping[str, str], inner: Callable[[Any, bool, Form], Any] | None) -> _Read:
-    """A shorter way to the same for the many arguments whose value is compared with no other."""
+def _shorter(read: _Read, default: Any, about: _About) -> _Read:
+    """A shorter way to the same for the many arguments whose value is compared at most with their own default."""
+    words, inner = about.words, about.inner
+
+    def read_unlike_default(value: Any, partial: bool, given: Form, above: Form) -> Any:
+        return _LEFT_OUT if value == default and value.__class__ is default.__class__ else value
 
     def read_plain(value: Any, partial: bool, given: Form, above: Form) -> Any:
         if value is None or (value.__class__ is str and (not value or value.isspace())):
@@ -129,11 +137,16 @@ def _shorter(read: _Read, words: Mapping[str, str], inner: Callable[[Any, bool, 
         return value
 
     def read_inner(value: Any, partial: bool, given: Form, above: Form) -> Any:
-        return read(value, partial, given, above) if value is None or inner is None else inner(value, partial, given)
+        if value is None or inner is None:
+            return read(value, partial, given, above)
+        return inner(value, partial, given, above)
 
     if words:
         return lambda value, partial, given, above: words.get(value) or words.get(value.lower(), value)
-    return read_inner if inner else read_plain
+    if inner is None:
+        return read_plain if default is None or default is UNSET else read_unlike_default
+    # Where an empty list is the default, it has not been encoded.
+    return inner if default in (_NEVER, []) and not about.nullable else read_inner
 
 
 class _About:
@@ -143,9 +156,11 @@ class _About:
         self.extra: dict[str, Any] = {}
         self.words: dict[str, str] = {}
         """Of an enumeration, also by their lower case."""
-        self.inner: Callable[[Any, bool, Form], Any] | None = None
+        self.inner: _Read | None = None
         """What reads a struct or a list."""
+        self.nullable = False
         for kind in self._kinds(hint):
+            self.nullable |= kind is NoneType
             self.inner = _list(kind, "unordered" in self.extra) or _struct(kind) or self.inner
 
     def _kinds(self, hint: Any) -> Iterator[Any]:
@@ -165,24 +180,23 @@ class _About:
             yield hint
 
 
-def _struct(kind: Any) -> Callable[[Any, bool, Form], Any] | None:
+def _struct(kind: Any) -> _Read | None:
     """What reads a struct of this kind; None: it is none."""
     if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
         return None
-    readers = _readers(kind)
-    return lambda value, partial, given: _form(readers, value, partial, given)
+    return bound(_form, _readers(kind))
 
 
-def _list(kind: Any, unordered: bool) -> Callable[[Any, bool, Form], Any] | None:
+def _list(kind: Any, unordered: bool) -> _Read | None:
     """What reads a list of this kind; None: it is none."""
     if get_origin(kind) is not list:
         return None
     element = _About(get_args(kind)[0])
     one, words = element.inner, element.words
 
-    def read(value: list[Any], partial: bool, given: Form) -> list[Any]:
+    def read(value: list[Any], partial: bool, given: Form, above: Form) -> list[Any]:
         if one is not None:
-            return [one(element, partial, given) for element in value]
+            return [one(element, partial, given, above) for element in value]
         found = [words.get(text.lower(), text) for text in value] if words else value
         return sorted(set(found)) if unordered else found
 
