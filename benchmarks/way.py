@@ -53,10 +53,10 @@ from coordinator.transport.fast_path import ParsedCall, Plan
 from tests.transport.rig import modern, send
 
 BOUNDS = {
-    "claim_item by id": (54, 128),
-    "claim_item by selector": (61, 158),
-    "advance_item": (53, 139),
-    "work_next": (77, 223),
+    "claim_item by id": (54, 121),
+    "claim_item by selector": (61, 152),
+    "advance_item": (53, 138),
+    "work_next": (77, 220),
     "work_done": (54, 132),
     "get_context": (39, 83),
 }

@@ -15,7 +15,7 @@ from coordinator.store import keys
 from coordinator.store.errors import KeySpaceDiffers, StoreChanged, StoreError
 from coordinator.store.store import Store
 
-VERSION = 5
+VERSION = 6
 ADVICE = "serve this store with the release that it belongs to, or give this one another store"
 
 _AGAIN_SECONDS = 0.25

@@ -238,7 +238,7 @@ async def test_of_claims_that_race_each_counts_once(clients: list[Client]) -> No
             wanted = [(item.replace("-", ""), 4, 0)]
             times += 1
             reply = await claims.claim(front.project, NO_KEY, Claimant(f"{name}-{times}"), wanted, [])
-            ended += reply.claims[0].outcome == "success" and reply.waiting is None
+            ended += reply.claims[0].outcome == "success" and reply.claims[0].further.waiting is None
 
     await asyncio.gather(*(work(f"agent-{n}", clients[n % 3]) for n in range(9)))
     found = await attempts(clients[0], item)

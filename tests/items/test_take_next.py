@@ -122,7 +122,7 @@ async def test_abandoned_work_is_begun_again_in_its_role(tools: Client) -> None:
     )
     taken = await take(tools, agent="b")
     assert taken.claim
-    assert taken.claim.taken_over
+    assert taken.claim.further.takeover
     assert taken.start
     assert (taken.start.reason, taken.start.from_role, taken.start.to_role) == ("", 1, 1)
 

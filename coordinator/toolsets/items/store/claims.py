@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from hashlib import blake2b
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -26,48 +26,6 @@ Release = tuple[str, int, str, str] | tuple[str, int, str, str, Used | bool]
 """A claim to release: the item's id, fence or 0, reason and detail or '', and what was used."""
 
 
-class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The outcome of one claim; times in ms."""
-
-    outcome: str
-    item: str
-    expires: int
-    """When the claim expires; for ``already_claimed``: in how many ms the other agent's claim expires; for
-    ``no_match`` and ``resource_busy``: after how many ms to retry; for ``parked``: after how many to search again
-    without being woken, 0: never."""
-    first_claimed_at: int
-    fence: int
-    """Of a refused claim, 1 if the caller has shown an older one."""
-    role: int = -1
-    """Of a new claim, the item's role; else -1."""
-    taken_over: bool = False
-    """Whether the item was abandoned."""
-    included: Included | Literal[False] | None = None
-    """Of a success, what was asked for."""
-    told: dict[str, Any] | Literal[False] | None = None
-    """For ``no_match``: how many items that match are held back, by why they are. For ``budget_exhausted``, and of a
-    renewal: the spent budget."""
-
-    @property
-    def renewed(self) -> bool:
-        """Whether the agent held the item already."""
-        return self.outcome == "success" and self.role < 0
-
-    @property
-    def older(self) -> bool:
-        """Whether the claim was refused to a caller that has shown an older fence."""
-        return self.fence == 1
-
-
-class Released(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The outcome of one release."""
-
-    outcome: str
-    item: str
-    older: bool | None = None
-    """Whether the caller has shown an older fence."""
-
-
 class Waiting(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Why a claimed item cannot start."""
 
@@ -83,8 +41,59 @@ class Waiting(msgspec.Struct, array_like=True, frozen=True, gc=False):
     template: bool = False
 
 
+class Further(msgspec.Struct, frozen=True, gc=False):
+    """What is told of few claims."""
+
+    role: int = -1
+    """Of a new claim by a selector, or of an abandoned item: the item's role."""
+    takeover: bool = False
+    """Whether the item was abandoned."""
+    renewed: bool = False
+    """Whether the agent held the item already."""
+    older: bool = False
+    """Whether the claim was refused to a caller that has shown an older fence."""
+    included: Included | None = None
+    """Of a success, what was asked for."""
+    waiting: Waiting | None = None
+    """Of a success: why the item is not ready."""
+    drained: str = ""
+    """The name under which the agent is drained."""
+    budget: dict[str, Any] | None = None
+    """Which budget is spent (``rules.usage.spent_budget``): for ``budget_exhausted``, and of a renewal."""
+    resources: str = ""
+    """For ``resource_busy``: what is not free."""
+    held_back: dict[str, int] | None = None
+    """For ``no_match``: how many items that match are held back, by why they are."""
+
+
+NOTHING = Further()
+
+
+class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The outcome of one claim; times in ms."""
+
+    outcome: str
+    item: str
+    expires: int
+    """When the claim expires; for ``already_claimed``: in how many ms the other agent's claim expires; for
+    ``no_match`` and ``resource_busy``: after how many ms to retry; for ``parked``: after how many to search again
+    without being woken, 0: never."""
+    first_claimed_at: int
+    fence: int
+    further: Further = NOTHING
+
+
+class Released(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The outcome of one release."""
+
+    outcome: str
+    item: str
+    older: bool | None = None
+    """Whether the caller has shown an older fence."""
+
+
 class ClaimReply(msgspec.Struct, array_like=True):
-    """Reply of ``claim_next.lua``."""
+    """Reply of ``claim_item.lua`` and ``claim_next.lua``."""
 
     now: int
     claims: list[Claimed]
@@ -93,15 +102,7 @@ class ClaimReply(msgspec.Struct, array_like=True):
     """If a parked call got an item: the processes whose callers may get it (``lua/parked/handover.lua``)."""
 
 
-class NamedReply(ClaimReply, array_like=True):
-    """Reply of ``claim_item.lua``."""
-
-    waiting: Waiting | Literal[False] | None = None
-    drained: str = ""
-    """The name under which the agent is drained."""
-
-
-_CLAIM = Script(LIBRARY, "claim_item", NamedReply, rest=SETTLE)
+_CLAIM = Script(LIBRARY, "claim_item", ClaimReply, rest=SETTLE)
 _CLAIM_NEXT = Script(LIBRARY, "claim_next", ClaimReply, rest=SETTLE)
 _END_WAIT = Script(LIBRARY, "end_wait", ClaimReply, rest=SETTLE)
 _LEAVE_WAIT = Script(LIBRARY, "leave_wait", rest=SETTLE)
@@ -119,7 +120,7 @@ class ClaimStore(RecurringStore):
         claims: Sequence[Wanted],
         releases: Sequence[Release],
         include: str = "",
-    ) -> Coroutine[Any, Any, NamedReply]:
+    ) -> Coroutine[Any, Any, ClaimReply]:
         """Claims and releases items for one agent, atomically.
 
         Args:

@@ -16,13 +16,25 @@ from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.rules.usage import Used
 from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, pack
-from coordinator.toolsets.items.store.claims import Claimed, ClaimReply, ClaimStore
+from coordinator.toolsets.items.store.claims import Claimed, ClaimReply, ClaimStore, Further
 from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.transitions import Advanced, TransitionStore
 
 _QUEUE = 0
 PLACED = -1
 """``renew_ms`` for a claim that this very call has placed."""
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """What an agent is told of the item that it holds."""
+
+    included: Included
+    filled: Filled
+    """What decides which notes the item needs."""
+    drained: str = ""
+    """The name under which the agent is drained."""
+    budget: dict[str, Any] | None = None
+    """The spent budget because of which the agent is to stop."""
 
 
 class Taken(msgspec.Struct, array_like=True):
@@ -36,13 +48,8 @@ class Taken(msgspec.Struct, array_like=True):
     ``begin`` also ``held`` or ``more``."""
     start: Advanced | Literal[False]
     """Of the item that was claimed."""
-    included: Included | Literal[False] = False
-    filled: Filled | Literal[False] = False
-    """What decides which notes the item needs."""
-    drained: str = ""
-    """The name under which an agent that holds an item is drained."""
-    told: dict[str, Any] | Literal[False] = False
-    """The spent budget because of which an agent that holds an item is to stop."""
+    begun: Begun | None = None
+    """Of ``begin``, if the agent has an item."""
 
 
 class Reported(msgspec.Struct, array_like=True):
@@ -59,7 +66,7 @@ class Reported(msgspec.Struct, array_like=True):
     """Of the note that was written; or who holds the item."""
     drained: str = ""
     told: dict[str, Any] | Literal[False] = False
-    """Of a note: why its agent is to stop, as in ``Taken``."""
+    """Of a note: why its agent is to stop, as in ``Begun``."""
 
 
 _TAKE = Script(LIBRARY, "take_next", Taken, rest=SETTLE)
@@ -74,6 +81,10 @@ def waiting_key(agent: str) -> IdempotencyKey:
 def _ends(agent: str) -> str:
     """Where it is recorded how an agent has ended its work on items."""
     return idempotency_key(agent, "ended", "work").key
+
+
+def _is_to_start(claimed: Further) -> bool:
+    return claimed.role == _QUEUE or claimed.takeover
 
 
 def _bounds(only: Delegation | None) -> tuple[int, int]:
@@ -118,7 +129,7 @@ class TakeStore(ClaimStore, TransitionStore):
         if not taken.claim or taken.claim.outcome != "more":
             return taken
         (taken.claim,) = (await self.claim_next(project, request.slice(1), agent, ttl_ms, selector, ())).claims
-        if taken.claim.outcome == "success" and (taken.claim.role == _QUEUE or taken.claim.taken_over):
+        if taken.claim.outcome == "success" and _is_to_start(taken.claim.further):
             start = (taken.claim.item, "start", agent.id, *author, "", taken.claim.fence)
             (taken.start,) = await self.advance(project, request.slice(2), [start])
         return taken

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 from msgspec import UNSET
 
@@ -16,7 +16,8 @@ from coordinator.toolsets.items.rules.usage import why_exhausted
 from coordinator.toolsets.items.rules.values import capabilities, not_blank
 from coordinator.toolsets.items.store.agents import Claimant, claimant
 from coordinator.toolsets.items.store.claims import Claimed, ClaimReply
-from coordinator.toolsets.items.store.take import PLACED, Taken, TakeStore, waiting_key
+from coordinator.toolsets.items.store.take import PLACED, Begun, Taken, TakeStore, waiting_key
+from coordinator.toolsets.items.store.transitions import Advanced
 from coordinator.toolsets.items.tools import ClaimServices
 from coordinator.toolsets.items.tools.included import rendered
 from coordinator.toolsets.items.tools.shared import held_back
@@ -61,15 +62,15 @@ class Next:
             claim, taken = await self._waited(call, asked, min(args.wait_ms, self._longest_ms))
         else:
             claim, taken = await self._at_once(call, asked)
-        if taken is None or not taken.included:
+        if taken is None or (begun := taken.begun) is None:
             return _without_item(claim)
         self._claiming.expiring.expect(call.project, claim.expires)
         if args.offset and claim.outcome != "held":  # it skips nothing of an item that it has not seen
             asked = asked._replace(offset=0)
             taken = await self._begin(call, asked, PLACED)
-            if not taken.included:
+            if (begun := taken.begun) is None:
                 return _without_item(_claim_of(taken))
-        return self._shown(taken, claim, asked.offset)
+        return self._shown(begun, taken.start, claim, asked.offset)
 
     async def _asked(self, call: Call, args: WorkNext) -> _Asked:
         who = await agent_of(call, self._services.resolve_actor)
@@ -161,20 +162,18 @@ class Next:
         if claim.outcome != "ended":
             self._metrics.claim("renewed" if claim.outcome == "held" else claim.outcome)
 
-    def _shown(self, taken: Taken, claim: Claimed, offset: int) -> WorkNextResult:
+    def _shown(self, begun: Begun, start: Advanced | Literal[False], claim: Claimed, offset: int) -> WorkNextResult:
         schemas = self._store.schemas.current
         result = WorkNextResult(outcome="item")
-        if taken.included:
-            add_parts(result, rendered(taken.included, _INCLUDED, schemas, offset=offset))
-        if taken.filled:
-            role = ROLE_NAMES[taken.included.view.role] if taken.included and taken.included.view else "work"
-            result.notes_needed = needed_notes(taken.filled, role, schemas)
+        add_parts(result, rendered(begun.included, _INCLUDED, schemas, offset=offset))
+        role = ROLE_NAMES[begun.included.view.role] if begun.included.view else "work"
+        result.notes_needed = needed_notes(begun.filled, role, schemas)
         result.claim_expires_at = iso(claim.expires)
         result.held = True if claim.outcome == "held" else UNSET
-        result.takeover = True if claim.taken_over else UNSET
-        if taken.start and taken.start.reason:
-            result.problem = why_not_started(taken.start)
-        result.stop, result.stop_reason = why_to_stop(taken.drained, taken.told)
+        result.takeover = True if claim.further.takeover else UNSET
+        if start and start.reason:
+            result.problem = why_not_started(start)
+        result.stop, result.stop_reason = why_to_stop(begun.drained, begun.budget)
         return result
 
 
@@ -189,15 +188,15 @@ def _claim_of(taken: Taken) -> Claimed:
 
 def _without_item(claim: Claimed) -> WorkNextResult:
     if claim.outcome == "agent_draining":
-        return WorkNextResult(outcome="stop", stop_reason=draining(claim.item))
+        return WorkNextResult(outcome="stop", stop_reason=draining(claim.further.drained))
     if claim.outcome == "budget_exhausted":
         return WorkNextResult(
-            outcome="stop", stop_reason=why_exhausted(claim.told or {}), retry_after_ms=claim.expires or UNSET
+            outcome="stop", stop_reason=why_exhausted(claim.further.budget or {}), retry_after_ms=claim.expires or UNSET
         )
     if claim.outcome == "ended":
         return WorkNextResult(outcome="stop", stop_reason="the claim that your token is for has ended")
     return WorkNextResult(
         outcome="none",
-        held_back=held_back(claim.told or None),
+        held_back=held_back(claim.further.held_back),
         retry_after_ms=claim.expires or UNSET,
     )

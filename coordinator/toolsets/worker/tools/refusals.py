@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import UNSET, UnsetType, to_builtins
 
@@ -38,14 +38,14 @@ def draining(name: str) -> str:
     return f"an operator drains {name!r}: this agent gets no further items until that is ended"
 
 
-def why_to_stop(drained: str, told: Mapping[str, Any] | Literal[False]) -> tuple[bool | UnsetType, str | UnsetType]:
+def why_to_stop(drained: str, budget: Mapping[str, Any] | None) -> tuple[bool | UnsetType, str | UnsetType]:
     """Whether an agent that holds an item is to stop, and why.
 
     Args:
         drained: the name by which it is drained; '': it is not.
-        told: a budget that is spent.
+        budget: the one that is spent; None: none is.
     """
-    why = ([draining(drained)] if drained else []) + ([why_exhausted(told)] if told else [])
+    why = ([draining(drained)] if drained else []) + ([why_exhausted(budget)] if budget else [])
     return (True, "; ".join(why)) if why else (UNSET, UNSET)
 
 

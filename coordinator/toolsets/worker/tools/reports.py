@@ -52,7 +52,7 @@ class Reports:
         needed = (
             needed_notes(reply.filled, ROLE_NAMES[reply.role], self._store.schemas.current) if reply.filled else UNSET
         )
-        stop, why = why_to_stop(reply.drained, reply.told)
+        stop, why = why_to_stop(reply.drained, reply.told or None)
         return WorkNoteResult(
             item_id=dashed(reply.id),
             key=key,

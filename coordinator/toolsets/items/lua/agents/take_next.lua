@@ -13,11 +13,8 @@ args:      request run.events_max run.terms run.config run.labels agent who ttl_
            its fingerprint, process whose client may hang up or '', for how long to renew a claim that it has (ms; 0: as
            before, -1: not, it has just been placed), ends as report_work, fence of the only claim that it is about; 0:
            any, and for how long that is renewed at most}
-reply:     {now, entry of the completion or false, claim or false, entry of the start or false, what is included or
-           false, schema inputs or false, the name under which the agent is drained or '', a spent budget that keeps it
-           from claiming anew or false}: the claim as that of
-           claim_next, or {more, '', 0, 0, 0}, or with the outcome `held` or `ended`; entries as those of advance_item.
-           An item in another role than queue is not started, unless it was abandoned
+reply:     Taken (store/take.py): the claim as that of claim_next, or {more, '', 0, 0, 0}, or with the outcome `held` or
+           `ended`. An item in another role than queue is not started, unless it was abandoned
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
            reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
@@ -64,10 +61,10 @@ local function kept(run, agent, worker)
   end
   local waiter = not run.nobody_waits and waiters.load(run, worker[1])
   if waiter then -- else it would get another item, for which it would let go of this one
-    local claim = {'success', item.id, item.expires, item.first_claimed_at, item.fence}
+    local claim = {'success', item.id, item.expires, item.first_claimed_at, item.fence, {renewed = true}}
     waiters.answer(run, worker[1], waiter, waiter.processes, cmsgpack.pack({run.now, {claim}, {}, ''}))
   end
-  return {'held', item.id, item.expires, item.first_claimed_at, item.fence, item.role, false}, item
+  return {'held', item.id, item.expires, item.first_claimed_at, item.fence}, item
 end
 
 -- Claims the best item. A worker with a call that is parked may get one by that. Else the records of how it has waited
@@ -99,14 +96,17 @@ return function(run, request, agent, who, ttl_ms, packed_selector, finished, aut
     local drained = agent_drains.of_caller(run, agent)
     local claim, item = kept(run, agent, worker)
     if worker and not item and worker[6] > 0 then return {run.now, completion, {'ended', '', 0, 0, 0}, false} end
-    if drained and not item then return {run.now, completion, {'agent_draining', drained, 0, 0, 0}, false} end
+    if drained and not item then
+      return {run.now, completion, {'agent_draining', '', 0, 0, 0, {drained = drained}}, false}
+    end
     local told = budgets.against(run, item and item.id or selector.parent or selector.ancestor, agent)
     if told and not item then return {run.now, completion, budgets.refusal(run, '', told), false} end
     if not item then claim, item = claim_best(run, request, agent, ttl_ms, selector, worker) end
     if not item then return {run.now, completion, claim, false} end
     local start = work.begin(run, item, agent, cmsgpack.unpack(author))
     if not worker then return {run.now, completion, claim, start} end
-    return {run.now, completion, claim, start, included.of(run, item.id, include), notes.schema_inputs(run, item),
-      drained or '', told or false}
+    local begun = {included = included.of(run, item.id, include), filled = notes.schema_inputs(run, item)}
+    begun.drained, begun.budget = drained, told or nil
+    return {run.now, completion, claim, start, begun}
   end, nil, run.keys.agent_drains, expiry.keys(run))
 end

@@ -8,13 +8,7 @@ args:      request run.events_max run.terms agent who wanted releases include
            who = for agents.lua; wanted = packed {id, ttl_ms, fence, further demands (demands.lua) or
            nil, used}, releases = packed {id, fence, reason, detail, used}; '' for none; fence 0 = none given; used =
            for `usage.add`, may be missing; include = as included.lua has it for the claimed item, '' for none
-reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence; of a refused one 1: an older one
-           was shown}, releases {outcome, id, whether an older fence was shown}, '', and if the claimed item is not
-           ready: {role, number of unsatisfied blockers, some of them as {id, role, needed role}, until when it is held
-           back (ms; 0: it is quarantined, -1: neither), whether by notBefore, whether it is a template}, else nil or
-           false; the name under which the agent is drained, or nil}; for new claims also role and whether it was
-           abandoned, then what is included and what is told (the spent budget of budget_exhausted, or of a renewal:
-           budgets.lua); before these, -1 and false where there is nothing
+reply:     ClaimReply (store/claims.py)
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
            reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
@@ -38,11 +32,10 @@ local usage = require 'usage'
 
 local TERMINAL = classes.TERMINAL
 
--- Sets a later element of a result, if there is something to say; what is before it and missing says nothing.
-local function add(result, at, said)
-  if not said then return end
-  result[6], result[7], result[8] = result[6] or -1, result[7] or false, result[8] or false
-  result[at] = said
+-- Adds what is told of few claims to a result.
+local function tell(result, name, said)
+  result[6] = result[6] or {}
+  result[6][name] = said
 end
 
 -- Checks each claim in turn, without placing any. `drained` = the name under which the agent is drained, or nil; it may
@@ -79,10 +72,12 @@ local function decide(run, agent, drained, wanted)
         winner, place, ttl, taken, wait = item, n, claim[2], needs, 0
       end
     end
-    results[n] = {outcome, id, wait, 0, 0}
-    add(results[n], 9, busy and {resources = busy})
-    if outcome == 'budget_exhausted' then results[n] = budgets.refusal(run, id, budgets.against(run, id, agent)) end
-    results[n][5] = older and 1 or 0
+    local result = {outcome, id, wait, 0, 0}
+    if outcome == 'budget_exhausted' then result = budgets.refusal(run, id, budgets.against(run, id, agent)) end
+    if outcome == 'agent_draining' then tell(result, 'drained', drained) end
+    if busy then tell(result, 'resources', busy) end
+    if older then tell(result, 'older', true) end
+    results[n] = result
   end
   return results, winner, place, ttl, taken
 end
@@ -97,9 +92,9 @@ return function(run, request, agent, who, wanted, releases, include)
     if winner and winner.holder == agent and claims.is_live(run, winner) and classes.is_held(winner) then
       claims.renew(run, winner, ttl)
       obstacles.take_further(run, winner, taken)
-      results[place] = {'success', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence}
+      results[place] = {'success', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence, {renewed = true}}
       usage.add(run, winner.id, agent, list[place][5])
-      add(results[place], 9, budgets.against(run, winner.id, agent))
+      results[place][6].budget = budgets.against(run, winner.id, agent) or nil
     else
       winner = winner and items.load(run, winner.id)
       if winner then claims.notice_expiry(run, winner, winner.holder ~= agent) end
@@ -110,11 +105,12 @@ return function(run, request, agent, who, wanted, releases, include)
         usage.add(run, winner.id, agent, list[place][5])
       end
     end
-    if winner and include ~= '' then add(results[place], 8, claim_parts(run, winner.id, include)) end
-    local unready = winner and readiness.why_not(run, winner) or nil
-    local released = releasing.make(run, releases, agent, made)
-    local reply = {run.now, results, released, '', unready}
-    if drained then reply[5], reply[6] = unready or false, drained end
-    return reply
+    if winner then
+      local result, why = results[place], readiness.why_not(run, winner)
+      if include ~= '' then claim_parts(run, result, include) end
+      if why then tell(result, 'waiting', why) end
+      if drained then tell(result, 'drained', drained) end
+    end
+    return {run.now, results, releasing.make(run, releases, agent, made)}
   end, nil, run.keys.agent_drains, expiry.keys(run))
 end

@@ -10,12 +10,9 @@ args:      request run.events_max run.terms agent who ttl_ms selected queue rele
            {id, fence, reason, detail}, '' for none; wait_ms = 0: do not wait; process, only = for handover.lua;
            after = cursor of the last call, or ''; again = 1 in the second search, else 0; include as claim_item; used =
            packed, for `usage.add`, or ''. The detail of NOT_FOUND is the field with the unknown item.
-reply:     {now, {{outcome, id, expires, first claimed at, fence, role, whether it was abandoned, what is included}},
-           releases {outcome, id}, holders} as claim_item; of no_match expires: after how many ms to retry, and what
-           held_counts.lua tells; holders only if a waiting call got an item; outcome success, no_match,
-           agent_draining (id = the name drained), budget_exhausted, more (id = cursor for the next call, '' to begin
-           again), again (begin the second search), parked (expires: after how many ms to search again without being
-           woken, 0: never)
+reply:     ClaimReply (store/claims.py), holders only if a waiting call got an item; outcome success, no_match,
+           agent_draining, budget_exhausted, more (id = cursor for the next call, '' to begin again), again (begin the
+           second search) or parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
            reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
@@ -55,7 +52,7 @@ local function claim_and_release(run, found, refusal, agent, ttl_ms, selector, u
     claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector, found.rs)
     usage.add(run, found.id, agent, used)
   end
-  if found and include ~= '' then claim[8] = claim_parts(run, found.id, include) end
+  if found and include ~= '' then claim_parts(run, claim, include) end
   if waiter then return claim, cmsgpack.unpack(waiter.releases) end
   return claim, releasing.make(run, releases, agent, made)
 end

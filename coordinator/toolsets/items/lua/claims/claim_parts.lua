@@ -5,9 +5,12 @@ local included = require 'included'
 
 local TOKEN_KEPT = 691200000 -- ms that a number is known which none replaces: longer than claims usually are renewed
 
--- `wanted` = letters of parts, then 't' and the request if a token was asked for. Returns the parts, or false.
-return function(run, id, wanted)
+-- Adds them to a claim as replies show it. `wanted` = letters of parts, then 't' and the request if a token was asked
+-- for.
+return function(run, claim, wanted)
   local parts, request = string.match(wanted, '^([inr]*)t?(%x*)$')
-  if request ~= '' then redis.call('PSETEX', run.keys.request .. 't' .. id, TOKEN_KEPT, request .. run.now) end
-  return parts ~= '' and included.of(run, id, parts)
+  if request ~= '' then redis.call('PSETEX', run.keys.request .. 't' .. claim[2], TOKEN_KEPT, request .. run.now) end
+  if parts == '' then return end
+  claim[6] = claim[6] or {}
+  claim[6].included = included.of(run, claim[2], parts)
 end

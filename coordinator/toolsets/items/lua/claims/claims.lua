@@ -172,8 +172,7 @@ end
 -- Places `agent`'s claim on an item of no held class, and ends the agent's earlier claim. The fence rises; as it is
 -- never below the time, it also rises above fences that a restored or promoted server has lost. `selector` = the
 -- selector that found the item, nil if the agent named it; `taken` = what it takes of resources, which must be free,
--- nil: nothing. Returns the claim as replies show it: {'success', id,
--- expires, first claimed at, fence, role, whether it was taken over, abandoned}.
+-- nil: nothing. Returns the claim as replies show it (`Claimed` of store/claims.py).
 function claims.acquire(run, item, agent, ttl_ms, selector, taken)
   local own, earlier, freed = item.holder == agent, nil, false -- earlier: the item whose claim ends
   local taken_over = classes.is_left(item, item.role) and not (own and not selector)
@@ -194,7 +193,8 @@ function claims.acquire(run, item, agent, ttl_ms, selector, taken)
   index.add_two(run, moved and item or nil, freed and earlier or nil)
   local let_go = earlier and {'o', earlier.id, 'p', clock.whole(earlier.fence)} or {}
   item_events.emit(run, 'claim', item, 'a', agent, 'f', clock.whole(fence), 'x', clock.whole(expires), unpack(let_go))
-  return {'success', item.id, expires, item.first_claimed_at, fence, item.role, taken_over}
+  local further = (selector or taken_over) and {role = item.role, takeover = taken_over or nil} or nil
+  return {'success', item.id, expires, item.first_claimed_at, fence, further}
 end
 
 return claims

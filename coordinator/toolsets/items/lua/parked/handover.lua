@@ -17,7 +17,7 @@ function handover.give(run, item, waiter)
   queues.leave(run, waiter)
   local claim = claims.acquire(run, item, waiter.agent, tonumber(waiter.ttl_ms), waiter.selector, item.rs)
   if waiter.used then usage.add(run, item.id, waiter.agent, cmsgpack.unpack(waiter.used)) end
-  if (waiter.include or '') ~= '' then claim[8] = claim_parts(run, item.id, waiter.include) end
+  if (waiter.include or '') ~= '' then claim_parts(run, claim, waiter.include) end
   local reply = cmsgpack.pack({run.now, {claim}, cmsgpack.unpack(waiter.releases), waiter.processes})
   waiters.publish(run, waiter.processes, waiter.id, requests.remember(run, waiter, 'H', reply))
 end

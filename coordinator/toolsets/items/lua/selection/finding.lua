@@ -21,7 +21,7 @@ end
 -- Why an agent gets nothing, as a refused claim: it is drained, its budget is spent, or that of all matches; else nil.
 function finding.refusal(run, selector, agent)
   local drained = agent_drains.of_caller(run, agent)
-  if drained then return {'agent_draining', drained, 0, 0, 0} end
+  if drained then return {'agent_draining', '', 0, 0, 0, {drained = drained}} end
   local told = budgets.against(run, selector.parent or selector.ancestor, agent)
   return told and budgets.refusal(run, '', told)
 end

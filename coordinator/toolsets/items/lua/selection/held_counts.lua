@@ -100,7 +100,7 @@ function held_counts.no_match(run, selector, agent, retry_ms)
     told = {asked, held_counts.of(run, selector, agent)}
     redis.call('SET', key, cmsgpack.pack(told), 'PX', TOLD_MS)
   end
-  return {'no_match', '', retry_ms, 0, 0, -1, false, false, told[2]}
+  return {'no_match', '', retry_ms, 0, 0, told[2] and {held_back = told[2]} or nil}
 end
 
 return held_counts

@@ -170,7 +170,7 @@ end
 -- A refused claim, as replies show it.
 function budgets.refusal(run, id, told)
   local retry_ms = told.day and sums.until_tomorrow(run) or 0
-  return {'budget_exhausted', id, retry_ms, 0, 0, -1, false, false, told}
+  return {'budget_exhausted', id, retry_ms, 0, 0, {budget = told}}
 end
 
 return budgets

@@ -38,7 +38,7 @@ from coordinator.toolsets.items.rules.usage import packed
 from coordinator.toolsets.items.rules.values import capabilities, not_blank
 from coordinator.toolsets.items.store import tokens
 from coordinator.toolsets.items.store.agents import Claimant, claimant
-from coordinator.toolsets.items.store.claims import ClaimReply, ClaimStore, NamedReply, Release
+from coordinator.toolsets.items.store.claims import ClaimReply, ClaimStore, Release
 from coordinator.toolsets.items.tools.claims import pack, tell
 from coordinator.toolsets.items.tools.claims.check import check
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Services, Tool
@@ -112,7 +112,7 @@ class Claims:
             ids = await self._store.resolve(call.project, pack.ids(releases, "releases"))
             freed = list(map(pack.release, ids, releases))
         if selector is not None:
-            reply: ClaimReply = await self._by_selector(call, args, record, who, selector, freed, parts)
+            reply = await self._by_selector(call, args, record, who, selector, freed, parts)
             if reply.claims[0].outcome == PARKED:
                 return _pending(args, who.id, reply)
         else:
@@ -122,12 +122,8 @@ class Claims:
             wanted = list(map(pack.claim, ids, claims))
             reply = await self._store.claim(call.project, record, who, wanted, freed, parts)
         results = [tell.claim(entry, reply.claims[n], who.id, reply.now) for n, entry in enumerate(claims)]
-        if isinstance(reply, NamedReply) and reply.drained:
-            tell.add_drain(results, reply.drained)
         if include:
             tell.add_included(results, reply, include, self._store.schemas.current)
-        if isinstance(reply, NamedReply) and reply.waiting:
-            tell.add_waiting(results, reply.waiting)
         if delegates:
             await self._add_token(call, args, results, reply, who.id, tokens.number(record, reply.now))
         self._note(call.project, reply, results, releases, record.replayed)
@@ -189,8 +185,8 @@ class Claims:
                 self._expiring.expect(project, claim.expires)
             if replayed:
                 continue
-            self._metrics.claim("renewed" if claim.renewed else result.outcome)
-            if kind := "stale_fence" if claim.older else _COLLISIONS.get(result.outcome):
+            self._metrics.claim("renewed" if claim.further.renewed else result.outcome)
+            if kind := "stale_fence" if claim.further.older else _COLLISIONS.get(result.outcome):
                 self._metrics.claim_conflict(kind, project, result.item_id or "")
         for entry, release in zip(releases, reply.releases, strict=True):
             if entry.reason is not None:

@@ -21,50 +21,60 @@ from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.rules.usage import spent_budget, why_exhausted
-from coordinator.toolsets.items.store.claims import Claimed, ClaimReply, Released, Waiting
+from coordinator.toolsets.items.store.claims import NOTHING, Claimed, ClaimReply, Further, Released, Waiting
 from coordinator.toolsets.items.tools.included import add_to, rendered
 from coordinator.toolsets.items.tools.shared import held_back
 from coordinator.toolsets.timestamp import iso
 
 _STALE = "fenceToken is not that of a claim you hold now"
-_DRAINED = "an operator drains {!r}: this agent gets no further items until that is ended"
 
 
 def claim(entry: ClaimEntry, claimed: Claimed, agent: str, now: int) -> ClaimResult:
-    """The outcome of a claim, without what is told of it with others."""
+    """The outcome of a claim, without what is included."""
     by_selector, succeeded = entry.selector is not None, claimed.outcome == "success"
     result = ClaimResult(
         item_id=_shown(claimed.item, entry.item_id or "") if succeeded or not by_selector else UNSET,
         outcome=claimed.outcome,
+        selector_resolved=True if succeeded and by_selector else UNSET,
         claim_ref=UNSET if entry.claim_ref is None else entry.claim_ref,
     )
     if succeeded:
-        _success(result, claimed, agent, now, by_selector)
-    elif (further := _FURTHER.get(claimed.outcome)) is not None:
-        further(result, claimed)
+        result.claimed_by = agent
+        result.claimed_at = iso(now)
+        result.claim_expires_at = iso(claimed.expires)
+        result.original_claimed_at = iso(claimed.first_claimed_at)
+        result.fence_token = claimed.fence
+        if claimed.further is not NOTHING:
+            _success(result, claimed.further)
+    elif (tell := _REFUSED.get(claimed.outcome)) is not None:
+        tell(result, claimed)
     return result
 
 
-def _success(result: ClaimResult, claimed: Claimed, agent: str, now: int, by_selector: bool) -> None:
-    result.claimed_by = agent
-    result.claimed_at = iso(now)
-    result.claim_expires_at = iso(claimed.expires)
-    result.original_claimed_at = iso(claimed.first_claimed_at)
-    result.fence_token = claimed.fence
-    if by_selector:
-        result.selector_resolved = True
-    if claimed.taken_over:
+def _success(result: ClaimResult, further: Further) -> None:
+    if further.role >= 0:
+        result.role = ROLE_NAMES[further.role]
+    if further.takeover:
         result.takeover = True
-    if claimed.role >= 0 and (claimed.taken_over or by_selector):
-        result.role = ROLE_NAMES[claimed.role]
-    if claimed.told:
-        result.stop, result.stop_reason = True, why_exhausted(claimed.told)
-        result.budget = spent_budget(claimed.told)
+    stops, whys = [], []
+    if further.drained:
+        whys.append(f"an operator drains {further.drained!r}: finish or release this item, and claim no other")
+        stops += whys
+    if further.budget:
+        stops.append(why_exhausted(further.budget))
+        result.budget = spent_budget(further.budget)
+    if stops:
+        result.stop, result.stop_reason = True, "; ".join(stops)
+    if further.waiting:
+        result.ready, result.blockers = False, unsatisfied(further.waiting.blockers)
+        whys.append(_why_it_waits(further.waiting))
+    if whys:
+        result.reason = "; ".join(whys)
 
 
 def _no_match(result: ClaimResult, claimed: Claimed) -> None:
     result.kind, result.code, result.retry_after_ms = "transient", claimed.outcome, claimed.expires
-    result.held_back = held_back(claimed.told or None)
+    result.held_back = held_back(claimed.further.held_back)
 
 
 def _already_claimed(result: ClaimResult, claimed: Claimed) -> None:
@@ -74,20 +84,20 @@ def _already_claimed(result: ClaimResult, claimed: Claimed) -> None:
 
 def _resource_busy(result: ClaimResult, claimed: Claimed) -> None:
     result.kind, result.code, result.retry_after_ms = "transient", claimed.outcome, claimed.expires
-    result.resources = shown_resources((claimed.told or {}).get("resources", ""))
+    result.resources = shown_resources(claimed.further.resources)
 
 
 def _budget_exhausted(result: ClaimResult, claimed: Claimed) -> None:
-    told = claimed.told or {}
-    result.kind, result.code = "transient" if told["day"] else "permanent", claimed.outcome
-    result.budget, result.error = spent_budget(told), why_exhausted(told)
+    budget = claimed.further.budget or {}
+    result.kind, result.code = "transient" if budget["day"] else "permanent", claimed.outcome
+    result.budget, result.error = spent_budget(budget), why_exhausted(budget)
     result.retry_after_ms = claimed.expires or UNSET
 
 
 def _agent_draining(result: ClaimResult, claimed: Claimed) -> None:
     result.kind, result.code = "permanent", claimed.outcome
-    if result.item_id is UNSET:
-        result.error = _DRAINED.format(claimed.item)
+    name = claimed.further.drained
+    result.error = f"an operator drains {name!r}: this agent gets no further items until that is ended"
 
 
 def _stale_fence(result: ClaimResult, _: Claimed) -> None:
@@ -102,7 +112,7 @@ def _ambiguous(result: ClaimResult, claimed: Claimed) -> None:
     result.outcome, result.error = "not_found", refused(claimed.outcome)
 
 
-_FURTHER: Mapping[str, Callable[[ClaimResult, Claimed], None]] = {
+_REFUSED: Mapping[str, Callable[[ClaimResult, Claimed], None]] = {
     "no_match": _no_match,
     "already_claimed": _already_claimed,
     "resource_busy": _resource_busy,
@@ -112,7 +122,7 @@ _FURTHER: Mapping[str, Callable[[ClaimResult, Claimed], None]] = {
     "superseded": _superseded,
     "ambiguous": _ambiguous,
 }
-"""Outcome of a claim that has not succeeded -> adds what is told of it."""
+"""Outcome of a refused claim -> tells more of it."""
 
 
 def distrusted(entry: ClaimEntry) -> ClaimResult:
@@ -163,28 +173,8 @@ def whole(claimed: list[ClaimResult], released: list[ReleaseResult]) -> ClaimIte
 def add_included(claimed: Sequence[ClaimResult], reply: ClaimReply, include: str, schemas: SchemaConfig) -> None:
     """Adds to the successful claim what was asked for about its item."""
     for result, placed in zip(claimed, reply.claims, strict=True):
-        if placed.included:
-            add_to(result, rendered(placed.included, include, schemas))
-
-
-def add_drain(claimed: Sequence[ClaimResult], name: str) -> None:
-    """Tells a drained agent so, with each claim that it kept or was refused."""
-    for result in claimed:
-        if result.outcome == "agent_draining":
-            result.error = _DRAINED.format(name)
-        elif result.outcome == "success":
-            why = f"an operator drains {name!r}: finish or release this item, and claim no other"
-            result.stop, result.reason = True, why
-            result.stop_reason = f"{why}; {result.stop_reason}" if result.stop_reason else why
-
-
-def add_waiting(claimed: Sequence[ClaimResult], waiting: Waiting) -> None:
-    """Adds to the successful claim that its item is not ready."""
-    (result,) = (result for result in claimed if result.outcome == "success")
-    result.ready = False
-    result.blockers = unsatisfied(waiting.blockers)
-    why = _why_it_waits(waiting)
-    result.reason = f"{result.reason}; {why}" if result.reason else why
+        if placed.further.included:
+            add_to(result, rendered(placed.further.included, include, schemas))
 
 
 def _why_it_waits(waiting: Waiting) -> str:
