@@ -12,11 +12,12 @@ from coordinator.errors import ToolFailure, invalid
 from coordinator.store.record_layout import NO_COMPLEXITY, RANK_EPOCH
 from coordinator.toolsets.items.contract.base import ROLES
 from coordinator.toolsets.items.contract.query import CLAIM_STATUSES, MAX_LIMIT, SORT_FIELDS, QueryItems
-from coordinator.toolsets.items.fields import MAX_TITLE
+from coordinator.toolsets.items.fields import FIELDS, MAX_TITLE
 from coordinator.toolsets.items.rules.classes import OF_ROLE
+from coordinator.toolsets.items.rules.kinds import FORMS
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, one_of
 from coordinator.toolsets.items.rules.times import interval
-from coordinator.toolsets.items.rules.values import MAX_TAGS_ASKED, names_in, not_blank, tags, type_name
+from coordinator.toolsets.items.rules.values import MAX_TAGS_ASKED, names_in, not_blank, tags
 
 DEFAULT_LIMIT = 50
 MAX_REACH = 10_000
@@ -28,6 +29,14 @@ _EVER = 2**53
 _HELD = "QWRBT"
 _SORTS = {"title": "t", "priority": "p", "complexity": "c", "createdat": "a", "modifiedat": "m"}
 _SORTS |= {"created": "a", "modified": "m", "dueat": "d"}
+_EQUAL = [
+    (field.attribute, field.name, field.letter, stored)
+    for field in FIELDS
+    if field.attribute in QueryItems.__struct_fields__
+    and field.name not in ("priority", "tags")
+    and (stored := FORMS[field.name].stored)
+]
+"""Filters that a field equals as it is stored: attribute, name, letter, and what makes the stored form."""
 
 
 class Span(NamedTuple):
@@ -152,8 +161,9 @@ def _conditions(args: QueryItems, parent: str) -> dict[str, Any]:
         conditions["pa"] = parent
     if args.tags and (names := _tag_list(args.tags)):
         conditions["g"] = dict.fromkeys(names, True)
-    if name := type_name(args.type):
-        conditions["y"] = name
+    for attribute, name, letter, stored in _EQUAL:
+        if (value := getattr(args, attribute)) is not None and (text := stored(value, name)):
+            conditions[letter] = str(text)
     if args.depth is not None:
         conditions["d"] = args.depth
     if modified := _bounds(args.modified_after, args.modified_before, "modified"):

@@ -1,10 +1,11 @@
 -- The conditions of a search that the index cannot answer: a map of optional entries: pa parent, an ancestor, d depth,
--- g tags (map), y type, m, r and du = {from, to} in ms for modified, role changed and due, cl status of its claim, q
--- text in folded form. fold = case folding of the non-ASCII characters that matter for the text. A change that has not
+-- g tags (map), y type, plain fields (items.lua), m, r and du = {from, to} in ms for modified, role changed and due, cl
+-- status of its claim, q text in folded form. fold = case folding of the non-ASCII characters that matter for the text. A change that has not
 -- happened yet counts as the creation.
 local due_times = require 'due_times'
 local index = require 'index'
 local item_record = require 'item_record'
+local items = require 'items'
 local selectors = require 'selectors'
 
 local conditions = {}
@@ -65,10 +66,9 @@ function conditions.compile(run, asked)
     local n, wanted = field(stored), asked[name]
     tests[#tests + 1] = function(values, created) return test(values[n], wanted, created) end
   end
-  condition('pa', 'pa', equals)
+  for _, name in ipairs({'pa', 'y', unpack(items.PLAIN)}) do condition(name, name, equals) end
   condition('an', 'pa', function(parent, wanted) return selectors.is_below(run, {pa = parent}, wanted) end)
   condition('d', 'd', is_number)
-  condition('y', 'y', equals)
   condition('g', 'g', has_tag)
   condition('m', 'w', function(value, span, created) return in_span(item_record.modified_at(value), span, created) end)
   condition('r', 'w', function(value, span, created)
