@@ -171,20 +171,20 @@ def _registered(name: str, source: Source) -> list[Line]:
     header, fields, parameters, first, at = source.header, [], [], "if not redis then begin() end ", 1
     for word in header.args:
         if word == "request":
-            parameters.append(f",{{{','.join(f'{field}=ARGV[{at + n}]' for n, field in enumerate(REQUEST))}}}")
+            parameters.append(f",{{{','.join(f'{field}=a[{at + n}]' for n, field in enumerate(REQUEST))}}}")
             at += len(REQUEST) - 1
         elif word.startswith("run."):
-            fields.append(f"{word.removeprefix('run.')}=ARGV[{at}]")
+            fields.append(f"{word.removeprefix('run.')}=a[{at}]")
         elif word.endswith("..."):
-            first += f"local rest={{}} for n={at},#ARGV do rest[n-{at - 1}]=ARGV[n] end "
+            first += f"local rest={{}} for n={at},#a do rest[n-{at - 1}]=a[n] end "
             parameters.append(",rest")
         else:
-            parameters.append(f",ARGV[{at}]")
+            parameters.append(f",a[{at}]")
         at += 1
     flags = "'no-writes'" if not header.writes else "'allow-oom'" if header.full else ""
-    call = f"{first}return operation(m.run({{{','.join(fields)}}},KEYS[1]){''.join(parameters)})"
-    after = f"end)()\nregister('{name}',{{{flags}}},function(KEYS,ARGV)\n{call}\nend)\nend"
-    return _wrapped(source.name, "do\nlocal operation=(function()", source.lines, after)
+    call = f"{first}return o(m.run({{{','.join(fields)}}},k[1]){''.join(parameters)})"
+    after = f"end)()\nregister('{name}',{{{flags}}},function(k,a)\n{call}\nend)\nend"
+    return _wrapped(source.name, "do\nlocal o=(function()", source.lines, after)
 
 
 def _families(words: set[str]) -> Line:

@@ -11,7 +11,8 @@ Problems are reported as ``path:line: what``. In each file:
 - ``redis.call`` and ``redis.pcall`` are only called, never used as values, so every command is visible in such a call.
 - Modules are required at the top, as ``local name = require 'name'``. They exist, have no cycles, and have the fields
   that are used. Every module, and every exported field, is used by another file.
-- ``run.keys.<family>`` is in ``coordinator/store/keys.py``; other fields of ``run`` that are read are set somewhere.
+- ``run.keys.<family>`` is in ``coordinator/store/keys.py``; the other fields of ``run`` are those that the module
+  ``run`` makes it with, and arguments. What else a module keeps during a call is ``run[<the module>]``, for it alone.
 - No line is longer than 120 characters. ``file_sizes.py`` checks the number of lines.
 
 In the header of an operation:
@@ -119,8 +120,8 @@ class _Room:
         self._folder = library.folder
         self._places = [lua_source.find(place).modules for place in library.places]
         self._done: set[str] = set()  # modules
-        self._fields: dict[str, tuple[Path, int]] = {}  # of `run`, read: where
-        self._set = {"keys"}
+        self._fields: dict[str, tuple[Path, int]] = {}  # of `run`, read or assigned: where
+        self._made = {"keys"}  # those that it has from the beginning
 
     def check(self) -> None:
         """Checks all files, then the writes of the operations."""
@@ -131,8 +132,8 @@ class _Room:
             self._file(file, ())
             self._contract(file)
         for name, (path, line) in self._fields.items():
-            if name not in self._set:
-                self._problem(path, line, f"nobody sets run.{name}")
+            if name not in self._made:
+                self._problem(path, line, f"run.{name} is neither made by the module run nor an argument")
         for name in found.modules:
             self._module(name, ())  # those used only by other libraries
         writes = Writes(self._find).of(operations)
@@ -185,9 +186,10 @@ class _Room:
             fields = other.exports if other else CONSTANTS.get(name)
             if fields is not None and field not in fields:
                 self._problem(file.path, line, f"the module '{name}' has no '{field}'")
-        for field, line in file.run_read.items():
+        if file.path.stem == "run":
+            self._made |= set(file.run_written)
+        for field, line in (*file.run_read.items(), *file.run_written.items()):
             self._fields.setdefault(field, (file.path, line))
-        self._set |= file.run_written
         self._kept(file)
 
     def _kept(self, file: LuaFile) -> None:
@@ -242,7 +244,7 @@ class _Room:
             if all(text != lua_names.REQUIRE_FORM for _, text in file.problems):  # the loader rejects that too
                 self._problem(file.path, 1, str(error))
             return
-        self._set |= {word.removeprefix("run.") for word in header.args if word.startswith("run.")}
+        self._made |= {word.removeprefix("run.") for word in header.args if word.startswith("run.")}
         if not isinstance(file.returned, lua.AnonymousFunction):
             self._problem(file.path, 1, "an operation ends with: return function(run, ...)")
             return

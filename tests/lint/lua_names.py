@@ -75,7 +75,8 @@ class LuaFile:
     """Module, field of it, line."""
     families: list[tuple[str, int]] = field(default_factory=list)
     run_read: dict[str, int] = field(default_factory=dict)
-    run_written: set[str] = field(default_factory=set)
+    run_written: dict[str, int] = field(default_factory=dict)
+    """Fields of `run` that are assigned, or that the module `run` makes it with: where."""
     calls: list[tuple[Any, list[Var | None], bool, int]] = field(default_factory=list)
     """Calls: the function's node, what tables the arguments are, whether at the level of the file, line."""
     keeping: set[int] = field(default_factory=set)
@@ -310,7 +311,7 @@ class _Reader:
             self._file.exports[names[1]] = (self._line, value)
             self._file.names[id(root(target))] = self._scopes[0][names[0]]
         elif len(names) == 2 and names[0] == "run":
-            self._file.run_written.add(names[1])
+            self._file.run_written.setdefault(names[1], self._line)
             self._visit(target.value)
         else:
             self._visit(target)
@@ -363,6 +364,8 @@ class _Reader:
             self._visit(node.value)
         if node.notation is lua.IndexNotation.SQUARE:
             self._visit(node.idx)
+            if dotted(node.value) == ("run",) and dotted(node.idx) != (self._file.own,):
+                self._problem("run[..] is what a module keeps during a call: only its own, run[<the module>]")
 
     def _field(self, name: str, key: str) -> None:
         var = self._find(name)
@@ -379,7 +382,7 @@ class _Reader:
         if node.between_brackets:
             self._visit(node.key)
         elif self._file.path.stem == "run" and isinstance(node.key, lua.Name):
-            self._file.run_written.add(node.key.id)
+            self._file.run_written.setdefault(node.key.id, self._line)
         self._visit(node.value)
 
     def _visit_call(self, node: Any) -> None:

@@ -19,7 +19,7 @@ errors:    none
 writes:    {writes}
 --]]
 """
-RUN = "return function(args)\n  return {cap = args.cap, made = true}\nend\n"
+RUN = "return function(args)\n  return {cap = args.cap, env = args.env, gone = args.gone, made = true}\nend\n"
 """The module with the state of a call, which every library has."""
 
 
@@ -83,8 +83,10 @@ USES = "local m = require 'm'\n\n" + operation("return m.f()")
          ["op:10: of 'redis' only fields are used: redis.<field>"]),
         ("cjson.encode_keep_buffer(false)", ["op:10: the server offers no 'cjson.encode_keep_buffer'"]),
         ("getmetatable('').__index = nil", ["op:10: undefined name 'getmetatable'"]),
-        ("return run.nwo", ["op:10: nobody sets run.nwo"]),
-        ("run.own = 1\nreturn run.own, run.made", []),
+        ("return run.nwo", ["op:10: run.nwo is neither made by the module run nor an argument"]),
+        ("run.kept = 1", ["op:10: run.kept is neither made by the module run nor an argument"]),
+        ("run['kept'] = 1", ["op:10: run[..] is what a module keeps during a call: only its own, run[<the module>]"]),
+        ("run.made = 1\nreturn run.made", []),
         (f"return '{'x' * 120}'", ["op:10: 129 characters, allowed are 120"]),
         ("return redis.call('FLUSHALL')",
          ["op:10: the family of the key that is written here cannot be told",
@@ -134,6 +136,8 @@ def test_a_file_that_is_not_lua_is_reported(tmp_path: Path) -> None:
          ["m:2: 'm.g' is used by no other file", "op:12: the module 'm' has no 'f'"]),
         (module("function m.f() return m.gone() end"), ["m:2: the module 'm' has no 'gone'"]),
         (module("local function f() return 1 end", "m.f = f"), []),
+        (module("local other = {}", "function m.f(run)", "  run[m] = 1", "  run[other] = 1", "  return run[m]", "end"),
+         ["m:5: run[..] is what a module keeps during a call: only its own, run[<the module>]"]),
     ],
 )  # fmt: skip
 def test_problems_in_a_module_are_found(tmp_path: Path, text: str, expected: list[str]) -> None:

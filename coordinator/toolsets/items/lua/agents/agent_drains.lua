@@ -1,6 +1,9 @@
 -- Drains of agents: names whose agents are to finish what they hold and to claim no more. A name stands for the agent
 -- and for those whose names continue it after a '/'.
 --   agent_drains  name -> since when (ms); BEGUN -> when the last one began, as long as there is any
+-- In a call: whether there are any.
+local absence = require 'absence'
+
 local agent_drains = {}
 
 local BEGUN = '' -- no agent has this name
@@ -17,18 +20,13 @@ end
 
 -- The name under which an agent is drained; nil if it is not.
 function agent_drains.of(run, agent)
-  if run.nothing_drained == nil then run.nothing_drained = redis.call('EXISTS', run.keys.agent_drains) == 0 end
-  if run.nothing_drained then return nil end
+  local key = run.keys.agent_drains
+  if run[agent_drains] == nil then run[agent_drains] = not run.absent[key] and redis.call('EXISTS', key) == 1 end
+  if not run[agent_drains] then return nil end
   local names = names_of(agent)
-  for n, since in ipairs(redis.call('HMGET', run.keys.agent_drains, unpack(names))) do
+  for n, since in ipairs(redis.call('HMGET', key, unpack(names))) do
     if since then return names[n] end
   end
-end
-
--- The same, in an operation that has `change` look for drains.
-function agent_drains.of_caller(run, agent)
-  if run.nothing_else then return nil end
-  return agent_drains.of(run, agent)
 end
 
 -- Rows {name, since}.
@@ -50,6 +48,8 @@ function agent_drains.begun(run)
   return tonumber(redis.call('HGET', run.keys.agent_drains, BEGUN) or 0)
 end
 
+-- What operations look for that ask for the drain of their caller (change.lua), and for nothing else.
+agent_drains.looked_for = absence.of_families({'waiting', 'owed', 'agent_drains'})
 agent_drains.BEGUN = BEGUN
 
 return agent_drains

@@ -7,6 +7,7 @@
 -- identity was verified, else -), its capabilities (in order, separated by commas), a blank, and of the last claim that
 -- it has parked the request, a blank, and since when (ms). It is written only if it says something new, or is older
 -- than FRESH_MS; reading it costs nothing, because the agent's item is read with it.
+-- In a call: by name, the agents that are loaded.
 local clock = require 'clock'
 
 local agents = {}
@@ -21,7 +22,9 @@ local FORGET_MAX = 10 -- at a time; a call adds one at most
 -- An agent: item (false if it holds none), and of its record seen, known_as, capabilities, request, since (nil or ''
 -- without one). The same table for all code of the call.
 function agents.load(run, agent)
-  local known = run.known_agents[agent]
+  local read = run[agents] or {}
+  run[agents] = read
+  local known = read[agent]
   if known then return known end
   local item, record = unpack(redis.call('HMGET', run.keys.agents, agent, RECORD .. agent))
   known = {item = item, seen = nil, known_as = '', capabilities = '', request = '', since = ''}
@@ -29,7 +32,7 @@ function agents.load(run, agent)
     known.seen, known.known_as, known.capabilities, known.request, known.since = string.match(record, RECORD_FORMAT)
     known.seen = tonumber(known.seen)
   end
-  run.known_agents[agent] = known
+  read[agent] = known
   return known
 end
 
@@ -40,14 +43,14 @@ end
 
 -- The item that an agent holds, false if it holds none.
 function agents.item_of(run, agent)
-  local known = run.known_agents[agent]
+  local known = run[agents] and run[agents][agent]
   if known then return known.item end
   return redis.call('HGET', run.keys.agents, agent)
 end
 
 -- Records which item an agent holds; nil: none.
 function agents.set_item(run, agent, id)
-  local known = run.known_agents[agent]
+  local known = run[agents] and run[agents][agent]
   if known then known.item = id or false end
   if id then
     redis.call('HSET', run.keys.agents, agent, id)
@@ -65,7 +68,7 @@ local function forget(run)
   if not gone[1] then return end
   local records = {}
   for n, agent in ipairs(gone) do
-    records[n], run.known_agents[agent] = RECORD .. agent, nil
+    records[n], run[agents][agent] = RECORD .. agent, nil
   end
   redis.call('ZREM', seen, unpack(gone))
   redis.call('HDEL', run.keys.agents, unpack(records))

@@ -90,7 +90,7 @@ end
 
 return function(run, request, agent, id, fence, most_ms, ends, author, kind, said, used)
   local signed, words, last = cmsgpack.unpack(author), cmsgpack.unpack(said), run.keys.request .. ends
-  return change_by_schema(run, request, function()
+  return change_by_schema(run, request, {looks_for = agent_drains.looked_for(run.keys.prefix)}, function()
     if id == '' then id = agents.item_of(run, agent) or redis.call('GET', last) or '' end
     local item = items.load(run, id)
     local lapsed, only = not (item and claims.is_live(run, item)), tonumber(fence)
@@ -107,7 +107,7 @@ return function(run, request, agent, id, fence, most_ms, ends, author, kind, sai
       work.begin(run, item, agent, signed)
       if used ~= '' then work.add_usage(run, request, item, agent, last, words, used) end
       return {'done', id, item.role, false, notes.schema_inputs(run, item), key,
-        agent_drains.of_caller(run, agent) or '', budgets.against(run, id, agent) or false}
+        agent_drains.of(run, agent) or '', budgets.against(run, id, agent) or false}
     end
     if used ~= '' then usage.add(run, id, agent, cmsgpack.unpack(used)) end
     if kind == 'ask' then questions.add(run, item) end
@@ -115,5 +115,5 @@ return function(run, request, agent, id, fence, most_ms, ends, author, kind, sai
     redis.call('PSETEX', last .. id, request.keep_ms, cmsgpack.pack({kind, item.role, key or false}))
     redis.call('PSETEX', last, request.keep_ms, id)
     return {'done', id, item.role, false, false, key or false}
-  end, nil, run.keys.agent_drains)
+  end)
 end

@@ -21,11 +21,13 @@ writes:    item text ranked beneath owed leases agents agent_seen agent_attempts
            recurring occurrences quarantined questions notes note request events transitions waiting wanted queue waiter
            answered alive messages
 --]]
+local abandoned = require 'abandoned'
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local budgets = require 'budgets'
 local change_by_schema = require 'change_by_schema'
 local claims = require 'claims'
+local debts = require 'debts'
 local expiry = require 'expiry'
 local included = require 'included'
 local notes = require 'notes'
@@ -42,9 +44,9 @@ local MORE = {'more', '', 0, 0, 0}
 -- The best item for a selector, or nil. Newly ready items go to parked calls first.
 local function find(run, selector, agent)
   local none_left = expiry.sweep(run)
-  serve.parked_calls(run)
-  if run.has_debts or not none_left then return nil end -- the indexes are not up to date yet
-  local some_abandoned = not run.nothing_else or run.abandoned_noted
+  if not run.absent[run.keys.waiting] then serve.parked_calls(run) end
+  if debts.are_left(run) or not none_left then return nil end -- the indexes are not up to date yet
+  local some_abandoned = not run.absent[run.keys.abandoned] or abandoned.was_noted(run)
   local class_list = selection.claimable_classes(selector, some_abandoned)
   local _, found = selection.select(run, selector, class_list, agent, nil, SCAN_MAX, 1, nil)
   return found
@@ -59,7 +61,7 @@ local function kept(run, agent, worker)
   else
     work.renew(run, item, worker[4], worker[7])
   end
-  local waiter = not run.nobody_waits and waiters.load(run, worker[1])
+  local waiter = not run.absent[run.keys.waiting] and waiters.load(run, worker[1])
   if waiter then -- else it would get another item, for which it would let go of this one
     local claim = {'success', item.id, item.expires, item.first_claimed_at, item.fence, {renewed = true}}
     waiters.answer(run, worker[1], waiter, waiter.processes, cmsgpack.pack({run.now, {claim}, {}, ''}))
@@ -72,7 +74,8 @@ end
 -- (leave_wait.lua).
 local function claim_best(run, request, agent, ttl_ms, selector, worker)
   local waits, record, mark, process, _, ends = run.keys.request, unpack(worker or {})
-  if worker and not run.nobody_waits and redis.call('EXISTS', run.keys.waiter .. record) == 1 then return MORE end
+  local parked = worker and not run.absent[run.keys.waiting] and redis.call('EXISTS', run.keys.waiter .. record) == 1
+  if parked then return MORE end
   local found = find(run, selector, agent)
   if worker then redis.call('DEL', waits .. record, waits .. ends, waits .. ends .. (found and found.id or '')) end
   if not found then return MORE end
@@ -86,14 +89,14 @@ end
 
 return function(run, request, agent, who, ttl_ms, packed_selector, finished, author, include, waiting)
   local selector, worker = cmsgpack.unpack(packed_selector), waiting ~= '' and cmsgpack.unpack(waiting)
-  return change_by_schema(run, request, function()
+  return change_by_schema(run, request, {looks_for = expiry.looked_for_by_changes(run.keys.prefix)}, function()
     local missing = selection.missing_field(run, selector)
     if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
     local capabilities = agents.meet(run, agent, who).capabilities
     selector.capabilities = capabilities ~= '' and capabilities or nil
     local completion = finished ~= '' and triggers.advance(run, unpack(cmsgpack.unpack(finished)))
     if completion and completion[2] ~= '' then return {run.now, completion, false, false} end
-    local drained = agent_drains.of_caller(run, agent)
+    local drained = not run.absent[run.keys.agent_drains] and agent_drains.of(run, agent) or nil
     local claim, item = kept(run, agent, worker)
     if worker and not item and worker[6] > 0 then return {run.now, completion, {'ended', '', 0, 0, 0}, false} end
     if drained and not item then
@@ -108,5 +111,5 @@ return function(run, request, agent, who, ttl_ms, packed_selector, finished, aut
     local begun = {included = included.of(run, item.id, include), filled = notes.schema_inputs(run, item)}
     begun.drained, begun.budget = drained, told or nil
     return {run.now, completion, claim, start, begun}
-  end, nil, run.keys.agent_drains, expiry.keys(run))
+  end)
 end

@@ -17,14 +17,14 @@ local change_by_schema = require 'change_by_schema'
 local creation = require 'creation'
 
 return function(run, request, created, specs)
-  return change_by_schema(run, request, function()
-    local list, results = cmsgpack.unpack(specs), {}
-    creation.begin(run, list, created ~= '0' and tonumber(created) or run.now)
+  return change_by_schema(run, request, {}, function()
+    local list, time, results = cmsgpack.unpack(specs), created ~= '0' and tonumber(created) or run.now, {}
+    creation.begin(run, list)
     for n, spec in ipairs(list) do
-      local item, reason = creation.create(run, spec)
+      local item, reason = creation.create(run, spec, time)
       results[n] = {item and 'created' or reason, item and item.depth or 0, spec[1]}
     end
     creation.index_new(run)
-    return {run.created, results}
+    return {time, results}
   end)
 end

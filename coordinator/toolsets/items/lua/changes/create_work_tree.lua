@@ -26,7 +26,6 @@ local requirements = require 'requirements'
 local serve = require 'serve'
 
 local MAX_DEPTH = items.MAX_DEPTH
-local HAND_OVERS_MAX = serve.HAND_OVERS_MAX
 
 local ITEMS_MANY = 50 -- above this, offering the items to parked calls becomes a debt
 
@@ -43,13 +42,13 @@ end
 -- Creates the items; returns their ids.
 local function create_all(run, specs)
   local ids = {}
-  creation.begin(run, specs, run.now)
+  creation.begin(run, specs)
   for n, spec in ipairs(specs) do
-    creation.create(run, spec)
+    creation.create(run, spec, run.now)
     ids[n] = spec[1]
   end
   creation.index_new(run)
-  if #specs > ITEMS_MANY then run.hand_overs = HAND_OVERS_MAX end
+  if #specs > ITEMS_MANY then serve.offer_later(run) end
   return ids
 end
 
@@ -74,7 +73,7 @@ local function note_all(run, parts)
 end
 
 return function(run, request, specs, edges, noted, first_notes)
-  return change_by_schema(run, request, function()
+  return change_by_schema(run, request, {}, function()
     local list = cmsgpack.unpack(specs)
     local depth, reason = root_depth(run, list[1][2])
     if depth and not requirements.have_room(run, list) then depth, reason = nil, 'too_many_requirements' end

@@ -1,7 +1,7 @@
 -- New items. A spec is {id, parent or '', role, fields, graph level, unsatisfied blockers}; fields by letter as in
 -- items.lua, p priority, c complexity; rs = '' for no demands; of times as for `due_times.enter`. Level and
 -- blockers are known where a whole tree is created with its edges. `creation.begin` comes first, `creation.index_new`
--- last.
+-- last. In a call: items, the new ones in order; all_new, whether none of them existed; parents, by id, as first read.
 local apart = require 'apart'
 local children = require 'children'
 local classes = require 'classes'
@@ -39,19 +39,21 @@ end
 
 -- {depth, role, `ch`} of a parent as first read by this call, nil if there is none: all that a new child needs.
 local function load_parent(run, id)
-  if not run.known_parents[id] then
+  local parents = run[creation].parents
+  if not parents[id] then
     local depth, record, below = unpack(redis.call('HMGET', run.keys.item .. id, 'd', 'w', 'ch'))
     local parent = record and {tonumber(depth or 0), classes.role_of(item_record.score(record)), below} or nil
-    run.known_parents[id] = parent
+    parents[id] = parent
   end
-  return run.known_parents[id]
+  return parents[id]
 end
 
--- Prepares the creation of items with one creation time (ms). One command checks whether all of them are new.
-function creation.begin(run, specs, created)
+-- Prepares the creation of items. One command checks whether all of them are new.
+function creation.begin(run, specs)
   local item_keys = {}
   for n, spec in ipairs(specs) do item_keys[n] = run.keys.item .. spec[1] end
-  run.created, run.all_new = created, redis.call('EXISTS', unpack(item_keys)) == 0
+  local all_new = redis.call('EXISTS', unpack(item_keys)) == 0
+  run[creation] = {all_new = all_new, items = {}, parents = {}}
 end
 
 -- The item of a spec, stored but not indexed.
@@ -90,20 +92,21 @@ local function store_item(run, spec, depth, created)
   return item
 end
 
--- Stores an item, to be indexed later by `creation.index_new`; returns it, or nil and the reason.
-function creation.create(run, spec)
-  local id, parent_id = spec[1], spec[2]
+-- Stores an item with a creation time (ms), to be indexed later by `creation.index_new`; returns it, or nil and the
+-- reason.
+function creation.create(run, spec, created)
+  local own, id, parent_id = run[creation], spec[1], spec[2]
   if string.sub(id, 1, 1) == '?' then return nil, items.absence_reason(id) end -- rejected by the caller already
   local parent = parent_id ~= '' and load_parent(run, parent_id)
   if parent_id ~= '' and not parent then return nil, 'parent_' .. items.absence_reason(parent_id) end
   local depth = parent and parent[1] + 1 or 0
   if depth > MAX_DEPTH then return nil, 'too_deep' end
-  local taken = run.loaded[id] or not run.all_new and redis.call('EXISTS', run.keys.item .. id) == 1
+  local taken = run.loaded[id] or not own.all_new and redis.call('EXISTS', run.keys.item .. id) == 1
   if taken then return nil, 'id_taken' end
   local set = spec[4].rq
   if set and not requirements.count(run, set) then return nil, 'too_many_requirements' end
-  local item = store_item(run, spec, depth, run.created)
-  run.loaded[id], run.new_items[#run.new_items + 1], item.is_new = item, item, true
+  local item = store_item(run, spec, depth, created)
+  run.loaded[id], own.items[#own.items + 1], item.is_new = item, item, true
   redis.call('ZADD', run.keys.prefixes .. string.sub(id, 1, 4), 0, string.sub(id, 5))
   item_events.emit(run, 'create', item, 'r', item.role, 'p', parent_id)
   if parent and item.role == TERMINAL then
@@ -118,16 +121,16 @@ end
 
 -- Adds the created items to their scopes.
 function creation.index_new(run)
-  local tag_entries, tagged = 0, {}
-  for _, item in ipairs(run.new_items) do
+  local new, tag_entries, tagged = run[creation].items, 0, {}
+  for _, item in ipairs(new) do
     item.is_new = nil
     if item.g or item.y then
       tag_entries = tag_entries + select(2, string.gsub(item.g or '', ',', ',')) + 2
       tagged[item.id] = 0
     end
   end
-  if tag_entries <= TAG_ENTRIES_MAX then return index.add_all(run, run.new_items) end
-  index.add_many(run, run.new_items, true)
+  if tag_entries <= TAG_ENTRIES_MAX then return index.add_all(run, new) end
+  index.add_many(run, new, true)
   debts.owe_counts(run, tagged)
 end
 

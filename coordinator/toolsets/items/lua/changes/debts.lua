@@ -6,22 +6,43 @@
 --                                               and types
 --           {terms, 'offers', list of ids}      items to offer to waiting calls
 --           {{events kept}, 'notes', list of notes}  first notes of new items (notes.lua)
+-- In a call: any, whether it has stored or met debts; counts, by id: the outstanding change of the count of blockers.
 local debts = {}
 
 local ITEMS_IN_PART = 32
 
+local function own_of(run)
+  run[debts] = run[debts] or {any = false, counts = {}}
+  return run[debts]
+end
+
+-- Notes that there are debts.
+function debts.note(run)
+  own_of(run).any = true
+end
+
+-- Whether this call has stored or met debts.
+function debts.are_left(run)
+  return run[debts] and run[debts].any or false
+end
+
+-- The outstanding change of an item's count of blockers.
+function debts.owed_count(run, id)
+  return run[debts] and run[debts].counts[id] or 0
+end
+
 -- Adds a list of packed debts.
 function debts.store(run, parts)
-  run.has_debts = true
+  debts.note(run)
   redis.call('RPUSH', run.keys.owed, unpack(parts))
 end
 
 -- Stores changes of counts of blockers as debts: `counts` = {id -> change}, 0 for a new item as above.
 function debts.owe_counts(run, counts)
-  local terms, parts = {run.events_max, run.terms}, {}
+  local terms, parts, owed = {run.events_max, run.terms}, {}, own_of(run).counts
   local part = {terms}
   for id, by in pairs(counts) do
-    run.owed_counts[id] = (run.owed_counts[id] or 0) + by
+    owed[id] = (owed[id] or 0) + by
     part[#part + 1], part[#part + 2] = id, by
     if #part > 2 * ITEMS_IN_PART then
       parts[#parts + 1], part = cmsgpack.pack(part), {terms}
@@ -43,7 +64,7 @@ end
 
 -- Marks a reply if this call has left debts, so that Store.run settles them.
 function debts.attach(run, reply)
-  return run.has_debts and {reply, 'owed'} or reply
+  return run[debts] and run[debts].any and {reply, 'owed'} or reply
 end
 
 return debts

@@ -87,7 +87,7 @@ local function remaining_failures(work)
 end
 
 return function(run, request, recursive, budget, ids, state)
-  return change_by_schema(run, request, function(progress)
+  return change_by_schema(run, request, {}, function(progress)
     local work = start_work(ids, progress or state, tonumber(budget))
     while work.position <= #work.list and work.left > 0 do take_next(run, work, recursive == '1') end
     erasure.finish(run)

@@ -1,4 +1,6 @@
--- Removes items from the store with all their data.
+-- Removes items from the store with all their data. In a call: spared, by id: an edge that goes last; and what
+-- `erasure.finish` removes: scopes, ids by scope; sets, classes by member of the key apart; required, by set of
+-- capabilities how many required it.
 local apart = require 'apart'
 local batch = require 'batch'
 local blockers = require 'blockers'
@@ -21,15 +23,21 @@ local EDGES_AT_ONCE = blockers.EDGES_AT_ONCE
 
 local erasure = {}
 
+local function own_of(run)
+  run[erasure] = run[erasure] or {spared = {}, scopes = {}, sets = {}, required = {}}
+  return run[erasure]
+end
+
 -- A blocking edge of the item, or nil. While that edge exists, the item cannot become ready as its other edges are
 -- removed.
 local function spared_edge(run, item)
-  if item.nb and not run.spared_edges[item.id] then
+  local spared = own_of(run).spared
+  if item.nb and not spared[item.id] then
     graph.each_edge(run, item.id, function(code, other, value)
-      if graph.waits_for(run, code, other, value) then run.spared_edges[item.id] = code .. other end
+      if graph.waits_for(run, code, other, value) then spared[item.id] = code .. other end
     end)
   end
-  return run.spared_edges[item.id]
+  return spared[item.id]
 end
 
 -- Removes a field and its value from a list.
@@ -47,7 +55,7 @@ end
 -- once for all items. Dependents lose a blocker and may become ready. If the item has very many edges, only some are
 -- removed. Returns whether the item was removed, and how many edges and notes were.
 function erasure.erase(run, item)
-  local id = item.id
+  local id, left = item.id, own_of(run)
   local edges = unlink.next_edges(run, id)
   if redis.call('HLEN', run.keys.edges .. id) > EDGES_AT_ONCE then
     leave_out(edges, spared_edge(run, item))
@@ -63,13 +71,13 @@ function erasure.erase(run, item)
   if edges[1] then unlink.remove(run, item, edges, true) end
   redis.call('ZREM', run.keys.ranked .. 'p' .. (item.pa or ''), id)
   bounds.remove(run, item, item.pa)
-  if item.as and classes.is_ready_class(item.class) then
-    run.left_apart[apart.member(apart.set_of(item), item.class)] = item.class
+  if item.as and classes.READY_CLASSES[item.class] then
+    left.sets[apart.member(apart.set_of(item), item.class)] = item.class
   end
-  for scope in pairs(index.entries_of(item)) do table.insert(batch.list_in(run.left_in_scopes, scope), id) end
+  for scope in pairs(index.entries_of(item)) do table.insert(batch.list_in(left.scopes, scope), id) end
   if item.rp then fairness.forget(run, item) end
   if item.rs and item.role ~= classes.TERMINAL then demands.count(run, item.rs, -1) end
-  if item.rq then run.left_sets[item.rq] = (run.left_sets[item.rq] or 0) + 1 end
+  if item.rq then left.required[item.rq] = (left.required[item.rq] or 0) + 1 end
   redis.call('ZREM', run.keys.prefixes .. string.sub(id, 1, 4), string.sub(id, 5))
   local gone = {run.keys.item .. id, run.keys.text .. id, run.keys.edges .. id, run.keys.notes .. id}
   for _, note in ipairs(notes) do gone[#gone + 1] = run.keys.note .. string.sub(note, 1, 32) end
@@ -82,11 +90,12 @@ end
 
 -- Removes the erased items from shared scopes.
 function erasure.finish(run)
-  for scope, ids in pairs(run.left_in_scopes) do
+  local left = own_of(run)
+  for scope, ids in pairs(left.scopes) do
     if string.sub(scope, 1, 1) ~= 'p' then batch.call('ZREM', run.keys.ranked .. scope, ids) end
   end
-  for member, class in pairs(run.left_apart) do apart.refresh(run, apart.set_of_member(member), class) end
-  for set, count in pairs(run.left_sets) do requirements.discount(run, set, count) end
+  for member, class in pairs(left.sets) do apart.refresh(run, apart.set_of_member(member), class) end
+  for set, count in pairs(left.required) do requirements.discount(run, set, count) end
 end
 
 return erasure

@@ -5,6 +5,7 @@ local index = require 'index'
 local items = require 'items'
 local notes = require 'notes'
 local serve = require 'serve'
+local terms = require 'terms'
 
 local settle = {}
 
@@ -39,8 +40,9 @@ end
 
 -- Settles one debt, unpacked. Returns the number of writes.
 local function pay(run, debt)
-  local terms, kind, content = debt[1], debt[2], debt[3]
-  run.events_max, run.terms = run.events_max or terms[1], run.terms or terms[2]
+  local its, kind, content = debt[1], debt[2], debt[3]
+  run.events_max = run.events_max or its[1]
+  if not run.terms and its[2] then run.terms, run.settings = its[2], terms.parts(its[2]) end
   if kind == 'notes' then
     notes.store_first(run, content)
     return 5 * #content

@@ -89,7 +89,7 @@ local function update(run, id, fields)
 end
 
 return function(run, request, updates)
-  return change_by_schema(run, request, function()
+  return change_by_schema(run, request, {}, function()
     local results = {}
     for n, one in ipairs(cmsgpack.unpack(updates)) do results[n] = update(run, one[1], one[2]) end
     return results

@@ -32,7 +32,7 @@ local DOUBLED_MAX = 40
 local COUNTED, HOPELESS = {failed = true, gave_up = true}, 'hopeless' -- reasons of releases
 
 local function settings_of(run)
-  return terms.part(run, 'a') or NO_SETTINGS
+  return run.settings.a or NO_SETTINGS
 end
 
 -- The most attempts of an item; 0: any number.

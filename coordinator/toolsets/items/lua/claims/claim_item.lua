@@ -18,8 +18,8 @@ writes:    item text ranked beneath owed leases agents agent_seen agent_attempts
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local budgets = require 'budgets'
-local claim_parts = require 'claim_parts'
 local change = require 'change'
+local claim_parts = require 'claim_parts'
 local claims = require 'claims'
 local classes = require 'classes'
 local expiry = require 'expiry'
@@ -44,7 +44,8 @@ local function decide(run, agent, drained, wanted)
   local results, winner, place, ttl, taken = {}, nil, nil, nil, nil
   for n, claim in ipairs(wanted) do
     local id, fence, further = claim[1], claim[3], claim[4]
-    local item, outcome, wait, busy, needs = claims.load(run, id), 'success', 0, nil, nil
+    local item = agents.item_of(run, agent) == id and claims.load(run, id) or items.load(run, id)
+    local outcome, wait, busy, needs = 'success', 0, nil, nil
     local older = item and fence > 0 and fence < (item.fence or 0)
     local renews = item and claims.is_live(run, item) and item.holder == agent
     if not item then
@@ -61,8 +62,8 @@ local function decide(run, agent, drained, wanted)
     elseif fence > 0 and (fence ~= item.fence or item.holder ~= agent) then
       outcome = 'stale_fence'
     else
-      if further or not renews then
-        item = items.load(run, id)
+      if further or not renews then item = items.load(run, id) end
+      if further or item.rs and not renews then
         needs, wait, busy = obstacles.taken(run, item, agent, renews, further)
       end
       if busy then
@@ -83,26 +84,26 @@ local function decide(run, agent, drained, wanted)
 end
 
 return function(run, request, agent, who, wanted, releases, include)
-  return change(run, request, function()
+  return change(run, request, {looks_for = expiry.looked_for_by_changes(run.keys.prefix)}, function()
     agents.meet(run, agent, who)
-    local drained = agent_drains.of_caller(run, agent)
+    local drained = not run.absent[run.keys.agent_drains] and agent_drains.of(run, agent) or nil
     local list = wanted ~= '' and cmsgpack.unpack(wanted) or {}
     local results, winner, place, ttl, taken = decide(run, agent, drained, list)
-    local made
+    local used, made = winner and list[place][5], {}
     if winner and winner.holder == agent and claims.is_live(run, winner) and classes.is_held(winner) then
       claims.renew(run, winner, ttl)
-      obstacles.take_further(run, winner, taken)
+      if taken then obstacles.take_further(run, winner, taken) end
       results[place] = {'success', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence, {renewed = true}}
-      usage.add(run, winner.id, agent, list[place][5])
+      if used then usage.add(run, winner.id, agent, used) end
       results[place][6].budget = budgets.against(run, winner.id, agent) or nil
     else
       winner = winner and items.load(run, winner.id)
-      if winner then claims.notice_expiry(run, winner, winner.holder ~= agent) end
+      if winner and winner.holder then claims.notice_expiry(run, winner, winner.holder ~= agent) end
       expiry.sweep(run) -- not for a heartbeat, which affects no other claim
       if winner then
-        made = releasing.give_up(run, releases, agent, winner.id)
+        if releases ~= '' then made = releasing.give_up(run, releases, agent, winner.id) end
         results[place] = claims.acquire(run, winner, agent, ttl, nil, taken)
-        usage.add(run, winner.id, agent, list[place][5])
+        if used then usage.add(run, winner.id, agent, used) end
       end
     end
     if winner then
@@ -111,6 +112,6 @@ return function(run, request, agent, who, wanted, releases, include)
       if why then tell(result, 'waiting', why) end
       if drained then tell(result, 'drained', drained) end
     end
-    return {run.now, results, releasing.make(run, releases, agent, made)}
-  end, nil, run.keys.agent_drains, expiry.keys(run))
+    return {run.now, results, releases ~= '' and releasing.make(run, releases, agent, made) or {}}
+  end)
 end

@@ -28,8 +28,8 @@ local finding = require 'finding'
 local handover = require 'handover'
 local held_counts = require 'held_counts'
 local queues = require 'queues'
-local selection = require 'selection'
 local releasing = require 'releasing'
+local selection = require 'selection'
 local usage = require 'usage'
 local waiters = require 'waiters'
 
@@ -48,13 +48,13 @@ end
 local function claim_and_release(run, found, refusal, agent, ttl_ms, selector, used, releases, include, waiter)
   local claim, made = refusal, nil
   if found then
-    made = not waiter and releasing.give_up(run, releases, agent, found.id)
+    made = releases ~= '' and not waiter and releasing.give_up(run, releases, agent, found.id)
     claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector, found.rs)
-    usage.add(run, found.id, agent, used)
+    if used then usage.add(run, found.id, agent, used) end
   end
   if found and include ~= '' then claim_parts(run, claim, include) end
   if waiter then return claim, cmsgpack.unpack(waiter.releases) end
-  return claim, releasing.make(run, releases, agent, made)
+  return claim, releases ~= '' and releasing.make(run, releases, agent, made) or {}
 end
 
 return function(
@@ -67,8 +67,8 @@ return function(
     if state == 'H' then handover.join(run, request, stored, process, only) end
   end
 
-  return change(run, request, function()
-    local waiter = not run.nobody_waits and waiters.load(run, request.id) or nil -- this call's waiter, if parked
+  return change(run, request, {looks_for = expiry.looked_for_by_changes(run.keys.prefix), joined = joined}, function()
+    local waiter = not run.absent[run.keys.waiting] and waiters.load(run, request.id) or nil -- if it is parked
     if waiter and waiter.fingerprint ~= request.fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
     local missing = selection.missing_field(run, selector)
     if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
@@ -77,7 +77,7 @@ return function(
     local refusal = finding.refusal(run, selector, agent)
 
     only = '0' -- from here on this step makes the record, so no other call can have received it
-    local some_abandoned = not run.nothing_else and redis.call('EXISTS', run.keys.abandoned) == 1
+    local some_abandoned = not run.absent[run.keys.abandoned] and redis.call('EXISTS', run.keys.abandoned) == 1
     local found, stopped, none_left, over
     for n = 1, 2 do
       none_left, over = finding.sweep(run, request, waiter, SWEEPS[n])
@@ -113,5 +113,5 @@ return function(
     local reply = without_item(run, 'parked', '', released)
     reply[2][1][3] = finding.search_again_ms(run, queue, request.id)
     return reply, false -- unless a released item matches: see change.lua
-  end, joined, run.keys.agent_drains, expiry.keys(run))
+  end)
 end

@@ -1,16 +1,17 @@
 -- Claims: one per agent, TTL by server time, and a fence that only rises per item. A claim is live while its expiry
--- lies ahead. A held class means a claim that was live when last checked; items whose claims have expired are moved
--- out of it in bounded batches (expiry.lua), or when a call looks at them. The record of an expired claim stays
--- on the item ("lapsed") until that is claimed, released or deleted, and is counted. Times are in ms.
+-- lies ahead. A held class means a claim that was live when last checked; items whose claims have expired are moved out
+-- of it in bounded batches (expiry.lua), or when a call looks at them. The record of an expired claim stays on the item
+-- ("lapsed") until that is claimed, released or deleted, and is counted. Times are in ms.
 -- Events: release and expire show a agent, f fence, a release with a reason also r, one by somebody else than the
 -- holder b what that is; claim and renew x expires; a claim that lets go of an earlier one o that item, p that fence,
--- instead of a release.
--- An item that has ended holds nothing: the record of its claim stays until that would have ended, and goes without an
--- event (claim_ends.lua).
+-- instead of a release. An item that has ended holds nothing: the record of its claim stays until that would have
+-- ended, and goes without an event (claim_ends.lua).
 --   lapsed  scope ('*' or 'p' .. parent) -> lapsed claims in it
 local abandoned = require 'abandoned'
 local agents = require 'agents'
 local attempts = require 'attempts'
+local available = require 'available'
+local blockers = require 'blockers'
 local bounds = require 'bounds'
 local children = require 'children'
 local claim_ends = require 'claim_ends'
@@ -62,7 +63,7 @@ local function expire(run, item, ended)
   if item.rh then resources.give_back(run, item) end
   claims.count_lapsed(run, item, 1)
   holds.record(run, item, item.expires, true)
-  run.freed_ids[#run.freed_ids + 1] = item.id
+  available.note(run, 'freed', item.id)
   if attempt then attempts.judge(run, item) end
   return attempt and WRITES_OF_ATTEMPT or 0
 end
@@ -73,7 +74,7 @@ function claims.expire(run, budget)
   local due = redis.call('ZRANGEBYSCORE', run.keys.leases, '-inf', run.now, 'LIMIT', 0, budget)
   local ended, left = {}, SWEEP_WRITES
   for n, id in ipairs(redis.call('HMGET', run.keys.agents, unpack(due))) do
-    if left <= run.edges_visited then break end
+    if left <= blockers.edges_visited(run) then break end
     local item = id and items.load(run, id)
     ended[n], left = due[n], left - WRITES_EACH - (item and #index.scopes_of(item) or 0)
     if item and classes.is_held(item) then left = left - expire(run, item, 'expired') end
@@ -82,8 +83,7 @@ function claims.expire(run, budget)
   return redis.call('ZCOUNT', run.keys.leases, '-inf', run.now) == 0
 end
 
--- Puts an item back whose claim has expired, if nobody has noticed that yet; so what follows does not depend on whether
--- somebody has. `taken` = whether another agent claims it.
+-- Puts an item back whose claim has expired, if nobody has noticed that yet. `taken` = whether another agent claims it.
 function claims.notice_expiry(run, item, taken)
   if not classes.is_held(item) or item.expires > run.now then return end
   if item.role == TERMINAL then return claims.finish(run, item) end
@@ -96,7 +96,7 @@ local function clear(run, item)
   local held = classes.is_held(item)
   if held and item.role ~= TERMINAL then
     holds.record(run, item, math.min(item.expires, run.now), item.expires <= run.now)
-    run.freed_ids[#run.freed_ids + 1] = item.id
+    available.note(run, 'freed', item.id)
   end
   item.holder, item.expires, item.claimed_at, item.first_claimed_at = nil, nil, nil, nil
   if not held then claims.count_lapsed(run, item, -1) end
@@ -163,7 +163,7 @@ local function store(run, item, claim_again)
     item.tk = clock.whole(item.fence)
     further[#further + 1], further[#further + 2] = 'tk', item.tk
   end
-  if children.note_claim(item) then further[#further + 1], further[#further + 2] = 'ch', item.ch end
+  if item.ch and children.note_claim(item) then further[#further + 1], further[#further + 2] = 'ch', item.ch end
   items.save_record(run, item, unpack(further))
   if item.u then redis.call('HDEL', run.keys.item .. item.id, 'u') end
   item.u = nil
@@ -175,7 +175,7 @@ end
 -- nil: nothing. Returns the claim as replies show it (`Claimed` of store/claims.py).
 function claims.acquire(run, item, agent, ttl_ms, selector, taken)
   local own, earlier, freed = item.holder == agent, nil, false -- earlier: the item whose claim ends
-  local taken_over = classes.is_left(item, item.role) and not (own and not selector)
+  local taken_over = item.fence ~= nil and classes.is_left(item, item.role) and not (own and not selector)
   if item.holder then claims.count_lapsed(run, item, -1) end
   if not own then
     if item.holder then agents.set_item(run, item.holder, nil) end

@@ -19,7 +19,7 @@ local items = require 'items'
 local transitions = require 'transitions'
 
 return function(run, request, id, fence, reason, detail, author, kind)
-  return change(run, request, function()
+  return change(run, request, {}, function()
     local item, only = items.load(run, id), tonumber(fence)
     if not item then return {items.absence_reason(id), '', 0, 0} end
     claims.notice_expiry(run, item)

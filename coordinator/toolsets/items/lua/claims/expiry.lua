@@ -1,6 +1,7 @@
 -- What ends by time: claims, and what holds items back: the back-off after failed attempts, and notBefore. All end when
 -- their time has come, whoever notices it first. Operations that search for items put these back first, in bounded
 -- batches; front-ends do it as soon as they are due (coordinator/toolsets/items/live/expiring.py).
+local absence = require 'absence'
 local claim_ends = require 'claim_ends'
 local claims = require 'claims'
 local due_times = require 'due_times'
@@ -9,21 +10,15 @@ local held_back = require 'held_back'
 local expiry = {}
 
 local SWEEP_BATCH = 16
-
--- The keys that an operation with a sweep and a search names to change.lua: what may end by time besides
--- claims, and what a search has to look for.
-function expiry.keys(run)
-  run.looked_for_spent, run.looked_for_sets = true, true
-  return run.keys.abandoned, run.keys.retries, run.keys.apart, run.keys.spent_budgets, run.keys.spent_ended,
-    run.keys.reserved
-end
+-- What a sweep and a search would read, as families: what may end by time besides claims, and what keeps items back.
+local FAMILIES = {'owed', 'abandoned', 'retries', 'apart', 'spent_budgets', 'spent_ended', 'reserved'}
 
 -- Puts back up to `budget` (default SWEEP_BATCH) items whose claims have expired, and as many that are held back no
 -- longer. Returns whether none are left.
 function expiry.sweep(run, budget)
   local most = budget or SWEEP_BATCH
   local none_left = claims.expire(run, most)
-  if run.nothing_else then return none_left end -- no item was held back, and these have just begun
+  if run.absent[run.keys.retries] then return none_left end -- no item was held back, and these have just begun
   return held_back.sweep(run, most) and none_left
 end
 
@@ -43,6 +38,9 @@ function expiry.next_end(run)
   return first < huge and first or 0
 end
 
+-- What operations look for with these (change.lua), and those that also change something.
+expiry.looked_for = absence.of_families(FAMILIES)
+expiry.looked_for_by_changes = absence.of_families({'waiting', 'agent_drains'}, FAMILIES)
 expiry.SWEEP_BATCH = SWEEP_BATCH
 
 return expiry

@@ -29,7 +29,7 @@ return function(run, process, alive_ms, counted)
     expiry.sweep_all(run, SWEEP_MAX)
     serve.parked_calls(run)
   else
-    run.has_debts = true -- settle_debts continues
+    debts.note(run) -- settle_debts continues
   end
   local begun, templates = agent_drains.begun(run), due_times.templates(run)
   return debts.attach(run, cmsgpack.pack({expiry.next_end(run), run.now, told, begun, templates}))

@@ -1,4 +1,5 @@
--- Items' counts of unsatisfied blockers (`nb`), and how a change of role changes them.
+-- Items' counts of unsatisfied blockers (`nb`), and how a change of role changes them. In a call: visited, how many
+-- edges of items whose role has changed were read; blocked_again, as below.
 local classes = require 'classes'
 local debts = require 'debts'
 local graph = require 'graph'
@@ -10,6 +11,24 @@ local blockers = {}
 -- The most counts that a role change updates itself; further ones become debts. An operation on a list stops after this
 -- many edges and leaves the rest of its list to another call.
 local EDGES_AT_ONCE = 50
+
+-- Counts edges of items whose role has changed.
+function blockers.visit(run, edges)
+  local own = run[blockers] or {visited = 0}
+  own.visited, run[blockers] = own.visited + edges, own
+end
+
+-- How many of them this call has read.
+function blockers.edges_visited(run)
+  return run[blockers] and run[blockers].visited or 0
+end
+
+-- The list to which changes of roles add, from now on, the ids of items that have one more unsatisfied blocker.
+function blockers.list_blocked_again(run)
+  local own, list = run[blockers] or {visited = 0}, {}
+  own.blocked_again, run[blockers] = list, own
+  return list
+end
 
 -- Changes counts, {id -> by how many}, and the items' classes. Skips deleted items.
 function blockers.change_counts(run, counts)
@@ -35,7 +54,7 @@ end
 
 -- Whether an item has no unsatisfied blocker left, counting debts.
 function blockers.is_unblocked(run, item)
-  return (item.nb or 0) + (run.owed_counts[item.id] or 0) == 0
+  return (item.nb or 0) + debts.owed_count(run, item.id) == 0
 end
 
 -- A read-only item with only id, record, count and title.
@@ -56,17 +75,19 @@ end
 -- After the item's role went from `before` to item.role: updates the counts of everything it blocks. Returns the
 -- dependents that have no unsatisfied blocker now.
 function blockers.update_dependents(run, item, before)
-  if run.edgeless[item.id] then return {} end
-  local edges = redis.call('HGETALL', run.keys.edges .. item.id)
+  local key = run.keys.edges .. item.id
+  if run.absent[key] then return {} end
+  local edges = redis.call('HGETALL', key)
   local edge_count, counts, seen, blocked, unblocked_items = #edges / 2, {}, {}, {}, {}
   if edge_count == 0 then return unblocked_items end
-  run.edges_visited = run.edges_visited + edge_count
+  blockers.visit(run, edge_count)
+  local again = run[blockers].blocked_again or {}
   for n = 1, #edges, 2 do
     local code, other = string.sub(edges[n], 1, 1), string.sub(edges[n], 2)
     if graph.blocks_other(code) then
       local by = change_of_count(before, item.role, graph.threshold_of(edges[n + 1]))
       if by then counts[other] = (counts[other] or 0) + by end
-      if by == 1 then run.blocked_again[#run.blocked_again + 1] = other end
+      if by == 1 then again[#again + 1] = other end
       if not seen[other] then
         seen[other] = true
         local whole_item = run.loaded[other] or edge_count <= EDGES_AT_ONCE

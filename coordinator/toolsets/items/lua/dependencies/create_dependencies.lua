@@ -89,7 +89,7 @@ local function store(run, edges)
 end
 
 return function(run, request, edges, cyclic)
-  return change(run, request, function()
+  return change(run, request, {}, function()
     local list, known_cyclic, ids = cmsgpack.unpack(edges), {}, {}
     for _, position in ipairs(cmsgpack.unpack(cyclic)) do known_cyclic[position] = true end
     local order = levels.start()

@@ -44,7 +44,7 @@ local function drop_dependency(run, id)
 end
 
 return function(run, request, mode, first, second, codes, before)
-  return change(run, request, function(progress)
+  return change(run, request, {}, function(progress)
     local deleted, done = tonumber(before), true
     if progress then deleted, first, second = unpack(cmsgpack.unpack(progress)) end
     if mode == 'all' then

@@ -11,6 +11,7 @@
 --   taken, ends      accepted edges of the batch, blocker and blocked in turn, and their number
 --   blocks, waits    items that block, or are blocked, in one of them
 --   above, below     of the first `indexed` of them, by item: what it blocks, what blocks it
+--   looked_at        how many edges were read for repairs
 local batch = require 'batch'
 local neighbours = require 'neighbours'
 
@@ -22,6 +23,7 @@ local EDGES_MAX = 300 -- edges that one call reads for repairs
 function levels.start()
   return {
     level = {}, changed = {}, taken = {}, ends = 0, blocks = {}, waits = {}, above = {}, below = {}, indexed = 0,
+    looked_at = 0,
   }
 end
 
@@ -55,7 +57,7 @@ local function repair(run, order, start, level, step, stop)
   local moved, queue, head = {[start] = level}, {start}, 1
   local added = step > 0 and order.above or order.below -- unsaved edges of this batch
   local function look(list, bound)
-    run.edges_looked_at = run.edges_looked_at + 1 + #(list or {})
+    order.looked_at = order.looked_at + 1 + #(list or {})
     for _, other in ipairs(list or {}) do
       if other == stop then return 'cycle' end
       local present = moved[other] or level_of(run, order, other)
@@ -82,7 +84,7 @@ local function mend(run, order, blocker, blocked)
   local down = repair(run, order, blocker, level_of(run, order, blocked) - 1, -1, blocked)
   local state, moved
   repeat
-    if run.edges_looked_at > EDGES_MAX then return nil end
+    if order.looked_at > EDGES_MAX then return nil end
     state, moved = up()
     if state == 'more' then state, moved = down() end
     if state == 'cycle' then return false end

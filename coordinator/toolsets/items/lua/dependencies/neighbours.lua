@@ -1,28 +1,36 @@
--- The neighbours of an item in the graph, and its level (levels.lua).
+-- The neighbours of an item in the graph, and its level (levels.lua). In a call: counts, by id: how many edges
+-- are stored; ids, by id: the neighbours.
 local graph = require 'graph'
 
 local neighbours = {}
 
+local function own_of(run)
+  run[neighbours] = run[neighbours] or {counts = {}, ids = {}}
+  return run[neighbours]
+end
+
 -- How many stored edges an item has.
 function neighbours.edges_stored(run, id)
-  local count = run.counted[id] or redis.call('HLEN', run.keys.edges .. id)
-  run.counted[id] = count
+  local own = own_of(run)
+  local count = own.counts[id] or redis.call('HLEN', run.keys.edges .. id)
+  own.counts[id] = count
   return count
 end
 
 -- The stored ids that an item blocks (1), or that block it (-1). Read once for all edges of a batch.
 function neighbours.of(run, id)
-  if not run.known[id] then
+  local own = own_of(run)
+  if not own.ids[id] then
     local blocked, blockers = {}, {}
-    if run.counted[id] ~= 0 then
+    if own.counts[id] ~= 0 then
       graph.each_edge(run, id, function(code, other)
         if graph.blocks_other(code) then blocked[#blocked + 1] = other end
         if graph.blocked_by_other(code) then blockers[#blockers + 1] = other end
       end)
     end
-    run.known[id] = {[1] = blocked, [-1] = blockers}
+    own.ids[id] = {[1] = blocked, [-1] = blockers}
   end
-  return run.known[id]
+  return own.ids[id]
 end
 
 -- 0 if none is stored.

@@ -1,10 +1,15 @@
--- The protocol of an operation that changes items; replaces the store's change.lua.
-local apart_sets = require 'apart_sets'
+-- The protocol of an operation that changes items; replaces the store's change.lua. `options` may have
+--   looks_for  a set of keys (absence.lua), waiting and owed among them: what the operation else would read
+--   joined     a function that is called as joined(stored, state) for each retry of an answered request
+local absence = require 'absence'
 local children = require 'children'
 local debts = require 'debts'
+local first_sets = require 'first_sets'
 local requests = require 'requests'
 local serve = require 'serve'
 local settle = require 'settle'
+
+local USUAL = absence.of_families({'waiting', 'owed'})
 
 -- The answer to the request without a change: the recorded reply, or an error reply if the request id was used for
 -- another call. Else nil, and the progress of a long call with this request (packed), if any.
@@ -16,10 +21,26 @@ local function recall(run, request, joined)
   return {stored}
 end
 
+-- Notes which of the keys to look for do not exist. Returns whether there is a record of the request, or a debt. In the
+-- usual case one command shows that there are none of them, and no calls that wait; with sets of items that are apart
+-- (apart.lua) it takes two.
+local function are_there(run, record, looks_for)
+  local waiting = run.keys.waiting
+  local there = redis.call('EXISTS', record, unpack(looks_for))
+  if there == 0 or there == 1 and looks_for[run.keys.apart] and first_sets.look(run) then
+    run.absent = looks_for
+    if there == 1 then absence.forget(run, run.keys.apart) end
+    return false
+  end
+  local found = redis.call('EXISTS', waiting, run.keys.owed, record)
+  local parked = found > 0 and redis.call('EXISTS', waiting) == 1
+  if not parked then run.absent = {[waiting] = true} end
+  return found > (parked and 1 or 0)
+end
+
 -- In this order, in one atomic step:
 --   1. An answered request gets the same answer again, whatever has happened since. This comes first, because a retry
---      must not have any second effect. `joined(stored, state)`, if the operation passes it, is called for each such
---      retry.
+--      must not have any second effect. It is passed to the option `joined`.
 --   2. Debts of earlier operations are settled (settle.lua), so `body` sees counts and indexes as if these had
 --      done everything at once. If there are too many, nothing else happens in this step: the caller retries. Settling
 --      may serve a parked call with this same request, so the record is read once more.
@@ -32,32 +53,23 @@ end
 --      other call can take them first. A call that `body` has just parked may get one of them: then its answer is the
 --      record.
 --   5. The reply is recorded, after everything it depends on.
--- In the usual case one command shows that 1, 2 and 4 have nothing to do, and that none of the further keys that the
--- operation names exist: run.nothing_else. With sets of items that are apart (apart.lua) it takes two commands.
-return function(run, request, body, joined, ...)
-  local record = run.keys.request .. request.id
+return function(run, request, options, body)
+  local record, looks_for = run.keys.request .. request.id, options.looks_for or USUAL(run.keys.prefix)
   local answer, progress
-  local there = redis.call('EXISTS', run.keys.waiting, run.keys.owed, record, ...)
-  run.has_sets = there == 1 and run.looked_for_sets and apart_sets.look(run) or nil
-  if there == (run.has_sets and 1 or 0) then
-    run.nobody_waits, run.nothing_else = true, true
-  else
-    local found = redis.call('EXISTS', run.keys.waiting, run.keys.owed, record)
-    run.nobody_waits = found == 0 or redis.call('EXISTS', run.keys.waiting) == 0
-    if found > (run.nobody_waits and 0 or 1) then
-      answer = recall(run, request, joined)
-      if answer then return answer end
-      if not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
-      answer, progress = recall(run, request, joined)
-      if answer then return answer end
-    end
+  if are_there(run, record, looks_for) then
+    answer = recall(run, request, options.joined)
+    if answer then return answer end
+    if not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
+    answer, progress = recall(run, request, options.joined)
+    if answer then return answer end
   end
   local reply, state = body(progress)
   if reply.err then return reply end
   children.settle(run)
-  serve.parked_calls(run)
-  if state == false and not run.nobody_waits then
-    answer = recall(run, request, joined)
+  local parked = not run.absent[run.keys.waiting]
+  if parked then serve.parked_calls(run) end
+  if parked and state == false then
+    answer = recall(run, request, options.joined)
     if answer then return answer end
   end
   local packed = cmsgpack.pack(reply)

@@ -2,9 +2,9 @@
 local change = require 'change'
 local schemas = require 'schemas'
 
-return function(run, request, body, ...)
-  return change(run, request, function(progress)
+return function(run, request, options, body)
+  return change(run, request, options, function(progress)
     if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
     return body(progress)
-  end, ...)
+  end)
 end

@@ -31,6 +31,17 @@ local IN_PLACES = { -- ready classes by their order in places
 local ID_STEPS = 8
 local PLACES = CLASS_SIZE * ID_STEPS -- per class
 
+-- READY_CLASSES: of items that can be worked on, those in places and, of the same roles, those apart. OFFERED: these,
+-- and those of items that only open children keep from that.
+local READY_CLASSES, OFFERED = {}, {
+  [QUEUE * STATES + PARENT] = true, [WORK * STATES + PARENT] = true, [WORK * STATES + PARENT_LEFT] = true,
+}
+for class = 0, BLOCKED * STATES + APART do
+  if IN_PLACES[class] or IN_PLACES[class - APART] and class % STATES == APART then
+    READY_CLASSES[class], OFFERED[class] = true, true
+  end
+end
+
 -- The class that a caller's letter names.
 function classes.class_of_letter(letter)
   return string.find(CLASS_LETTERS, letter, 1, true) - 1
@@ -39,7 +50,7 @@ end
 -- The score of an item in scopes that items of all kinds share. One that is ready, but not for everybody, is apart from
 -- those that any agent may take (apart.lua).
 function classes.shared_score(item)
-  if not ((item.rq or item.as) and classes.is_ready_class(item.class)) then return item.score end
+  if not ((item.rq or item.as) and READY_CLASSES[item.class]) then return item.score end
   return item.score + (item.role * STATES + APART - item.class) * CLASS_SIZE
 end
 
@@ -71,26 +82,6 @@ end
 
 function classes.is_held(item)
   return item.class % STATES == HELD
-end
-
--- Those in places and, of the same roles, those apart.
-local READY_CLASSES = {}
-for class = 0, BLOCKED * STATES + APART do
-  READY_CLASSES[class] = IN_PLACES[class] and true or IN_PLACES[class - APART] and class % STATES == APART or nil
-end
-
-local PARENT_CLASSES = {
-  [QUEUE * STATES + PARENT] = true, [WORK * STATES + PARENT] = true, [WORK * STATES + PARENT_LEFT] = true,
-}
-
--- Whether items of a class can be worked on.
-function classes.is_ready_class(class)
-  return READY_CLASSES[class] or false
-end
-
--- The same, or a class of items that only their open children keep from that.
-function classes.is_offered_class(class)
-  return READY_CLASSES[class] or PARENT_CLASSES[class] or false
 end
 
 -- Whether an item would be abandoned in a role without a live claim. That is so in work if anybody has claimed it,
@@ -153,6 +144,8 @@ function classes.places(class)
 end
 
 classes.APART = APART
+classes.OFFERED = OFFERED
+classes.READY_CLASSES = READY_CLASSES
 classes.CLASS_LETTERS = CLASS_LETTERS
 classes.QUEUE = QUEUE
 classes.WORK = WORK

@@ -1,8 +1,10 @@
 -- Writes and reads the ranked index (scopes of items with their scores, see classes.lua). Functions that
 -- index an item use its current score; they store it on the item only if documented.
 --   ranked     per scope: ids by their scores
+-- In a call: how many entries in scopes of tags it has written one by one.
 local abandoned = require 'abandoned'
 local apart = require 'apart'
+local available = require 'available'
 local batch = require 'batch'
 local bounds = require 'bounds'
 local classes = require 'classes'
@@ -53,16 +55,21 @@ local function index_tags_and_type(run, item, score, other, other_score)
   if item.g then
     for tag in index.each_tag(item.g) do
       add_to_scope(run, 'g' .. tag, item, score, other, other_score)
-      run.tag_entries_written = run.tag_entries_written + 1
+      run[index] = (run[index] or 0) + 1
     end
   end
   if item.y then add_to_scope(run, 'y' .. item.y, item, score, other, other_score) end
 end
 
+-- How many entries in scopes of tags this call has written one by one.
+function index.tag_entries_written(run)
+  return run[index] or 0
+end
+
 -- Adds a ready item to the index of ready items below its ancestors (bounds.lua), unless it is apart.
 local function lower_bounds(run, item)
-  local is_apart = (item.rq or item.as) and classes.is_ready_class(item.class)
-  if item.pa and not is_apart and classes.is_offered_class(item.class) then
+  local is_apart = (item.rq or item.as) and classes.READY_CLASSES[item.class]
+  if not is_apart and classes.OFFERED[item.class] then
     bounds.lower(run, item.pa, item.depth - 1, item.score)
   end
 end
@@ -70,15 +77,15 @@ end
 -- Adds an item to what there is beside the shared scopes.
 local function index_elsewhere(run, item)
   if item.rq or item.as then apart.place(run, item) end
-  lower_bounds(run, item)
+  if item.pa then lower_bounds(run, item) end
 end
 
 -- Adds or moves an item in its scopes.
 function index.add(run, item)
-  local score = classes.shared_score(item)
+  local score = (item.rq or item.as) and classes.shared_score(item) or item.score
   index_parent(run, item, score)
   if item.g or item.y then index_tags_and_type(run, item, score) end
-  index_elsewhere(run, item)
+  if item.rq or item.as or item.pa then index_elsewhere(run, item) end
 end
 
 -- The same for two items, each may be nil, with fewer commands.
@@ -109,7 +116,7 @@ end
 function index.entries_of(item)
   local entries, shared = {}, classes.shared_score(item)
   for _, scope in ipairs(index.scopes_of(item)) do entries[scope] = shared end
-  if not classes.is_ready_class(item.class) then return entries end
+  if not classes.READY_CLASSES[item.class] then return entries end
   for scope, score in pairs(apart.entries_of(item)) do entries[scope] = score end
   return entries
 end
@@ -123,13 +130,13 @@ function index.reindex(run, item, before)
   for scope in pairs(before) do
     if not entries[scope] then redis.call('ZREM', run.keys.ranked .. scope, item.id) end
   end
-  lower_bounds(run, item)
+  if item.pa then lower_bounds(run, item) end
 end
 
 -- Sets the class of an item; in an offered class, the item will be handed out (serve.lua).
 function index.set_class(run, item, class)
   item.class, item.role = class, math.floor(class / STATES)
-  if classes.is_offered_class(class) then run.newly_ready[#run.newly_ready + 1] = item.id end
+  if classes.OFFERED[class] then available.note(run, 'ready', item.id) end
 end
 
 -- Sets class and score of an item, to be stored and indexed by the caller; false if it has that class already.

@@ -1,6 +1,7 @@
 -- Events of items. That of an item with a parent names, as R, the item at the top of its tree: listeners filter by it.
 -- An item without a parent is its own root and says nothing. The root of a child of the root is its parent; of one that
 -- is deeper, each level costs a read of a field. It is not stored: moving a subtree would then write all of its items.
+-- In a call: by id of a parent, the item at the top of its tree.
 local events = require 'events'
 
 local item_events = {}
@@ -9,7 +10,9 @@ local item_events = {}
 function item_events.root_of(run, item)
   local id = item.pa
   if not id or item.depth == 1 then return id end
-  local root = run.known_roots[id]
+  local roots = run[item_events] or {}
+  run[item_events] = roots
+  local root = roots[id]
   if root then return root end
   root = id
   while true do
@@ -19,8 +22,13 @@ function item_events.root_of(run, item)
     if not parent then break end
     root = parent
   end
-  run.known_roots[id] = root
+  roots[id] = root
   return root
+end
+
+-- Forgets which items are at the top, as one has moved.
+function item_events.forget_roots(run)
+  run[item_events] = nil
 end
 
 -- Appends an event of this kind about a loaded item; further fields and values in pairs.

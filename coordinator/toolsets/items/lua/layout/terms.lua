@@ -10,12 +10,7 @@ local terms = {}
 
 local KNOWN_MAX = 8
 
-local parts_of = remembered(KNOWN_MAX, function(text) return cmsgpack.unpack(text) end)
-
--- A part of the settings; nil if it is not configured.
-function terms.part(run, letter)
-  return run.terms and parts_of(run.terms)[letter]
-end
+terms.parts = remembered(KNOWN_MAX, function(text) return cmsgpack.unpack(text) end)
 
 -- The name of the schema of an item; as in schemas.lua. `known` = by name.
 function terms.schema_name(item, known, default)

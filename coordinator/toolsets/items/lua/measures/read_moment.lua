@@ -16,24 +16,20 @@ local READS = {
   SISMEMBER = 1, TIME = 1, XLEN = 1, ZCARD = 1, ZCOUNT = 1, ZMSCORE = 1, ZRANGEBYSCORE = 1, ZSCORE = 1,
 }
 
-local function hex(run, s)
-  if not run.hex_digits then
-    run.hex_digits = {}
-    for byte = 0, 255 do run.hex_digits[string.char(byte)] = string.format('%02x', byte) end
-  end
-  return (string.gsub(s, '.', run.hex_digits))
+local function hex(s)
+  return (string.gsub(s, '.', function(character) return string.format('%02x', string.byte(character)) end))
 end
 
 -- The reply with the record of an item in hex digits.
-local function with_readable_record(run, words, reply)
+local function with_readable_record(words, reply)
   local command = words[1]
   if string.sub(words[2], 1, 2) ~= 'i:' then return reply end
-  if command == 'HGET' and words[3] == 'w' and reply then return hex(run, reply) end
+  if command == 'HGET' and words[3] == 'w' and reply then return hex(reply) end
   for n = 1, command == 'HGETALL' and #reply or 0, 2 do
-    if reply[n] == 'w' then reply[n + 1] = hex(run, reply[n + 1]) end
+    if reply[n] == 'w' then reply[n + 1] = hex(reply[n + 1]) end
   end
   for n = 1, command == 'HMGET' and #reply or 0 do
-    if words[n + 2] == 'w' and reply[n] then reply[n] = hex(run, reply[n]) end
+    if words[n + 2] == 'w' and reply[n] then reply[n] = hex(reply[n]) end
   end
   return reply
 end
@@ -49,7 +45,7 @@ return function(run, reads)
         replies[n] = agents.record_of(run, words[3])
       else
         local reply = redis.call(words[1], run.keys.prefix .. words[2], unpack(words, 3))
-        replies[n] = with_readable_record(run, words, reply)
+        replies[n] = with_readable_record(words, reply)
       end
     end
     return replies

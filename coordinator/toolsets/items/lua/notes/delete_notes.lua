@@ -47,7 +47,7 @@ local function add_of_item(run, found, item, key)
 end
 
 return function(run, request, ids, item, key)
-  return change(run, request, function()
+  return change(run, request, {}, function()
     local found = {seen = {}, keys = {}, by_item = {}}
     local unknown = add_by_id(run, found, cmsgpack.unpack(ids))
     if item ~= '' then add_of_item(run, found, item, key) end

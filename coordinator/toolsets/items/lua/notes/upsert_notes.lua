@@ -31,7 +31,7 @@ local function write(run, note)
 end
 
 return function(run, request, new_notes)
-  return change_by_schema(run, request, function()
+  return change_by_schema(run, request, {}, function()
     local results = {}
     for n, note in ipairs(cmsgpack.unpack(new_notes)) do results[n] = write(run, note) end
     for _, result in ipairs(results) do -- when all are written: a gate reads all notes of an item

@@ -5,7 +5,8 @@
 -- as long as it has children.
 --   ch of an item with children: '1' some are open; '2' none is, and it is permanent; '3' none is, and it is offered in
 --     work; '0' none is. Nil: it has never had an open one
--- What a change of children means for their parents is decided once per operation (`children.settle`).
+-- What a change of children means for their parents is decided once per operation (`children.settle`). In a call, by id
+-- of a parent: changed, whether that is to be done; open, whether a child is open.
 local classes = require 'classes'
 local index = require 'index'
 local items = require 'items'
@@ -17,6 +18,11 @@ local BLOCKED, QUEUE, TERMINAL, WORK = classes.BLOCKED, classes.QUEUE, classes.T
 local children = {}
 
 local NONE, OPEN, PERMANENT, ENDED = '0', '1', '2', '3'
+
+local function own_of(run)
+  run[children] = run[children] or {changed = {}, open = {}}
+  return run[children]
+end
 
 -- Moves a parent to the class that follows from its children, and saves it.
 local function place(run, parent)
@@ -33,7 +39,7 @@ end
 
 -- An item has an open child now, perhaps its first.
 function children.opened(run, id)
-  run.open_below[id] = true
+  own_of(run).open[id] = true
   local parent = items.load(run, id)
   if parent.ch == OPEN then return end
   items.set(parent, 'ch', OPEN)
@@ -42,18 +48,20 @@ end
 
 -- A child of an item has ended, or has come or gone without being open: `children.settle` must follow.
 function children.changed(run, id)
-  run.changed_below[id], run.open_below[id] = true, nil
+  local own = own_of(run)
+  own.changed[id], own.open[id] = true, nil
 end
 
 -- Whether no child of an item is open.
 function children.have_ended(run, id)
-  if run.open_below[id] == nil then run.open_below[id] = not tallies.all_children_terminal(run, id) end
-  return not run.open_below[id]
+  local open = own_of(run).open
+  if open[id] == nil then open[id] = not tallies.all_children_terminal(run, id) end
+  return not open[id]
 end
 
 -- `ch` of an item that is about to change its role.
 function children.note_role(run, item, to)
-  if item.ch == OPEN and run.changed_below[item.id] and children.have_ended(run, item.id) then
+  if item.ch == OPEN and own_of(run).changed[item.id] and children.have_ended(run, item.id) then
     items.set(item, 'ch', NONE)
   elseif item.ch == ENDED and to ~= WORK and to ~= BLOCKED then
     items.set(item, 'ch', NONE)
@@ -83,9 +91,9 @@ end
 
 -- Places the parents whose last open children have ended or gone.
 function children.settle(run)
-  local changed = rawget(run, 'changed_below')
-  if not changed then return end
-  run.changed_below = nil
+  if not run[children] then return end
+  local changed = run[children].changed
+  run[children].changed = {}
   for id in pairs(changed) do
     local parent = children.have_ended(run, id) and items.load(run, id)
     if parent then settle(run, parent) end

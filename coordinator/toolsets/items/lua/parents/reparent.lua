@@ -1,8 +1,11 @@
 -- Moves an item with its subtree under another parent or to the roots.
+local available = require 'available'
 local bounds = require 'bounds'
+local budgets = require 'budgets'
 local children = require 'children'
 local claims = require 'claims'
 local classes = require 'classes'
+local item_events = require 'item_events'
 local items = require 'items'
 local usage = require 'usage'
 
@@ -61,7 +64,8 @@ function reparent.apply(run, item, parent_id, shift, below)
   item.depth = item.depth + shift
   items.set(item, 'd', item.depth > 0 and item.depth)
   bounds.move(run, item, from)
-  run.known_roots, run.known_spent = nil, nil
+  item_events.forget_roots(run)
+  budgets.forget_spent(run)
   usage.move(run, item, from)
   if from then children.changed(run, from) end
   if item.pa and item.role == TERMINAL then
@@ -69,7 +73,7 @@ function reparent.apply(run, item, parent_id, shift, below)
   elseif item.pa then
     children.opened(run, item.pa)
   end
-  run.freed_ids[#run.freed_ids + 1] = item.id -- its subtree may no longer be below a held item
+  available.note(run, 'freed', item.id) -- its subtree may no longer be below a held item
   for level, ids in ipairs(below) do
     for _, id in ipairs(ids) do
       redis.call('HSET', run.keys.item .. id, 'd', item.depth + level)

@@ -25,8 +25,8 @@ local function no_match(run, waiter, keep)
 end
 
 return function(run, request, keep, process)
-  return change(run, request, function()
-    local waiter = not run.nobody_waits and waiters.load(run, request.id) or nil
+  return change(run, request, {}, function()
+    local waiter = not run.absent[run.keys.waiting] and waiters.load(run, request.id) or nil
     local claim, released = no_match(run, waiter, keep), waiter and waiter.releases
     local reply = {run.now, {claim}, released and cmsgpack.unpack(released) or {}}
     if keep ~= '1' then

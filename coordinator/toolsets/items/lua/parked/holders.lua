@@ -1,17 +1,19 @@
 -- Finds the waiting calls of agents that hold an item above or below just freed items, because the items below those
--- may be available only to these agents.
+-- may be available only to these agents. In a call: how many parked calls it has read.
 local agents = require 'agents'
 local queues = require 'queues'
 
 local holders = {}
 
+local LOOKS_MAX = 256 -- parked calls read by one call
+
 -- The next waiter of a queue, from the n-th on, whose agent holds something above or below freed items; nil if there
--- is none, or run.looks_left is used up. `around` = by id, true for freed items and false for their ancestors.
+-- is none, or it has read LOOKS_MAX. `around` = by id, true for freed items and false for their ancestors.
 function holders.next(run, queue, n, around)
-  while run.looks_left > 0 do
+  while (run[holders] or 0) < LOOKS_MAX do
     local waiter = queues.at(run, queue, n)
     if waiter == nil then return nil end
-    n, run.looks_left = n + 1, run.looks_left - 1
+    n, run[holders] = n + 1, (run[holders] or 0) + 1
     local id = waiter and agents.item_of(run, waiter.agent)
     local near = id and around[id] ~= nil
     while id and not near do

@@ -1,15 +1,21 @@
 -- The queues of parked claims (waiters.lua) during one call of an operation: each waiter is read once, and
 -- served or dropped ones are removed from their queues together at the end (`queues.flush`). A waiter is {id
 -- of its request, order of arrival, queue, at = its number there}, with the fields of the key waiter once read
--- (`fingerprint` and `keep_ms` among it, which make it a request as in requests.lua). run.queue_states has the state of
--- each queue: its waiters by number, false if one has left; first = the first number that may still exist; last =
--- whether all have been read; gone = ids of those that have left; places = where the queue is looked up, packed.
+-- (`fingerprint` and `keep_ms` among it, which make it a request as in requests.lua).
+-- In a call: processes, by name: what they have registered, false if they are dead; queues, by name: waiters by number,
+-- false if one has left; first = the first number that may still exist; last = whether all have been read; gone = ids
+-- of those that have left; places = where the queue is looked up, packed.
 local batch = require 'batch'
 
 local queues = {}
 
 local WAITERS_READ = 16 -- at a time
 local PASSED_MAX = 256 -- waiters checked for the holder above one item
+
+local function own_of(run)
+  run[queues] = run[queues] or {processes = {}, queues = {}}
+  return run[queues]
+end
 
 -- Removes requests from a queue. If it is empty then, removes the queue from its places (packed, nil if unknown).
 function queues.remove(run, ids, queue, places)
@@ -30,7 +36,7 @@ end
 
 -- What a process has registered (waiters.lua), false if it is dead.
 function queues.registered(run, process)
-  local known = run.known_processes
+  local known = own_of(run).processes
   if known[process] == nil then known[process] = redis.call('GET', run.keys.alive .. process) end
   return known[process]
 end
@@ -46,7 +52,7 @@ end
 
 -- Marks a waiter as served or dropped; it leaves its queue with the others (`queues.flush`).
 function queues.leave(run, waiter)
-  local state = run.queue_states[waiter.queue]
+  local state = own_of(run).queues[waiter.queue]
   state[waiter.at], state.gone[#state.gone + 1] = false, waiter.id
 end
 
@@ -64,7 +70,7 @@ end
 
 -- The n-th waiter of a queue opened by `queues.front`; false if it has left, nil past the end.
 function queues.at(run, queue, n)
-  local state = run.queue_states[queue]
+  local state = own_of(run).queues[queue]
   if state[n] == nil and not state.last then
     local front = redis.call('ZRANGE', run.keys.queue .. queue, n - 1, n + WAITERS_READ - 2, 'WITHSCORES')
     for m = 1, #front, 2 do
@@ -80,8 +86,9 @@ end
 
 -- The first waiter of a queue (of an agent, if given); nil if there is none.
 function queues.front(run, queue, agent)
-  local state = run.queue_states[queue] or {first = 1, gone = {}}
-  run.queue_states[queue] = state
+  local open = own_of(run).queues
+  local state = open[queue] or {first = 1, gone = {}}
+  open[queue] = state
   local n, passed = state.first, 0
   while passed < PASSED_MAX do
     local waiter = queues.at(run, queue, n)
@@ -98,7 +105,7 @@ end
 
 -- Whether certainly no waiter of a queue came before `order`.
 function queues.none_before(run, queue, order)
-  local state = run.queue_states[queue]
+  local state = own_of(run).queues[queue]
   if not state then return false end
   local first = state[state.first]
   if first then return first.order >= order end
@@ -107,10 +114,10 @@ end
 
 -- Removes the leaving waiters from their queues.
 function queues.flush(run)
-  for queue, state in pairs(run.queue_states) do
+  for queue, state in pairs(own_of(run).queues) do
     if state.gone[1] then queues.remove(run, state.gone, queue, state.places) end
   end
-  run.queue_states = {}
+  run[queues].queues = {}
 end
 
 return queues

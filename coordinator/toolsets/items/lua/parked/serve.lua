@@ -1,14 +1,17 @@
 -- Hands newly ready items to the calls that wait for them. Every operation that may make an item ready ends with
--- `serve.parked_calls`; `change` does so for its operations.
+-- `serve.parked_calls`; `change` does so for its operations. In a call: how many items were handed to parked calls.
 local apart = require 'apart'
+local available = require 'available'
 local budgets = require 'budgets'
 local classes = require 'classes'
 local debts = require 'debts'
 local demands = require 'demands'
 local handover = require 'handover'
 local holders = require 'holders'
+local included = require 'included'
 local items = require 'items'
 local queues = require 'queues'
+local selectors = require 'selectors'
 local waiters = require 'waiters'
 local wanted = require 'wanted'
 
@@ -23,9 +26,9 @@ local COMPARISONS_MAX = 1000 -- comparisons of items with waiting selectors per 
 local WOKEN_MAX = 100 -- queues
 local INCLUDED_MAX = 150 -- notes and results read for those that get items
 
--- Adds the ready items below a freed item to the newly ready ones: they were not available, and may be wanted now.
--- Returns the remaining budget; negative if there are more.
-local function find_ready_below(run, id, budget)
+-- Adds the ready items below a freed item to the list `ready`: they were not available, and may be wanted now. Returns
+-- the remaining budget; negative if there are more.
+local function find_ready_below(run, id, budget, ready)
   local top = items.load(run, id)
   local list, at = {top and {id, top.depth}}, 1
   while list[at] and budget >= 0 do
@@ -34,8 +37,7 @@ local function find_ready_below(run, id, budget)
     budget = budget - #found / 2
     for n = 1, #found, 2 do
       if depth < MAX_DEPTH then list[#list + 1] = {found[n], depth} end
-      local ready = classes.is_offered_class(math.floor(found[n + 1] / CLASS_SIZE))
-      if ready then run.newly_ready[#run.newly_ready + 1] = found[n] end
+      if classes.OFFERED[math.floor(found[n + 1] / CLASS_SIZE)] then ready[#ready + 1] = found[n] end
     end
     at = at + 1
   end
@@ -48,7 +50,7 @@ local function ready_items(run, ids)
   for _, id in ipairs(ids) do
     local item = not seen[id] and items.load(run, id)
     seen[id] = true
-    if item and classes.is_offered_class(item.class) and (run.owed_counts[id] or 0) == 0 then
+    if item and classes.OFFERED[item.class] and debts.owed_count(run, id) == 0 then
       ready[#ready + 1] = item
     end
   end
@@ -71,36 +73,41 @@ local function offer_item(run, item)
   until not told
   if waiter then
     handover.give(run, item, waiter)
-    run.hand_overs, run.known_holders = run.hand_overs + 1, nil
+    run[serve] = (run[serve] or 0) + 1
+    selectors.forget_holders(run)
   end
 end
 
 -- Whether further items become a debt.
 function serve.has_offered_enough(run)
-  return run.hand_overs >= HAND_OVERS_MAX or run.comparisons > COMPARISONS_MAX or run.rows_included > INCLUDED_MAX
+  return (run[serve] or 0) >= HAND_OVERS_MAX or wanted.comparisons(run) > COMPARISONS_MAX
+    or included.rows_read(run) > INCLUDED_MAX
+end
+
+-- Makes all further items a debt.
+function serve.offer_later(run)
+  run[serve] = HAND_OVERS_MAX
 end
 
 -- `serve.parked_calls` if there is work.
 local function offer_ready_items(run)
   local budget, around, later = BELOW_MAX, {}, {}
-  run.known_holders, run.known_selectors = nil, {}
+  selectors.forget_holders(run)
+  wanted.forget_selectors(run)
   repeat -- an agent that gets an item may release another one
-    local freed = run.freed_ids
-    run.freed_ids = {}
+    local ready, freed = available.take(run, 'ready'), available.take(run, 'freed')
     for _, id in ipairs(freed) do
-      if budget >= 0 then budget = find_ready_below(run, id, budget) end
+      if budget >= 0 then budget = find_ready_below(run, id, budget, ready) end
       if budget < 0 then holders.note_freed(run, id, around) end
     end
-    local ready = ready_items(run, run.newly_ready)
-    run.newly_ready = {}
-    for _, item in ipairs(ready) do
+    for _, item in ipairs(ready_items(run, ready)) do
       if serve.has_offered_enough(run) then
         later[#later + 1] = item.id
       else
         offer_item(run, item)
       end
     end
-  until #run.newly_ready + #run.freed_ids == 0
+  until not available.are_items(run)
   queues.flush(run)
   debts.owe_offers(run, later)
   if budget < 0 then
@@ -110,21 +117,15 @@ end
 
 -- Makes calls search that may wait for items whose resources this call has given back.
 local function wake_for_resources(run)
-  local wanted_by_some = demands.are_wanted(run)
-  run.given_back = nil
-  if not wanted_by_some then return end
+  if not demands.are_wanted(run, available.take(run, 'given_back')) then return end
   for _, queue in ipairs(redis.call('ZRANGE', run.keys.waiting, 0, WOKEN_MAX - 1)) do waiters.wake(run, queue, nil) end
 end
 
 -- Offers the items that this call has made ready or freed; if these are too many, the rest becomes a debt.
 function serve.parked_calls(run)
-  if run.nobody_waits then return end
-  if #run.newly_ready + #run.freed_ids > 0 and redis.call('EXISTS', run.keys.waiting) == 1 then
-    offer_ready_items(run)
-  end
-  if rawget(run, 'given_back') then wake_for_resources(run) end
+  if run.absent[run.keys.waiting] then return end
+  if available.are_items(run) and redis.call('EXISTS', run.keys.waiting) == 1 then offer_ready_items(run) end
+  wake_for_resources(run)
 end
-
-serve.HAND_OVERS_MAX = HAND_OVERS_MAX
 
 return serve

@@ -14,6 +14,7 @@
 -- A place is a scope and a class as in classes.lua, or what is below an item at any depth ('a' .. id) and a
 -- class: an item leads only to the selectors that may match it, however many there are. All these keys
 -- expire some time after their calls, so dead processes leave none.
+local absence = require 'absence'
 local agents = require 'agents'
 local classes = require 'classes'
 local clock = require 'clock'
@@ -124,7 +125,7 @@ function waiters.park(run, request, agent, queue, packed_selector, wait, process
   local id = request.id
   -- It may have left since it was loaded: its time was over.
   local new = not waiter or waiter.queue ~= queue or not redis.call('ZSCORE', run.keys.queue .. queue, id)
-  run.nobody_waits = false
+  absence.forget(run, run.keys.waiting)
   if new and waiter then queues.remove(run, {id}, waiter.queue, waiter.places) end
   if new then
     redis.call('ZADD', run.keys.queue .. queue, redis.call('INCR', run.keys.arrivals), id)

@@ -1,4 +1,5 @@
--- Decides which parked call (waiters.lua) gets an item.
+-- Decides which parked call (waiters.lua) gets an item. In a call: selectors, by place, as `selectors_at` has
+-- them; comparisons, of items with them.
 local classes = require 'classes'
 local fairness = require 'fairness'
 local index = require 'index'
@@ -11,11 +12,27 @@ local wanted = {}
 
 local HOLDERS_MAX = 16 -- waiters looked at for one that holds itself what an item demands
 
+local function own_of(run)
+  run[wanted] = run[wanted] or {selectors = {}, comparisons = 0}
+  return run[wanted]
+end
+
+-- How many comparisons of items with waiting selectors this call has made.
+function wanted.comparisons(run)
+  return run[wanted] and run[wanted].comparisons or 0
+end
+
+-- Forgets the waiting selectors, as calls may have parked or left.
+function wanted.forget_selectors(run)
+  own_of(run).selectors = {}
+end
+
 -- The waiting selectors at a place, by queue.
 local function selectors_at(run, place)
-  if not run.known_selectors[place] then
+  local own = own_of(run)
+  if not own.selectors[place] then
     local found, flat = {}, redis.call('HGETALL', run.keys.wanted .. place)
-    run.comparisons = run.comparisons + #flat / 2
+    own.comparisons = own.comparisons + #flat / 2
     for n = 1, #flat, 2 do
       if tonumber(string.sub(flat[n + 1], 1, 13)) > run.now then
         found[flat[n]] = cmsgpack.unpack(string.sub(flat[n + 1], 14))
@@ -23,9 +40,9 @@ local function selectors_at(run, place)
         redis.call('HDEL', run.keys.wanted .. place, flat[n])
       end
     end
-    run.known_selectors[place] = found
+    own.selectors[place] = found
   end
-  return run.known_selectors[place]
+  return own.selectors[place]
 end
 
 -- The places of an item.
@@ -64,10 +81,10 @@ end
 
 -- The longest waiting match for an item, with its selector; nil: none.
 function wanted.longest_waiter(run, item)
-  local best
+  local own, best = own_of(run), nil
   for _, place in ipairs(places_around(run, item)) do
     for queue, selector in pairs(selectors_at(run, place)) do
-      run.comparisons = run.comparisons + 1
+      own.comparisons = own.comparisons + 1
       local too_late = queues.none_before(run, queue, best and best.order or math.huge)
       if not too_late and selectors.matches(run, item, selector) then
         local waiter = first_that_may(run, queue, item, selector)

@@ -1,6 +1,7 @@
 -- What a claim or a context includes about its item if the caller asks for it: the item in full (i), its notes (n), and
 -- the results of the items that block it (r). One call has at most BYTES of their texts, which is more than an answer
--- shows: if there are more, the longest are cut to a common length.
+-- shows: if there are more, the longest are cut to a common length. In a call: rows, notes and results that were read;
+-- bytes, of their bodies.
 local graph = require 'graph'
 local items = require 'items'
 local notes = require 'notes'
@@ -58,11 +59,17 @@ local function all_results(run, id)
   return list
 end
 
+-- How many notes and results this call has read.
+function included.rows_read(run)
+  return run[included] and run[included].rows or 0
+end
+
 -- A note and the bytes of its body. Its place is added to `texts`.
 local function read_note(run, id, texts)
-  local size = run.body_bytes > READ_MAX and redis.call('HSTRLEN', run.keys.note .. id, 'b') or 0
+  local own = run[included] or {rows = 0, bytes = 0}
+  local size = own.bytes > READ_MAX and redis.call('HSTRLEN', run.keys.note .. id, 'b') or 0
   local row = notes.load(run, id, size <= SHORT)
-  run.rows_included, run.body_bytes = run.rows_included + 1, run.body_bytes + #row[5]
+  run[included] = {rows = own.rows + 1, bytes = own.bytes + #row[5]}
   texts[#texts + 1] = {row, 5, #row[5]}
   return row, math.max(size, #row[5])
 end

@@ -1,4 +1,5 @@
--- Views of items in replies: full, a row of a list, or the head for mentions.
+-- Views of items in replies: full, a row of a list, or the head for mentions. In a call: heads and paths by id, each
+-- built once.
 local classes = require 'classes'
 local held_back = require 'held_back'
 local item_record = require 'item_record'
@@ -12,6 +13,13 @@ local TRANSITIONS_SHOWN = 10
 -- Letters of what rows show, and of what they show on request besides.
 local SHORT, DETAILS = {'t', 'pa', 'g', 'y', 'q'}, {'rs', 'nv', 'du', 'rc', 'oc', 'us', 'ub', 'bx'}
 for n = 1, #items.PLAIN do DETAILS[#DETAILS + 1] = items.PLAIN[n] end
+
+local function in_call(run, name)
+  local own = run[views] or {}
+  run[views] = own
+  own[name] = own[name] or {}
+  return own[name]
+end
 
 -- The title of an item, from its id and the title in its hash (false if too long for that).
 local function title_of(run, id, stored)
@@ -112,13 +120,14 @@ end
 
 -- {title, role, priority} of a mentioned item, or nil: a third of the cost of `items.load`.
 function views.head(run, id)
-  local head = run.known_heads[id]
+  local heads = in_call(run, 'heads')
+  local head = heads[id]
   if head then return head end
   local record, title = unpack(redis.call('HMGET', run.keys.item .. id, 'w', 't'))
   if not record then return nil end
   local score = item_record.score(record)
   head = {title_of(run, id, title), classes.role_of(score), classes.priority_of(score)}
-  run.known_heads[id] = head
+  heads[id] = head
   return head
 end
 
@@ -126,12 +135,13 @@ end
 -- for nil or false. Each path is built once.
 function views.ancestors(run, parent)
   if not parent then return {} end
-  local path = run.known_paths[parent]
+  local paths = in_call(run, 'paths')
+  local path = paths[parent]
   if path then return path end
   local above, title, depth = unpack(redis.call('HMGET', run.keys.item .. parent, 'pa', 't', 'd'))
   path = {unpack(views.ancestors(run, above))}
   path[#path + 1] = {parent, title_of(run, parent, title), tonumber(depth or 0)}
-  run.known_paths[parent] = path
+  paths[parent] = path
   return path
 end
 

@@ -1,21 +1,19 @@
--- What items demand of resources (`rs` of items.lua): for each key a mode (x exclusive, s shared), units, a
--- colon and the key, separated by commas. Keys are paths: each key and each of its ancestors is a *node*, and whether a
--- demand can be met shows at each of its nodes alone (resources.lua). What is demanded at a node is four
--- numbers: units exclusive at the node, shared at it, exclusive below it, shared below it.
---   demands  node -> how many open items demand it or something below it, + HERE * how many of these demand it itself,
---     in 6 bytes
+-- What items demand of resources (`rs` of items.lua): for each key a mode (x exclusive, s shared), units, a colon and
+-- the key, separated by commas. Keys are paths: each key and each of its ancestors is a *node*, and whether a demand
+-- can be met shows at each of its nodes alone (resources.lua). What is demanded at a node is four numbers: units
+-- exclusive at it, shared at it, exclusive below it, shared below it.
+--   demands  node -> how many open items demand it or something below it, + HERE * how many demand just it (6 bytes)
 -- A node that more than FEW items demand is popular: a busy one would keep many items, so it is part of the set in
 -- which a ready item is (apart.lua). Items that others keep are met one by one: FEW of each node at most.
--- The part `r` of the settings (terms.lua): {capacities by node, demands by schema, by trait, name of the
--- default schema or '', units per minute by node}. By schema is there for each schema, with the demands of its default
--- traits among them.
+-- The part `r` of the settings (terms.lua): {capacities by node, demands by schema (with its default traits), by trait,
+-- name of the default schema or '', units per minute by node}.
+-- In a call: by node, how many items demand it, as the key demands has it.
 local remembered = require 'remembered'
 local terms = require 'terms'
 
 local demands = {}
 
-local FEW = 8
-local HERE = 2 ^ 24
+local FEW, HERE = 8, 2 ^ 24
 local COUNT = '>I6'
 local PLACES = ' xsyt' -- letters of the four numbers in conditions
 local KNOWN_MAX = 200
@@ -23,9 +21,9 @@ local NONE = {}
 
 -- How many units there are at nodes that the settings name, and at some of them per minute.
 function demands.limits(run)
-  local settings = terms.part(run, 'r')
-  if not settings then return NONE, NONE end
-  return settings[1], settings[5]
+  local settings = run.settings.r
+  if settings then return settings[1], settings[5] end
+  return NONE, NONE
 end
 
 -- The nodes of demands, {name, exclusive, shared, exclusive below, shared below} of each; `names`, and `at` = by name.
@@ -54,7 +52,8 @@ end)
 
 -- Reads how many items demand each of some nodes.
 local function read_counts(run, names)
-  local missing, counts = {}, run.demand_counts
+  local missing, counts = {}, run[demands] or {}
+  run[demands] = counts
   for _, name in ipairs(names) do
     if not counts[name] then missing[#missing + 1] = name end
   end
@@ -92,10 +91,11 @@ end
 -- About `most` keys that open items demand as {key: true}, and whether there may be more.
 function demands.some(run, most)
   local cursor, flat = unpack(redis.call('HSCAN', run.keys.demands, 0, 'COUNT', most))
-  local keys = {}
+  local keys, counts = {}, run[demands] or {}
+  run[demands] = counts
   for n = 1, #flat, 2 do
     local count = struct.unpack(COUNT, flat[n + 1])
-    run.demand_counts[flat[n]] = count
+    counts[flat[n]] = count
     if count >= HERE then keys[flat[n]] = true end
   end
   return keys, cursor ~= '0'
@@ -168,7 +168,7 @@ end
 -- What an item demands: what it says itself ('' for nothing, nil: it does not say), else what its schema says, then its
 -- traits; of equal keys the first one counts. Nil for nothing.
 function demands.of(run, item, own)
-  local settings, text = not own and terms.part(run, 'r'), own
+  local settings, text = not own and run.settings.r, own
   if settings then
     text = merge('', settings[2][terms.schema_name(item, settings[2], settings[4])])
     for trait in string.gmatch(item.q or '', '[^,]+') do text = merge(text, settings[3][trait]) end
@@ -184,10 +184,10 @@ function demands.after(run, item, fields)
   return demands.of(run, as, own or nil)
 end
 
--- Whether anybody may want what this call has given back (resources.lua).
-function demands.are_wanted(run)
+-- Whether anybody may want what this call has given back, a list of demands.
+function demands.are_wanted(run, given_back)
   local capacities = demands.limits(run)
-  for _, text in ipairs(run.given_back) do
+  for _, text in ipairs(given_back) do
     for _, node in ipairs(demands.nodes_of(text)) do
       local all, here = counted(run, text, node[1])
       local own = node[2] + node[3] > 0

@@ -7,8 +7,10 @@
 --   passed_over  items, and sets (apart.lua) after SET, by since when callers pass them over (ms)
 --   reserved     item -> when a caller has passed it last (ms), a blank, what is reserved (demands.lua)
 --   rp           of an item: 1 if it may have an entry in these
+-- In a call: reserved, once they are read; passed, what it has passed over: {name, item or nil, `best` of a set}.
 local classes = require 'classes'
 local demands = require 'demands'
+local fitting = require 'fitting'
 local items = require 'items'
 local resources = require 'resources'
 
@@ -24,23 +26,24 @@ local SET = '|'
 
 -- The reservations of a project: item -> {when it was passed last, text}.
 function fairness.reserved(run)
-  if not run.known_reserved then
-    run.known_reserved = {}
-    if run.nothing_else and run.looked_for_sets then return run.known_reserved end
-    local flat = redis.call('HGETALL', run.keys.reserved)
-    for n = 1, #flat, 2 do
-      local at, text = string.match(flat[n + 1], '^(%d+) (.*)$')
-      run.known_reserved[flat[n]] = {tonumber(at), text}
-    end
+  local own = run[fairness] or {}
+  run[fairness] = own
+  if own.reserved then return own.reserved end
+  local reserved, flat = {}, run.absent[run.keys.reserved] and {} or redis.call('HGETALL', run.keys.reserved)
+  for n = 1, #flat, 2 do
+    local at, text = string.match(flat[n + 1], '^(%d+) (.*)$')
+    reserved[flat[n]] = {tonumber(at), text}
   end
-  return run.known_reserved
+  own.reserved = reserved
+  return reserved
 end
 
 -- Ends the reservation of an item, if it has one.
 local function drop(run, id)
-  local known = fairness.reserved(run)[id]
+  local reserved = fairness.reserved(run)
+  local known = reserved[id]
   if not known then return end
-  run.known_reserved[id] = nil
+  reserved[id] = nil
   redis.call('HDEL', run.keys.reserved, id)
   resources.change(run, known[2], -1)
 end
@@ -80,26 +83,34 @@ end
 
 -- Reserves for an item what it demands, or renews that.
 local function reserve(run, item)
-  local known = fairness.reserved(run)[item.id]
+  local reserved = fairness.reserved(run)
+  local known = reserved[item.id]
   if known and run.now - known[1] < RENEWED then return end
   if not known then
     local others = {}
-    for _, other in pairs(run.known_reserved) do others[#others + 1] = other[2] end
-    if #others >= RESERVED_MAX or not resources.suit(run, item.rs, others) then return end
+    for _, other in pairs(reserved) do others[#others + 1] = other[2] end
+    if #others >= RESERVED_MAX or not fitting.suit(run, item.rs, others) then return end
     resources.change(run, item.rs, 1)
   end
-  run.known_reserved[item.id] = {run.now, item.rs}
+  reserved[item.id] = {run.now, item.rs}
   redis.call('HSET', run.keys.reserved, item.id, string.format('%.0f %s', run.now, item.rs))
+end
+
+local function pass(run, passed)
+  local own = run[fairness] or {}
+  run[fairness] = own
+  own.passed = own.passed or {}
+  own.passed[#own.passed + 1] = passed
 end
 
 -- Notes that a caller passes over an item that it could have but for its resources.
 function fairness.pass_item(run, item)
-  if item.role ~= BLOCKED then run.passed[#run.passed + 1] = {item.id, item} end
+  if item.role ~= BLOCKED then pass(run, {item.id, item}) end
 end
 
 -- The same of the items of a set with these conditions; `best()` = the best of them for the caller, or nil.
 function fairness.pass_set(run, conditions, best)
-  run.passed[#run.passed + 1] = {SET .. conditions, nil, best}
+  pass(run, {SET .. conditions, nil, best})
 end
 
 -- Marks items that may have entries.
@@ -111,10 +122,10 @@ end
 
 -- Records what this call has passed over: to be called at its end.
 function fairness.record(run)
-  local passed, names, new = run.passed, {}, {}
+  local passed, names, new = run[fairness] and run[fairness].passed, {}, {}
+  if not passed then return end
+  run[fairness].passed = nil
   for n, one in ipairs(passed) do names[n] = one[1] end
-  run.passed = nil
-  if not names[1] then return end
   drop_forgotten(run)
   for n, since in ipairs(redis.call('ZMSCORE', run.keys.passed_over, unpack(names))) do
     local item = passed[n][2]

@@ -30,7 +30,7 @@ local function available(run, item, text, agent, renewed)
     busy, wait = busy_node(run, item, text, agent, renewed)
   end
   if not busy then return text end
-  if item.rs and classes.is_ready_class(item.class) then
+  if item.rs and classes.READY_CLASSES[item.class] then
     fairness.pass_item(run, item)
     fairness.record(run)
   end

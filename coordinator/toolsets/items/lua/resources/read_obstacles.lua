@@ -19,7 +19,7 @@ local read = require 'read'
 local TERMINAL = classes.TERMINAL
 
 local function busy(run, item)
-  if not (item.rs and not item.rh and item.role ~= TERMINAL and classes.is_ready_class(item.class)) then return '' end
+  if not (item.rs and not item.rh and item.role ~= TERMINAL and classes.READY_CLASSES[item.class]) then return '' end
   return fairness.busy_node(run, item, item.rs, '') and fairness.busy_ones(run, item, item.rs, '') or ''
 end
 

@@ -51,7 +51,7 @@ local function add_passed(run, by_key)
   local flat = redis.call('ZRANGE', run.keys.passed_over, 0, PASSED_MAX - 1, 'WITHSCORES')
   for n = 1, #flat, 2 do
     local item = string.sub(flat[n], 1, 1) ~= fairness.SET and items.load(run, flat[n])
-    if item and item.rs and classes.is_ready_class(item.class) then
+    if item and item.rs and classes.READY_CLASSES[item.class] then
       add(run, by_key, other_nodes(item), 1, tonumber(flat[n + 1]))
     end
   end

@@ -8,17 +8,30 @@
 -- exclude all others at it and below. Shared ones exclude exclusive ones at, above and below the node, and take none.
 -- Units per minute come back evenly. So many can be saved as the node has capacity: any number of units that can be
 -- demanded can be taken some time.
+-- In a call: held, by node: what is held there, as the key resources has it, and left of its units per minute; rated,
+-- whether that has been read of any; refill_ms, as below.
 local agents = require 'agents'
+local available = require 'available'
 local demands = require 'demands'
+local fitting = require 'fitting'
 local items = require 'items'
 
 local resources = {}
 
-local NONE = {'', 0, 0, 0, 0}
 local NOTHING = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- held, as it is stored
 local MINUTE = 60000
 local RATE = '~' -- before the name of a node
 local HELD = '>I6I6I6I6'
+
+local function own_of(run)
+  run[resources] = run[resources] or {held = {}, rated = false}
+  return run[resources]
+end
+
+-- After how many ms units per minute come back that this call has lacked; nil: it has not.
+function resources.refill_ms(run)
+  return run[resources] and run[resources].refill_ms
+end
 
 -- The names of nodes that are not read yet, and then, for those of them with units per minute, what is stored of these.
 local function unread(held, names, rates)
@@ -37,7 +50,7 @@ end
 
 -- Reads what is held at some nodes, and left of their units per minute. Returns whether that was not known yet.
 local function read(run, names, capacities, rates)
-  local held, missing, last, rated = run.held_at, names, #names, nil
+  local held, missing, last, rated = own_of(run).held, names, #names, nil
   if next(held) or next(rates) then missing, last, rated = unread(held, names, rates) end
   if last == 0 then return false end
   local texts = redis.call('HMGET', run.keys.resources, unpack(missing))
@@ -46,27 +59,16 @@ local function read(run, names, capacities, rates)
     local left, since = string.match(texts[last + n] or '', '^(%S+) (%d+)$')
     local units, per_minute = capacities[name], rates[name]
     held[RATE .. name] = left and math.min(units, left + (run.now - since) * per_minute / MINUTE) or units
-    run.some_rated = true
+    run[resources].rated = true
   end
   return true
-end
-
--- Whether the demands at a node can be met beside those of others (numbers); `units` = the node's capacity, nil: it has
--- no limit.
-local function fits(node, units, exclusive, shared, exclusive_below, shared_below)
-  local x, s, below, s_below = node[2], node[3], node[4], node[5]
-  if x > 0 and shared + shared_below > 0 or below > 0 and shared > 0 then return false end
-  if s > 0 and exclusive + exclusive_below > 0 or s_below > 0 and exclusive > 0 then return false end
-  if x + below == 0 then return true end
-  if units then return exclusive + exclusive_below + x + below <= units end
-  return exclusive == 0 and (x == 0 or exclusive_below == 0)
 end
 
 -- What is held at a node (numbers), without that of some demands (texts).
 local function held_without(held, name, less)
   local x, s, below, s_below = struct.unpack(HELD, held)
   for n = 1, #less do
-    local node = demands.nodes_of(less[n]).at[name] or NONE
+    local node = fitting.at(less[n], name)
     x, s, below, s_below = x - node[2], s - node[3], below - node[4], s_below - node[5]
   end
   return x, s, below, s_below
@@ -74,25 +76,26 @@ end
 
 -- The first of the nodes read so far at which others hold too much; nil: none.
 local function taken_node(run, nodes, less, capacities)
-  local held = run.held_at
+  local held = own_of(run).held
   for n = 1, #nodes do
     local node = nodes[n]
     local name = node[1]
     local there = held[name]
-    if there and not fits(node, capacities[name], held_without(there, name, less)) then return name end
+    if there and not fitting.fits(node, capacities[name], held_without(there, name, less)) then return name end
   end
 end
 
 -- The first node at which there is less left of its units per minute than demanded, and after how many ms that will be
 -- otherwise; nil: none.
 local function exhausted_node(run, nodes, rates)
+  local own = run[resources]
   for _, node in ipairs(nodes) do
     local name = node[1]
-    local left = rates[name] and run.held_at[RATE .. name]
+    local left = rates[name] and own.held[RATE .. name]
     local needed = left and node[2] + node[3] + node[4] + node[5] or 0
     if left and left < needed then
       local wait = math.ceil((needed - left) * MINUTE / rates[name])
-      run.refill_ms = math.min(run.refill_ms or wait, wait)
+      own.refill_ms = math.min(own.refill_ms or wait, wait)
       return name, wait
     end
   end
@@ -103,10 +106,10 @@ end
 function resources.busy_node(run, nodes, less)
   local capacities, rates = demands.limits(run)
   -- Mostly the same node keeps many items: it is read once.
-  local taken = next(run.held_at) and taken_node(run, nodes, less, capacities)
+  local taken = next(own_of(run).held) and taken_node(run, nodes, less, capacities)
   if not taken and read(run, nodes.names, capacities, rates) then taken = taken_node(run, nodes, less, capacities) end
   if taken then return taken end
-  if run.some_rated then return exhausted_node(run, nodes, rates) end
+  if run[resources].rated then return exhausted_node(run, nodes, rates) end
 end
 
 -- The first node at which further demands of a claim are too much together with what it holds; nil: none.
@@ -116,24 +119,10 @@ function resources.exceeded_node(run, held, further)
   return taken_node(run, nodes, {held}, capacities)
 end
 
--- Whether demands can be met beside these others alone, as far as capacities go.
-function resources.suit(run, text, others)
-  local capacities = demands.limits(run)
-  for _, node in ipairs(demands.nodes_of(text)) do
-    local sum = {0, 0, 0, 0}
-    for _, other in ipairs(others) do
-      local its = demands.nodes_of(other).at[node[1]] or NONE
-      for n = 1, 4 do sum[n] = sum[n] + its[n + 1] end
-    end
-    if not fits(node, capacities[node[1]], unpack(sum)) then return false end
-  end
-  return true
-end
-
 -- Of some nodes {exclusive units held at it or below it, shared ones, what is left of its units per minute or -1: they
 -- are not bounded}.
 function resources.at(run, names)
-  local list, held = {}, run.held_at
+  local list, held = {}, own_of(run).held
   read(run, names, demands.limits(run))
   for n, name in ipairs(names) do
     local here, shared, below, shared_below = struct.unpack(HELD, held[name])
@@ -151,7 +140,7 @@ end
 
 -- Adds demands to what is held, or removes them (`sign` = -1).
 function resources.change(run, text, sign)
-  local nodes, held, set, gone, last = demands.nodes_of(text), run.held_at, {}, nil, 0
+  local nodes, held, set, gone, last = demands.nodes_of(text), own_of(run).held, {}, nil, 0
   for n = 1, #nodes do
     local node = nodes[n]
     local name = node[1]
@@ -170,20 +159,20 @@ function resources.change(run, text, sign)
   end
   if set[1] then redis.call('HSET', run.keys.resources, unpack(set)) end
   if gone then redis.call('HDEL', run.keys.resources, unpack(gone)) end
-  if sign < 0 and not run.nobody_waits then run.given_back[#run.given_back + 1] = text end
+  if sign < 0 and not run.absent[run.keys.waiting] then available.note(run, 'given_back', text) end
 end
 
 -- Gives to the claim of an item what it demands (a text); the caller stores `rh`.
 function resources.take(run, item, text)
   resources.change(run, text, 1)
   item.rh = item.rh and item.rh .. ',' .. text or text
-  if not run.some_rated then return end
-  local used, _, rates = {}, demands.limits(run)
+  if not run[resources].rated then return end
+  local held, used, _, rates = run[resources].held, {}, demands.limits(run)
   for _, node in ipairs(demands.nodes_of(text)) do
     if rates[node[1]] then
       local name = RATE .. node[1]
-      local left = run.held_at[name] - node[2] - node[3] - node[4] - node[5]
-      run.held_at[name] = left
+      local left = held[name] - node[2] - node[3] - node[4] - node[5]
+      held[name] = left
       used[#used + 1], used[#used + 2] = name, string.format('%.6f %.0f', left, run.now)
     end
   end

@@ -16,7 +16,7 @@ local held_back = require 'held_back'
 local items = require 'items'
 
 return function(run, request, ends)
-  return change(run, request, function()
+  return change(run, request, {}, function()
     local done = 0
     for _, one in ipairs(cmsgpack.unpack(ends)) do
       local item = items.load(run, one[1])

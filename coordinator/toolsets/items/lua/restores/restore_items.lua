@@ -14,6 +14,7 @@ writes:    item text ranked beneath prefixes owed leases agents agent_attempts r
            waiter alive messages
 --]]
 local abandoned = require 'abandoned'
+local available = require 'available'
 local change = require 'change'
 local classes = require 'classes'
 local creation = require 'creation'
@@ -43,19 +44,16 @@ local function set_state(run, item, fields, role_changed_at, modified_at, fence,
 end
 
 return function(run, request, specs)
-  return change(run, request, function()
+  return change(run, request, {}, function()
     local list, new, results = cmsgpack.unpack(specs), {}, {}
     for n, one in ipairs(list) do new[n] = one[1] end
-    creation.begin(run, new, 0)
-    local ready = #run.newly_ready
+    creation.begin(run, new)
     for n, one in ipairs(list) do
-      run.created = one[2]
-      local item, reason = creation.create(run, one[1])
+      local item, reason = creation.create(run, one[1], one[2])
       if item then set_state(run, item, unpack(one, 3)) end
       results[n] = {item and 'created' or reason == 'id_taken' and 'there' or reason, one[1][1]}
     end
-    -- None of them is ready before its dependencies are there.
-    for n = #run.newly_ready, ready + 1, -1 do run.newly_ready[n] = nil end
+    available.take(run, 'ready') -- none of them is before its dependencies are there
     creation.index_new(run)
     return results
   end)

@@ -35,7 +35,7 @@ local function restore(run, note)
 end
 
 return function(run, request, list)
-  return change(run, request, function()
+  return change(run, request, {}, function()
     local written = 0
     for _, note in ipairs(cmsgpack.unpack(list)) do
       if restore(run, note) then written = written + 1 end

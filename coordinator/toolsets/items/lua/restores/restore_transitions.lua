@@ -14,7 +14,7 @@ local change = require 'change'
 local events = require 'events'
 
 return function(run, request, rows)
-  return change(run, request, function()
+  return change(run, request, {}, function()
     local key, written = run.keys.transitions, 0
     for _, one in ipairs(cmsgpack.unpack(rows)) do
       local entry, row = one[1], cmsgpack.pack(one[2])

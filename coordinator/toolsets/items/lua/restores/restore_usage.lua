@@ -12,7 +12,7 @@ writes:    item text ranked beneath owed leases agents agent_attempts apart dema
 local change = require 'change'
 
 return function(run, request, rows)
-  return change(run, request, function()
+  return change(run, request, {}, function()
     if redis.call('EXISTS', run.keys.ranked .. 'p', run.keys.ranked .. 'c') > 0 then return {0} end
     local list, words = cmsgpack.unpack(rows), {}
     for _, one in ipairs(list) do words[#words + 1], words[#words + 2] = one[1], one[2] end

@@ -1,21 +1,21 @@
 -- Ready items that are not for everybody. In the shared scopes of the ranked index they are, while ready, in a class
--- that no selector searches (classes.lua): so a selector that may not have them does not meet them, however
--- many there are. In their real class they are in scopes of their set: 'R' .. set .. ' ' and the scope, where '*'
--- stands for everything. What is not ready is in the shared scopes alone.
+-- that no selector searches (classes.lua): so a selector that may not have them does not meet them, however many there
+-- are. In their real class they are in scopes of their set: 'R' .. set .. ' ' and the scope, where '*' stands for
+-- everything. What is not ready is in the shared scopes alone.
 -- A set is a text: the capabilities that its items require (`rq`), and if there are further conditions '|' and these
 -- (`as`), each a word, separated by commas. They are chosen when an item becomes ready (`choose`), and hold until it is
--- not: an item knows its set, whatever changes meanwhile. With the part `d` of the settings (terms.lua) the
--- first one of items that are due at a time is DUE: in the scopes of such sets their score has the complexity 0, which
--- no item has, and the time at which they are due in place of their age. So they come before the others of their
--- priority. For selectors that go by age they are with their own score in scopes that begin with 'A' instead of 'R'.
--- Selectors find sets of capabilities alone by requirements.lua, the others by their best items
--- (apart_sets.lua):
+-- not: an item knows its set, whatever changes meanwhile. With the part `d` of the settings (terms.lua) the first one
+-- of items that are due at a time is DUE: in the scopes of such sets their score has the complexity 0, which no item
+-- has, and the time at which they are due in place of their age. So they come before the others of their priority. For
+-- selectors that go by age they are with their own score in scopes that begin with 'A' instead of 'R'.
+-- Selectors find sets of capabilities alone by requirements.lua, the others by their best items (apart_sets.lua):
 --   apart  the character 48 + class .. set, by the place of the best item of the set in that class (`classes.place_of`)
+-- In a call: new, members of sets that it has chosen first; added, how many of these.
 local classes = require 'classes'
 local demands = require 'demands'
 local fairness = require 'fairness'
+local first_sets = require 'first_sets'
 local items = require 'items'
-local terms = require 'terms'
 
 local CLASS_SIZE, GROUP_SIZE, PRIORITY_SIZE = classes.CLASS_SIZE, classes.GROUP_SIZE, classes.PRIORITY_SIZE
 local RANK_EPOCH = classes.RANK_EPOCH
@@ -88,16 +88,18 @@ end
 -- Whether there is a set, or room for it if there are to be `most`.
 local function has_room(run, set, class, most)
   local member = apart.member(set, class)
-  if run.new_sets[member] or redis.call('ZSCORE', run.keys.apart, member) then return true end
-  if redis.call('ZCARD', run.keys.apart) + run.sets_added >= most then return false end
-  run.new_sets[member], run.sets_added = true, run.sets_added + 1
+  local own = run[apart] or {new = {}, added = 0}
+  run[apart] = own
+  if own.new[member] or redis.call('ZSCORE', run.keys.apart, member) then return true end
+  if redis.call('ZCARD', run.keys.apart) + own.added >= most then return false end
+  own.new[member], own.added = true, own.added + 1
   return true
 end
 
 -- The further conditions of an item that becomes ready, as alternatives: those that keep it from most callers first.
 local function conditions_of(run, item)
   local list = item.rs and demands.conditions(run, item.rs) or {}
-  if not (item.du and terms.part(run, 'd')) then return list end
+  if not (item.du and run.settings.d) then return list end
   for n, conditions in ipairs(list) do list[n] = DUE .. ',' .. conditions end
   list[#list + 1] = DUE
   return list
@@ -125,8 +127,8 @@ end
 
 -- Prepares the index entries of an item whose class has changed from `before`.
 function apart.moved(run, item, before)
-  item.was_ready = item.was_ready or classes.is_ready_class(before) and before
-  local ready = classes.is_ready_class(item.class)
+  item.was_ready = item.was_ready or classes.READY_CLASSES[before] and before
+  local ready = classes.READY_CLASSES[item.class]
   if (item.rs or item.du or item.as) and ready and not item.was_ready then choose(run, item) end
   if item.rp and (not ready or item.role == classes.BLOCKED) then fairness.forget(run, item) end
 end
@@ -143,19 +145,19 @@ function apart.update_demands(run, item, own, demanded)
     if demanded then demands.count(run, demanded, 1) end
   end
   items.set(item, 'rs', demanded)
-  if classes.is_ready_class(item.class) then choose(run, item) end
+  if classes.READY_CLASSES[item.class] then choose(run, item) end
 end
 
 -- The same after when it is due has changed.
 function apart.update_due(run, item)
-  if classes.is_ready_class(item.class) then choose(run, item) end
+  if classes.READY_CLASSES[item.class] then choose(run, item) end
 end
 
 -- Brings the entry of a set with further conditions up to date, after items of a class have come or gone; `gone` = the
 -- only one of these, if known.
 function apart.refresh(run, set, class, gone)
   local low, scope = class * CLASS_SIZE, run.keys.ranked .. apart.scope(set, '*')
-  local two, best, score = run.first_two[scope]
+  local two, best, score = first_sets.items(run, scope), nil, nil
   if gone and two and two[1] == gone then
     best, score = two[3], two[4]
   else
@@ -166,7 +168,7 @@ function apart.refresh(run, set, class, gone)
   else
     redis.call('ZREM', run.keys.apart, apart.member(set, class))
   end
-  run.first_sets = nil
+  first_sets.forget(run)
 end
 
 -- Adds an item to the scopes with a prefix, or removes it from them (no score).
@@ -180,7 +182,7 @@ end
 -- Adds an item in a ready class to the scopes of its set; removes one that was in a ready class until now
 -- (`was_ready`: in which).
 function apart.place(run, item)
-  local ready, was, set = classes.is_ready_class(item.class), item.was_ready, apart.set_of(item)
+  local ready, was, set = classes.READY_CLASSES[item.class], item.was_ready, apart.set_of(item)
   if ready or was then
     set_entries(run, item, 'R' .. set .. ' ', ready and apart.score_of(item))
     if is_by_due(item) then set_entries(run, item, 'A' .. set .. ' ', ready and item.score) end
@@ -188,10 +190,10 @@ function apart.place(run, item)
   if ready and item.as then
     local place = classes.place_of(item.class, apart.score_of(item), item.id)
     redis.call('ZADD', run.keys.apart, 'LT', place, apart.member(set, item.class))
-    run.first_sets = nil
+    first_sets.forget(run)
   end
   if item.as and was and not (ready and was == item.class) then apart.refresh(run, set, was, not ready and item.id) end
-  run.first_two = nil
+  first_sets.forget_items(run)
   item.was_ready = ready and item.class
 end
 

@@ -5,6 +5,7 @@ local apart = require 'apart'
 local classes = require 'classes'
 local demands = require 'demands'
 local fairness = require 'fairness'
+local first_sets = require 'first_sets'
 local items = require 'items'
 local remembered = require 'remembered'
 local requirements = require 'requirements'
@@ -16,7 +17,7 @@ local CLASS_SIZE = classes.CLASS_SIZE
 
 local apart_sets = {}
 
-local FIRST, PAGE_MAX = 3, 32 -- sets read at first, and at a time after these
+local FIRST, PAGE_MAX = first_sets.READ, 32 -- sets read at first, and at a time after these
 local KNOWN_MAX = 500
 
 -- The capabilities and the further conditions of a set, as {capabilities, conditions, nodes of these}.
@@ -25,20 +26,6 @@ local parts_of = remembered(KNOWN_MAX, function(set)
   return {required, conditions, demands.nodes_of_conditions(conditions)}
 end)
 
--- Reads the first sets of all classes. Returns whether there are any.
-function apart_sets.look(run)
-  run.first_sets = redis.call('ZRANGE', run.keys.apart, 0, FIRST - 1, 'WITHSCORES')
-  return run.first_sets[1] ~= nil
-end
-
--- Whether there are such sets.
-function apart_sets.exist(run)
-  if run.has_sets == nil then
-    run.has_sets = not (run.nothing_else and run.looked_for_sets) and apart_sets.look(run)
-  end
-  return run.has_sets
-end
-
 -- Whether the caller of a search may have items of a set now. A set that it could have but for resources that are busy
 -- is passed over.
 local function is_open(run, search, set)
@@ -46,8 +33,8 @@ local function is_open(run, search, set)
   local required, conditions = parts[1], parts[2]
   if required ~= '' and not requirements.is_met(required, search.selector.capabilities) then return false end
   if not agent then return true end
-  run.own_demands = run.own_demands or resources.of_agent(run, agent)
-  if not resources.busy_node(run, parts[3], run.own_demands) then return true end
+  search.own_demands = search.own_demands or resources.of_agent(run, agent)
+  if not resources.busy_node(run, parts[3], search.own_demands) then return true end
   if agent ~= '' then
     fairness.pass_set(run, conditions, function() return select(2, search.stream_of(set)()) end)
   end
@@ -88,7 +75,7 @@ end
 local function best_of(run, class, set)
   local low, key = class * CLASS_SIZE, run.keys.ranked .. apart.scope(set, '*')
   local two = redis.call('ZRANGEBYSCORE', key, low, low + CLASS_SIZE - 1, 'WITHSCORES', 'LIMIT', 0, 2)
-  run.first_two[key] = two
+  first_sets.note_items(run, key, two)
   return {position = tonumber(two[2]), id = two[1], set = set}
 end
 
@@ -134,7 +121,7 @@ function apart_sets.stream(run, parts, selector, class, agent, by_rank, whole, s
   local low, high = classes.places(class)
   local search = {
     selector = selector, class = class, agent = agent, by_rank = by_rank, whole = whole, stream_of = stream_of,
-    low = low, high = high, page = run.first_sets, at = -1, seen = 0, size = FIRST, parts = parts,
+    low = low, high = high, page = first_sets.list(run), at = -1, seen = 0, size = FIRST, parts = parts,
   }
   if agent then add_reserved(run, parts, selector, class) end
   local page = search.page -- the first sets of all classes, mostly those of this one

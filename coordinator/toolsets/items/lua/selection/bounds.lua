@@ -8,6 +8,7 @@
 -- not raised by the operation that removes the item, but by the next search that finds nothing there. A search also
 -- puts aside a child that is held by a claim: it moves the bound to the held class and records that in `k` of the item,
 -- until the claim ends (`bounds.restore`). The bound may be missing meanwhile.
+-- In a call: by member of beneath, the lowest bound that it has stored or read.
 local classes = require 'classes'
 
 local PRIORITY_SIZE = classes.PRIORITY_SIZE
@@ -17,7 +18,7 @@ local bounds = {}
 -- Bands of the offered classes, by class and priority; and by band, its place in that list.
 local READY_BANDS, PLACES = {}, {}
 for class = 0, classes.BLOCKED * classes.STATES do
-  for priority = 0, classes.is_offered_class(class) and class % classes.STATES ~= classes.APART and 2 or -1 do
+  for priority = 0, classes.OFFERED[class] and class % classes.STATES ~= classes.APART and 2 or -1 do
     READY_BANDS[#READY_BANDS + 1] = class * 4 + priority
     PLACES[class * 4 + priority] = #READY_BANDS
   end
@@ -35,9 +36,10 @@ end
 -- Lowers the bounds of an item of this depth and of its ancestors: an item of this score is ready below it.
 function bounds.lower(run, id, depth, score)
   local band = math.floor(score / PRIORITY_SIZE)
-  local member = bound_member(id, band)
-  while (run.known_bounds[member] or math.huge) > score do
-    run.known_bounds[member] = score
+  local known, member = run[bounds] or {}, bound_member(id, band)
+  run[bounds] = known
+  while (known[member] or math.huge) > score do
+    known[member] = score
     local above = ''
     if depth > 0 then above = (run.loaded[id] or {pa = redis.call('HGET', run.keys.item .. id, 'pa')}).pa or '' end
     -- If the bound was as low before, so are those above.
@@ -53,10 +55,15 @@ local function bound_members(id)
   return list
 end
 
+-- Forgets what this call knows of a member of beneath, as it is stored anew.
+function bounds.forget(run, member)
+  if run[bounds] then run[bounds][member] = nil end
+end
+
 -- Removes an item's bounds from its parent's set.
 function bounds.remove(run, item, parent)
   local members = bound_members(item.id)
-  for _, member in ipairs(members) do run.known_bounds[member] = nil end
+  for _, member in ipairs(run[bounds] and members or {}) do run[bounds][member] = nil end
   redis.call('ZREM', run.keys.beneath .. (parent or ''), unpack(members))
 end
 

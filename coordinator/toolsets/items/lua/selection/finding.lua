@@ -1,8 +1,11 @@
 -- The steps of a claim by selector (claim_next.lua).
+local abandoned = require 'abandoned'
 local agent_drains = require 'agent_drains'
 local budgets = require 'budgets'
+local debts = require 'debts'
 local expiry = require 'expiry'
 local requests = require 'requests'
+local resources = require 'resources'
 local selection = require 'selection'
 local serve = require 'serve'
 
@@ -20,7 +23,7 @@ end
 
 -- Why an agent gets nothing, as a refused claim: it is drained, its budget is spent, or that of all matches; else nil.
 function finding.refusal(run, selector, agent)
-  local drained = agent_drains.of_caller(run, agent)
+  local drained = not run.absent[run.keys.agent_drains] and agent_drains.of(run, agent)
   if drained then return {'agent_draining', '', 0, 0, 0, {drained = drained}} end
   local told = budgets.against(run, selector.parent or selector.ancestor, agent)
   return told and budgets.refusal(run, '', told)
@@ -30,16 +33,18 @@ end
 -- this call cannot search then, its reply.
 function finding.sweep(run, request, waiter, budget)
   local none_left = expiry.sweep(run, budget)
-  serve.parked_calls(run)
+  if not run.absent[run.keys.waiting] then serve.parked_calls(run) end
   if waiter and requests.recall(run, request) then return none_left, {} end -- it got one: the reply is recorded
-  if run.has_debts then return none_left, redis.error_reply('FLEET UNSETTLED') end -- there are more for earlier waiters
+  -- There are more for earlier waiters.
+  if debts.are_left(run) then return none_left, redis.error_reply('FLEET UNSETTLED') end
   return none_left, nil
 end
 
 -- The best item from a cursor on, or nil; and the cursor if the search stopped early, else nil.
 function finding.search(run, selector, agent, after, some_abandoned)
-  local class_list = selection.claimable_classes(selector, some_abandoned or run.abandoned_noted)
-  local from = selection.parse_cursor(after)
+  some_abandoned = some_abandoned or abandoned.was_noted(run)
+  local class_list = selection.claimable_classes(selector, some_abandoned)
+  local from = after ~= '' and selection.parse_cursor(after) or nil
   local stopped, found = selection.select(run, selector, class_list, agent, from, SCAN_MAX, 1, nil)
   return found, stopped
 end
@@ -47,8 +52,9 @@ end
 -- After how many ms a parked call is to search again by itself, because units per minute come back then; 0: never. The
 -- others of its queue follow when it gets something.
 function finding.search_again_ms(run, queue, id)
-  if not run.refill_ms then return 0 end
-  return (redis.call('ZRANK', run.keys.queue .. queue, id) or 0) < FIRST_ONES and run.refill_ms or 0
+  local refill_ms = resources.refill_ms(run)
+  if not refill_ms then return 0 end
+  return (redis.call('ZRANK', run.keys.queue .. queue, id) or 0) < FIRST_ONES and refill_ms or 0
 end
 
 finding.SCAN_MAX = SCAN_MAX

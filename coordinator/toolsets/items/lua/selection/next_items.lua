@@ -61,8 +61,12 @@ return function(run, held, packed_selector, limit, with_ancestors, after)
   local selector = cmsgpack.unpack(packed_selector)
   local missing = selection.missing_field(run, selector)
   if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
-  run.nothing_else = redis.call('EXISTS', run.keys.owed, expiry.keys(run)) == 0
-  if not run.nothing_else and not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
+  local looked_for = expiry.looked_for(run.keys.prefix)
+  if redis.call('EXISTS', unpack(looked_for)) == 0 then
+    run.absent = looked_for
+  elseif not settle.debts(run) then
+    return redis.error_reply('FLEET UNSETTLED')
+  end
 
   local wanted, from = tonumber(limit), selection.parse_cursor(after)
   local rows, stopped, none_left

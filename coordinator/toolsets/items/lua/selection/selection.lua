@@ -8,6 +8,7 @@ local classes = require 'classes'
 local clock = require 'clock'
 local demands = require 'demands'
 local fairness = require 'fairness'
+local first_sets = require 'first_sets'
 local index = require 'index'
 local items = require 'items'
 local requirements = require 'requirements'
@@ -71,15 +72,15 @@ local function take_next(part)
   part.position, part.id = part.next()
 end
 
--- The candidates of one class, with those apart that the agent may have: those that require no more than what it can do
--- (`run.served`), and those of open sets with further conditions.
-local function class_stream(run, selector, class, agent, after, wanted)
+-- The candidates of one class, with those apart that the agent may have: those of sets that require no more than it can
+-- do (`served`, nil: none), and those of open sets with further conditions.
+local function class_stream(run, selector, class, agent, after, wanted, served)
   local stream = stream_of(run, selector, class, after, wanted, nil)
-  local has_sets = apart_sets.exist(run)
-  if not ((run.served or has_sets) and classes.is_ready_class(class)) then return stream end
+  local has_sets = first_sets.exist(run)
+  if not ((served or has_sets) and classes.READY_CLASSES[class]) then return stream end
   local function of_set(set) return stream_of(run, selector, class, after, wanted, set) end
   local parts = {{next = stream}}
-  for n, set in ipairs(run.served or {}) do parts[n + 1] = {next = of_set(set)} end
+  for n, set in ipairs(served or {}) do parts[n + 1] = {next = of_set(set)} end
   if not has_sets then return streams.merge(parts, take_next) end
   local by_rank = selectors.orders_by_rank(selector)
   local filtered = after or selector.priority or selector.complexity or selectors.age_range(selector)
@@ -112,23 +113,23 @@ local function step(part)
 end
 
 -- The candidates of one or several classes in one order, by positions as in selectors.lua.
-local function merged_classes(run, selector, class_list, agent, after, wanted)
+local function merged_classes(run, selector, class_list, agent, after, wanted, served)
   local by_rank, parts = selectors.orders_by_rank(selector), {}
   for n, class in ipairs(class_list) do
     local from = after and by_rank and {selectors.score_at(selector, class, after[1]), after[2]} or after
-    local next_candidate = class_stream(run, selector, class, agent, from, wanted)
+    local next_candidate = class_stream(run, selector, class, agent, from, wanted, served)
     parts[n] = {class = class, selector = selector, by_rank = by_rank, next = next_candidate}
   end
   if parts[2] then return streams.merge(parts, step) end
   return function() return step(parts[1]) end
 end
 
--- A walk, if it supports the selector (role, priority, complexity, ancestor, by rank), else nil. Arguments as for
--- `trees.start`.
+-- A walk, if it supports the selector (role, priority, complexity, ancestor, by rank) and there are no sets, else nil.
+-- Arguments as for `trees.start`.
 local function start_walk(run, selector, class_list, agent, after)
   if selector.parent or selector.type or selector.tags or selectors.age_range(selector) then return nil end
   if selector.changed_from or selector.changed_to or not selectors.orders_by_rank(selector) then return nil end
-  if run.served or apart_sets.exist(run) then return nil end -- what is apart is not in that index
+  if first_sets.exist(run) then return nil end -- what is apart is not in that index
   return trees.start(run, selector, class_list, agent, after)
 end
 
@@ -141,7 +142,7 @@ end
 -- Whether an agent could take what an item demands of resources; else it passes the item over. The open set of an item
 -- shows it if all of the item's demands are among its conditions.
 local function is_free(run, item, agent)
-  local in_set = item.as and classes.is_ready_class(item.class)
+  local in_set = item.as and classes.READY_CLASSES[item.class]
   local all = in_set and not item.rp and #demands.nodes_of_conditions(item.as) == #demands.nodes_of(item.rs)
   if all or not agent or not fairness.busy_node(run, item, item.rs, agent) then return true end
   if agent ~= '' then fairness.pass_item(run, item) end
@@ -154,19 +155,18 @@ end
 -- candidate, nil if there are no more, and the last item.
 function selection.select(run, selector, class_list, agent, after, budget, wanted, visit)
   local scope = selector.parent or selector.ancestor
-  run.served, run.own_demands = requirements.served_by(run, selector.capabilities), nil
-  local stopped, found, walk
-  local spent = 0
+  local served = selector.capabilities and requirements.served_by(run, selector.capabilities)
+  local spent, passes, stopped, found, walk = 0, first_sets.exist(run), nil, nil, nil
   local skips_left = agent and (selector.ancestor and 0 or SKIPS_MAX) -- false: do not try a walk (again)
   local after_shielded = false -- after one item below a held one, more are likely
   local next_candidate, last_position, last_id = nil, after and after[1], after and after[2]
   while true do
     if skips_left == 0 then
       skips_left = false
-      walk = start_walk(run, selector, class_list, agent, last_position and {last_position, last_id})
+      walk = not served and start_walk(run, selector, class_list, agent, last_position and {last_position, last_id})
     end
     if not walk then
-      next_candidate = next_candidate or merged_classes(run, selector, class_list, agent, after, wanted)
+      next_candidate = next_candidate or merged_classes(run, selector, class_list, agent, after, wanted, served)
     end
     local position, id
     if walk then position, id = trees.next(run, walk) else position, id = next_candidate() end
@@ -183,9 +183,9 @@ function selection.select(run, selector, class_list, agent, after, budget, wante
       else
         spent = spent + 1
         local item = items.load(run, id)
-        after_shielded = agent and item and selectors.is_shielded(run, item, agent, scope)
+        after_shielded = agent and item and item.pa and selectors.is_shielded(run, item, agent, scope)
         local suits = item and not after_shielded and selectors.matches(run, item, selector)
-        if suits and item.rs and not is_free(run, item, agent) then suits = false end
+        if suits and item.rs and not is_free(run, item, agent) then suits, passes = false, true end
         if suits and (not visit or visit(item)) then found = item end
       end
       stopped = (found or spent >= budget) and {position, id} or nil
@@ -193,7 +193,7 @@ function selection.select(run, selector, class_list, agent, after, budget, wante
     end
   end
   if walk then trees.mend(run, walk) end
-  if rawget(run, 'passed') then fairness.record(run) end
+  if passes then fairness.record(run) end
   return stopped, found
 end
 

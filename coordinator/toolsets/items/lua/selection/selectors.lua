@@ -6,6 +6,7 @@
 -- 'newest'). A position is an item's place in the selector's
 -- order of rank, independent of its class: an item that moves to another class keeps it. With a role that is the score
 -- without the class. Without one, priority comes first, then whether the item is abandoned, then the rest of the score.
+-- In a call: by scope and parent, who holds what is above an item, as a list of one.
 local budgets = require 'budgets'
 local classes = require 'classes'
 local index = require 'index'
@@ -96,15 +97,21 @@ function selectors.holder_above(run, item, scope)
   local parent = item.pa
   if not parent or parent == scope then return nil end
   local place = scope and scope .. parent or parent
-  run.known_holders = run.known_holders or {}
-  if not run.known_holders[place] then
+  local known = run[selectors] or {}
+  run[selectors] = known
+  if not known[place] then
     local record, grandparent = unpack(redis.call('HMGET', run.keys.item .. parent, 'w', 'pa'))
     local holder = selectors.holder_above(run, {pa = grandparent}, scope)
     local agent = item_record.live_holder(run, record)
     if agent then holder = (holder == nil or holder == agent) and agent end
-    run.known_holders[place] = {holder}
+    known[place] = {holder}
   end
-  return run.known_holders[place][1]
+  return known[place][1]
+end
+
+-- Forgets who holds what is above items, as claims have changed.
+function selectors.forget_holders(run)
+  run[selectors] = nil
 end
 
 -- Whether a spent budget of an ancestor keeps the item from every agent, or a claim on an ancestor below `scope` (nil:

@@ -103,7 +103,7 @@ end
 function trees.mend(run, walk)
   for _, mend in ipairs(walk.mends) do
     local id = mend.aside
-    run.known_bounds[mend.member] = nil
+    bounds.forget(run, mend.member)
     if id then
       redis.call('HSET', run.keys.item .. id, 'k', '1')
       if run.loaded[id] then run.loaded[id].k = '1' end

@@ -1,6 +1,7 @@
 -- Abandoned items: those that their agents have left in the middle.
 --   abandoned  abandoned items (`classes.is_left`, held by nobody) by when they were left (ms); those that wait
 --              (`classes.waits`) have WAITING_OFFSET added; parents that are offered in work, twice that
+-- In a call: whether it has added one.
 local classes = require 'classes'
 local clock = require 'clock'
 
@@ -21,7 +22,12 @@ function abandoned.note(run, item)
   if left and classes.waits(item) then offset = WAITING_OFFSET end
   local since = known and tonumber(known) % WAITING_OFFSET or item.holder and item.expires or run.now
   redis.call('ZADD', run.keys.abandoned, clock.whole(since + offset), item.id)
-  run.abandoned_noted = true
+  run[abandoned] = true
+end
+
+-- Whether this call has added one.
+function abandoned.was_noted(run)
+  return run[abandoned]
 end
 
 abandoned.WAITING_OFFSET = WAITING_OFFSET

@@ -39,7 +39,7 @@ local function are_after(times, dealt, upto)
 end
 
 return function(run, request, id, recurs, dealt, times, upto, look, overlap)
-  return change_by_schema(run, request, function()
+  return change_by_schema(run, request, {}, function()
     local template, made, skipped = items.load(run, id), 0, 0
     if not template or template.rc ~= recurs or template.rn ~= dealt or not due_times.makes_items(template) then
       return {-1, 0}, false
@@ -47,15 +47,15 @@ return function(run, request, id, recurs, dealt, times, upto, look, overlap)
     times = cmsgpack.unpack(times)
     if not are_after(times, dealt, upto) then return redis.error_reply('FLEET NOT_AFTER') end
     local specs = specs_of(run, template, times)
-    if specs[1] then creation.begin(run, specs, run.now) end
+    if specs[1] then creation.begin(run, specs) end
     for _, spec in ipairs(specs) do
       if overlap == '0' and due_times.has_open(run, template) then
         skipped = skipped + 1
-      elseif creation.create(run, spec) then
+      elseif creation.create(run, spec, run.now) then
         made = made + 1
       end
     end
-    creation.index_new(run)
+    if specs[1] then creation.index_new(run) end
     items.set(template, 'rn', upto)
     due_times.look_at(run, template, tonumber(look))
     items.save(run, template)

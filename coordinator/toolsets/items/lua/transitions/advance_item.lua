@@ -23,34 +23,38 @@ writes:    item text ranked beneath owed leases agents agent_attempts apart dema
 --]]
 local blockers = require 'blockers'
 local change_by_schema = require 'change_by_schema'
+local index = require 'index'
 local triggers = require 'triggers'
 
 local EDGES_AT_ONCE = blockers.EDGES_AT_ONCE
 
-local LOOKED_AHEAD_MAX = 10 -- items whose edges are prefetched
+local LOOKED_FOR_MAX = 10 -- items of one call whose edges are looked for
 local TAG_ENTRIES_MAX = 500 -- index entries of tags and types that one call writes for moved items
 
--- The edge keys of the items of `list`, if these are few: mostly there are no edges, as change.lua then finds out.
-local function edge_keys(run, list)
-  local edges = run.keys.edges
-  if not list[2] then return edges .. list[1][1] end
-  if #list > LOOKED_AHEAD_MAX then return end
-  local found = {}
-  for n, element in ipairs(list) do found[n] = edges .. element[1] end
-  return unpack(found)
+-- What to look for (absence.lua): the edges of the items of `list`, if these are few, as mostly there are none.
+local function looked_for(run, list)
+  local waiting, owed = run.keys.waiting, run.keys.owed
+  local set = {waiting, owed, [waiting] = true, [owed] = true}
+  for n, element in ipairs(#list <= LOOKED_FOR_MAX and list or {}) do
+    local key = run.keys.edges .. element[1]
+    set[n + 2], set[key] = key, true
+  end
+  return set
+end
+
+-- Whether what has been done is enough for one call.
+local function is_enough(run)
+  return blockers.edges_visited(run) > EDGES_AT_ONCE or index.tag_entries_written(run) > TAG_ENTRIES_MAX
 end
 
 return function(run, request, changes)
   local list = cmsgpack.unpack(changes)
-  return change_by_schema(run, request, function()
-    if run.nothing_else and #list <= LOOKED_AHEAD_MAX then
-      for _, element in ipairs(list) do run.edgeless[element[1]] = true end
-    end
+  return change_by_schema(run, request, {looks_for = looked_for(run, list)}, function()
     local results = {}
     for n, element in ipairs(list) do
-      if run.edges_visited > EDGES_AT_ONCE or run.tag_entries_written > TAG_ENTRIES_MAX then break end
+      if n > 1 and is_enough(run) then break end
       results[n] = triggers.advance(run, unpack(element))
     end
     return results
-  end, nil, edge_keys(run, list))
+  end)
 end

@@ -44,7 +44,7 @@ end
 -- Appends the planned dependents of an item to the list `skipped`; `skips` = the same as a set.
 local function skip_dependents(run, item, planned, skipped, skips)
   graph.each_edge(run, item.id, function(code, other)
-    run.edges_visited = run.edges_visited + 1
+    blockers.visit(run, 1)
     if graph.blocks_other(code) and planned[other] and not skips[other] then
       skips[other] = true
       skipped[#skipped + 1] = other
@@ -74,7 +74,7 @@ local function finish(run, item, trigger, author, is_skipped)
 end
 
 return function(run, request, trigger, actor, who, budget, plan, position, skipped)
-  return change_by_schema(run, request, function()
+  return change_by_schema(run, request, {looks_for = expiry.looked_for_by_changes(run.keys.prefix)}, function()
     expiry.sweep(run)
     local names, skipped_ids, skips, planned = cmsgpack.unpack(who), cmsgpack.unpack(skipped), {}, nil
     local author = {id = actor, actor = names[1], verification = names[2], summary = 'complete_tree'}
@@ -82,7 +82,7 @@ return function(run, request, trigger, actor, who, budget, plan, position, skipp
 
     local first, found = tonumber(position), {}
     local at, last = first, math.min(#plan / 32, first + budget - 1)
-    while at <= last and run.edges_visited <= EDGES_AT_ONCE do
+    while at <= last and blockers.edges_visited(run) <= EDGES_AT_ONCE do
       local id = planned_id(plan, at)
       local item = items.load(run, id)
       if item then
@@ -99,5 +99,5 @@ return function(run, request, trigger, actor, who, budget, plan, position, skipp
     end
     local results = found[1] and cjson.encode(found) or '[]'
     return {32 * at > #plan, at, results, skipped_ids, first == 1 and plan or ''}
-  end, nil, expiry.keys(run))
+  end)
 end

@@ -11,6 +11,7 @@ local BLOCKERS_NAMED = 20
 
 -- The reason in the form of the reply of claim_item.lua; nil: it is ready.
 function readiness.why_not(run, item)
+  if not (item.nt or item.nb) and item.role ~= BLOCKED then return nil end
   if item.nt and not item.depth then item = items.load(run, item.id) end -- `claims.load` reads less
   local held_until, template = tonumber(item.nt or -1), held_back.is_template(item)
   if held_until > 0 and held_until <= run.now and not template then held_until = -1 end -- nobody has noticed yet

@@ -1,9 +1,9 @@
 -- Role changes with all consequences in the same step: dependents, cascades to ancestors, history, event. Operations
--- that use this module have the arguments run.config and run.labels.
--- `author` = {id, actor, verification, summary}: the recorded author of a change, texts, '' for nobody; and the key of
--- the note that comes with it, if any.
+-- that use this module have the arguments run.config and run.labels. `author` = {id, actor, verification, summary}: the
+-- recorded author of a change, texts, '' for nobody; and the key of the note that comes with it, if any.
 --   transitions  entries with the packed row {id, from, to, trigger, label before, label, summary, actor, verification,
 --                the entry of the item's transition before}
+local available = require 'available'
 local blockers = require 'blockers'
 local bounds = require 'bounds'
 local budgets = require 'budgets'
@@ -95,7 +95,8 @@ end
 -- `u` (items.lua) of an item that changes its role.
 local function unclaimed_mark(item, to, trigger)
   if to == TERMINAL or not item.fence then return nil end
-  local resumed = held_back.is_quarantined(item) or item.u == '2' and (to == BLOCKED or item.role == BLOCKED)
+  local quarantined = item.nt and held_back.is_quarantined(item)
+  local resumed = quarantined or item.u == '2' and (to == BLOCKED or item.role == BLOCKED)
   if resumed and not classes.is_held(item) then return '2' end
   local by_itself = trigger == 'cascade' or item.role == TERMINAL or item.u == '1'
   return by_itself and not item.holder and '1'
@@ -109,7 +110,7 @@ local function cross_terminal(run, item, held)
   if item.bx then budgets.cross_terminal(run, item) end
   if held and ended then
     holds.record(run, item, run.now, false)
-    run.freed_ids[#run.freed_ids + 1] = item.id
+    available.note(run, 'freed', item.id)
     if item.k then bounds.restore(run, item) end
   end
   if item.pa and ended then
@@ -133,7 +134,7 @@ function transitions.change_role(run, item, to, trigger, label, author)
     demands.count(run, item.rs, to == TERMINAL and -1 or 1)
   end
   if item.rh and to == TERMINAL then resources.give_back(run, item) end
-  held_back.finish(run, item, to)
+  if item.nt or item.nv or item.rc then held_back.finish(run, item, to) end
   if trigger == 'quarantine' then held_back.quarantine(run, item) end
   if item.ch then children.note_role(run, item, to) end
   items.set_modified(run, item)
@@ -185,7 +186,6 @@ end
 -- {id, title} of each, once; without those that have ended, and those blocked again by a cascade (`followed`: whether
 -- there were cascades).
 function transitions.named_unblocked(run, unblocked_items, followed)
-  if not unblocked_items[1] then return unblocked_items end
   local list, seen = {}, {}
   for _, item in ipairs(unblocked_items) do
     local present = run.loaded[item.id] or followed and blockers.load_count(run, item.id) or item

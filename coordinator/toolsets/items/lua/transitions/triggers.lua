@@ -1,4 +1,5 @@
 -- Triggers: checks whether one may move an item (its claim, its dependencies, its gate), and applies it.
+local blockers = require 'blockers'
 local children = require 'children'
 local claims = require 'claims'
 local classes = require 'classes'
@@ -49,7 +50,7 @@ end
 
 -- Applies a transition that the claim on the item allows. A result counts as a note when the gate is judged, and is
 -- stored once nothing can refuse the transition any more.
-local function apply(run, item, trigger, author, result)
+local function apply(run, item, trigger, author, result, blocked_again)
   local schema = schemas.of(run, item)
   local to, problem = transitions.target_role(item, trigger, schema)
   if not to then return refusal(run, item, problem) end
@@ -62,18 +63,20 @@ local function apply(run, item, trigger, author, result)
     local missing, phases = schemas.missing_notes(run, item, schema, role, given)
     if #missing > 0 then return refusal(run, item, 'gate', {missing, phases}) end
   end
-  local missing, wait, busy = obstacles.missing(run, item, (from == TERMINAL or to == WORK) and item.rs)
-  if wait then return refusal(run, item, 'resource_busy', {busy}) end
-  obstacles.take_further(run, item, missing)
+  if item.rs and (from == TERMINAL or to == WORK) then
+    local missing, wait, busy = obstacles.missing(run, item, item.rs)
+    if wait then return refusal(run, item, 'resource_busy', {busy}) end
+    obstacles.take_further(run, item, missing)
+  end
   local parent = from == TERMINAL and item.pa and items.load(run, item.pa)
   if parent and parent.role == TERMINAL then obstacles.hold(run, parent) end -- it will follow
   if result then store_result(run, item, schema, result, author) end
   if from == BLOCKED then questions.note_end(run, item, trigger, author) end
   local label, cascades = transitions.label_after(run, item, to, trigger), {}
   local unblocked_items = transitions.change_role(run, item, to, trigger, label, author)
-  transitions.cascade_upwards(run, item, trigger, cascades, unblocked_items)
-  local unblocked = transitions.named_unblocked(run, unblocked_items, #cascades > 0)
-  return applied(run, item, from, author, cascades, unblocked, run.blocked_again)
+  if item.pa then transitions.cascade_upwards(run, item, trigger, cascades, unblocked_items) end
+  local unblocked = unblocked_items[1] and transitions.named_unblocked(run, unblocked_items, #cascades > 0) or {}
+  return applied(run, item, from, author, cascades, unblocked, blocked_again)
 end
 
 -- Applies a trigger to an item, with all consequences, or returns why not. `actor` = the trusted id of the caller's
@@ -83,10 +86,10 @@ end
 -- Returns {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, verification, blocked again};
 -- for a rejection, its detail in place of the cascades (advance_item.lua).
 function triggers.advance(run, id, trigger, actor, actor_json, verification, summary, fence, result, used)
-  run.blocked_again = {}
+  local blocked_again = blockers.list_blocked_again(run)
   local item = items.load(run, id)
   if not item then return {id, items.absence_reason(id), 0, 0, false, {}, {}, '', {false, false, false, {}}} end
-  claims.notice_expiry(run, item)
+  if item.holder then claims.notice_expiry(run, item) end
   if claims.is_live(run, item) and item.holder ~= actor then
     return refusal(run, item, 'claim', {item.expires, actor == '', fence > 0 and fence < item.fence})
   end
@@ -95,7 +98,7 @@ function triggers.advance(run, id, trigger, actor, actor_json, verification, sum
   local taken_over = item.tk and tonumber(item.tk) == item.fence and item.holder == actor
   local entry
   if trigger ~= 'start' or not taken_over then
-    entry = apply(run, item, trigger, author, result)
+    entry = apply(run, item, trigger, author, result, blocked_again)
   elseif result then
     return refusal(run, item, 'result', {item.role})
   else

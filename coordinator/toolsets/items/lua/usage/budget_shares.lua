@@ -2,7 +2,6 @@
 -- reached, 1 = spent; -1: there is no such budget. Of agents those last seen are looked at, because there can be many.
 local budgets = require 'budgets'
 local sums = require 'sums'
-local terms = require 'terms'
 
 local SEEN_MAX = 200
 
@@ -20,7 +19,7 @@ end
 -- {of the day, in total} of the project, and a list of {name of the budget, of the day, in total} of agents: of those
 -- with this budget the one that has used most of it.
 return function(run)
-  local settings = terms.part(run, 'b')
+  local settings = run.settings.b
   if not settings then return {{-1, -1}, {}} end
   local today, list, by_name = sums.today(run), {}, {}
   local of_day, total = unpack(redis.call('HMGET', run.keys.usage, 'd' .. today, 'p'))

@@ -13,13 +13,15 @@
 -- What is told of a spent budget: {of = item, agent or project, name = id or name, day = whether it is that of a day,
 -- measure = of a limit that is reached, its place in the budget, limit, used}.
 -- Events: budget_spent, and budget_left once it is spent no longer.
+-- In a call: any_spent, as below; spent, by id: the nearest such item of it and those above it, or false; callers, by
+-- agent: its spent budget, or false.
+local available = require 'available'
 local bounds = require 'bounds'
 local classes = require 'classes'
 local index = require 'index'
 local item_events = require 'item_events'
 local items = require 'items'
 local sums = require 'sums'
-local terms = require 'terms'
 
 local budgets = {}
 
@@ -57,13 +59,15 @@ function budgets.allows_more(from, to)
   return false
 end
 
--- Whether any item's budget may be spent. Operations that look for it in the one command of `change` know at once.
+-- Whether any item's budget may be spent.
 function budgets.any_spent(run)
-  if run.some_spent == nil then
-    run.some_spent = not (run.looked_for_spent and run.nothing_else)
+  local own = run[budgets] or {}
+  run[budgets] = own
+  if own.any_spent == nil then
+    own.any_spent = not run.absent[run.keys.spent_budgets]
       and redis.call('EXISTS', run.keys.spent_budgets, run.keys.spent_ended) > 0
   end
-  return run.some_spent
+  return own.any_spent
 end
 
 local function count_ended(run, by)
@@ -91,14 +95,16 @@ function budgets.judge(run, item)
   if not (item.bu or item.bx) then return end
   local spent = item.bu and reached(limits_of(item.bu), sums.together(item.us, item.ub)) ~= nil or false
   if spent == (item.bx ~= nil) then return end
+  local own = run[budgets] or {}
+  run[budgets] = own
   items.set(item, 'bx', spent and '1')
-  run.known_spent = nil
+  own.spent = nil
   if spent then
     enter(run, item)
-    run.some_spent = true
+    own.any_spent = true
   else
     leave(run, item)
-    run.freed_ids[#run.freed_ids + 1] = item.id
+    available.note(run, 'freed', item.id)
   end
   if not classes.is_held(item) then index.move_to_class(run, item, classes.unclaimed_class(item, item.role)) end
   items.save(run, item)
@@ -119,12 +125,23 @@ end
 -- The nearest item whose budget is spent, of an item and those above it; false if there is none.
 function budgets.spent_at(run, id)
   if not id or not budgets.any_spent(run) then return false end
-  run.known_spent = run.known_spent or {}
-  if run.known_spent[id] == nil then
+  local known = run[budgets].spent or {}
+  run[budgets].spent = known
+  if known[id] == nil then
     local parent, spent = unpack(redis.call('HMGET', run.keys.item .. id, 'pa', 'bx'))
-    run.known_spent[id] = spent and id or budgets.spent_at(run, parent)
+    known[id] = spent and id or budgets.spent_at(run, parent)
   end
-  return run.known_spent[id]
+  return known[id]
+end
+
+-- Forgets which items are below such ones, as these have changed.
+function budgets.forget_spent(run)
+  if run[budgets] then run[budgets].spent = nil end
+end
+
+-- Forgets what callers have used, as that has changed.
+function budgets.forget_callers(run)
+  if run[budgets] then run[budgets].callers = nil end
 end
 
 -- The spent budget of an item or above it; nil if there is none.
@@ -147,24 +164,28 @@ end
 
 -- The spent budget of an agent (false: of nobody in particular) or of the project; nil if there is none.
 function budgets.of_caller(run, agent)
-  local settings = terms.part(run, 'b')
+  local settings = run.settings.b
   if not settings then return nil end
-  run.known_budgets = run.known_budgets or {}
-  if run.known_budgets[agent] == nil then
-    local today, own = sums.today(run), agent and budgets.of_agent(settings[1], agent)
+  local own = run[budgets] or {}
+  run[budgets] = own
+  local known = own.callers or {}
+  own.callers = known
+  if known[agent] == nil then
+    local today, share = sums.today(run), agent and budgets.of_agent(settings[1], agent)
     local entry, of_day, total = unpack(redis.call('HMGET', run.keys.usage, 'a' .. (agent or ''), 'd' .. today, 'p'))
     local agent_total, agent_day = sums.of_agent(entry, today)
-    run.known_budgets[agent] = own and told_as(reached(own[5], list_of(agent_total)), 'agent', own[3], false)
-      or own and told_as(reached(own[4], list_of(agent_day)), 'agent', own[3], true)
+    known[agent] = share and told_as(reached(share[5], list_of(agent_total)), 'agent', share[3], false)
+      or share and told_as(reached(share[4], list_of(agent_day)), 'agent', share[3], true)
       or told_as(reached(settings[3], list_of(total)), 'project', run.project, false)
       or told_as(reached(settings[2], list_of(of_day)), 'project', run.project, true) or false
   end
-  return run.known_budgets[agent] or nil
+  return known[agent] or nil
 end
 
 -- The spent budget that keeps an agent from an item (nil: from any item); nil if there is none.
 function budgets.against(run, id, agent)
-  return id and of_item(run, id) or budgets.of_caller(run, agent)
+  local spent = id and not run.absent[run.keys.spent_budgets] and of_item(run, id)
+  return spent or run.settings.b and budgets.of_caller(run, agent) or nil
 end
 
 -- A refused claim, as replies show it.

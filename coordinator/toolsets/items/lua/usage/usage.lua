@@ -70,7 +70,7 @@ function usage.add(run, id, agent, more)
   add_above(run, item.pa, more, ranked)
   rank(run, ranked)
   add_to_project(run, agent, more, sums.today(run))
-  run.known_budgets = nil
+  budgets.forget_callers(run)
 end
 
 -- Tells of usage {micro-USD, tokens} that a runner was told of and has not added, by its note under this key.
