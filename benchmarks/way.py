@@ -11,7 +11,9 @@ answer, on a store of its own. What runs in each round after the first ones, whe
   library of the product, loaded under its name.
 - commands of the server (``INFO commandstats``), with those that Lua calls.
 
-The counts do not depend on the machine, so a test asserts bounds for them (``BOUNDS``).
+The counts do not depend on the machine, so a test asserts bounds for them (``BOUNDS``). Where ``valgrind`` is
+installed, the server's instructions are counted, too, in further rounds on a server under callgrind with the product's
+own library: those of the functions that a call runs, with the C library's allocator.
 
     python -m benchmarks way [CALL]
     python -m benchmarks way "claim_item by id"      # also lists the functions of this call, in order
@@ -24,6 +26,7 @@ import contextlib
 import functools
 import re
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from itertools import pairwise
@@ -35,6 +38,7 @@ from uuid import uuid4
 import msgspec
 
 import coordinator
+from benchmarks.callgrind import Callgrind
 from benchmarks.server import Server
 from benchmarks.support import Failed, console, embedded, table
 from coordinator.cli.authentication import build_authenticator
@@ -54,9 +58,9 @@ from tests.transport.rig import modern, send
 
 BOUNDS = {
     "claim_item by id": (54, 121),
-    "claim_item by selector": (61, 152),
-    "advance_item": (53, 138),
-    "work_next": (77, 220),
+    "claim_item by selector": (59, 150),
+    "advance_item": (50, 132),
+    "work_next": (76, 219),
     "work_done": (54, 132),
     "get_context": (39, 83),
 }
@@ -88,6 +92,8 @@ class Way(NamedTuple):
     lua: Sequence[Step]
     commands: int
     """Of the server."""
+    instructions: int
+    """Of the server's functions; 0: not counted."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -159,8 +165,8 @@ class _Library:
 class _Caller:
     """Calls tools over the fast path of a front-end, and notes the ways."""
 
-    def __init__(self, front: FrontEnd, server: Server, library: _Library) -> None:
-        self._front, self._server, self._library = front, server, library
+    def __init__(self, front: FrontEnd, server: Server, counter: _Library | Callgrind) -> None:
+        self._front, self._server, self._counter = front, server, counter
         self.ways: dict[str, list[Way]] = {name: [] for name in BOUNDS}
 
     async def call(self, toolset: str, tool: str, way: str = "", **arguments: Any) -> dict[str, Any]:
@@ -174,13 +180,13 @@ class _Caller:
         """
         head, body = modern("tools/call", {"name": tool, "arguments": arguments}, **{AGENT_HEADER: _AGENT})
         plan = await self._plan(f"/mcp/{toolset}", head)
-        self._library.steps()
+        self._counted()
         self._server.begin()
         with _Profile() as profile:
             answer = await self._answer(plan, body)
         if way:
             commands = self._server.commands()
-            self.ways[way].append(Way(profile.steps, self._library.steps(), commands))
+            self.ways[way].append(Way(profile.steps, *self._counted(commands)))
         result: dict[str, Any] = msgspec.json.decode(answer)["result"]
         if result["isError"]:
             raise Failed(f"{tool}: {result['content'][0]['text']}")
@@ -205,6 +211,12 @@ class _Caller:
         (result,) = (await self.call("items", "advance_item", way, **asked))["results"]
         if not result["applied"]:
             raise Failed(f"a transition failed: {result}")
+
+    def _counted(self, commands: int = 0) -> tuple[list[Step], int, int]:
+        """What has run in the server since it was called last: functions in Lua, commands, instructions."""
+        if isinstance(self._counter, Callgrind):
+            return [], commands, self._counter.instructions()
+        return self._counter.steps(), commands, 0
 
     def forget(self) -> None:
         """Forgets the ways so far."""
@@ -270,14 +282,18 @@ async def _rounds(caller: _Caller) -> None:
         await caller.call("worker", "work_done", "work_done")
 
 
-def ways(url: str) -> dict[str, Way]:
-    """The way of each call on an empty store."""
+def ways(url: str, callgrind: Callgrind | None = None) -> dict[str, Way]:
+    """The way of each call on an empty store.
+
+    Args:
+        callgrind: under which the server runs: its instructions are counted, in place of functions in Lua.
+    """
 
     async def measure() -> dict[str, list[Way]]:
         server = Server(url)
-        library = _Library(server)
+        counter = callgrind or _Library(server)
         async with _served(url) as front:
-            caller = _Caller(front, server, library)
+            caller = _Caller(front, server, counter)
             await _rounds(caller)
         server.close()
         return caller.ways
@@ -294,6 +310,7 @@ def _common(found: Sequence[Way]) -> Way:
         [step for step in first.python if step in python],
         [step for step in first.lua if step in lua],
         min(way.commands for way in found),
+        min(way.instructions for way in found),
     )
 
 
@@ -313,6 +330,16 @@ def _counted(steps: Sequence[Step]) -> tuple[int, int, int, int]:
     return len({step.file for step in steps}), len(set(steps)), len(steps), moves
 
 
+def _instructions() -> dict[str, str]:
+    """The server's instructions in each call, if they can be counted."""
+    if not Callgrind.available():
+        return {}
+    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
+        callgrind = Callgrind(Path(folder))
+        with embedded("no", callgrind.binary()) as server:
+            return {name: f"{way.instructions:,}" for name, way in ways(server.url, callgrind).items()}
+
+
 def main(call: str = "") -> None:
     """Counts and prints.
 
@@ -324,11 +351,13 @@ def main(call: str = "") -> None:
     """
     with embedded("no") as server:
         found = ways(server.url)
+    instructions = _instructions()
     rows: list[tuple[object, ...]] = []
     for name, way in found.items():
-        rows += ((name, "Python", *_counted(way.python), ""), ("", "Lua", *_counted(way.lua), way.commands))
-        rows.append(("", "both", *way.size, "", "", ""))
-    table("Ways of calls", ("call", "in", "files", "functions", "calls", "moves", "commands"), rows)
+        rows.append((name, "Python", *_counted(way.python), "", ""))
+        rows.append(("", "Lua", *_counted(way.lua), way.commands, instructions.get(name, "")))
+        rows.append(("", "both", *way.size, "", "", "", ""))
+    table("Ways of calls", ("call", "in", "files", "functions", "calls", "moves", "commands", "instructions"), rows)
     if call:
         for steps in (found[call].python, found[call].lua):
             times = Counter(steps)

@@ -60,6 +60,8 @@ class Filters(Protocol):
 
 def _bounds(after: str | None, before: str | None, name: str) -> tuple[int, int]:
     """The bounds of a time for the scripts, in ms; 0: no bound."""
+    if not after and not before:
+        return 0, 0
     low, high = interval(after, before, name)
     # An upper bound before 1970 becomes 1 ms, because 0 means no bound, and no item is that old.
     return low or 0, 0 if high is None else max(high, 1)

@@ -41,7 +41,8 @@ def element(
     item: str, trigger: str, who: Trusted | None, transition: Transition, result: Given | None, used: Used | bool
 ) -> tuple[Any, ...]:
     """One transition for ``advance_item.lua``."""
-    change = item, trigger, *attribution(who), not_blank(transition.summary), transition.fence_token or 0
+    summary = not_blank(transition.summary) if transition.summary else ""
+    change = item, trigger, *attribution(who), summary, transition.fence_token or 0
     if used:
         return (*change, result or False, used)
     return (*change, result) if result else change
@@ -124,7 +125,7 @@ def _applied(transition: Transition, trigger: str, who: Trusted | None, reply: A
         unblocked_items=[UnblockedItem(item_id=dashed(item), title=title) for item, title in reply.unblocked],
         expected_notes=[],
         status_label=reply.label if isinstance(reply.label, str) else UNSET,
-        summary=not_blank(transition.summary) or UNSET,
+        summary=(transition.summary and not_blank(transition.summary)) or UNSET,
         actor=who.echo if who else UNSET,
         # From the reply, because for a retry the verification of the first call's proof counts.
         verification=stored_verification(reply.verification),

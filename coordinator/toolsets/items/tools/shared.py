@@ -20,7 +20,6 @@ from coordinator.toolsets.items.contract.notes import ManageNotes
 from coordinator.toolsets.items.contract.trees import CompleteTree, CreateWorkTree
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid, to_inner
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.base import Changed
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Services
@@ -71,14 +70,12 @@ class _Signed(Protocol):
     def actor(self) -> Actor | None: ...
 
 
-def check_signed(schemas: SchemaConfig, elements: Sequence[_Signed], field: str) -> None:
-    """Rejects a batch with elements without an actor, if the settings require one on each.
+def check_signed(elements: Sequence[_Signed], field: str) -> None:
+    """Rejects a batch with elements without an actor, where the settings require one on each.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the elements.
     """
-    if not schemas.require_actor:
-        return
     unsigned = [f"{field}[{number}].actor" for number, element in enumerate(elements) if element.actor is None]
     if unsigned:
         named = ", ".join(unsigned[:5]) + (f" and {len(unsigned) - 5} more" if len(unsigned) > 5 else "")

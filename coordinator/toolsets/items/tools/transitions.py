@@ -51,10 +51,14 @@ class Transitions:
         transitions = args.transitions
         triggers, wanted = _checked_elements(transitions)
         given_results = given(transitions)
-        used = [packed(one.usage, f"transitions[{n}].usage") for n, one in enumerate(transitions)]
+        used = [
+            one.usage is not None and packed(one.usage, f"transitions[{n}].usage") for n, one in enumerate(transitions)
+        ]
         schemas = self._transitions.schemas.current
-        check_signed(schemas, transitions, "transitions")
-        rules.check_one_actor(transitions)
+        if schemas.require_actor:
+            check_signed(transitions, "transitions")
+        if len(transitions) > 1:
+            rules.check_one_actor(transitions)
         trusted = await self._trusted_by_element(transitions)
         replies, replayed = await self._applied(call.project, args, triggers, wanted, trusted, given_results, used)
         answers: list[Advanced | None] = [*replies] or [None] * len(transitions)
@@ -66,7 +70,7 @@ class Transitions:
             if result.error_code in _COLLISIONS and not replayed:
                 kind = "stale_fence" if reply and rules.is_late(reply) else _COLLISIONS[result.error_code]
                 self._metrics.claim_conflict(kind, call.project, result.item_id)
-        succeeded = sum(result.applied for result in results)
+        succeeded = [result.applied for result in results].count(True)
         return AdvanceItemResult(
             results=results,
             summary=AdvanceSummary(total=len(results), succeeded=succeeded, failed=len(results) - succeeded),

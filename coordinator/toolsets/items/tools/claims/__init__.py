@@ -213,7 +213,7 @@ class Claims:
             ancestor = await self._store.resolve_one(call.project, above, f"{place}ancestorId", record)
         wanted = selection.selector(selector, parent, ancestor, place, offered=True)
         ttl_ms = args.claims[0].ttl_seconds * 1000
-        used = packed(args.claims[0].usage, "usage")
+        used = False if args.claims[0].usage is None else packed(args.claims[0].usage, "usage")
         find = partial(
             self._store.claim_next, call.project, record, who, ttl_ms, wanted, releases, include=include, used=used
         )

@@ -1,0 +1,51 @@
+"""A server that runs under valgrind's callgrind, so that the instructions of its functions can be counted."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+from coordinator.store import server_binary
+from coordinator.store.server_binary import Binary
+
+_CALL = "fcallCommand"
+"""The server's function that runs functions; what is around it depends on timers and sockets."""
+
+
+class Callgrind:
+    """Counts the instructions of functions that a server runs.
+
+    Args:
+        folder: where the counts are written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @staticmethod
+    def available() -> bool:
+        """Whether valgrind is installed."""
+        return shutil.which("valgrind") is not None
+
+    def binary(self) -> Binary:
+        """The server under callgrind, with the C library's allocator."""
+        found = server_binary.find()
+        command = (
+            "valgrind", "-q", "--tool=callgrind", "--collect-atstart=no", f"--toggle-collect={_CALL}",
+            f"--dump-after={_CALL}", f"--callgrind-out-file={self._folder / 'out'}", str(found.path),
+        )  # fmt: skip
+        program = self._folder / "server"
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+        program.chmod(0o755)
+        return found._replace(path=program, allocator=None)
+
+    def instructions(self) -> int:
+        """Those of the functions that have run since it was called last."""
+        counted = 0
+        for file in self._folder.glob("out.*"):
+            if (total := re.search(r"^totals: (\d+)", file.read_text(), re.MULTILINE)) is not None:
+                counted += int(total[1])
+            file.unlink()
+        return counted
