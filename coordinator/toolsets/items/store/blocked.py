@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from coordinator.store import Script
 from coordinator.toolsets.items.store.base import LIBRARY, READ_SLICE, START, Path, pack
+from coordinator.toolsets.items.store.query import Said
 from coordinator.toolsets.items.store.ranked import RankedStore
 
 
@@ -27,15 +28,11 @@ class BlockerRow(NamedTuple):
 
 
 class Blocked(NamedTuple):
-    """One entry of the reply of ``blocked_items.lua``; False stands for absent."""
+    """One entry of the reply of ``blocked_items.lua``."""
 
     id: str
-    title: str
     role: int
-    priority: int
-    complexity: int | bool
-    summary: str | bool
-    tags: str | bool
+    said: Said
     ancestors: Path
     blockers: list[BlockerRow]
 

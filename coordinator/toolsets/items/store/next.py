@@ -5,8 +5,6 @@ from __future__ import annotations
 from time import perf_counter
 from typing import NamedTuple
 
-import msgspec
-
 from coordinator.metrics import recorder
 from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.ids import no_such_item
@@ -14,20 +12,16 @@ from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, Path, pack, unfinished
 from coordinator.toolsets.items.store.held_counts import count_held_back
+from coordinator.toolsets.items.store.query import Said
 from coordinator.toolsets.tool import COMPLETIONS_MOST, Completed
 
 
-class Next(msgspec.Struct, array_like=True):
+class Next(NamedTuple):
     """A row of the reply of ``next_items.lua``."""
 
     id: str
-    title: str
     role: int
-    priority: int
-    complexity: int | bool
-    summary: str
-    tags: str | bool
-    parent: str | bool
+    said: Said
     claimed: bool
     ancestors: Path
 

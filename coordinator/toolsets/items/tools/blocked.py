@@ -8,16 +8,18 @@ from coordinator.toolsets import pages
 from coordinator.toolsets.items.contract.blocked import BlockedBy, BlockedItem, GetBlockedItems, GetBlockedItemsResult
 from coordinator.toolsets.items.rules import classes, graph
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.values import not_blank
 from coordinator.toolsets.items.store.blocked import Blocked, BlockedStore, BlockerRow
-from coordinator.toolsets.items.tools.shared import ancestors, or_unset
+from coordinator.toolsets.items.tools.said import Showing
+from coordinator.toolsets.items.tools.shared import ancestors
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
 
 BLOCKED_PER_ROLE = 500
 LISTED_BLOCKERS = 20
 """How many blockers of an item an answer lists."""
 
+_DETAILED, _SHORT = Showing(BlockedItem), Showing(BlockedItem, "summary", "tags")
 _DESCRIPTION = (
     "All items that are blocked: explicitly (role blocked), and those in queue, work or review that wait for an "
     "unsatisfied dependency. blockedBy lists satisfied dependencies too; blockerCount counts the unsatisfied ones. "
@@ -79,24 +81,21 @@ def tools(store: BlockedStore) -> tuple[Tool, ...]:
 
 
 def _blocked(entry: Blocked, args: GetBlockedItems) -> BlockedItem:
-    role, details = ROLE_NAMES[entry.role], args.include_item_details
+    role = ROLE_NAMES[entry.role]
+    more = {"summary": "", **_DETAILED(entry.said, role)} if args.include_item_details else _SHORT(entry.said, role)
     rows = [_blocked_by(row) for row in entry.blockers]
     listed = rows
     if len(rows) > LISTED_BLOCKERS:
         listed = sorted(rows, key=lambda row: row.satisfied)[:LISTED_BLOCKERS]
     return BlockedItem(
         item_id=dashed(entry.id),
-        title=entry.title,
         role=role,
-        priority=PRIORITY_NAMES[entry.priority],
-        complexity=entry.complexity or None,
         block_type="explicit" if role == "blocked" else "dependency",
         blocked_by=listed,
         blocked_by_total=len(rows) if len(rows) > len(listed) else UNSET,
         blocker_count=sum(not row.satisfied for row in rows),
-        summary=or_unset(entry.summary) if details else UNSET,
-        tags=or_unset(entry.tags) if details else UNSET,
         ancestors=ancestors(entry.ancestors) if args.include_ancestors else UNSET,
+        **{"complexity": None, **more},
     )
 
 

@@ -16,15 +16,17 @@ from coordinator.toolsets.items.contract.next import (
 from coordinator.toolsets.items.rules import graph
 from coordinator.toolsets.items.rules.ids import FULL, dashed
 from coordinator.toolsets.items.rules.next import held_back, next_status
-from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.selection import OFFERED, selector
 from coordinator.toolsets.items.rules.values import capabilities, not_blank
 from coordinator.toolsets.items.store.next import Next, NextStore
-from coordinator.toolsets.items.tools.shared import ancestors, or_unset
+from coordinator.toolsets.items.tools.said import Showing
+from coordinator.toolsets.items.tools.shared import ancestors
 from coordinator.toolsets.items.tools.shared import held_back as counted
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Complete, Completed, Criticality, Tool
 
+_DETAILED, _SHORT = Showing(Recommendation), Showing(Recommendation, "summary", "tags", "parent_id")
 _ITEM = (
     "The best items to work on: in the given role, waiting for no dependency, and neither claimed nor below a "
     "claimed item (unless parentId or ancestorId names that item or one below it). To find and claim the best item "
@@ -108,16 +110,12 @@ def completion(store: NextStore) -> Complete:
 
 
 def _recommended(item: Next, args: GetNextItem) -> Recommendation:
-    details = args.include_details
+    role = ROLE_NAMES[item.role]
+    more = {"summary": "", **_DETAILED(item.said, role)} if args.include_details else _SHORT(item.said, role)
     return Recommendation(
         item_id=dashed(item.id),
-        title=item.title,
-        role=ROLE_NAMES[item.role],
-        priority=PRIORITY_NAMES[item.priority],
-        complexity=item.complexity or None,
-        summary=item.summary if details else UNSET,
-        tags=or_unset(item.tags) if details else UNSET,
-        parent_id=dashed(item.parent) if details and isinstance(item.parent, str) else UNSET,
+        role=role,
         is_claimed=item.claimed if args.include_claimed else UNSET,
         ancestors=ancestors(item.ancestors) if args.include_ancestors else UNSET,
+        **{"complexity": None, **more},
     )

@@ -25,10 +25,11 @@ class Showing:
 
     Args:
         shape: a struct with some of the fields.
+        left_out: fields of the struct that are not shown.
     """
 
-    def __init__(self, shape: type[Struct]) -> None:
-        named = set(shape.__struct_fields__)
+    def __init__(self, shape: type[Struct], *left_out: str) -> None:
+        named = set(shape.__struct_fields__) - set(left_out)
         self._forms = {
             field.letter: (field.attribute, None if shown is str else shown)
             for field in FIELDS

@@ -5,8 +5,8 @@ guarantee: Ends after about 200 edges; the caller continues from there. Items th
 args:      cursor details with_ancestors ids
            cursor = position in the first item's edges, '0' from their beginning; details and
            with_ancestors = 1 or 0; ids = packed list
-reply:     {ids finished, cursor in the next one, list of {id, title, role, priority, complexity, summary, tags,
-           ancestors, blockers}}; blockers = list of {edge field, title, role, threshold mark, satisfied}; an item with
+reply:     {ids finished, cursor in the next one, list of {id, role, what it says (views.lua), ancestors,
+           blockers}}; blockers = list of {edge field, title, role, threshold mark, satisfied}; an item with
            many edges is listed page by page
 errors:    none
 writes:    none
@@ -45,12 +45,9 @@ return function(run, cursor, details, with_ancestors, ids)
       local blockers
       if item and (item.role == BLOCKED or item.role ~= TERMINAL and item.nb) then
         cursor, blockers, looked_at = blocker_page(run, item.id, cursor)
-        local score = item.score
-        reply[#reply + 1] = {
-          item.id, items.title_of(run, item), item.role, classes.priority_of(score), classes.complexity_of(score),
-          details == '1' and (items.text_of(run, item, 's') or '') or false, details == '1' and item.g or false,
-          with_ancestors == '1' and views.ancestors(run, item.pa) or {}, blockers,
-        }
+        local said, ancestors = views.said(run, item), with_ancestors == '1' and views.ancestors(run, item.pa) or {}
+        said.t, said.s = items.title_of(run, item), details == '1' and items.text_of(run, item, 's') or nil
+        reply[#reply + 1] = {item.id, item.role, said, ancestors, blockers}
       else
         cursor = '0'
       end

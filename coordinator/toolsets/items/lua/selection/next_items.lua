@@ -9,9 +9,9 @@ args:      run.events_max run.terms held packed_selector limit with_ancestors af
            held = 0: ready items, except those below a held one; 1: all held and ready items;
            packed_selector = packed (selectors.lua); with_ancestors = 1 or 0; after = cursor of the last call,
            or ''; the detail of NOT_FOUND is the field with the unknown item
-reply:     {rows, more, after}; row = {id, title, role, priority, complexity, summary, tags, parent,
-           claimed, ancestors}; more = whether to continue, with the cursor `after`. If that is '', the caller starts
-           over, without these rows: claims have expired whose items may match
+reply:     {rows, more, after}; row = {id, role, what it says (views.lua), claimed, ancestors}; more = whether to
+           continue, with the cursor `after`. If that is '', the caller starts over, without these rows: claims have
+           expired whose items may match
 errors:    NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
            usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due recurring
@@ -34,10 +34,11 @@ local SWEEP_BATCH = expiry.SWEEP_BATCH
 local SCAN_MAX = 200 -- candidates checked per call, and expired claims put back
 
 local function row_of(run, item, with_ancestors)
+  local said = views.said(run, item)
+  said.t, said.s = items.title_of(run, item), items.text_of(run, item, 's') or nil
   return {
-    item.id, items.title_of(run, item), item.role, classes.priority_of(item.score), classes.complexity_of(item.score),
-    items.text_of(run, item, 's') or '', item.g or false, item.pa or false,
-    claims.is_live(run, item) and true or false, with_ancestors and views.ancestors(run, item.pa) or {},
+    item.id, item.role, said, claims.is_live(run, item) and true or false,
+    with_ancestors and views.ancestors(run, item.pa) or {},
   }
 end
 
