@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from coordinator.toolsets.items import fields
 from coordinator.toolsets.items.contract.attempts import HeldAttempts
 from coordinator.toolsets.items.contract.base import (
     Ancestors,
@@ -48,17 +49,6 @@ from coordinator.toolsets.items.contract.included import (
 from coordinator.toolsets.items.contract.query import ChildCounts
 from coordinator.toolsets.items.contract.resources import Resource
 from coordinator.toolsets.items.contract.transitions import ItemTransition, MissingKeys
-from coordinator.toolsets.items.fields import (
-    BudgetOfItem,
-    BudgetSpent,
-    DueAt,
-    NotBefore,
-    Overdue,
-    RecurrenceOf,
-    Resources,
-    ShownRecurs,
-    UsageOfItem,
-)
 from coordinator.toolsets.pages import Offset
 from coordinator.toolsets.waiting_reads import After, Waited, WaitMs
 
@@ -149,15 +139,15 @@ class ItemContextResult(Result, kw_only=True):
     note_progress: Progress
     claim_detail: ClaimDetail | UnsetType = UNSET
     attempts: Annotated[HeldAttempts, Meta(description="Absent: none, and no maxAttempts.")] | UnsetType = UNSET
-    resources: Resources | UnsetType = UNSET
-    not_before: NotBefore | UnsetType = UNSET
-    due_at: DueAt | UnsetType = UNSET
-    overdue: Overdue | UnsetType = UNSET
-    recurs: ShownRecurs | UnsetType = UNSET
-    recurrence_of: RecurrenceOf | UnsetType = UNSET
-    usage: UsageOfItem | UnsetType = UNSET
-    budget: BudgetOfItem | UnsetType = UNSET
-    budget_spent: BudgetSpent | UnsetType = UNSET
+    resources: fields.Resources | UnsetType = UNSET
+    not_before: fields.NotBefore | UnsetType = UNSET
+    due_at: fields.DueAt | UnsetType = UNSET
+    overdue: fields.Overdue | UnsetType = UNSET
+    recurs: fields.ShownRecurs | UnsetType = UNSET
+    recurrence_of: fields.RecurrenceOf | UnsetType = UNSET
+    usage: fields.UsageOfItem | UnsetType = UNSET
+    budget: fields.BudgetOfItem | UnsetType = UNSET
+    budget_spent: fields.BudgetSpent | UnsetType = UNSET
     notes: IncludedNotes | UnsetType = UNSET
     notes_total: NotesTotal | UnsetType = UNSET
     notes_left: NotesLeft | UnsetType = UNSET

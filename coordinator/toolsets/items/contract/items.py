@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.canonical import NOT_COMPARED
+from coordinator.toolsets.items import fields
 from coordinator.toolsets.items.contract.base import (
     Arguments,
     Count,
@@ -25,61 +26,35 @@ from coordinator.toolsets.items.contract.base import (
     SchemaMatch,
     Title,
 )
-from coordinator.toolsets.items.fields import (
-    GivenBackoff,
-    GivenBudget,
-    GivenComplexity,
-    GivenContainer,
-    GivenDescription,
-    GivenDueAt,
-    GivenMaxAttempts,
-    GivenMetadata,
-    GivenNotBefore,
-    GivenParent,
-    GivenPriority,
-    GivenProperties,
-    GivenRecurs,
-    GivenRequires,
-    GivenRequiresVerification,
-    GivenResources,
-    GivenRole,
-    GivenStatusLabel,
-    GivenSummary,
-    GivenTags,
-    GivenTitle,
-    GivenTraits,
-    GivenType,
-    RequiresVerification,
-)
 
 
 class ItemSpec(Arguments, kw_only=True):
     """An item to create, or with ``id`` the fields of one to change."""
 
     id: Annotated[str | None, Meta(description="Update: the item.")] = None
-    title: GivenTitle = UNSET
-    description: GivenDescription = UNSET
-    summary: GivenSummary = UNSET
-    role: GivenRole = UNSET
-    status_label: GivenStatusLabel = UNSET
-    priority: GivenPriority = UNSET
-    complexity: GivenComplexity = UNSET
-    parent_id: GivenParent = UNSET
-    tags: GivenTags = UNSET
-    metadata: GivenMetadata = UNSET
-    type: GivenType = UNSET
-    properties: GivenProperties = UNSET
-    traits: GivenTraits = UNSET
-    requires: GivenRequires = UNSET
-    resources: GivenResources = UNSET
-    not_before: GivenNotBefore = UNSET
-    due_at: GivenDueAt = UNSET
-    recurs: GivenRecurs = UNSET
-    requires_verification: GivenRequiresVerification = UNSET
-    container: GivenContainer = UNSET
-    max_attempts: GivenMaxAttempts = UNSET
-    retry_backoff_seconds: GivenBackoff = UNSET
-    budget: GivenBudget = UNSET
+    title: fields.GivenTitle = UNSET
+    description: fields.GivenDescription = UNSET
+    summary: fields.GivenSummary = UNSET
+    role: fields.GivenRole = UNSET
+    status_label: fields.GivenStatusLabel = UNSET
+    priority: fields.GivenPriority = UNSET
+    complexity: fields.GivenComplexity = UNSET
+    parent_id: fields.GivenParent = UNSET
+    tags: fields.GivenTags = UNSET
+    metadata: fields.GivenMetadata = UNSET
+    type: fields.GivenType = UNSET
+    properties: fields.GivenProperties = UNSET
+    traits: fields.GivenTraits = UNSET
+    requires: fields.GivenRequires = UNSET
+    resources: fields.GivenResources = UNSET
+    not_before: fields.GivenNotBefore = UNSET
+    due_at: fields.GivenDueAt = UNSET
+    recurs: fields.GivenRecurs = UNSET
+    requires_verification: fields.GivenRequiresVerification = UNSET
+    container: fields.GivenContainer = UNSET
+    max_attempts: fields.GivenMaxAttempts = UNSET
+    retry_backoff_seconds: fields.GivenBackoff = UNSET
+    budget: fields.GivenBudget = UNSET
 
 
 class ManageItems(Arguments, kw_only=True):
@@ -120,7 +95,7 @@ class CreatedItem(Result, kw_only=True):
     depth: Depth
     role: RoleName
     priority: Priority
-    requires_verification: RequiresVerification
+    requires_verification: fields.RequiresVerification
     tags: NullableTags
     type: Annotated[str | None, Meta(description="The item's type; null: none.")]
     schema_match: SchemaMatch
@@ -144,7 +119,7 @@ class UpdatedItem(Result, kw_only=True):
 
     id: ItemId
     modified_at: ModifiedAt
-    requires_verification: RequiresVerification
+    requires_verification: fields.RequiresVerification
 
 
 class UpdateItemsResult(Result, kw_only=True):

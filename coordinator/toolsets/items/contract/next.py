@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from coordinator.toolsets.items import fields
 from coordinator.toolsets.items.contract.base import (
     Ancestors,
     Arguments,
@@ -25,7 +26,6 @@ from coordinator.toolsets.items.contract.base import (
 )
 from coordinator.toolsets.items.contract.claims import HeldBack, Selector
 from coordinator.toolsets.items.contract.dependencies import Blocker
-from coordinator.toolsets.items.fields import NotBefore
 
 GivenRole = Annotated[
     str | None,
@@ -102,7 +102,7 @@ class BlockedStatus(Result, kw_only=True):
     blockers: Annotated[list[Blocker], Meta(description="What it waits for; absent in role blocked.")] | UnsetType = (
         UNSET
     )
-    not_before: NotBefore | UnsetType = UNSET
+    not_before: fields.NotBefore | UnsetType = UNSET
     suggestion: (
         Annotated[str, Meta(description="In role blocked: how to leave it; with notBefore and templates: what to do.")]
         | UnsetType

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from coordinator.toolsets.items import fields
 from coordinator.toolsets.items.contract.attempts import AttemptCounts, Attempts
 from coordinator.toolsets.items.contract.base import (
     PRIORITIES,
@@ -33,22 +34,6 @@ from coordinator.toolsets.items.contract.base import (
     TypeName,
 )
 from coordinator.toolsets.items.contract.transitions import ItemTransition
-from coordinator.toolsets.items.fields import (
-    BudgetOfItem,
-    BudgetSpent,
-    Container,
-    DueAt,
-    MaxAttempts,
-    NotBefore,
-    Overdue,
-    RecurrenceOf,
-    Requires,
-    RequiresVerification,
-    Resources,
-    RetryBackoffSeconds,
-    ShownRecurs,
-    UsageOfItem,
-)
 
 OPERATIONS = ("get", "search", "overview")
 SORT_FIELDS = ("title", "priority", "complexity", "createdAt", "modifiedAt", "dueAt")
@@ -143,25 +128,25 @@ class FullItem(Result, kw_only=True):
     metadata: Annotated[str, Meta(description="Free text for tools; absent: none.")] | UnsetType = UNSET
     tags: Tags | UnsetType = UNSET
     type: TypeName | UnsetType = UNSET
-    requires: Requires | UnsetType = UNSET
-    resources: Resources | UnsetType = UNSET
+    requires: fields.Requires | UnsetType = UNSET
+    resources: fields.Resources | UnsetType = UNSET
     properties: (
         Annotated[str, Meta(description="JSON object as a string, with its traits; absent: none.")] | UnsetType
     ) = UNSET
-    requires_verification: RequiresVerification
-    container: Container | UnsetType = UNSET
-    max_attempts: MaxAttempts | UnsetType = UNSET
-    retry_backoff_seconds: RetryBackoffSeconds | UnsetType = UNSET
+    requires_verification: fields.RequiresVerification
+    container: fields.Container | UnsetType = UNSET
+    max_attempts: fields.MaxAttempts | UnsetType = UNSET
+    retry_backoff_seconds: fields.RetryBackoffSeconds | UnsetType = UNSET
     attempts: Annotated[Attempts, Meta(description="Absent: none, and no maxAttempts.")] | UnsetType = UNSET
     abandoned: Abandoned | UnsetType = UNSET
-    not_before: NotBefore | UnsetType = UNSET
-    due_at: DueAt | UnsetType = UNSET
-    overdue: Overdue | UnsetType = UNSET
-    recurs: ShownRecurs | UnsetType = UNSET
-    recurrence_of: RecurrenceOf | UnsetType = UNSET
-    usage: UsageOfItem | UnsetType = UNSET
-    budget: BudgetOfItem | UnsetType = UNSET
-    budget_spent: BudgetSpent | UnsetType = UNSET
+    not_before: fields.NotBefore | UnsetType = UNSET
+    due_at: fields.DueAt | UnsetType = UNSET
+    overdue: fields.Overdue | UnsetType = UNSET
+    recurs: fields.ShownRecurs | UnsetType = UNSET
+    recurrence_of: fields.RecurrenceOf | UnsetType = UNSET
+    usage: fields.UsageOfItem | UnsetType = UNSET
+    budget: fields.BudgetOfItem | UnsetType = UNSET
+    budget_spent: fields.BudgetSpent | UnsetType = UNSET
     created_at: CreatedAt
     modified_at: ModifiedAt
     role_changed_at: Annotated[IsoTime, Meta(description="Time of the last role change, UTC.")]
@@ -190,19 +175,19 @@ class FoundItem(ShortItem, kw_only=True):
     """A search result; isClaimed comes with the filter claimStatus, what follows with includeDetails."""
 
     is_claimed: IsClaimed | UnsetType = UNSET
-    container: Container | UnsetType = UNSET
-    requires: Requires | UnsetType = UNSET
-    resources: Resources | UnsetType = UNSET
+    container: fields.Container | UnsetType = UNSET
+    requires: fields.Requires | UnsetType = UNSET
+    resources: fields.Resources | UnsetType = UNSET
     attempts: Annotated[AttemptCounts, Meta(description="Absent: none.")] | UnsetType = UNSET
     abandoned: Abandoned | UnsetType = UNSET
-    not_before: NotBefore | UnsetType = UNSET
-    due_at: DueAt | UnsetType = UNSET
-    overdue: Overdue | UnsetType = UNSET
-    recurs: ShownRecurs | UnsetType = UNSET
-    recurrence_of: RecurrenceOf | UnsetType = UNSET
-    usage: UsageOfItem | UnsetType = UNSET
-    budget: BudgetOfItem | UnsetType = UNSET
-    budget_spent: BudgetSpent | UnsetType = UNSET
+    not_before: fields.NotBefore | UnsetType = UNSET
+    due_at: fields.DueAt | UnsetType = UNSET
+    overdue: fields.Overdue | UnsetType = UNSET
+    recurs: fields.ShownRecurs | UnsetType = UNSET
+    recurrence_of: fields.RecurrenceOf | UnsetType = UNSET
+    usage: fields.UsageOfItem | UnsetType = UNSET
+    budget: fields.BudgetOfItem | UnsetType = UNSET
+    budget_spent: fields.BudgetSpent | UnsetType = UNSET
     ancestors: Ancestors | UnsetType = UNSET
 
 
