@@ -14,27 +14,22 @@ _WITHIN = re.compile(r"(?:\w+(?:\[\d+\])?\.)*(resources|budget)(?:\[\d+\])?\.\w+
 _ACTOR = re.compile(r"(?:\w+(?:\[\d+\])?\.)*(actor)\.\w+: ")
 _FLAGS = {
     "actor": ("--agent",),
-    "parentId": ("--parent",),
     "ancestorId": ("--ancestor",),
-    "notBefore": ("--not-before",),
-    "dueAt": ("--due",),
-    "fenceToken": ("--fence",),
-    "cron": ("--cron", "--recurs"),
-    "description": ("--description", "-d"),
-    "result": ("--result", "--result-json"),
-    "summary": ("--summary", "--reason"),
     "capabilities": ("--capabilities", "--capability"),
+    "cron": ("--cron", "--recurs"),
+    "detail": ("--detail",),
+    "fenceToken": ("--fence",),
+    "missed": ("--missed",),
+    "overlap": ("--overlap",),
+    "result": ("--result", "--result-json"),
+    "summary": ("--reason",),
+    "timeZone": ("--time-zone",),
+    "title": ("--title",),
     "ttlSeconds": ("--ttl",),
+    "unblockAt": ("--unblock-at",),
     "waitMs": ("--wait",),
-    **{
-        same: (f"--{re.sub('([A-Z])', lambda found: '-' + found[1].lower(), same)}",)
-        for same in (
-            *("budget", "title", "complexity", "detail", "maxAttempts", "missed", "overlap", "requires", "resources"),
-            *("tags", "timeZone", "type", "unblockAt"),
-        )
-    },
 }
-"""Fields of tools -> the flags for them."""
+"""Fields of tools -> the flags for them, besides those of the table of fields."""
 _IDS = ("id", "itemId")
 """The command line names ids itself where they are malformed; other refusals quote them."""
 _ARGUMENTS = {"title": "TITLE", "key": "KEY", "body": "BODY", "query": "TEXT"}
@@ -57,8 +52,14 @@ def as_typed(message: str) -> str:
         return f"{AGENT_VARIABLE}: {text}" if os.environ.get(AGENT_VARIABLE) else f"who acts: {text}"
     if field in _IDS:
         return text
-    name = next(filter(_given, _FLAGS.get(field, ())), _ARGUMENTS.get(field, field))
+    name = next(filter(_given, _flags(field)), _ARGUMENTS.get(field, field))
     return f"{name}: {text}"
+
+
+def _flags(field: str) -> tuple[str, ...]:
+    from coordinator.toolsets.items.fields import NAMED  # of all commands, only those that are refused need it
+
+    return (*_FLAGS.get(field, ()), *(NAMED[field].options if field in NAMED else ()))
 
 
 def _given(flag: str) -> bool:

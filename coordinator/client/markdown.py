@@ -18,17 +18,18 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from coordinator.client.plan_fields import MARKS
+
 _BOX = r"(?:\[(?P<box>[ xX])\](?:\s+|\Z))"
 _TASK = re.compile(rf"(?P<indent>\s*)(?:[-*+]|(?P<number>\d+)[.)])\s+(?=\S){_BOX}?(?P<text>.*)")
 _HEADING = re.compile(r"#{1,6}\s+(?P<title>.*\S)")
 MARK = (
-    r"\((?P<name>after|ref|due|not before|recurs|resources|budget):"
+    rf"\((?P<name>after|ref|{'|'.join(MARKS)}):"
     r"\s*(?P<value>(?:[^()\s]|\([^()]*\))(?:[^()]|\([^()]*\))*)\)"
 )
 """A mark of a task, such as ``(after: build)``; what it says may have parentheses, but none within them."""
 _SUFFIX = re.compile(rf"#(?P<tag>[a-z0-9][\w.:/-]*)|!(?P<priority>high|medium|low)|{MARK}")
-_SINGLE = {"ref": "ref", "due": "dueAt", "not before": "notBefore", "recurs": "recurs"}
-_SINGLE |= {name: name for name in ("resources", "budget")}
+_SINGLE = {"ref": "ref", **MARKS}
 _FENCE = re.compile(r"\s*(`{3,}(?=[^`]*\Z)|~{3,})")
 
 

@@ -17,7 +17,7 @@ form.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from graphlib import CycleError, TopologicalSorter
@@ -26,7 +26,8 @@ from typing import Any, BinaryIO
 
 from coordinator.client.errors import FleetError, error_of
 from coordinator.client.markdown import markdown
-from coordinator.client.short_forms import budget, demands, moment
+from coordinator.client.plan_fields import PLAN_FIELDS
+from coordinator.client.short_forms import moment
 from coordinator.errors import that_exist
 
 DEEPEST = 3
@@ -34,20 +35,7 @@ MOST_BYTES = 10_000_000
 """Of a plan in a file."""
 _PATH = re.compile(r"plan((?:\.children\[\d+\])*)(?:\.(\w+))?: ")
 _NUMBER = re.compile(r"\d+")
-_LISTS = ("tags", "traits")
-_TIMES = ("notBefore", "dueAt")
-FORMS: Mapping[str, Callable[[str], Any]] = {
-    "resources": demands, "budget": budget, "recurs": lambda text: {"cron": text},
-    "dueAt": moment, "notBefore": moment,
-}  # fmt: skip
-"""Fields that can be texts -> the value as ``manage_items`` takes it; raises ValueError."""
 _OWN = ("ref", "after", "children", "notes", "done")
-FIELDS = (
-    "title", "description", "summary", "priority", "complexity", "tags", "type", "container", "traits", "requires",
-    "resources", "requiresVerification", "maxAttempts", "retryBackoffSeconds", "metadata", "properties", "statusLabel",
-    "notBefore", "dueAt", "recurs", "budget",
-)  # fmt: skip
-"""Of ``manage_items``, besides role and parent."""
 
 
 @dataclass
@@ -245,8 +233,8 @@ def _node(given: Any, path: str, ref: str, depth: int) -> Node:
     if depth > DEEPEST:
         raise _wrong(path, f"is too deep: an item has at most {DEEPEST} above it")
     for name in given:
-        if name not in FIELDS and name not in _OWN:
-            raise _wrong(f"{path}.{name}", f"is unknown{that_exist(str(name), (*FIELDS, *_OWN))}")
+        if name not in PLAN_FIELDS and name not in _OWN:
+            raise _wrong(f"{path}.{name}", f"is unknown{that_exist(str(name), (*PLAN_FIELDS, *_OWN))}")
     if not isinstance(given.get("title"), str) or not given["title"].strip():
         raise _wrong(f"{path}.title", "must be a text that is not blank")
     fields = _fields(given, path)
@@ -278,19 +266,18 @@ def _node(given: Any, path: str, ref: str, depth: int) -> Node:
 
 def _fields(given: Mapping[str, Any], path: str) -> dict[str, Any]:
     """The fields of an item, as ``manage_items`` takes them."""
-    fields = {name: value for name, value in given.items() if name in FIELDS and value is not None}
-    for name in _LISTS:
-        if name in fields and not isinstance(fields[name], str):
-            fields[name] = ",".join(_texts(fields[name], f"{path}.{name}"))
-    for name in _TIMES:
-        if isinstance(fields.get(name), date):
-            fields[name] = _time(fields[name], f"{path}.{name}")
-    for name, form in FORMS.items():
-        if isinstance(fields.get(name), str):
+    fields = {name: value for name, value in given.items() if name in PLAN_FIELDS and value is not None}
+    for name, value in fields.items():
+        field, at = PLAN_FIELDS[name], f"{path}.{name}"
+        if field.listed and not isinstance(value, str):
+            fields[name] = ",".join(_texts(value, at))
+        elif field.form is moment and isinstance(value, date):
+            fields[name] = _time(value, at)
+        elif isinstance(value, str):
             try:
-                fields[name] = form(fields[name])
+                fields[name] = field.form(value)
             except ValueError as error:
-                raise _wrong(f"{path}.{name}", str(error)) from None
+                raise _wrong(at, str(error)) from None
     return fields
 
 

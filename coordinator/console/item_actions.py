@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import htpy
@@ -38,6 +38,7 @@ from coordinator.toolsets.items.contract.dependencies import THRESHOLDS
 from coordinator.toolsets.items.contract.included import IncludedNote
 from coordinator.toolsets.items.contract.query import FullItem
 from coordinator.toolsets.items.contract.usage import BudgetLimits
+from coordinator.toolsets.items.fields import FIELDS, Box
 from coordinator.toolsets.items.rules.results import JSON
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 from coordinator.toolsets.items.store.rows import STATES, rows_by_ids
@@ -47,7 +48,6 @@ MAX_EDITED = 64_000
 """Characters of a note that is edited here; longer ones are for the command line."""
 QUESTION = re.compile(r"question-(\d{1,3})")
 """The key of a note in which an agent asks, as the tool ``work_ask`` numbers them."""
-_TIME = "such as 2027-01-31T12:00Z, or +2h from now on"
 _ADVANCE = "call/items/advance_item"
 _ITEMS = "call/items/manage_items"
 _NOTES = "call/items/manage_notes"
@@ -204,15 +204,8 @@ def budget_dialog(asked: Asked) -> Node:
 
 
 def _editable(full: FullItem) -> dict[str, Any]:
-    values = {
-        "id": full.id,
-        "title": full.title,
-        "tags": full.tags or "",
-        "summary": full.summary,
-        "description": full.description or "",
-        "notBefore": full.not_before or "",
-        "dueAt": full.due_at or "",
-    }
+    boxes = [one for one in FIELDS if one.box and one.box.edit]
+    values = {"id": full.id} | {one.name: getattr(full, one.attribute) or "" for one in boxes}
     return {f"items.0.{name}": value for name, value in values.items() if len(value) <= MAX_EDITED}
 
 
@@ -292,15 +285,7 @@ def dialogs(asked: Asked) -> Node:
         ),
         choice_field("dependencies.0.unblockAt", "Until that is in", ("terminal", *THRESHOLDS[:-1])),
     ]
-    item_fields = [
-        hidden_field("items.0.id"),
-        text_field("items.0.title", "Title", required=True, most=500),
-        text_field("items.0.tags", "Tags", hint="separated by commas"),
-        text_field("items.0.summary", "Summary", lines=3, most=2000),
-        text_field("items.0.description", "Description", lines=10),
-        text_field("items.0.notBefore", "Not before", hint=_TIME),
-        text_field("items.0.dueAt", "Due", hint=_TIME),
-    ]
+    item_fields = [hidden_field("items.0.id"), *_boxes(lambda box: box.edit)]
     written = Change(_NOTES, {"operation": "upsert", "notes": [{}]}, "The note is written.")
     added = Change("call/items/manage_dependencies", {"operation": "create", "dependencies": [{}]}, "It waits now.")
     return [
@@ -313,16 +298,21 @@ def dialogs(asked: Asked) -> Node:
     ]
 
 
+def _boxes(lines_of: Callable[[Box], int]) -> Iterator[Node]:
+    """What a form asks of an item, by the table of fields."""
+    for one in FIELDS:
+        if (box := one.box) and (lines := lines_of(box)):
+            name = f"items.0.{one.name}"
+            yield (
+                choice_field(name, box.title, box.choices)
+                if box.choices
+                else text_field(name, box.title, lines=lines, required=box.required, most=one.most, hint=box.hint)
+            )
+
+
 def new_item_dialog(asked: Asked) -> Node:
     """The form of ``new_item``."""
-    fields = [
-        hidden_field("items.0.parentId"),
-        text_field("items.0.title", "Title", required=True, most=500),
-        choice_field("items.0.priority", "Priority", ("medium", "high", "low")),
-        text_field("items.0.tags", "Tags", hint="separated by commas"),
-        text_field("items.0.type", "Type", most=200),
-        text_field("items.0.description", "Description", lines=6),
-    ]
+    fields = [hidden_field("items.0.parentId"), *_boxes(lambda box: box.new)]
     change = Change(_ITEMS, {"operation": "create", "items": [{}]}, "The item is created.")
     return _dialog(asked, "new-item", "New item", change, fields, "Create item")
 

@@ -10,7 +10,7 @@ import pytest
 import coordinator.toolsets.items
 from coordinator.cli.projects.dumping import dump
 from coordinator.cli.projects.restoring import restore
-from coordinator.client.plan import FIELDS as IN_PLANS
+from coordinator.client.plan_fields import MARKS, PLAN_FIELDS
 from coordinator.interchange import native
 from coordinator.settings import Settings
 from coordinator.toolsets.items.audit.run import audit
@@ -46,7 +46,15 @@ def test_a_dump_has_all_that_callers_give() -> None:
 
 def test_plans_have_all_that_callers_give() -> None:
     given = {field.name for field in FIELDS if field.attribute in ItemSpec.__struct_fields__}
-    assert set(IN_PLANS) == given - {"role", "parentId"}
+    assert set(PLAN_FIELDS) == given - {"role", "parentId"}
+
+
+def test_marks_of_tasks_have_the_names_of_options() -> None:
+    assert [mark for mark, name in MARKS.items() if f"--{mark.replace(' ', '-')}" not in NAMED[name].options] == []
+
+
+def test_boxes_of_forms_ask_for_what_callers_give() -> None:
+    assert {field.attribute for field in FIELDS if field.box or field.flag} <= set(ItemSpec.__struct_fields__)
 
 
 def test_what_is_special_to_a_field_is_in_the_file_that_it_names() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,8 +16,9 @@ from coordinator.settings import ITEM_VARIABLE
 
 Role = Literal["queue", "work", "review", "blocked", "terminal"]
 Phase = Literal["queue", "work", "review"]
-Priority = Literal["high", "medium", "low"]
 
+FROM_FILE = "'-': from stdin, '@FILE': from a file."
+"""What the help says of ``words``."""
 _DIGITS = re.compile(r"[0-9a-fA-F]{4,32}")
 _ID = "UUID or 4 to 32 hex digits of its beginning; '.': the item of FLEET_ITEM_ID."
 AsJson = Annotated[bool, Parameter(negative="", help="Print the tool's answer as JSON.")]
@@ -36,46 +36,6 @@ Summary = Annotated[
     str | None, Parameter(name=("--summary", "--reason"), help="Why, or what was done: kept in the item's history.")
 ]
 Fence = Annotated[int | None, Parameter(help="The fence of your claim: refused if the claim was lost.")]
-
-
-@Parameter(name="*", negative="")
-@dataclass(frozen=True)
-class Filters:
-    """The flags that choose items."""
-
-    tags: Annotated[str | None, Parameter(help="Tags after commas; items with any of them.")] = None
-    parent: Annotated[str | None, Parameter(help="Only direct children of this item.", completer=ids)] = None
-    type: Annotated[str | None, Parameter(help="Only of this type.")] = None
-    priority: Annotated[Priority | None, Parameter(help="Only of this priority.")] = None
-
-    def given(self) -> dict[str, Any]:
-        """Those that are given, as the tools take them.
-
-        Raises:
-            CommandFailed: an id is malformed.
-        """
-        found = given(tags=self.tags, type=self.type, priority=self.priority)
-        return found if self.parent is None else {**found, "parentId": item(self.parent, "--parent")}
-
-
-@Parameter(name="*", negative="")
-@dataclass(frozen=True)
-class Selector(Filters):
-    """The flags that choose items to work on."""
-
-    ancestor: Annotated[str | None, Parameter(help="Only below this item, at any depth.", completer=ids)] = None
-
-    def given(self) -> dict[str, Any]:
-        """Those that are given, as the tools take them.
-
-        Raises:
-            CommandFailed: an id is malformed.
-        """
-        found = super().given()
-        return found if self.ancestor is None else {**found, "ancestorId": item(self.ancestor, "--ancestor")}
-
-
-EVERYTHING, ANY = Filters(), Selector()
 
 
 def item(text: str, name: str = "ID") -> str:

@@ -13,21 +13,10 @@ from cyclopts import Parameter
 from coordinator.cli.checks import check_range
 from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.items.arguments import (
-    ANY,
-    AsJson,
-    Fence,
-    Id,
-    Ids,
-    Selector,
-    Summary,
-    given,
-    item,
-    items,
-    words,
-)
+from coordinator.cli.items.arguments import FROM_FILE, AsJson, Fence, Id, Ids, Summary, given, item, items, words
 from coordinator.cli.items.calls import advance, complain
 from coordinator.cli.items.children import asked, complete_below, is_named, parents_among
+from coordinator.cli.items.options import ANY, Selector
 from coordinator.cli.items.tables import short
 from coordinator.cli.items.writing import write_note
 from coordinator.cli.terminal import print_json, printable
@@ -51,7 +40,7 @@ def done(
     *ids: Ids,
     result: Annotated[
         str | None,
-        Parameter(help="What came of it: text. '-': from stdin, '@FILE': from a file.", allow_leading_hyphen=True),
+        Parameter(help=f"What came of it: text. {FROM_FILE}", allow_leading_hyphen=True),
     ] = None,
     result_json: Annotated[str | None, Parameter(help="The same as JSON.", allow_leading_hyphen=True)] = None,
     alone: Annotated[bool, Parameter(negative="", help="Leave open children as they are; else this asks.")] = False,
@@ -131,9 +120,7 @@ def reopen(*ids: Ids, summary: Summary = None, json: AsJson = False, at: Connect
 
 def answer(
     id: Id,
-    text: Annotated[
-        str, Parameter(help="The answer. '-': from stdin, '@FILE': from a file.", allow_leading_hyphen=True)
-    ],
+    text: Annotated[str, Parameter(help=f"The answer. {FROM_FILE}", allow_leading_hyphen=True)],
     *,
     json: AsJson = False,
     at: Connection = HERE,

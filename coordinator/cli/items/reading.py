@@ -12,18 +12,9 @@ from cyclopts import Parameter
 from coordinator.cli.checks import check_range
 from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import Exit
-from coordinator.cli.items.arguments import (
-    ANY,
-    EVERYTHING,
-    AsJson,
-    Filters,
-    Id,
-    Role,
-    Selector,
-    given,
-    item,
-)
+from coordinator.cli.items.arguments import AsJson, Id, Role, given, item
 from coordinator.cli.items.calls import PAGE, full_id, pages
+from coordinator.cli.items.options import ANY, EVERYTHING, Filters, Selector
 from coordinator.cli.items.tables import item_line, item_page
 from coordinator.cli.terminal import counted, print_json, printable
 from coordinator.client import Fleet

@@ -15,6 +15,7 @@ from typing import Any
 from coordinator.cli.terminal import printable
 from coordinator.client.short_forms import money
 from coordinator.client.standing import left
+from coordinator.toolsets.items.fields import COLUMNS, FACTS, Field, Kind
 
 Json = Mapping[str, Any]
 
@@ -58,7 +59,7 @@ def item_line(item: Json, indent: int = 0) -> str:
     role, priority = printable(item.get("role", "")), printable(item.get("priority", ""))
     tags = printable(item.get("tags") or "").split(",")
     said = [f"#{tag}" for tag in tags if tag and not _IDENTITY.fullmatch(tag)]
-    said += [printable(item["type"])] if item.get("type") else []
+    said += [f"{one.column}{printable(item[one.name])}" for one in COLUMNS if item.get(one.name)]
     said += [f"({word})"] if (word := _word(item)) else []
     said += ["claimed"] if item.get("isClaimed") else []
     head = f"{short(uuid)}  {paint(f'{role:<8}', role)}  {paint(f'{priority:<6}', priority)}  {'  ' * indent}"
@@ -103,11 +104,7 @@ def item_page(context: Json, edges: Iterable[Json], *, everything: bool) -> list
     lines = [f"{item['id']}  {heading(item['title'])}"]
     label = f" ({word})" if (word := _word(item)) else ""
     facts = [paint(item["role"], item["role"]) + label, f"priority {item['priority']}"]
-    for name, label in (("complexity", "complexity"), ("type", "type"), ("tags", "tags"), ("parentId", "below")):
-        facts += [f"{label} {printable(str(item[name]))}"] if item.get(name) is not None else []
-    facts += ["container: never offered"] if item.get("container") else []
-    facts += [f"requires {printable(', '.join(item['requires']))}"] if item.get("requires") else []
-    facts += [f"demands {printable(demands(item['resources']))}"] if item.get("resources") else []
+    facts += [printable(_fact(one, item[one.name])) for one in FACTS if item.get(one.name)]
     lines.append(_INDENT + ", ".join(facts))
     lines.append(f"{_INDENT}created {item['createdAt']}, changed {item['modifiedAt']}")
     lines += [*_times(item), *_usage(item)]
@@ -134,6 +131,14 @@ def item_page(context: Json, edges: Iterable[Json], *, everything: bool) -> list
     if transitions:
         lines += ["", heading("history" if everything else "last change"), *map(transition_line, transitions)]
     return lines
+
+
+def _fact(one: Field, value: Any) -> str:
+    if value is True:
+        return one.fact
+    if one.kind is Kind.NAMES:
+        value = ", ".join(value)
+    return f"{one.fact} {demands(value) if one.name == 'resources' else value}"
 
 
 def _times(item: Json) -> list[str]:

@@ -2,115 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.items.arguments import AsJson, Id, Phase, Priority, Role, given, item, items, words
+from coordinator.cli.items.arguments import FROM_FILE, AsJson, Id, Phase, Role, given, item, items, words
 from coordinator.cli.items.calls import full_id
 from coordinator.cli.items.completing import ids
+from coordinator.cli.items.options import CLEARED, NO_FIELDS, PARTS_OF_CRON, Fields
 from coordinator.cli.items.tables import item_line, note_page, short
 from coordinator.cli.refusals import as_typed
 from coordinator.cli.terminal import counted, print_json, printable
 from coordinator.client import Fleet
-from coordinator.client.short_forms import budget, demands
 
 _EDGES = 150
-_TEXT = "'-': from stdin, '@FILE': from a file."
 
 Unblock = Annotated[
     Literal["queue", "work", "review", "terminal"] | None, Parameter(help="The role that the blocker must reach.")
 ]
-CLEARABLE = (
-    "description", "complexity", "tags", "type", "container", "requires", "resources", "parent", "budget",
-    "max-attempts", "not-before", "due", "cron",
-)  # fmt: skip
-_FIELDS = {
-    "parent": "parentId", "max-attempts": "maxAttempts", "not-before": "notBefore", "due": "dueAt", "cron": "recurs",
-}  # fmt: skip
-
-
-@Parameter(name="*", negative="")
-@dataclass(frozen=True)
-class Fields:
-    """The flags for the fields of an item."""
-
-    parent: Annotated[str | None, Parameter(help="The item to put it below.", completer=ids)] = None
-    priority: Annotated[Priority | None, Parameter(help="high, medium (default) or low.")] = None
-    tags: Annotated[str | None, Parameter(help="Tags after commas: a-z, 0-9 and - _ . : /")] = None
-    type: Annotated[str | None, Parameter(help="Its type, which chooses its note schema.")] = None
-    container: Annotated[bool, Parameter(help="For structure alone: never offered, whatever its children.")] = False
-    summary: Annotated[str | None, Parameter(help="What it is about, up to 2,000 characters.")] = None
-    description: Annotated[
-        str | None, Parameter(name=("--description", "-d"), help=f"Long text. {_TEXT}", allow_leading_hyphen=True)
-    ] = None
-    complexity: Annotated[int | None, Parameter(help="1 (quick) to 10.")] = None
-    requires: Annotated[
-        str | None, Parameter(help="Capabilities after commas: only agents with all of them get it.")
-    ] = None
-    resources: Annotated[
-        str | None, Parameter(help="What a claim takes, after commas: KEY, KEY=UNITS or KEY=shared.")
-    ] = None
-    budget: Annotated[
-        str | None, Parameter(help="What it and those below may use, as in cost=2.50,tokens=200000,time=2h.")
-    ] = None
-    max_attempts: Annotated[int | None, Parameter(help="Failed attempts until quarantine; 0: no limit.")] = None
-    not_before: Annotated[str | None, Parameter(help="Not ready before: a time with zone, or as in +30m.")] = None
-    due: Annotated[str | None, Parameter(help="When it is due, in the same form.")] = None
-    cron: Annotated[
-        str | None, Parameter(name=("--cron", "--recurs"), help="When it recurs, as in '0 9 * * MON-FRI'.")
-    ] = None
-    time_zone: Annotated[str | None, Parameter(help="Of --cron, as in Europe/Berlin; default UTC.")] = None
-    missed: Annotated[Literal["skip", "one", "all"] | None, Parameter(help="Of --cron: times that passed.")] = None
-    overlap: Annotated[Literal["skip", "allow"] | None, Parameter(help="Of --cron: while an earlier one is open.")] = (
-        None
-    )
-
-    def given(self) -> dict[str, Any]:
-        """Those that are given, as the tools take them.
-
-        Raises:
-            CommandFailed: the parent's id is malformed, a text cannot be read, or a form is wrong.
-        """
-        recurs = given(cron=self.cron, timeZone=self.time_zone, missed=self.missed, overlap=self.overlap)
-        return given(
-            parentId=item(self.parent, "--parent") if self.parent is not None else None,
-            priority=self.priority,
-            tags=self.tags,
-            type=self.type,
-            container=self.container or None,
-            summary=self.summary,
-            description=words(self.description) if self.description is not None else None,
-            complexity=self.complexity,
-            requires=[one.strip() for one in self.requires.split(",")] if self.requires is not None else None,
-            resources=_in_full(demands, self.resources, "--resources") if self.resources is not None else None,
-            budget=_in_full(budget, self.budget, "--budget") if self.budget is not None else None,
-            maxAttempts=self.max_attempts,
-            notBefore=self.not_before,
-            dueAt=self.due,
-            recurs=recurs or None,
-        )
-
-
-NO_FIELDS = Fields()
-_PARTS_OF_CRON = "--time-zone, --missed and --overlap"
 
 
 async def _recurrence(fleet: Fleet, id: str) -> dict[str, Any]:
     """How an item recurs now, as the tools take it; empty: it does not."""
     found = await fleet.call("query_items", {"operation": "get", "id": id})
     return {name: value for name, value in found.get("recurs", {}).items() if name != "nextAt"}
-
-
-def _in_full(form: Callable[[str], Any], text: str, name: str) -> Any:
-    try:
-        return form(text)
-    except ValueError as error:
-        raise CommandFailed(f"{name}: {error}", Exit.USAGE) from None
 
 
 def add(
@@ -131,7 +48,7 @@ def add(
     spec, named = {"title": title, **fields.given()}, [item(one, "--after") for one in after]
 
     if "cron" not in spec.get("recurs", {"cron": ""}):
-        raise CommandFailed(f"{_PARTS_OF_CRON} go with --cron", Exit.USAGE)
+        raise CommandFailed(f"{PARTS_OF_CRON} go with --cron", Exit.USAGE)
 
     async def act(fleet: Fleet) -> dict[str, Any]:
         blockers = [await full_id(fleet, one) for one in named]
@@ -156,7 +73,7 @@ def edit(
     fields: Fields = NO_FIELDS,
     clear: Annotated[
         tuple[str, ...],
-        Parameter(help=f"Empty this field; may be given more than once: {', '.join(CLEARABLE)}.", negative=""),
+        Parameter(help=f"Empty this field; may be given more than once: {', '.join(CLEARED)}.", negative=""),
     ] = (),
     json: AsJson = False,
     at: Connection = HERE,
@@ -168,12 +85,11 @@ def edit(
     """
     change = {**given(title=title), **fields.given()}
     for name in clear:
-        if name not in CLEARABLE:
-            raise CommandFailed(f"--clear must be one of {', '.join(CLEARABLE)}, not {name!r}", Exit.USAGE)
-        key = _FIELDS.get(name, name)
-        if key in change:
+        if name not in CLEARED:
+            raise CommandFailed(f"--clear must be one of {', '.join(CLEARED)}, not {name!r}", Exit.USAGE)
+        if CLEARED[name] in change:
             raise CommandFailed(f"--clear {name}: a value is given, too", Exit.USAGE)
-        change[key] = None
+        change[CLEARED[name]] = None
     if not change:
         raise CommandFailed("nothing to change: give at least one field", Exit.USAGE)
 
@@ -181,7 +97,7 @@ def edit(
         if change.get("recurs"):
             change["recurs"] = {**await _recurrence(fleet, item(id)), **change["recurs"]}
             if "cron" not in change["recurs"]:
-                raise CommandFailed(f"it does not recur: {_PARTS_OF_CRON} go with --cron", Exit.USAGE)
+                raise CommandFailed(f"it does not recur: {PARTS_OF_CRON} go with --cron", Exit.USAGE)
         answer = await fleet.call("manage_items", {"operation": "update", "items": [{"id": item(id), **change}]})
         _refused(answer)
         return dict(answer["items"][0])
@@ -199,7 +115,7 @@ def note(
     key: Annotated[str | None, Parameter(help="Print or write this note; without it, all are printed.")] = None,
     body: Annotated[
         str | None,
-        Parameter(help=f"Write this text; without it, the note is printed. {_TEXT}", allow_leading_hyphen=True),
+        Parameter(help=f"Write this text; without it, the note is printed. {FROM_FILE}", allow_leading_hyphen=True),
     ] = None,
     *,
     phase: Annotated[

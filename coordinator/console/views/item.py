@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
 import htpy
@@ -21,6 +21,7 @@ from coordinator.store import keys
 from coordinator.toolsets.actor import stored_actor, stored_verification
 from coordinator.toolsets.items.contract.context import GateStatus, ItemContextResult
 from coordinator.toolsets.items.contract.dependencies import DependencyView
+from coordinator.toolsets.items.fields import FACTS, Field
 from coordinator.toolsets.items.rules.board import Wanted
 from coordinator.toolsets.items.rules.ids import FULL, dashed, no_such_item, to_inner
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
@@ -32,6 +33,13 @@ from coordinator.toolsets.items.store.history import read_history
 from coordinator.toolsets.sessions.store.listing import sessions_of_item
 
 _LINKS = {"waits": "waits for", "blocks": "blocks", "related": "is related to"}
+_FACTS: Mapping[str, Callable[[str], Node]] = {
+    "type": lambda name: chip(name, title="type"),
+    "tags": lambda listed: tags(listed, 20),
+    "requires": lambda listed: span[f"needs {plain(listed)}"],
+    **dict.fromkeys(("parentId", "container", "resources"), lambda _: None),  # other parts of the page show them
+}
+"""What is shown otherwise than the table of fields says."""
 LONGEST_TEXT = 100
 """Letters of a title that are searched for."""
 EDGES = 100
@@ -72,10 +80,7 @@ async def _head(asked: Asked) -> Rows:
             role(ROLE_NAMES[item.role]),
             label(item),
             priority(item.priority),
-            span[f"complexity {item.complexity}"] if item.complexity else None,
-            chip(item.type, title="type") if item.type else None,
-            *tags(item.tags, 20),
-            span[f"needs {plain(item.requires)}"] if item.requires else None,
+            *(_fact(one, value) for one in FACTS if (value := getattr(item, one.attribute, ""))),
             *troubles(item),
             span(".dim")["in this role since ", ago(item.role_changed)],
             span(".dim")["created ", ago(item.created)],
@@ -88,6 +93,12 @@ async def _head(asked: Asked) -> Rows:
         _attempts(context),
     ]
     return Rows([Row(f"item:{context.item.id}", content, "item-head")], again=again(now, found))
+
+
+def _fact(one: Field, value: str | int) -> Node:
+    if one.name in _FACTS:
+        return _FACTS[one.name](str(value))
+    return span[plain(f"{one.fact} {value}")]
 
 
 def _claim(project: str, item: rows.Row, verified: bool) -> Node:

@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import Any
 
 from coordinator.client.markdown import MARK, set_mark
-from coordinator.client.plan import FORMS
+from coordinator.client.plan_fields import PLAN_FIELDS
 from coordinator.errors import that_exist
 from coordinator.interchange.encodings import encoding_of, text_of_bytes
 from coordinator.interchange.model import ImportProblem, Record, Source, State
@@ -175,7 +175,7 @@ def _apply_marks(source: Source, marked: Sequence[tuple[int, Record, dict[str, A
         said.pop("ref", None)
         for name, value in said.items():
             try:
-                one.fields[name] = FORMS.get(name, str)(value)
+                one.fields[name] = PLAN_FIELDS[name].form(value)
             except ValueError as error:
                 raise ImportProblem(f"line {line}: {name}: {error}") from None
     above = {one.id: one.parent for one in source.records}

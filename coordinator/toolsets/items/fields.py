@@ -6,15 +6,17 @@ What knows the fields of an item derives from ``FIELDS``, or names a type from h
 - ``rules/items.py`` makes what scripts store of what callers give, and ``tools/said.py`` results of what they store, in
   the forms of ``rules/kinds.py``.
 - The audit knows the stored letters, and a project is written out and restored by them (``cli/projects``).
-- Options of ``fleet items add`` and ``edit``, and the forms of the console, have a flag or a box.
+- Options of ``fleet items`` (``cli/items/options.py``) are flags, and forms of the console have boxes. What people read
+  about items in the console and on the command line are facts and columns.
 
-A plain field costs its types and an entry here, a line in each struct that has it, and its letter in ``PLAIN`` of
-``lua/layout/items.lua``. What else a field means is code in the file that its entry names.
+A plain field costs its types and an entry here, a line in each struct that has it, its letter in ``PLAIN`` of
+``lua/layout/items.lua``, and a line in ``client/plan_fields.py``, as clients do not know the server. What else a field
+means is code in the file that its entry names.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -49,8 +51,12 @@ class Flag(NamedTuple):
     names: tuple[str, ...] = ()
     """Other than that."""
     type: Any = str
+    long: bool = False
+    """Whether the text may come from a file, or from stdin."""
     clears: bool = False
     """Whether ``--clear`` empties the field."""
+    finds: str = ""
+    """What is said of the option where it chooses items; empty: it does not."""
 
 
 class Box(NamedTuple):
@@ -84,8 +90,7 @@ class Kind(Enum):
     """As ``rules/kinds.py`` says of this field alone."""
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """A field of an item."""
 
     name: str
@@ -99,7 +104,9 @@ class Field:
     most: int = 0
     """0: any number."""
     fact: str = ""
-    """What people read before its value."""
+    """What people read before its value on the page of an item; of ``Kind.YES`` all that they read."""
+    column: str | None = None
+    """What they read before it in lists; None: these do not have it."""
     code: str = ""
     """The file with what is special to it; of Lua its name alone."""
 
@@ -107,6 +114,13 @@ class Field:
     def attribute(self) -> str:
         """In structs."""
         return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in self.name)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """On the command line; none without a ``flag``."""
+        if self.flag is None:
+            return ()
+        return self.flag.names or ("--" + self.attribute.replace("_", "-"),)
 
 
 # --- types: what callers give of a field, and what results show of it. All other aliases are in contract/base.py.
@@ -250,27 +264,34 @@ UsageOfItem = Annotated[ItemUsage, Meta(description="As reported; absent: nothin
 _TIME_HINT = "such as 2027-01-31T12:00Z, or +2h from now on"
 FIELDS = (
     Field("title", "t", Kind.OWN, box=Box("Title", 1, 1, required=True), most=MAX_TITLE),
-    Field("parentId", "pa", Kind.ID, Flag("The item to put it below.", ("--parent",), clears=True), fact="below"),
+    Field(
+        "parentId", "pa", Kind.ID,
+        Flag("The item to put it below.", ("--parent",), clears=True, finds="Only direct children of this item."),
+        fact="below",
+    ),
     Field("role", "", Kind.OWN, code="rules/roles.py"),
     Field("statusLabel", "lb", Kind.TEXT, most=MAX_LABEL),
     Field(
         "priority", "p", Kind.OWN,
-        Flag("high, medium (default) or low.", type=Literal["high", "medium", "low"]),
+        Flag("high, medium (default) or low.", type=Literal["high", "medium", "low"], finds="Only of this priority."),
         Box("Priority", 1, choices=("medium", "high", "low")),
     ),
     Field(
         "tags", "g", Kind.OWN,
-        Flag("Tags after commas: a-z, 0-9 and - _ . : /", clears=True),
+        Flag(
+            "Tags after commas: a-z, 0-9 and - _ . : /", clears=True, finds="Tags after commas; items with any of them."
+        ),
         Box("Tags", 1, 1, hint="separated by commas"), fact="tags",
     ),
     Field(
         "type", "y", Kind.OWN,
-        Flag("Its type, which chooses its note schema.", clears=True),
-        Box("Type", 1), most=MAX_TYPE, fact="type",
+        Flag("Its type, which chooses its note schema.", clears=True, finds="Only of this type."),
+        Box("Type", 1), most=MAX_TYPE, fact="type", column="",
     ),
     Field(
         "container", "st", Kind.YES,
         Flag("For structure alone: never offered, whatever its children.", type=bool, clears=True),
+        fact="container: never offered",
     ),
     Field(
         "summary", "s", Kind.TEXT,
@@ -279,7 +300,7 @@ FIELDS = (
     ),
     Field(
         "description", "x", Kind.OWN,
-        Flag("Long text.", ("--description", "-d"), clears=True),
+        Flag("Long text.", ("--description", "-d"), long=True, clears=True),
         Box("Description", 6, 10),
     ),
     Field(
@@ -302,7 +323,7 @@ FIELDS = (
     ),
     Field(
         "budget", "bu", Kind.OWN,
-        Flag("What it and those below may use, as in cost=2.50,tokens=200000,time=2h.", clears=True), fact="budget",
+        Flag("What it and those below may use, as in cost=2.50,tokens=200000,time=2h.", clears=True),
         code="rules/usage.py",
     ),
     Field(
@@ -314,14 +335,18 @@ FIELDS = (
     Field(
         "notBefore", "nv", Kind.TIME,
         Flag("Not ready before: a time with zone, or as in +30m.", clears=True),
-        Box("Not before", edit=1, hint=_TIME_HINT), fact="not before", code="held_back.lua",
+        Box("Not before", edit=1, hint=_TIME_HINT), code="held_back.lua",
     ),
     Field(
         "dueAt", "du", Kind.OWN,
         Flag("When it is due, in the same form.", ("--due",), clears=True),
-        Box("Due", edit=1, hint=_TIME_HINT), fact="due", code="rules/due_times.py",
+        Box("Due", edit=1, hint=_TIME_HINT), code="rules/due_times.py",
     ),
-    Field("recurs", "rc", Kind.OWN, code="rules/due_times.py"),
+    Field(
+        "recurs", "rc", Kind.OWN,
+        Flag("When it recurs, as in '0 9 * * MON-FRI'.", ("--cron", "--recurs"), clears=True),
+        code="rules/due_times.py",
+    ),
     Field("recurrenceOf", "oc", Kind.ID),
     Field("budgetSpent", "bx", Kind.YES),
     Field("usage", "us", Kind.OWN, code="rules/usage.py"),
@@ -331,3 +356,15 @@ NAMED = {field.name: field for field in FIELDS}
 LETTERED = {field.letter: field for field in FIELDS}
 LETTERS = {field.attribute: field.letter for field in FIELDS if field.letter}
 """By attribute."""
+
+
+def _led(*names: str) -> Callable[[Field], int]:
+    """Sorts these fields before others."""
+    return lambda field: names.index(field.name) if field.name in names else len(names)
+
+
+FILTERS = sorted((one for one in FIELDS if one.flag and one.flag.finds), key=_led("tags", "parentId", "type"))
+"""By which people choose items."""
+FACTS = sorted((one for one in FIELDS if one.fact), key=_led("complexity", "type", "tags"))
+"""What people read first about an item."""
+COLUMNS = [one for one in FIELDS if one.column is not None]
