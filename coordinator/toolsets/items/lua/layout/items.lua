@@ -32,7 +32,7 @@ local MAX_DEPTH = 3
 local INLINE_BYTES = 64 -- the longest text in the item's own hash
 
 local IN_RECORD = {score = true, lb = true, role_changed_at = true, modified_at = true, last_entry = true}
--- Fields that callers give and that mean nothing to the store: as they are in the hash, and in views and occurrences.
+-- Letters of fields that are in the hash as callers give them; views show them so, and occurrences repeat them.
 items.PLAIN = {'rv', 'rq', 'st', 'am', 'rb', 'bu'}
 local IN_HASH, BY_LENGTH, BESIDE = {g = true, y = true, q = true}, {t = true, s = true}, {x = true, m = true, o = true}
 for n = 1, #items.PLAIN do IN_HASH[items.PLAIN[n]] = true end
