@@ -57,11 +57,11 @@ from coordinator.transport.fast_path import ParsedCall, Plan
 from tests.transport.rig import modern, send
 
 BOUNDS = {
-    "claim_item by id": (54, 121),
-    "claim_item by selector": (59, 150),
-    "advance_item": (50, 132),
-    "work_next": (76, 219),
-    "work_done": (54, 132),
+    "claim_item by id": (45, 96),
+    "claim_item by selector": (53, 134),
+    "advance_item": (46, 120),
+    "work_next": (71, 202),
+    "work_done": (51, 122),
     "get_context": (39, 83),
 }
 """Call -> the most files and functions that it may pass, Python and Lua together."""

@@ -74,7 +74,8 @@ class Actors:
             Distrusted: ``rejected_by_policy``; the tool has not read anything from the store yet.
         """
         settings, policy = self._settings, self._policy
-        outcome = await self._verifier.verify(actor.proof)
+        verifier = self._verifier
+        outcome = verifier.without_token if actor.proof is None else await verifier.verify(actor.proof)
         if (
             outcome.status == "verified"
             and settings.verifier.require_sub_match
@@ -103,7 +104,7 @@ class Actors:
         name = actor.id
         if by_proof and outcome.subject and not acts_as(name, outcome.subject):
             name = outcome.subject
-        named = echo(actor) if name == actor.id else ActorEcho(name, actor.kind, actor.parent or UNSET)
+        named = ActorEcho(name, actor.kind, actor.parent or UNSET)
         return Trusted(name, named, shown, _caller(outcome) if by_proof else None)
 
     def configure(self, fresh: Settings) -> None:

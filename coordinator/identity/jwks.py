@@ -63,6 +63,7 @@ class JwksVerifier:
     """
 
     name = NAME
+    without_token = _ABSENT
 
     def __init__(self, settings: VerifierSettings, resolver: KeyResolver, clock: FleetClock) -> None:
         self._settings = settings

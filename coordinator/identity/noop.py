@@ -22,6 +22,7 @@ class NoopVerifier:
     """Returns ``unchecked`` for every token."""
 
     name = NAME
+    without_token = _OUTCOME
 
     async def start(self) -> None:
         """Nothing to do."""

@@ -59,6 +59,10 @@ class Verifier(Protocol):
     def name(self) -> str:
         """``noop`` or ``jwks``; part of every outcome."""
 
+    @property
+    def without_token(self) -> Outcome:
+        """The outcome where there is no token."""
+
     async def start(self) -> None:
         """Loads the keys that the fleet has already, and starts renewing them in the background.
 

@@ -91,6 +91,7 @@ class FakeVerifier:
     """Returns configured outcomes; counts its calls."""
 
     name = "jwks"
+    without_token = Outcome(status="absent", verifier="jwks")
 
     def __init__(self, settings: VerifierSettings) -> None:
         self.settings = settings

@@ -81,7 +81,7 @@ class Saying:
     name = "jwks"
 
     def __init__(self, says: Outcome) -> None:
-        self.says = says
+        self.says = self.without_token = says
 
     async def start(self) -> None: ...
 
