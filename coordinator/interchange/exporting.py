@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from coordinator.client import Fleet, FleetError
+from coordinator.client.plan_fields import MARKS
 from coordinator.interchange.identity import IDENTITY, external_of, source_tag, sources_of
 from coordinator.interchange.model import Record, State
 from coordinator.interchange.side_by_side import side_by_side
 
 PAGE = 200
 _SECONDS = 60.0
-_FIELDS = ("dueAt", "notBefore", "recurs", "resources", "budget")
 
 
 async def search(fleet: Fleet, filters: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
@@ -94,7 +94,7 @@ def _record(item: Mapping[str, Any], notes: list[dict[str, Any]], source: str) -
         parent=item.get("parentId"),
         notes={one["key"]: one.get("body", "") for one in notes},
         url=item["id"],
-        fields={name: item[name] for name in _FIELDS if name in item},
+        fields={name: item[name] for name in MARKS.values() if name in item},
         extra={"created_at": item["createdAt"], "updated_at": item["modifiedAt"]}
         | ({"closed_at": item["roleChangedAt"]} if terminal else {}),
     )

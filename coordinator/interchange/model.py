@@ -48,7 +48,7 @@ class Record(Struct):
     updated: str = ""
     """When it was changed last, if the source says it (ISO 8601)."""
     fields: dict[str, Any] = field(default_factory=dict)
-    """Further fields as ``manage_items`` takes them: dueAt, notBefore, recurs, resources, budget."""
+    """Further fields as ``manage_items`` takes them: those that marks of tasks name."""
     extra: dict[str, Any] = field(default_factory=dict)
     """What has no place here, as the source has it: kept in the item's properties."""
 
