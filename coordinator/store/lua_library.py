@@ -29,16 +29,17 @@ _DIGEST = "@digest@"  # placeholder for the digest until it is known
 _REPLACEABLE = ("run", "change")  # modules of which a package may have its own instead of the store's
 _GLOBALS = "redis,cmsgpack,struct,string,math,table,ipairs,pairs,next,tonumber,type,unpack"
 # Local from the first call on (before, they are not there): a call reads a hundred, each by a search of three tables.
+# Names are short where each function repeats them: m has the modules, r registers a function, b begins a first call.
 _BEGIN = """\
 #!lua name={prefix}{digest}
 local guard
 local m={{}}
-local function register(name,flags,callback)
+local function r(name,flags,callback)
 callback=guard and guard(callback) or callback
 redis.register_function{{function_name='{prefix}'..name..'_{digest}',flags=flags,callback=callback}}
 end
 local function globals() return GLOBALS end
-local LOCALS,GLOBALS local function begin() GLOBALS=globals() LOCALS=CALLED end
+local LOCALS,GLOBALS local function b() GLOBALS=globals() LOCALS=CALLED end
 """
 _BEGIN = (
     _BEGIN.replace("GLOBALS", _GLOBALS).replace("LOCALS", ",".join(LOCALS.values())).replace("CALLED", ",".join(LOCALS))
@@ -168,7 +169,7 @@ def fenced_text(text: str, generation: str) -> str:
 
 def _registered(name: str, source: Source) -> list[Line]:
     """The lines that make an operation a function of the server."""
-    header, fields, parameters, first, at = source.header, [], [], "if not redis then begin() end ", 1
+    header, fields, parameters, first, at = source.header, [], [], "if not redis then b() end ", 1
     for word in header.args:
         if word == "request":
             parameters.append(f",{{{','.join(f'{field}=a[{at + n}]' for n, field in enumerate(REQUEST))}}}")
@@ -183,7 +184,7 @@ def _registered(name: str, source: Source) -> list[Line]:
         at += 1
     flags = "'no-writes'" if not header.writes else "'allow-oom'" if header.full else ""
     call = f"{first}return o(m.run({{{','.join(fields)}}},k[1]){''.join(parameters)})"
-    after = f"end)()\nregister('{name}',{{{flags}}},function(k,a)\n{call}\nend)\nend"
+    after = f"end)()\nr('{name}',{{{flags}}},function(k,a)\n{call}\nend)\nend"
     return _wrapped(source.name, "do\nlocal o=(function()", source.lines, after)
 
 

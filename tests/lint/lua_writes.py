@@ -1,10 +1,14 @@
-"""Which key families each operation of a library may write, found in its Lua without running it.
+"""Which key families the operations of a library may write, and which files write them, found without running them.
 
 A function may write a family if the family's keys may reach a writing command in it, or in any function that it calls
 or names. Values are traced through variables, tables, fields of ``run``, results and arguments, in any order of
 assignment, so the result is conservative. Values that go through the store are not traced, nor are arguments of
 functions that are arguments. A concatenated key counts by its prefix.
 Besides families there are two words: ``rq`` stands for keys of RQ (``run.env.rq``), and ``messages`` for PUBLISH.
+
+A write is that of the file in which the key meets the command: of the caller, if a function gets the key as argument.
+Of a hash it is a write of single fields if they are literals there. Fields that are given to the functions of
+``SETTERS`` count, too.
 """
 
 from __future__ import annotations
@@ -34,6 +38,10 @@ READING = frozenset(
      "ZCOUNT", "ZLEXCOUNT", "ZMSCORE", "ZRANDMEMBER", "ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZRANK", "ZREVRANGE",
      "ZREVRANGEBYLEX", "ZREVRANGEBYSCORE", "ZREVRANK", "ZSCAN", "ZSCORE")
 )  # fmt: skip
+SETTERS = {("items", "set"): ("item", 1, 9), ("items", "save_record"): ("item", 2, 2), ("items", "put"): ("item", 1, 9)}
+"""Functions that write fields of a hash: its family, which argument is the first field, and how far the next is."""
+_FIELDS = {"HSET": (2, 2), "HSETNX": (2, 9), "HINCRBY": (2, 9), "HINCRBYFLOAT": (2, 9), "HDEL": (2, 1)}
+"""The same of commands."""
 _SAME_TEXT = ("ipairs", "next", "pairs", "select", "string.format", "string.gsub", "string.sub", "table.concat",
               "table.remove", "tostring", "unpack")  # fmt: skip
 """Functions of the server whose results derive from their arguments."""
@@ -43,6 +51,16 @@ Tokens = frozenset[str]
 Site = tuple[LuaFile, int]
 """A call of a command: the file, and the id of the node."""
 NONE: Tokens = frozenset()
+
+
+class Write(NamedTuple):
+    """A write of a file."""
+
+    file: LuaFile
+    line: int
+    family: str
+    field: str
+    """'' for a key as a whole, or unknown fields of it."""
 
 
 class Found(NamedTuple):
@@ -68,6 +86,7 @@ class _Unit:
         self.writes: set[tuple[Site, str]] = set()  # '?' for each; besides, tokens of the keys
         self.calls: set[tuple[Site, str, tuple[Tokens, ...]]] = set()  # commands that are parameters, with arguments
         self.kept: set[tuple[str, str]] = set()  # fields of `run`, and tokens of what is put there
+        self.own: set[Write] = set()
         for n, parameter in enumerate(self.parameters):
             self.values[parameter] = frozenset((f"p:{n}",)) if parameter.name != "run" else NONE
 
@@ -101,6 +120,11 @@ class Writes:
                         self.kept[field] = self.kept.get(field, NONE) | {token}
             if before == (len(self._units), [unit.size() for unit in self._units.values()]):
                 return [_found(unit) for unit in units]
+
+    @property
+    def own(self) -> set[Write]:
+        """The writes of each file that was looked at."""
+        return set[Write]().union(*(unit.own for unit in self._units.values()))
 
     def target(self, node: Any, file: LuaFile) -> _Unit | None:
         """The top-level function that an expression names, if any."""
@@ -168,7 +192,8 @@ class _Study:
             self._assign(node)
         elif isinstance(node, lua.Forin):
             tokens = self._union(node.iter)
-            for target in node.targets:
+            numbered = isinstance(node.iter[0], lua.Call) and dotted(node.iter[0].func) == ("ipairs",)
+            for target in node.targets[numbered:]:
                 self._add(self._file.names[id(target)], tokens)
             self._walk(node.body)
         elif isinstance(node, lua.Return):
@@ -265,7 +290,7 @@ class _Study:
     def _joined(self, node: Any) -> Tokens:
         """A concatenation has the value of its prefix; a parameter may be irrelevant."""
         left, right = self._value(node.left), self._value(node.right)
-        begun = any(token.startswith("f:") for token in left)
+        begun = any(token.startswith(("f:", "p:")) for token in left)
         return frozenset(token for token in (left if begun else left | right) if not token.startswith("c:"))
 
     def _call(self, node: Any) -> Tokens:
@@ -273,14 +298,18 @@ class _Study:
         values = [self._value(argument) for argument in node.args]
         if names in (("redis", "call"), ("redis", "pcall")):
             site = self._file, id(node)
-            self._command(site, values[0], tuple(_nth(values, node.args, n) for n in range(1, max(4, len(values)))))
+            self._command(node, site, values[0], tuple(_nth(values, node.args, n) for n in range(1, max(4, len(values)))))
             return NONE
+        if names in SETTERS:
+            family, first, step = SETTERS[names]
+            fields = [one.raw for one in node.args[first::step] if isinstance(one, lua.String)]
+            self._unit.own |= {Write(self._file, self._file.lines[id(node)], family, field) for field in fields}
         if names == ("table", "insert"):
             self._put(node.args[0], values[-1])
             return NONE
         unit = self._all.target(node.func, self._file)
         if unit is not None:
-            return self._use(unit, node.args, values)
+            return self._use(unit, node.args, values, node)
         if names and id(root(node.func)) not in self._file.names:
             return NONE.union(*values) if ".".join(names) in _SAME_TEXT else NONE
         var = self._file.names.get(id(node.func))
@@ -289,8 +318,8 @@ class _Study:
         called = self._unit.values.get(id(var.value), NONE) if var else NONE
         return called | self._value(node.func)
 
-    def _use(self, unit: _Unit, arguments: list[Any], values: list[Tokens]) -> Tokens:
-        """A top-level function is called, or only named: then its arguments are unknown."""
+    def _use(self, unit: _Unit, arguments: list[Any], values: list[Tokens], node: Any = None) -> Tokens:
+        """A top-level function is called by a node, or only named: then its arguments are unknown."""
 
         def known(tokens: Iterable[str]) -> Tokens:
             found: set[str] = set()
@@ -304,18 +333,31 @@ class _Study:
                     found |= _nth(values, arguments, n)
             return frozenset(found)
 
-        self._unit.writes |= {(site, token) for site, one in list(unit.writes) for token in known((one,))}
+        for site, one in list(unit.writes):
+            tokens = known((one,))
+            self._unit.writes |= {(site, token) for token in tokens}
+            if one.startswith("p:"):
+                self._own(node, tokens)
         self._unit.kept |= {(field, token) for field, one in list(unit.kept) for token in known((one,))}
         for site, command, args in list(unit.calls):
             if commands := known((command,)):
-                self._command(site, commands, tuple(map(known, args)))
+                self._command(node, site, commands, tuple(map(known, args)))
         for n, tokens in unit.changed.items():
             if n < len(arguments):
                 self._put(arguments[n], known(tokens))
         return known(unit.values.get(id(unit.node), NONE))
 
-    def _command(self, site: Site, commands: Tokens, arguments: tuple[Tokens, ...]) -> None:
-        """A command of the server with its arguments."""
+    def _own(self, node: Any, tokens: Tokens, fields: Sequence[Any] = ()) -> None:
+        """A write by a call, with the arguments that are fields, if it has such."""
+        names = [one.raw for one in fields if isinstance(one, lua.String)]
+        for token in tokens:
+            if token.startswith("f:"):
+                line = self._file.lines[id(node)]
+                known = names if names and len(names) == len(fields) else [""]
+                self._unit.own |= {Write(self._file, line, token[2:], name) for name in known}
+
+    def _command(self, node: Any, site: Site, commands: Tokens, arguments: tuple[Tokens, ...]) -> None:
+        """A command of the server with its arguments, called by a node."""
         for token in commands:
             name = token[2:]
             if token.startswith("p:"):
@@ -323,6 +365,8 @@ class _Study:
             elif token.startswith("c:") and name not in READING:
                 written = _written(name, arguments)
                 self._unit.writes |= {(site, key) for key in written if not key.startswith("c:")}
+                first, step = _FIELDS.get(name, (0, 1))
+                self._own(node, written, node.args[first::step] if first and site[1] == id(node) else ())
                 self._unit.writes.add((site, "?"))
                 if name not in WRITING:
                     self._unit.writes.add((site, f"!:{name}"))

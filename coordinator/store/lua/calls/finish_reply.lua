@@ -7,11 +7,10 @@ errors:    none
 writes:    request
 full:      it changes one letter
 --]]
-local STATE_AT = 16 -- of the letter in a record
+local requests = require 'requests'
 
 return function(run, name)
-  local record = run.keys.request .. name
-  if redis.call('EXISTS', record) == 0 then return 0 end
-  redis.call('SETRANGE', record, STATE_AT, 'D')
+  if redis.call('EXISTS', run.keys.request .. name) == 0 then return 0 end
+  requests.finish(run, name)
   return 1
 end

@@ -5,6 +5,8 @@
 -- A `request` is {id ('' = the caller gave none), fingerprint, keep_ms}.
 local requests = {}
 
+local STATE_AT = 16 -- of the letter in a record
+
 -- The stored reply and its state letter; nil where there is none; nil and an error reply where the request id was used
 -- with other arguments. An operation that answers with a stored reply returns `{stored}`: by that, Store.run counts
 -- replays, and runs the operation's `rest` if it has one.
@@ -22,6 +24,32 @@ function requests.remember(run, request, state, reply)
     redis.call('PSETEX', run.keys.request .. request.id, request.keep_ms, request.fingerprint .. state .. reply)
   end
   return reply
+end
+
+-- Replaces the packed reply of a record of state H, which is kept as long as before.
+function requests.replace(run, request, reply)
+  redis.call('SET', run.keys.request .. request.id, request.fingerprint .. 'H' .. reply, 'KEEPTTL')
+end
+
+-- Makes the reply of a record final.
+function requests.finish(run, id)
+  redis.call('SETRANGE', run.keys.request .. id, STATE_AT, 'D')
+end
+
+-- Deletes records by a list of their ids.
+function requests.forget(run, ids)
+  for n, id in ipairs(ids) do ids[n] = run.keys.request .. id end
+  redis.call('DEL', unpack(ids))
+end
+
+-- Keeps a text for a while (ms) under an id that no request has.
+function requests.keep(run, id, keep_ms, text)
+  redis.call('PSETEX', run.keys.request .. id, keep_ms, text)
+end
+
+-- Notes an id for a while (ms); false if it is noted.
+function requests.note_once(run, id, keep_ms)
+  return redis.call('SET', run.keys.request .. id, '', 'NX', 'PX', keep_ms)
 end
 
 return requests

@@ -16,8 +16,8 @@ reply:     {outcome, id, role, entry of a refused transition or false, schema in
 errors:    CONFIG_UNKNOWN UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
            usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined questions notes note request events transitions waiting wanted queue waiter answered
-           alive messages
+           occurrences quarantined questions notes note request events transitions waiting wanted queue waiter alive
+           answered messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
@@ -29,6 +29,7 @@ local items = require 'items'
 local notes = require 'notes'
 local obstacles = require 'obstacles'
 local questions = require 'questions'
+local requests = require 'requests'
 local schemas = require 'schemas'
 local triggers = require 'triggers'
 local usage = require 'usage'
@@ -105,15 +106,15 @@ return function(run, request, agent, id, fence, most_ms, ends, author, kind, sai
     if refused then return {refused, id, item.role, entry or false, notes.schema_inputs(run, item), false} end
     if kind == 'note' then
       work.begin(run, item, agent, signed)
-      if used ~= '' then work.add_usage(run, request, item, agent, last, words, used) end
+      if used ~= '' then work.add_usage(run, request, item, agent, ends, words, used) end
       return {'done', id, item.role, false, notes.schema_inputs(run, item), key,
         agent_drains.of(run, agent) or '', budgets.against(run, id, agent) or false}
     end
     if used ~= '' then usage.add(run, id, agent, cmsgpack.unpack(used)) end
     if kind == 'ask' then questions.add(run, item) end
     claims.release(run, item, lets_go and not lapsed and kind or '', kind == 'failed' and words[2] or '')
-    redis.call('PSETEX', last .. id, request.keep_ms, cmsgpack.pack({kind, item.role, key or false}))
-    redis.call('PSETEX', last, request.keep_ms, id)
+    requests.keep(run, ends .. id, request.keep_ms, cmsgpack.pack({kind, item.role, key or false}))
+    requests.keep(run, ends, request.keep_ms, id)
     return {'done', id, item.role, false, false, key or false}
   end)
 end

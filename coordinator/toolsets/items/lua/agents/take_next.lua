@@ -19,7 +19,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
            reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
            recurring occurrences quarantined questions notes note request events transitions waiting wanted queue waiter
-           answered alive messages
+           alive answered messages
 --]]
 local abandoned = require 'abandoned'
 local agent_drains = require 'agent_drains'
@@ -57,7 +57,7 @@ local function kept(run, agent, worker)
   local item = worker and work.held(run, agent)
   if not item or worker[6] > 0 and worker[6] ~= item.fence then return nil end
   if worker[4] < 0 then
-    redis.call('DEL', run.keys.request .. worker[5] .. item.id)
+    requests.forget(run, {worker[5] .. item.id})
   else
     work.renew(run, item, worker[4], worker[7])
   end
@@ -73,11 +73,11 @@ end
 -- and of what it has ended go; if its client may hang up, the claim is recorded instead, so that it can be taken back
 -- (leave_wait.lua).
 local function claim_best(run, request, agent, ttl_ms, selector, worker)
-  local waits, record, mark, process, _, ends = run.keys.request, unpack(worker or {})
+  local record, mark, process, _, ends = unpack(worker or {})
   local parked = worker and not run.absent[run.keys.waiting] and redis.call('EXISTS', run.keys.waiter .. record) == 1
   if parked then return MORE end
   local found = find(run, selector, agent)
-  if worker then redis.call('DEL', waits .. record, waits .. ends, waits .. ends .. (found and found.id or '')) end
+  if worker then requests.forget(run, {record, ends, ends .. (found and found.id or '')}) end
   if not found then return MORE end
   local claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector, found.rs)
   if worker and process ~= '' then

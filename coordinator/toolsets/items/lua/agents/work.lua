@@ -4,6 +4,7 @@ local claims = require 'claims'
 local classes = require 'classes'
 local items = require 'items'
 local obstacles = require 'obstacles'
+local requests = require 'requests'
 local triggers = require 'triggers'
 local usage = require 'usage'
 
@@ -49,11 +50,11 @@ function work.take_up(run, item, agent, ttl_ms, kind)
 end
 
 -- Adds what was used (packed) under a note of the item, unless the same was reported under this claim before; a claim
--- that has ended and was placed again for the same agent is the same. `ends` = the key under which ends of its work are
+-- that has ended and was placed again for the same agent is the same. `ends` = the id under which ends of its work are
 -- recorded; `said` = as report_work.lua has that of notes.
 function work.add_usage(run, request, item, agent, ends, said, used)
   local same = redis.sha1hex(cmsgpack.pack({item.first_claimed_at, said[3], said[2], used}))
-  if redis.call('SET', ends .. item.id .. same, '', 'NX', 'PX', request.keep_ms) then
+  if requests.note_once(run, ends .. item.id .. same, request.keep_ms) then
     usage.add(run, item.id, agent, cmsgpack.unpack(used))
   end
 end

@@ -84,10 +84,9 @@ local function store_item(run, spec, depth, created)
   local demanded = demands.of(run, item, given.rs)
   if given.rs then add_field('ro', 1) end
   if demanded then add_field('rs', demanded) end
-  redis.call('HSET', run.keys.item .. id, unpack(fields))
+  items.create(run, id, fields, texts)
   if demanded and item.role ~= TERMINAL then demands.count(run, demanded, 1) end
   if demanded or item.du then apart.moved(run, item, -1) end
-  if texts[1] then redis.call('HSET', run.keys.text .. id, unpack(texts)) end
   if timed then items.save(run, item) end
   return item
 end
@@ -107,7 +106,6 @@ function creation.create(run, spec, created)
   if set and not requirements.count(run, set) then return nil, 'too_many_requirements' end
   local item = store_item(run, spec, depth, created)
   run.loaded[id], own.items[#own.items + 1], item.is_new = item, item, true
-  redis.call('ZADD', run.keys.prefixes .. string.sub(id, 1, 4), 0, string.sub(id, 5))
   item_events.emit(run, 'create', item, 'r', item.role, 'p', parent_id)
   if parent and item.role == TERMINAL then
     children.changed(run, parent_id)

@@ -62,6 +62,11 @@ function debts.owe_offers(run, ids)
   if parts[1] then debts.store(run, parts) end
 end
 
+-- Takes the next debt, packed; false if there is none.
+function debts.take(run)
+  return redis.call('LPOP', run.keys.owed)
+end
+
 -- Marks a reply if this call has left debts, so that Store.run settles them.
 function debts.attach(run, reply)
   return run[debts] and run[debts].any and {reply, 'owed'} or reply

@@ -1,6 +1,7 @@
 -- Removes items from the store with all their data. In a call: spared, by id: an edge that goes last; and what
 -- `erasure.finish` removes: scopes, ids by scope; sets, classes by member of the key apart; required, by set of
 -- capabilities how many required it.
+local abandoned = require 'abandoned'
 local apart = require 'apart'
 local batch = require 'batch'
 local blockers = require 'blockers'
@@ -15,6 +16,8 @@ local graph = require 'graph'
 local held_back = require 'held_back'
 local index = require 'index'
 local item_events = require 'item_events'
+local items = require 'items'
+local notes = require 'notes'
 local requirements = require 'requirements'
 local unlink = require 'unlink'
 local usage = require 'usage'
@@ -66,10 +69,9 @@ function erasure.erase(run, item)
   held_back.forget(run, item)
   due_times.forget(run, item)
   usage.forget(run, item)
-  if item.fence or item.ch then redis.call('ZREM', run.keys.abandoned, id) end
-  local notes = redis.call('HVALS', run.keys.notes .. id)
+  abandoned.forget(run, item)
   if edges[1] then unlink.remove(run, item, edges, true) end
-  redis.call('ZREM', run.keys.ranked .. 'p' .. (item.pa or ''), id)
+  index.remove(run, 'p' .. (item.pa or ''), {id})
   bounds.remove(run, item, item.pa)
   if item.as and classes.READY_CLASSES[item.class] then
     left.sets[apart.member(apart.set_of(item), item.class)] = item.class
@@ -78,21 +80,18 @@ function erasure.erase(run, item)
   if item.rp then fairness.forget(run, item) end
   if item.rs and item.role ~= classes.TERMINAL then demands.count(run, item.rs, -1) end
   if item.rq then left.required[item.rq] = (left.required[item.rq] or 0) + 1 end
-  redis.call('ZREM', run.keys.prefixes .. string.sub(id, 1, 4), string.sub(id, 5))
-  local gone = {run.keys.item .. id, run.keys.text .. id, run.keys.edges .. id, run.keys.notes .. id}
-  for _, note in ipairs(notes) do gone[#gone + 1] = run.keys.note .. string.sub(note, 1, 32) end
-  batch.call('DEL', nil, gone)
-  run.loaded[id] = nil
+  local removed = #edges / 2 + notes.forget(run, id)
+  items.erase(run, id)
   if item.pa then children.changed(run, item.pa) end
   item_events.emit(run, 'delete', item)
-  return true, #edges / 2 + #notes
+  return true, removed
 end
 
 -- Removes the erased items from shared scopes.
 function erasure.finish(run)
   local left = own_of(run)
   for scope, ids in pairs(left.scopes) do
-    if string.sub(scope, 1, 1) ~= 'p' then batch.call('ZREM', run.keys.ranked .. scope, ids) end
+    if string.sub(scope, 1, 1) ~= 'p' then index.remove(run, scope, ids) end
   end
   for member, class in pairs(left.sets) do apart.refresh(run, apart.set_of_member(member), class) end
   for set, count in pairs(left.required) do requirements.discount(run, set, count) end

@@ -1,6 +1,7 @@
 -- Settles debts (debts.lua). Operations that depend on it do this first, and return UNSETTLED (to be called
 -- again) if there are more debts than one call can settle. So none of them sees a half-applied change.
 local blockers = require 'blockers'
+local debts = require 'debts'
 local index = require 'index'
 local items = require 'items'
 local notes = require 'notes'
@@ -54,10 +55,10 @@ end
 
 -- `settle.debts` if there are debts.
 local function pay_debts(run)
-  local left, packed = WRITES_MAX, redis.call('LPOP', run.keys.owed)
+  local left, packed = WRITES_MAX, debts.take(run)
   while packed do
     left = left - pay(run, cmsgpack.unpack(packed))
-    packed = left > 0 and not serve.has_offered_enough(run) and redis.call('LPOP', run.keys.owed)
+    packed = left > 0 and not serve.has_offered_enough(run) and debts.take(run)
   end
   return left > WRITES_MAX / 2 and redis.call('EXISTS', run.keys.owed) == 0
 end

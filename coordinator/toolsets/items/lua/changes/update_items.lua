@@ -29,6 +29,7 @@ local items = require 'items'
 local obstacles = require 'obstacles'
 local reparent = require 'reparent'
 local requirements = require 'requirements'
+local resources = require 'resources'
 
 local NO_COMPLEXITY, TERMINAL = classes.NO_COMPLEXITY, classes.TERMINAL
 
@@ -65,7 +66,7 @@ local function update(run, id, fields)
   items.set(item, 'score', new_score(item, fields.p, fields.c))
   for field, value in pairs(fields) do items.give(run, item, field, value) end
   apart.update_demands(run, item, fields.rs, demanded)
-  obstacles.take_further(run, item, missing)
+  resources.take_further(run, item, missing)
   if due_times.change_due(run, item, fields) then apart.update_due(run, item) end
   if moves then reparent.apply(run, item, fields.pa, shift, below) end
   if item.ch and (fields.y ~= nil or fields.g ~= nil) then children.changed(run, id) end -- another lifecycle

@@ -65,6 +65,11 @@ local function record(run, item, row)
   redis.call('HSET', run.keys.text .. item.id, 'a', cjson.encode(list))
 end
 
+-- Gives an item that is restored its attempts (JSON, '' for none).
+function attempts.restore(run, item, list)
+  if list ~= '' then redis.call('HSET', run.keys.text .. item.id, 'a', list) end
+end
+
 -- Whether the end of the item's claim is an attempt: in work always; in review if the claim was placed after the item
 -- came there, so not that of the agent whose work is to be reviewed.
 function attempts.is_one(item)

@@ -17,6 +17,11 @@ function claim_ends.note(run, item)
   redis.call('ZADD', run.keys.leases, clock.whole(item.expires + offset), item.holder)
 end
 
+-- Removes the claims of agents.
+function claim_ends.remove(run, ...)
+  redis.call('ZREM', run.keys.leases, ...)
+end
+
 -- How many claims hold something, of those that end after `from` and up to `to` (ms; nil: at any time).
 function claim_ends.count(run, from, to)
   return redis.call('ZCOUNT', run.keys.leases, clock.whole(from + 1), to and clock.whole(to) or LIVE_MAX)

@@ -28,6 +28,7 @@ local items = require 'items'
 local obstacles = require 'obstacles'
 local readiness = require 'readiness'
 local releasing = require 'releasing'
+local resources = require 'resources'
 local usage = require 'usage'
 
 local TERMINAL = classes.TERMINAL
@@ -92,7 +93,7 @@ return function(run, request, agent, who, wanted, releases, include)
     local used, made = winner and list[place][5], {}
     if winner and winner.holder == agent and claims.is_live(run, winner) and classes.is_held(winner) then
       claims.renew(run, winner, ttl)
-      if taken then obstacles.take_further(run, winner, taken) end
+      if taken then resources.take_further(run, winner, taken) end
       results[place] = {'success', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence, {renewed = true}}
       if used then usage.add(run, winner.id, agent, used) end
       results[place][6].budget = budgets.against(run, winner.id, agent) or nil

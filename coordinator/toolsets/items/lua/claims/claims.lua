@@ -79,7 +79,7 @@ function claims.expire(run, budget)
     ended[n], left = due[n], left - WRITES_EACH - (item and #index.scopes_of(item) or 0)
     if item and classes.is_held(item) then left = left - expire(run, item, 'expired') end
   end
-  redis.call('ZREM', run.keys.leases, unpack(ended))
+  claim_ends.remove(run, unpack(ended))
   return redis.call('ZCOUNT', run.keys.leases, '-inf', run.now) == 0
 end
 
@@ -87,7 +87,7 @@ end
 function claims.notice_expiry(run, item, taken)
   if not classes.is_held(item) or item.expires > run.now then return end
   if item.role == TERMINAL then return claims.finish(run, item) end
-  redis.call('ZREM', run.keys.leases, item.holder)
+  claim_ends.remove(run, item.holder)
   expire(run, item, taken and 'taken_over' or 'expired')
 end
 
@@ -111,7 +111,7 @@ end
 -- Ends the claim of an item, live or lapsed, without an event.
 function claims.finish(run, item)
   agents.set_item(run, item.holder, nil)
-  if classes.is_held(item) then redis.call('ZREM', run.keys.leases, item.holder) end
+  if classes.is_held(item) then claim_ends.remove(run, item.holder) end
   if clear(run, item) then index.add(run, item) end
 end
 
@@ -123,7 +123,7 @@ function claims.forget_finished(run, budget)
     local item = id and items.load(run, id)
     if item and item.holder == over[n] then claims.finish(run, item) end
   end
-  redis.call('ZREM', run.keys.leases, unpack(over)) -- also of what a damaged store has lost
+  claim_ends.remove(run, unpack(over)) -- also of what a damaged store has lost
   return #over < budget
 end
 
@@ -165,8 +165,9 @@ local function store(run, item, claim_again)
   end
   if item.ch and children.note_claim(item) then further[#further + 1], further[#further + 2] = 'ch', item.ch end
   items.save_record(run, item, unpack(further))
-  if item.u then redis.call('HDEL', run.keys.item .. item.id, 'u') end
-  item.u = nil
+  if not item.u then return end
+  items.set(item, 'u', nil)
+  items.save(run, item)
 end
 
 -- Places `agent`'s claim on an item of no held class, and ends the agent's earlier claim. The fence rises; as it is

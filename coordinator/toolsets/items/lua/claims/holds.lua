@@ -37,6 +37,13 @@ function holds.count(run, field)
   redis.call('HINCRBY', run.keys.holds, field, 1)
 end
 
+-- Reads and deletes the counts: fields and numbers in turn.
+function holds.take(run)
+  local ended = redis.call('HGETALL', run.keys.holds)
+  if ended[1] then redis.call('DEL', run.keys.holds) end
+  return ended
+end
+
 -- Notes that an item was reopened under its claim, which was recorded when the item had ended.
 function holds.go_on(item)
   items.set(item, 'hc', clock.whole(item.fence))

@@ -97,7 +97,15 @@ function graph.store(run, list)
     ids[stored + 1], ids[stored + 2], stored = run.keys.dependency .. edge[1], code .. from .. to, stored + 2
   end
   for item_id, fields in pairs(ends) do batch.call('HSET', run.keys.edges .. item_id, fields) end
-  batch.call('MSET', nil, ids)
+  batch.call_keys('MSET', ids)
+end
+
+-- Removes fields of edges, {item -> fields}, and the entries of their ids.
+function graph.remove(run, fields, ids)
+  for item_id, gone in pairs(fields) do batch.call('HDEL', run.keys.edges .. item_id, gone) end
+  local keys = {}
+  for n, id in ipairs(ids) do keys[n] = run.keys.dependency .. id end
+  batch.call_keys('DEL', keys)
 end
 
 return graph

@@ -3,16 +3,18 @@ local batch = {}
 
 local ARGUMENTS_MAX = 2000 -- arguments of one command: Lua's stack holds some thousands
 
--- A command on a key with a list of arguments, or with a list of keys (no key); in parts if the list is long.
--- Parts have even lengths, so pairs stay together.
+-- A command on a key with a list of arguments, in parts if the list is long. Parts have even lengths, so pairs stay
+-- together.
 function batch.call(command, key, list)
   for from = 1, #list, ARGUMENTS_MAX do
-    local last = math.min(from + ARGUMENTS_MAX - 1, #list)
-    if key then
-      redis.call(command, key, unpack(list, from, last))
-    else
-      redis.call(command, unpack(list, from, last))
-    end
+    redis.call(command, key, unpack(list, from, math.min(from + ARGUMENTS_MAX - 1, #list)))
+  end
+end
+
+-- The same on a list of keys, for MSET with their values.
+function batch.call_keys(command, list)
+  for from = 1, #list, ARGUMENTS_MAX do
+    redis.call(command, unpack(list, from, math.min(from + ARGUMENTS_MAX - 1, #list)))
   end
 end
 

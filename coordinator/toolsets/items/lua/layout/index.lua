@@ -22,7 +22,7 @@ function index.each_tag(tags)
 end
 
 -- The scopes that together hold every item once.
-local EVERYTHING = {'c', 'p'}
+index.EVERYTHING = {'c', 'p'}
 
 -- All scopes that an item belongs to.
 function index.scopes_of(item)
@@ -74,9 +74,21 @@ local function lower_bounds(run, item)
   end
 end
 
--- Adds an item to what there is beside the shared scopes.
+-- Brings the entry of an item in a scope up to date (no score: it is not there any more).
+local function set_entry(run, scope, id, score)
+  if not score then return redis.call('ZREM', run.keys.ranked .. scope, id) end
+  redis.call('ZADD', run.keys.ranked .. scope, score, id)
+end
+
+-- Adds an item to what there is beside the shared scopes. In the scopes of its set it is in a ready class.
 local function index_elsewhere(run, item)
-  if item.rq or item.as then apart.place(run, item) end
+  if item.rq or item.as then
+    local ready = classes.READY_CLASSES[item.class]
+    for scope, score in pairs((ready or item.was_ready) and apart.entries_of(item) or {}) do
+      set_entry(run, scope, item.id, ready and score)
+    end
+    apart.place(run, item)
+  end
   if item.pa then lower_bounds(run, item) end
 end
 
@@ -90,10 +102,7 @@ end
 
 -- The same for two items, each may be nil, with fewer commands.
 function index.add_two(run, item, other)
-  if not (item and other) then
-    if item or other then index.add(run, item or other) end
-    return
-  end
+  if not (item and other) then return (item or other) and index.add(run, item or other) end
   local one_parent, alike = item.pa == other.pa, item.g == other.g and item.y == other.y
   local score, other_score = classes.shared_score(item), classes.shared_score(other)
   if one_parent then
@@ -125,10 +134,10 @@ end
 function index.reindex(run, item, before)
   local entries = index.entries_of(item)
   for scope, score in pairs(entries) do
-    if before[scope] ~= score then redis.call('ZADD', run.keys.ranked .. scope, score, item.id) end
+    if before[scope] ~= score then set_entry(run, scope, item.id, score) end
   end
   for scope in pairs(before) do
-    if not entries[scope] then redis.call('ZREM', run.keys.ranked .. scope, item.id) end
+    if not entries[scope] then set_entry(run, scope, item.id) end
   end
   if item.pa then lower_bounds(run, item) end
 end
@@ -160,27 +169,23 @@ function index.move_to_class(run, item, class)
   end
 end
 
--- Appends an index entry to those of its scope, scores and ids in turn; `sizes` = numbers of values.
-local function add_entry(entries, sizes, scope, score, id)
-  local list, size = entries[scope], sizes[scope] or 0
-  if not list then
-    list = {}
-    entries[scope] = list
-  end
-  list[size + 1], list[size + 2], sizes[scope] = score, id, size + 2
+-- Appends an index entry to those of its scope, scores and ids in turn.
+local function add_entry(entries, scope, score, id)
+  local list = batch.list_in(entries, scope)
+  list[#list + 1], list[#list + 2] = score, id
 end
 
 -- Adds items to their scopes; with `without_tags` not to those of their tags and types.
 function index.add_many(run, list, without_tags)
-  local entries, sizes = {}, {}
+  local entries = {}
   for _, item in ipairs(list) do
     local score, id = clock.whole(classes.shared_score(item)), item.id
-    add_entry(entries, sizes, 'p' .. (item.pa or ''), score, id)
-    if item.pa then add_entry(entries, sizes, 'c', score, id) end
+    add_entry(entries, 'p' .. (item.pa or ''), score, id)
+    if item.pa then add_entry(entries, 'c', score, id) end
     if item.g and not without_tags then
-      for tag in index.each_tag(item.g) do add_entry(entries, sizes, 'g' .. tag, score, id) end
+      for tag in index.each_tag(item.g) do add_entry(entries, 'g' .. tag, score, id) end
     end
-    if item.y and not without_tags then add_entry(entries, sizes, 'y' .. item.y, score, id) end
+    if item.y and not without_tags then add_entry(entries, 'y' .. item.y, score, id) end
     index_elsewhere(run, item)
   end
   for scope, values in pairs(entries) do batch.call('ZADD', run.keys.ranked .. scope, values) end
@@ -191,6 +196,9 @@ function index.add_all(run, list)
   if list[2] then index.add_many(run, list) elseif list[1] then index.add(run, list[1]) end
 end
 
-index.EVERYTHING = EVERYTHING
+-- Removes items from a scope.
+function index.remove(run, scope, ids)
+  batch.call('ZREM', run.keys.ranked .. scope, ids)
+end
 
 return index

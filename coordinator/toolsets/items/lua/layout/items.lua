@@ -17,6 +17,8 @@
 --   du, rc, rn, oc when it is due, and how it recurs (due_times.lua)
 -- Texts over INLINE_BYTES are in a second hash under the same letters, so that the first stays small; always there:
 --   x description  m metadata  o properties  a last attempts (attempts.lua)
+-- A third key finds items by how their ids begin:
+--   prefixes  four hex digits: the rest of the ids
 -- In Lua an `item` is a table. Its fields of one or two letters are the stored ones. Whole words are: its id and depth;
 -- what w contains (score, class, role; fence and, with a claim, expires, claimed_at, first_claimed_at, holder; lb;
 -- role_changed_at, modified_at, last_entry: nil if not since the creation); and its state in this call (changed,
@@ -132,6 +134,20 @@ end
 function items.set_modified(run, item)
   local before = item.modified_at or classes.created_of(item.score)
   items.set(item, 'modified_at', math.max(run.now, before + 1))
+end
+
+-- Stores a new item: fields and values of its hash in turn, and those beside it.
+function items.create(run, id, fields, texts)
+  redis.call('HSET', run.keys.item .. id, unpack(fields))
+  if texts[1] then redis.call('HSET', run.keys.text .. id, unpack(texts)) end
+  redis.call('ZADD', run.keys.prefixes .. string.sub(id, 1, 4), 0, string.sub(id, 5))
+end
+
+-- Deletes an item with all of its fields.
+function items.erase(run, id)
+  redis.call('DEL', run.keys.item .. id, run.keys.text .. id)
+  redis.call('ZREM', run.keys.prefixes .. string.sub(id, 1, 4), string.sub(id, 5))
+  run.loaded[id] = nil
 end
 
 -- Sets a field as a caller gives it; false removes it. `items.save` must follow.

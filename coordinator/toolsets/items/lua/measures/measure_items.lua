@@ -18,6 +18,7 @@ local agent_drains = require 'agent_drains'
 local budget_shares = require 'budget_shares'
 local due_times = require 'due_times'
 local expiry = require 'expiry'
+local holds = require 'holds'
 local oldest_ready = require 'oldest_ready'
 local resource_gauges = require 'resource_gauges'
 local samples = require 'samples'
@@ -25,8 +26,7 @@ local sums = require 'sums'
 local tallies = require 'tallies'
 
 return function(run, resource_keys)
-  local oldest, counts, ended = oldest_ready(run), tallies.of_project(run), redis.call('HGETALL', run.keys.holds)
-  if ended[1] then redis.call('DEL', run.keys.holds) end
+  local oldest, counts, ended = oldest_ready(run), tallies.of_project(run), holds.take(run)
   samples.note(run, counts, ended)
   local total, today = unpack(redis.call('HMGET', run.keys.usage, 'p', 'd' .. sums.today(run)))
   return cmsgpack.pack({

@@ -13,13 +13,14 @@ full:      deleting frees memory
 local batch = require 'batch'
 local change = require 'change'
 local item_events = require 'item_events'
+local notes = require 'notes'
 
--- Notes to delete, in the table `found`: seen = set of their ids; keys = their keys in Redis; by_item = by item the
--- keys under which it has them.
+-- Notes to delete, in the table `found`: seen = set of their ids; ids = these in order; by_item = by item the keys
+-- under which it has them.
 local function add(run, found, id, item, key)
   if found.seen[id] then return end
   found.seen[id] = true
-  found.keys[#found.keys + 1] = run.keys.note .. id
+  found.ids[#found.ids + 1] = id
   table.insert(batch.list_in(found.by_item, item), key)
   item_events.emit_of(run, 'unnote', item, 'n', key)
 end
@@ -48,11 +49,10 @@ end
 
 return function(run, request, ids, item, key)
   return change(run, request, {}, function()
-    local found = {seen = {}, keys = {}, by_item = {}}
+    local found = {seen = {}, ids = {}, by_item = {}}
     local unknown = add_by_id(run, found, cmsgpack.unpack(ids))
     if item ~= '' then add_of_item(run, found, item, key) end
-    for owner, names in pairs(found.by_item) do batch.call('HDEL', run.keys.notes .. owner, names) end
-    batch.call('DEL', nil, found.keys)
-    return {#found.keys, unknown}
+    notes.remove(run, found.ids, found.by_item)
+    return {#found.ids, unknown}
   end)
 end

@@ -14,11 +14,11 @@ local notes = {}
 local RESULT = 'result'
 local NOTES_MAX = 500 -- per item, besides its result: they are deleted and listed with it
 
--- Writes the fields of a note; further ones may follow.
-local function put(run, id, item_id, key, role, body, actor, verification, ...)
+-- Writes the fields of a note, modified at a time (ms, nil: now); further ones may follow.
+local function put(run, id, item_id, key, role, body, actor, verification, at, ...)
   redis.call(
     'HSET', run.keys.note .. id,
-    'i', item_id, 'k', key, 'r', role, 'b', body, 'm', clock.whole(run.now), 'a', actor, 'v', verification, ...
+    'i', item_id, 'k', key, 'r', role, 'b', body, 'm', clock.whole(at or run.now), 'a', actor, 'v', verification, ...
   )
 end
 
@@ -68,7 +68,7 @@ end
 function notes.store_result(run, item_id, role, result, author)
   local text, format, id = unpack(result)
   if redis.call('HSETNX', run.keys.notes .. item_id, RESULT, id .. role .. '1') == 1 then
-    put(run, id, item_id, RESULT, role, text, author.actor, author.verification, 'f', format)
+    put(run, id, item_id, RESULT, role, text, author.actor, author.verification, nil, 'f', format)
   else
     id = store(run, {item_id, RESULT, role, text, true, author.actor, author.verification, id})
     redis.call('HSET', run.keys.note .. id, 'f', format)
@@ -86,6 +86,36 @@ function notes.store_first(run, list)
     item_events.emit_of(run, 'note', item_id, 'n', key)
   end
   for item_id, of_item in pairs(entries) do batch.call('HSET', run.keys.notes .. item_id, of_item) end
+end
+
+-- Stores a note of another store (as restore_notes.lua has it), if its item has none under the key. Returns whether it
+-- did.
+function notes.restore(run, note)
+  local id, item_id, key, role, body, filled, actor, verification, created, modified, format = unpack(note)
+  local entry = id .. role .. (filled and '1' or '0')
+  if redis.call('HSETNX', run.keys.notes .. item_id, key, entry) == 0 then return false end
+  put(run, id, item_id, key, role, body, actor, verification, modified)
+  if created < modified then redis.call('HSET', run.keys.note .. id, 'c', clock.whole(created)) end
+  if key == RESULT and format ~= '-' then redis.call('HSET', run.keys.note .. id, 'f', format) end
+  item_events.emit_of(run, 'note', item_id, 'n', key)
+  return true
+end
+
+-- Removes notes by their ids, with the entries of their items, {item -> keys}.
+function notes.remove(run, ids, entries)
+  local gone = {}
+  for n, id in ipairs(ids) do gone[n] = run.keys.note .. id end
+  for item_id, keys in pairs(entries) do batch.call('HDEL', run.keys.notes .. item_id, keys) end
+  batch.call_keys('DEL', gone)
+end
+
+-- Removes the notes of an item that is deleted. Returns how many there were.
+function notes.forget(run, item_id)
+  local ids = redis.call('HVALS', run.keys.notes .. item_id)
+  for n, entry in ipairs(ids) do ids[n] = string.sub(entry, 1, 32) end
+  if ids[1] then redis.call('DEL', run.keys.notes .. item_id) end
+  notes.remove(run, ids, {})
+  return #ids
 end
 
 -- Whether the body of a note is not blank, from its entry at the item.

@@ -32,7 +32,7 @@ end
 -- Stores the holders of a recorded reply (unpacked).
 function handover.save_holders(run, request, reply, holders)
   reply[4] = holders
-  redis.call('SET', run.keys.request .. request.id, request.fingerprint .. 'H' .. cmsgpack.pack(reply), 'KEEPTTL')
+  requests.replace(run, request, cmsgpack.pack(reply))
 end
 
 -- Records in a record of state H, with the packed reply `stored`, that another call gets that reply. `process` holds
@@ -42,7 +42,7 @@ function handover.join(run, request, stored, process, only)
   local reply = cmsgpack.unpack(stored)
   local known = string.find(reply[4], process, 1, true)
   if process == '' or known and only == '1' then
-    redis.call('SETRANGE', run.keys.request .. request.id, #request.fingerprint, 'D')
+    requests.finish(run, request.id)
   elseif not known then
     handover.save_holders(run, request, reply, reply[4] .. process)
   end

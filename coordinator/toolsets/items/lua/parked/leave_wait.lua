@@ -27,7 +27,7 @@ local function give_back(run, request, reply)
   local item = items.load(run, claim[2])
   if not item or not item.holder or item.fence ~= claim[5] or item.claimed_at ~= claimed_at then return 0 end
   claims.release(run, item, '', '')
-  redis.call('DEL', run.keys.request .. request.id)
+  requests.forget(run, {request.id})
   serve.parked_calls(run)
   return debts.attach(run, 1)
 end

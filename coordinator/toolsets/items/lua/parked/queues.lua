@@ -5,7 +5,7 @@
 -- In a call: processes, by name: what they have registered, false if they are dead; queues, by name: waiters by number,
 -- false if one has left; first = the first number that may still exist; last = whether all have been read; gone = ids
 -- of those that have left; places = where the queue is looked up, packed.
-local batch = require 'batch'
+local parked = require 'parked'
 
 local queues = {}
 
@@ -15,18 +15,6 @@ local PASSED_MAX = 256 -- waiters checked for the holder above one item
 local function own_of(run)
   run[queues] = run[queues] or {processes = {}, queues = {}}
   return run[queues]
-end
-
--- Removes requests from a queue. If it is empty then, removes the queue from its places (packed, nil if unknown).
-function queues.remove(run, ids, queue, places)
-  local keys = {}
-  for n, id in ipairs(ids) do keys[n] = run.keys.waiter .. id end
-  batch.call('ZREM', run.keys.queue .. queue, ids)
-  batch.call('DEL', nil, keys)
-  if places and redis.call('EXISTS', run.keys.queue .. queue) == 0 then
-    redis.call('ZREM', run.keys.waiting, queue)
-    for _, place in ipairs(cmsgpack.unpack(places)) do redis.call('HDEL', run.keys.wanted .. place, queue) end
-  end
 end
 
 -- The names of processes (32 characters each) one by one.
@@ -115,7 +103,7 @@ end
 -- Removes the leaving waiters from their queues.
 function queues.flush(run)
   for queue, state in pairs(own_of(run).queues) do
-    if state.gone[1] then queues.remove(run, state.gone, queue, state.places) end
+    if state.gone[1] then parked.remove(run, state.gone, queue, state.places) end
   end
   run[queues].queues = {}
 end

@@ -2,23 +2,16 @@
 -- claim for the waiter's agent, records the reply under the waiter's request, and publishes it to the process that
 -- holds the call. So one item wakes one agent, nothing polls, and a process may die: the agent's retry finds the reply.
 --
--- A waiter has the id of its request; those with one selector queue in order of arrival:
---   queue    queue: ids by order of arrival
---   waiter   p processes that hold the call (retries may be on several), concatenated  a agent  t ttl ms
---              u until (ms)  f fingerprint  k keep ms  r packed releases  q queue  w packed places
---              i what to include (claim_parts.lua), or ''  us packed, what was used for the item, if anything
---   waiting  queues by when the last call of each ends
---   wanted   place: queue -> when its last call ends (ms, 13 digits) .. selector (packed)
---   alive    process: it lives and can take a call. COUNTED and more: so many messages were published to it since; a
---              process of a cluster compares that with what it has heard, because the nodes may lose a message
--- A place is a scope and a class as in classes.lua, or what is below an item at any depth ('a' .. id) and a
--- class: an item leads only to the selectors that may match it, however many there are. All these keys
--- expire some time after their calls, so dead processes leave none.
+-- parked.lua has how they are stored. A place is a scope and a class as in classes.lua, or what is below an item at any
+-- depth ('a' .. id) and a class: an item leads only to the selectors that may match it, however many there are.
+--   alive  process: it lives and can take a call. COUNTED and more: so many messages were published to it since; a
+--            process of a cluster compares that with what it has heard, because the nodes may lose a message
 local absence = require 'absence'
 local agents = require 'agents'
 local classes = require 'classes'
 local clock = require 'clock'
 local holders = require 'holders'
+local parked = require 'parked'
 local queues = require 'queues'
 
 local QUEUE, STATES = classes.QUEUE, classes.STATES
@@ -71,11 +64,6 @@ local function places_of(selector)
   return places
 end
 
--- Keeps a key until `ends` at least.
-local function extend_expiry(run, key, ends)
-  if redis.call('PTTL', key) < ends - run.now then redis.call('PEXPIREAT', key, clock.whole(ends)) end
-end
-
 -- Makes the first waiter of a queue retry, because there may be an unchecked item for it. If that item is below freed
 -- items (`around` as for `holders.next`, else nil), it may be available to one agent only; so the waiters of agents
 -- that hold an item around there retry too.
@@ -103,19 +91,6 @@ function waiters.selector_at(run, queue, places)
   return stored and cmsgpack.unpack(string.sub(stored, 14)) or nil
 end
 
--- Registers a selector at its places, and its queue, until `ends` (ms) at least.
-local function extend_queue(run, queue, packed_selector, places, ends)
-  redis.call('ZREMRANGEBYSCORE', run.keys.waiting, '-inf', run.now)
-  if (tonumber(redis.call('ZSCORE', run.keys.waiting, queue)) or 0) >= ends then return end
-  redis.call('ZADD', run.keys.waiting, ends, queue)
-  redis.call('PEXPIREAT', run.keys.queue .. queue, clock.whole(ends))
-  extend_expiry(run, run.keys.waiting, ends)
-  for _, place in ipairs(places) do
-    redis.call('HSET', run.keys.wanted .. place, queue, clock.whole(ends) .. packed_selector)
-    extend_expiry(run, run.keys.wanted .. place, ends)
-  end
-end
-
 -- Parks a call, at the end of its queue if it is new there, or keeps it parked; returns whether it is new. `wait` in
 -- ms; `waiter` = its waiter, or nil; `fields` = fields of the key waiter besides processes, agent, until, queue and
 -- places, names and values in turn.
@@ -126,17 +101,16 @@ function waiters.park(run, request, agent, queue, packed_selector, wait, process
   -- It may have left since it was loaded: its time was over.
   local new = not waiter or waiter.queue ~= queue or not redis.call('ZSCORE', run.keys.queue .. queue, id)
   absence.forget(run, run.keys.waiting)
-  if new and waiter then queues.remove(run, {id}, waiter.queue, waiter.places) end
+  if new and waiter then parked.remove(run, {id}, waiter.queue, waiter.places) end
   if new then
-    redis.call('ZADD', run.keys.queue .. queue, redis.call('INCR', run.keys.arrivals), id)
+    parked.append(run, queue, id)
     if not waiter then agents.park(run, agent, id) end
   end
-  extend_queue(run, queue, packed_selector, places, ends)
-  local key = run.keys.waiter .. id
+  parked.extend_queue(run, queue, packed_selector, places, ends)
   local processes = (waiter and queues.other_processes(run, waiter.processes, process) or '') .. process
-  redis.call('HSET', key, 'p', processes, 'a', agent, 'u', clock.whole(until_ms), 'q', queue, 'w',
-    cmsgpack.pack(places), unpack(fields))
-  redis.call('PEXPIREAT', key, clock.whole(ends))
+  local own = {'p', processes, 'a', agent, 'u', clock.whole(until_ms), 'q', queue, 'w', cmsgpack.pack(places)}
+  for n = 1, #fields do own[10 + n] = fields[n] end
+  parked.write(run, id, own, ends)
   return new
 end
 
@@ -158,7 +132,7 @@ end
 
 -- Ends a parked call with a packed reply, which the caller records; `processes` = those to notify.
 function waiters.answer(run, id, waiter, processes, reply)
-  queues.remove(run, {id}, waiter.queue, waiter.places)
+  parked.remove(run, {id}, waiter.queue, waiter.places)
   waiters.publish(run, processes, id, reply)
 end
 
@@ -166,9 +140,9 @@ end
 function waiters.leave(run, id, waiter, process)
   local others = queues.other_processes(run, waiter.processes, process)
   if others ~= '' then
-    redis.call('HSET', run.keys.waiter .. id, 'p', others)
+    parked.write(run, id, {'p', others})
   else
-    queues.remove(run, {id}, waiter.queue, waiter.places)
+    parked.remove(run, {id}, waiter.queue, waiter.places)
   end
 end
 

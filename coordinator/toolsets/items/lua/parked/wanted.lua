@@ -3,6 +3,7 @@
 local classes = require 'classes'
 local fairness = require 'fairness'
 local index = require 'index'
+local parked = require 'parked'
 local queues = require 'queues'
 local selectors = require 'selectors'
 
@@ -37,7 +38,7 @@ local function selectors_at(run, place)
       if tonumber(string.sub(flat[n + 1], 1, 13)) > run.now then
         found[flat[n]] = cmsgpack.unpack(string.sub(flat[n + 1], 14))
       else
-        redis.call('HDEL', run.keys.wanted .. place, flat[n])
+        parked.forget_selector(run, place, flat[n])
       end
     end
     own.selectors[place] = found

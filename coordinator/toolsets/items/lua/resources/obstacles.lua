@@ -68,20 +68,13 @@ function obstacles.missing(run, item, demanded)
   if held and item.expires > run.now then return obstacles.taken(run, item, item.holder, true, demanded) end
 end
 
--- Adds further demands to what a live claim holds; nil: none.
-function obstacles.take_further(run, item, text)
-  if not text then return end
-  resources.take(run, item, text)
-  redis.call('HSET', run.keys.item .. item.id, 'rh', item.rh)
-end
-
 -- The live claim on an item takes what it does not hold of what the item demands; if that is not free, it ends. Returns
 -- whether it goes on. To be called before the item is reopened by a change of another one, too.
 function obstacles.hold(run, item)
   claims.notice_expiry(run, item)
   local missing, wait = obstacles.missing(run, item, item.rs)
   if wait then claims.release(run, item, 'handed_back', '', 'resources') end
-  obstacles.take_further(run, item, missing)
+  resources.take_further(run, item, missing)
   return not wait
 end
 

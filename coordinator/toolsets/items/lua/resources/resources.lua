@@ -146,8 +146,8 @@ function resources.change(run, text, sign)
     local name = node[1]
     if not held[name] then read(run, nodes.names, demands.limits(run)) end
     local x, s, below, s_below = struct.unpack(HELD, held[name])
-    local now = struct.pack(HELD, x + sign * node[2], s + sign * node[3], below + sign * node[4],
-      s_below + sign * node[5])
+    x, s, below, s_below = x + sign * node[2], s + sign * node[3], below + sign * node[4], s_below + sign * node[5]
+    local now = struct.pack(HELD, x, s, below, s_below)
     held[name] = now
     if now ~= NOTHING then
       set[last + 1], set[last + 2] = name, now
@@ -177,6 +177,13 @@ function resources.take(run, item, text)
     end
   end
   if used[1] then redis.call('HSET', run.keys.resources, unpack(used)) end
+end
+
+-- Adds further demands to what a live claim holds, and stores that; nil: none.
+function resources.take_further(run, item, text)
+  if not text then return end
+  resources.take(run, item, text)
+  redis.call('HSET', run.keys.item .. item.id, 'rh', item.rh)
 end
 
 -- Gives back what the claim of an item holds.

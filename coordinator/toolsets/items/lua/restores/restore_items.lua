@@ -14,10 +14,12 @@ writes:    item text ranked beneath prefixes owed leases agents agent_attempts r
            waiter alive messages
 --]]
 local abandoned = require 'abandoned'
+local attempts = require 'attempts'
 local available = require 'available'
 local change = require 'change'
 local classes = require 'classes'
 local creation = require 'creation'
+local due_times = require 'due_times'
 local held_back = require 'held_back'
 local index = require 'index'
 local items = require 'items'
@@ -26,13 +28,16 @@ local usage = require 'usage'
 local CLASS_SIZE, TERMINAL = classes.CLASS_SIZE, classes.TERMINAL
 
 -- Gives a new item the state that it had.
-local function set_state(run, item, fields, role_changed_at, modified_at, fence, entry, attempts)
+local function set_state(run, item, fields, role_changed_at, modified_at, fence, entry, list)
   for field, value in pairs(fields) do items.set(item, field, value) end
   items.set(item, 'role_changed_at', role_changed_at)
   items.set(item, 'modified_at', modified_at)
   items.set(item, 'last_entry', entry ~= '' and entry)
   item.fence = fence > 0 and fence or nil
-  if item.role ~= TERMINAL then held_back.restore(run, item) end
+  if item.role ~= TERMINAL then
+    due_times.pause(run, item)
+    held_back.restore(run, item)
+  end
   local class = classes.unclaimed_class(item, item.role)
   items.set(item, 'score', item.score + (class - item.class) * CLASS_SIZE)
   index.set_class(run, item, class)
@@ -40,7 +45,7 @@ local function set_state(run, item, fields, role_changed_at, modified_at, fence,
   items.mark_changed(item, 'score')
   items.save(run, item)
   usage.restore(run, item)
-  if attempts ~= '' then redis.call('HSET', run.keys.text .. item.id, 'a', attempts) end
+  attempts.restore(run, item, list)
 end
 
 return function(run, request, specs)

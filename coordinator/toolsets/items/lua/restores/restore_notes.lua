@@ -12,33 +12,14 @@ writes:    item text ranked beneath owed leases agents agent_attempts apart dema
            occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
 --]]
 local change = require 'change'
-local clock = require 'clock'
-local item_events = require 'item_events'
 local notes = require 'notes'
-
-local RESULT = notes.RESULT
-
--- Stores a note; returns whether it is new, and its item is there.
-local function restore(run, note)
-  local id, item_id, key, role, body, filled, actor, verification, created, modified, format = unpack(note)
-  if redis.call('EXISTS', run.keys.item .. item_id) == 0 then return false end
-  local entry = id .. role .. (filled and '1' or '0')
-  if redis.call('HSETNX', run.keys.notes .. item_id, key, entry) == 0 then return false end
-  redis.call(
-    'HSET', run.keys.note .. id, 'i', item_id, 'k', key, 'r', role, 'b', body, 'm', clock.whole(modified),
-    'a', actor, 'v', verification
-  )
-  if created < modified then redis.call('HSET', run.keys.note .. id, 'c', clock.whole(created)) end
-  if key == RESULT and format ~= '-' then redis.call('HSET', run.keys.note .. id, 'f', format) end
-  item_events.emit_of(run, 'note', item_id, 'n', key)
-  return true
-end
 
 return function(run, request, list)
   return change(run, request, {}, function()
     local written = 0
     for _, note in ipairs(cmsgpack.unpack(list)) do
-      if restore(run, note) then written = written + 1 end
+      local there = redis.call('EXISTS', run.keys.item .. note[2]) == 1
+      if there and notes.restore(run, note) then written = written + 1 end
     end
     return {written}
   end)

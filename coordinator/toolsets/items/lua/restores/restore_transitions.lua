@@ -3,7 +3,7 @@ purpose:   Restores the history of role changes of another store.
 guarantee: A transition keeps its entry, which has its time. One that is not after those that are there is left out, so
            a call can be repeated.
 args:      request run.events_max run.terms run.config run.labels rows
-           rows = packed list of {entry, row (transitions.lua)}, oldest first
+           rows = packed list of {entry, row (history.lua)}, oldest first
 reply:     {how many were written}
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
@@ -11,20 +11,13 @@ writes:    item text ranked beneath owed leases agents agent_attempts apart dema
            occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
 --]]
 local change = require 'change'
-local events = require 'events'
+local history = require 'history'
 
 return function(run, request, rows)
   return change(run, request, {}, function()
-    local key, written = run.keys.transitions, 0
+    local written = 0
     for _, one in ipairs(cmsgpack.unpack(rows)) do
-      local entry, row = one[1], cmsgpack.pack(one[2])
-      local reply
-      if events.trims(run) then
-        reply = redis.pcall('XADD', key, 'MAXLEN', '~', run.events_max, entry, 'r', row)
-      else
-        reply = redis.pcall('XADD', key, entry, 'r', row)
-      end
-      if not (type(reply) == 'table' and reply.err) then written = written + 1 end
+      if history.restore(run, one[1], cmsgpack.pack(one[2])) then written = written + 1 end
     end
     return {written}
   end)

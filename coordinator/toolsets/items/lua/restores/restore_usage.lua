@@ -10,13 +10,14 @@ writes:    item text ranked beneath owed leases agents agent_attempts apart dema
            occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
 --]]
 local change = require 'change'
+local usage = require 'usage'
 
 return function(run, request, rows)
   return change(run, request, {}, function()
     if redis.call('EXISTS', run.keys.ranked .. 'p', run.keys.ranked .. 'c') > 0 then return {0} end
     local list, words = cmsgpack.unpack(rows), {}
     for _, one in ipairs(list) do words[#words + 1], words[#words + 2] = one[1], one[2] end
-    redis.call('HSET', run.keys.usage, unpack(words))
+    usage.restore_sums(run, words)
     return {#list}
   end)
 end

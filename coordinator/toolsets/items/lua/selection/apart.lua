@@ -171,22 +171,10 @@ function apart.refresh(run, set, class, gone)
   first_sets.forget(run)
 end
 
--- Adds an item to the scopes with a prefix, or removes it from them (no score).
-local function set_entries(run, item, prefix, score)
-  local scopes, id = scopes_of(item, run.keys.ranked .. prefix), item.id
-  for n = 1, #scopes do
-    if score then redis.call('ZADD', scopes[n], score, id) else redis.call('ZREM', scopes[n], id) end
-  end
-end
-
--- Adds an item in a ready class to the scopes of its set; removes one that was in a ready class until now
+-- The scopes of its set have an item in a ready class now, or not any more one that was in a ready class until now
 -- (`was_ready`: in which).
 function apart.place(run, item)
   local ready, was, set = classes.READY_CLASSES[item.class], item.was_ready, apart.set_of(item)
-  if ready or was then
-    set_entries(run, item, 'R' .. set .. ' ', ready and apart.score_of(item))
-    if is_by_due(item) then set_entries(run, item, 'A' .. set .. ' ', ready and item.score) end
-  end
   if ready and item.as then
     local place = classes.place_of(item.class, apart.score_of(item), item.id)
     redis.call('ZADD', run.keys.apart, 'LT', place, apart.member(set, item.class))

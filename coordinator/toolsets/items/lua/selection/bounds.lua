@@ -48,16 +48,29 @@ function bounds.lower(run, id, depth, score)
   end
 end
 
+-- Corrects bounds: a list of {above = the parent, member, score, nil: there is nothing below; aside = id of a child to
+-- be put aside, nil: it is not}.
+function bounds.mend(run, mends)
+  for _, mend in ipairs(mends) do
+    local key, id = run.keys.beneath .. mend.above, mend.aside
+    if run[bounds] then run[bounds][mend.member] = nil end
+    if id then
+      redis.call('HSET', run.keys.item .. id, 'k', '1')
+      if run.loaded[id] then run.loaded[id].k = '1' end
+    end
+    if mend.score then
+      redis.call('ZADD', key, mend.score, mend.member)
+    else
+      redis.call('ZREM', key, mend.member)
+    end
+  end
+end
+
 -- All possible members of an item.
 local function bound_members(id)
   local list = {}
   for n, band in ipairs(READY_BANDS) do list[n] = bound_member(id, band) end
   return list
-end
-
--- Forgets what this call knows of a member of beneath, as it is stored anew.
-function bounds.forget(run, member)
-  if run[bounds] then run[bounds][member] = nil end
 end
 
 -- Removes an item's bounds from its parent's set.

@@ -1,8 +1,9 @@
--- The best items for a selector (selectors.lua), found in bounded batches of candidates. Candidates come
--- from one range of one scope if possible; else from a merge of ranges (candidates.lua); or, if many are below
--- held items, from a walk of the tree that skips these subtrees (trees.lua).
+-- The best items for a selector (selectors.lua), found in bounded batches of candidates. These come from one range of
+-- one scope if possible; else from a merge of ranges (candidates.lua); or, if many are below held items, from a walk of
+-- the tree that skips these subtrees (trees.lua).
 local apart = require 'apart'
 local apart_sets = require 'apart_sets'
+local bounds = require 'bounds'
 local candidates = require 'candidates'
 local classes = require 'classes'
 local clock = require 'clock'
@@ -29,7 +30,6 @@ local SKIPS_MAX = 4 -- such items skipped one by one before a walk of the tree i
 function selection.missing_field(run, selector)
   if selector.parent and not items.load(run, selector.parent) then return 'parent' end
   if selector.ancestor and not items.load(run, selector.ancestor) then return 'ancestor' end
-  return nil
 end
 
 -- The cursor of a call, {position, id}, as text; '' for the beginning or end.
@@ -192,7 +192,7 @@ function selection.select(run, selector, class_list, agent, after, budget, wante
       if stopped then break end
     end
   end
-  if walk then trees.mend(run, walk) end
+  if walk then bounds.mend(run, walk.mends) end
   if passes then fairness.record(run) end
   return stopped, found
 end

@@ -32,9 +32,11 @@ local function read_on(walk, stream)
   return stream.id and stream.score <= stream.last
 end
 
--- Opens a stream of a set from `low` to `high`, if it has members up to `last`. Returns the set's first score.
-local function open(walk, key, low, high, last, inner)
-  local stream = {class = math.floor(low / CLASS_SIZE), key = key, last = last, inner = inner}
+-- Opens a stream of a set from `low` to `high`, if it has members up to `last`; `above` = the parent if it is one of
+-- bounds. Returns the set's first score.
+local function open(walk, key, low, high, last, above)
+  local inner = above ~= nil
+  local stream = {class = math.floor(low / CLASS_SIZE), last = last, inner = inner, above = above}
   stream.next = streams.read(key, low, high, 1)
   local more, first = read_on(walk, stream), stream.score
   if more and not inner and stream.position < walk.from then
@@ -47,8 +49,8 @@ end
 
 -- Opens the streams below an item. Returns the lowest score.
 local function open_below(run, walk, id, low, high, last)
-  local child = open(walk, run.keys.ranked .. 'p' .. id, low, high, last, false)
-  local under = open(walk, run.keys.beneath .. id, low, high, last, true)
+  local child = open(walk, run.keys.ranked .. 'p' .. id, low, high, last)
+  local under = open(walk, run.keys.beneath .. id, low, high, last, id)
   return child and math.min(child, under or child) or under
 end
 
@@ -56,7 +58,7 @@ end
 local function look_beneath(run, walk, stream)
   local id, low = string.sub(stream.id, 1, 32), bounds.band_of(stream.id) * PRIORITY_SIZE
   if id == walk.own_id then return end -- opened at the beginning, if available
-  local mend = {key = stream.key, member = stream.id}
+  local mend = {above = stream.above, member = stream.id}
   local holder = item_record.live_holder(run, redis.call('HGET', run.keys.item .. id, 'w'))
   if holder and holder ~= walk.agent or budgets.is_spent(run, id) then
     mend.aside, mend.score = id, stream.score + CLASS_SIZE
@@ -99,26 +101,9 @@ function trees.next(run, walk)
   end
 end
 
--- Stores a walk's corrections of bounds: to be called at its end.
-function trees.mend(run, walk)
-  for _, mend in ipairs(walk.mends) do
-    local id = mend.aside
-    bounds.forget(run, mend.member)
-    if id then
-      redis.call('HSET', run.keys.item .. id, 'k', '1')
-      if run.loaded[id] then run.loaded[id].k = '1' end
-    end
-    if mend.score then
-      redis.call('ZADD', mend.key, mend.score, mend.member)
-    else
-      redis.call('ZREM', mend.key, mend.member)
-    end
-  end
-end
-
 -- Begins a walk of the items of some classes, for an agent ('' for nobody), from `after` on (as in
 -- candidates.lua). The fields of a walk: selector, agent, from = the position to begin at, own_id = the item
--- that the agent holds, inputs = streams, mends = {key, member, score or nil, aside = id of a held item}, visits, over.
+-- that the agent holds, inputs = streams, mends = corrections for `bounds.mend` at the end, visits, over.
 function trees.start(run, selector, class_list, agent, after)
   local own_id, scope = agent ~= '' and agents.item_of(run, agent), selector.ancestor
   local own = own_id and items.load(run, own_id)

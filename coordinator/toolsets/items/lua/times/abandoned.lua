@@ -30,6 +30,11 @@ function abandoned.was_noted(run)
   return run[abandoned]
 end
 
+-- An item is deleted.
+function abandoned.forget(run, item)
+  if item.fence or item.ch then redis.call('ZREM', run.keys.abandoned, item.id) end
+end
+
 abandoned.WAITING_OFFSET = WAITING_OFFSET
 
 return abandoned

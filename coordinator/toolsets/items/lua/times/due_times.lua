@@ -133,10 +133,15 @@ function due_times.note_role(run, item, before)
   due_times.schedule(run, item, makes and run.now)
 end
 
--- The same for an item that is deleted.
+-- No front-end is to look at a template until `due_times.schedule`.
+function due_times.pause(run, item)
+  if item.rc then redis.call('ZREM', run.keys.recurring, item.id) end
+end
+
+-- An item is deleted.
 function due_times.forget(run, item)
   if item.du then redis.call('ZREM', run.keys.due, item.id) end
-  if item.rc then redis.call('ZREM', run.keys.recurring, item.id) end
+  due_times.pause(run, item)
   if item.oc and item.role ~= TERMINAL then count_open(run, item, -1) end
 end
 
@@ -162,8 +167,10 @@ function due_times.occurrence(template, texts, id, time)
   return {id, template.pa or '', QUEUE, fields}
 end
 
--- Looks at a template again at a time (ms), or now if that has passed; 0: never.
-function due_times.look_at(run, template, time)
+-- The times of a template up to one (ms, a text) are dealt with: looks at it again at a time (ms), or now if that has
+-- passed; 0: never. `items.save` must follow.
+function due_times.look_at(run, template, dealt, time)
+  items.set(template, 'rn', dealt)
   if time > 0 then
     redis.call('ZADD', run.keys.recurring, math.max(time, run.now), template.id)
   else

@@ -62,7 +62,6 @@ end
 
 -- Holds an item that is being restored back; `held_back.is_restored` says whether one is.
 function held_back.restore(run, item)
-  if item.rc then redis.call('ZREM', run.keys.recurring, item.id) end
   hold_until(run, item, RESTORED)
 end
 

@@ -56,8 +56,7 @@ return function(run, request, id, recurs, dealt, times, upto, look, overlap)
       end
     end
     if specs[1] then creation.index_new(run) end
-    items.set(template, 'rn', upto)
-    due_times.look_at(run, template, tonumber(look))
+    due_times.look_at(run, template, upto, tonumber(look))
     items.save(run, template)
     return {made, skipped}, false
   end)

@@ -1,8 +1,6 @@
 -- Role changes with all consequences in the same step: dependents, cascades to ancestors, history, event. Operations
 -- that use this module have the arguments run.config and run.labels. `author` = {id, actor, verification, summary}: the
 -- recorded author of a change, texts, '' for nobody; and the key of the note that comes with it, if any.
---   transitions  entries with the packed row {id, from, to, trigger, label before, label, summary, actor, verification,
---                the entry of the item's transition before}
 local available = require 'available'
 local blockers = require 'blockers'
 local bounds = require 'bounds'
@@ -12,8 +10,8 @@ local claim_ends = require 'claim_ends'
 local classes = require 'classes'
 local demands = require 'demands'
 local due_times = require 'due_times'
-local events = require 'events'
 local held_back = require 'held_back'
+local history = require 'history'
 local holds = require 'holds'
 local index = require 'index'
 local item_events = require 'item_events'
@@ -66,19 +64,13 @@ function transitions.label_after(run, item, to, trigger)
   return label
 end
 
--- Appends a packed row to the transitions; returns its entry.
-local function append(run, row)
-  if not events.trims(run) then return redis.call('XADD', run.keys.transitions, '*', 'r', row) end
-  return redis.call('XADD', run.keys.transitions, 'MAXLEN', '~', run.events_max, '*', 'r', row)
-end
-
 -- Adds an entry to the item's history; `items.save` must follow.
 function transitions.write(run, item, before, trigger, from_label, author)
   local row = {
     item.id, before, item.role, trigger, from_label or '', item.lb or '', author.summary, author.actor,
     author.verification, item.last_entry,
   }
-  items.set(item, 'last_entry', append(run, cmsgpack.pack(row)))
+  items.set(item, 'last_entry', history.append(run, cmsgpack.pack(row)))
 end
 
 -- Records that the item went from a role to its current one; `items.save` must follow.

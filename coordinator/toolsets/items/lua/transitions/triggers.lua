@@ -8,6 +8,7 @@ local items = require 'items'
 local notes = require 'notes'
 local obstacles = require 'obstacles'
 local questions = require 'questions'
+local resources = require 'resources'
 local schemas = require 'schemas'
 local transitions = require 'transitions'
 local usage = require 'usage'
@@ -66,7 +67,7 @@ local function apply(run, item, trigger, author, result, blocked_again)
   if item.rs and (from == TERMINAL or to == WORK) then
     local missing, wait, busy = obstacles.missing(run, item, item.rs)
     if wait then return refusal(run, item, 'resource_busy', {busy}) end
-    obstacles.take_further(run, item, missing)
+    resources.take_further(run, item, missing)
   end
   local parent = from == TERMINAL and item.pa and items.load(run, item.pa)
   if parent and parent.role == TERMINAL then obstacles.hold(run, parent) end -- it will follow

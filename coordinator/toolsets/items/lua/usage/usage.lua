@@ -95,7 +95,12 @@ function usage.forget(run, item)
   budgets.forget(run, item)
 end
 
--- Ranks and judges an item that was restored with its sums. (Those of the project are restored by restore_usage.)
+-- Stores the sums of another store by day, model and agent: fields and values in turn.
+function usage.restore_sums(run, words)
+  redis.call('HSET', run.keys.usage, unpack(words))
+end
+
+-- Ranks and judges an item that was restored with its sums. (Those of the project: restore_usage.lua.)
 function usage.restore(run, item)
   if item.us or item.ub then rank(run, {rank_of(item), item.id}) end
   budgets.judge(run, item)
