@@ -209,6 +209,7 @@ queue = Family("wq", "zset", ttl="waitMs and 10 s", doc="parked claims of one se
 arrivals = Family("wn", "string", single=True, reason="one counter", doc="numbers parked claims in order of arrival")
 waiter = Family("wt", "hash", ttl="waitMs and 10 s", doc="a parked claim, by its request")
 alive = Family("wp", "string", ttl="10 s, renewed while calls are parked", doc="a process that holds parked claims")
+probe = Family("pb", "string", single=True, reason="never there", doc="the same as fleet_probe, where that has no keys")
 session = Family("sn", "hash", ttl="workflows.session_days", doc="a workflow session: position, pending checkpoint")
 session_trace = Family("snt", "list", ttl="workflows.session_days", doc="a session's trace events in order")
 session_answers = Family("sna", "hash", ttl="workflows.session_days", doc="a session's answered checkpoints")
@@ -307,6 +308,8 @@ key_fetch_lease = Family("jt", "string", scope="fleet", ttl="the cooldown of a s
                          doc="a process fetches, or has fetched, from a source of public keys")  # fmt: skip
 identity_mode = Family("im", "hash", single=True, scope="fleet", reason="one record",
                        doc="the degraded-mode policy and the verifier that the fleet applies")  # fmt: skip
+fleet_probe = Family("pb", "string", single=True, scope="fleet", reason="never there",
+                     doc="what is deleted to find out whether the server takes writes")  # fmt: skip
 drains = Family("dr", "hash", single=True, scope="fleet", reason="until an operator ends them",
                 doc="what is being drained, and since when")  # fmt: skip
 processes = Family("pr", "zset", single=True, scope="fleet", reason="stale entries are dropped",

@@ -7,16 +7,9 @@ reply:     the time, Unix milliseconds
 errors:    none
 writes:    key_copy key_fetch_lease fleet_events
 --]]
-local clock = require 'clock'
+local key_copies = require 'key_copies'
 
 return function(run, source, label, trouble, kind, rest_ms, keep_ms)
-  local copy, lease = run.keys.key_copy .. source, run.keys.key_fetch_lease .. source
-  if redis.call('HSETNX', copy, 's', clock.whole(run.now)) == 1 then
-    redis.call('XADD', run.keys.fleet_events, 'MAXLEN', '~', run.events_max, '*', 'k', 'identity.keys_failing',
-      'i', label, 'r', trouble)
-  end
-  redis.call('HSET', copy, 'e', trouble, 'k', kind)
-  if redis.call('PTTL', copy) < 0 then redis.call('PEXPIRE', copy, keep_ms) end
-  redis.call('SET', lease, 'done', 'PX', rest_ms)
+  key_copies.fail(run, source, label, trouble, kind, rest_ms, keep_ms)
   return run.now
 end

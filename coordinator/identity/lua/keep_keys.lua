@@ -8,20 +8,9 @@ reply:     the time, Unix milliseconds
 errors:    none
 writes:    key_copy key_fetch_lease fleet_events
 --]]
-local clock = require 'clock'
-
-local function tell(run, kind, label)
-  redis.call('XADD', run.keys.fleet_events, 'MAXLEN', '~', run.events_max, '*', 'k', kind, 'i', label)
-end
+local key_copies = require 'key_copies'
 
 return function(run, source, label, document, rest_ms, keep_ms)
-  local copy, lease = run.keys.key_copy .. source, run.keys.key_fetch_lease .. source
-  local held = redis.call('HMGET', copy, 'd', 'e')
-  redis.call('HSET', copy, 'f', clock.whole(run.now), 'd', document)
-  redis.call('HDEL', copy, 'e', 'k', 's')
-  redis.call('PEXPIRE', copy, keep_ms)
-  redis.call('SET', lease, 'done', 'PX', rest_ms)
-  if held[2] then tell(run, 'identity.keys_recovered', label) end
-  if held[1] and held[1] ~= document then tell(run, 'identity.keys_changed', label) end
+  key_copies.keep(run, source, label, document, rest_ms, keep_ms)
   return run.now
 end

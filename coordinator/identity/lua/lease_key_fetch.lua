@@ -10,6 +10,8 @@ errors:    none
 writes:    key_fetch_lease
 full:      it mostly reads; a lease is one word
 --]]
+local key_copies = require 'key_copies'
+
 return function(run, source, have, lease_ms)
   local held = redis.call('HMGET', run.keys.key_copy .. source, 'f', 'd', 'e', 'k')
   local fetched = tonumber(held[1] or 0)
@@ -18,7 +20,7 @@ return function(run, source, have, lease_ms)
     verdict, document = 'take', held[2]
   else
     local lease = run.keys.key_fetch_lease .. source
-    if tonumber(lease_ms) > 0 and redis.call('SET', lease, 'busy', 'NX', 'PX', lease_ms) then
+    if tonumber(lease_ms) > 0 and key_copies.lease(run, source, lease_ms) then
       verdict = 'ask'
     else
       wait_ms = math.max(redis.call('PTTL', lease), 0)

@@ -7,12 +7,14 @@ errors:    none
 writes:    identity_mode fleet_events
 full:      it writes two words
 --]]
+local fleet_events = require 'fleet_events'
+
 return function(run, policy, verifier)
   local before = redis.call('HMGET', run.keys.identity_mode, 'p', 'v')
   if before[1] == policy and before[2] == verifier then return 0 end
   redis.call('HSET', run.keys.identity_mode, 'p', policy, 'v', verifier)
   if not before[1] then return 0 end
-  redis.call('XADD', run.keys.fleet_events, 'MAXLEN', '~', run.events_max, '*', 'k', 'identity.policy_changed',
-    'i', policy, 'v', verifier, 'p', before[1], 'w', before[2])
+  fleet_events.add(run, run.events_max, 'identity.policy_changed', policy, 'v', verifier, 'p', before[1],
+    'w', before[2])
   return 1
 end

@@ -41,7 +41,7 @@ return function(run, connection, state, worker, have, most, idle_ms, lease_ms)
   if not number or number ~= have then
     number = clock.whole(math.max(run.now, tonumber(redis.call('GET', run.keys.state_number) or 0) + 1))
     redis.call('SET', run.keys.state_number, number)
-    redis.call('HSET', run.keys.state_owners .. connection, state, number .. ' ' .. worker)
+    states.assign(run, connection, state, number, worker)
   end
   states.use(run, connection, state, run.now + lease_ms)
   states.renew(run, worker, lease_ms)

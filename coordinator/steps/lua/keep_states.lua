@@ -36,7 +36,7 @@ return function(run, worker, lease_ms, told)
     end
   end
   if lease_ms == '0' then
-    redis.call('ZREM', run.keys.state_leases, worker)
+    states.give_up(run, worker)
   elseif kept then
     states.renew(run, worker, lease_ms)
   end

@@ -8,14 +8,14 @@ errors:    none
 writes:    step_leases
 full:      it overwrites scores; without it running steps would count as lost
 --]]
-local clock = require 'clock'
+local steps = require 'steps'
 
 return function(run, worker, lease, held)
-  local ends, lost = clock.whole(run.now + lease), {}
+  local ends, lost = run.now + lease, {}
   for n = 1, #held, 2 do
     local st = redis.call('HMGET', run.keys.step .. held[n], 'f', 's', 'w')
     if st[1] == held[n + 1] and st[2] == 'r' and st[3] == worker then
-      redis.call('ZADD', run.keys.step_leases, ends, held[n])
+      steps.lease(run, held[n], run.keys.prefix, ends)
     else
       lost[#lost + 1] = held[n]
     end

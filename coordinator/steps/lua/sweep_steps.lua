@@ -9,8 +9,8 @@ args:      run.engine batch crashes job_check_ms
 reply:     {lost, fired, suspects {job id, list}, whether there is something for the relay, steps that run,
            steps that wait in queues, whether nothing here needs a sweep, whether there is more to do now}
 errors:    none
-writes:    events history results step step_leases step_queue step_timers step_gates step_backlog step_addressed
-           outbox rq
+writes:    events history results step step_leases step_queue step_timers step_backlog step_gates step_addressed outbox
+           rq
 --]]
 local attempts = require 'attempts'
 local clock = require 'clock'
@@ -32,7 +32,7 @@ end
 local function end_lease(run, id, crashes)
   local st = steps.load(run, id)
   if not st or st.s ~= 'r' then
-    redis.call('ZREM', run.keys.step_leases, id)
+    steps.lease(run, id, run.keys.prefix)
     return
   end
   local owner = steps.load_owner(run, st.r)
@@ -47,28 +47,22 @@ end
 
 -- Leases that end later than any can: the clock was set back. The worker that has the step renews it.
 local function shorten_leases(run, most)
-  local latest = clock.whole(run.now + run.env.lease)
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', run.keys.step_leases, '(' .. latest, '+inf', 'LIMIT', 0, most)) do
-    redis.call('ZADD', run.keys.step_leases, latest, id)
+  local latest = run.now + run.env.lease
+  local after = '(' .. clock.whole(latest)
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', run.keys.step_leases, after, '+inf', 'LIMIT', 0, most)) do
+    steps.lease(run, id, run.keys.prefix, latest)
   end
 end
 
 -- A delay of a step is over, or a gate has expired.
 local function fire_timer(run, id)
   local st = steps.load(run, id)
-  redis.call('ZREM', run.keys.step_timers, id)
+  steps.set_timer(run, id, run.keys.prefix)
   if st and st.s == 'g' then
-    redis.call('ZREM', run.keys.step_gates, id)
+    steps.list_gate(run, id, false)
     st.v = 'expired'
   end
   if st and (st.s == 'g' or st.s == 'd') then handoff.make_ready(run, st) end
-end
-
--- A step was given back for one worker some time ago. One that was taken has the list of its pool already.
-local function send_home(run, id)
-  redis.call('ZREM', run.keys.step_addressed, id)
-  local st = steps.load(run, id)
-  if st and st.s ~= 'r' and st.h and st.h ~= st.q then attempts.send_home(run, st) end
 end
 
 -- Steps that have waited in their queue for so long that their jobs should be checked.
@@ -77,10 +71,10 @@ local function find_suspects(run, job_check_ms, most)
   for _, id in ipairs(due(run.keys.step_queue, run.now - job_check_ms, most)) do
     local st = steps.load(run, id)
     if st and st.s == 'q' then
-      redis.call('ZADD', run.keys.step_queue, run.at, id)
+      steps.enqueue(run, id)
       suspects[#suspects + 1] = {steps.job_id(run, st), st.q}
     else
-      redis.call('ZREM', run.keys.step_queue, id)
+      steps.dequeue(run, id, run.keys.prefix)
     end
   end
   return suspects
@@ -94,7 +88,7 @@ return function(run, batch, crashes, job_check_ms)
   local timed = due(run.keys.step_timers, run.now, most)
   for _, id in ipairs(timed) do fire_timer(run, id) end
   local addressed = due(run.keys.step_addressed, run.now, most)
-  for _, id in ipairs(addressed) do send_home(run, id) end
+  for _, id in ipairs(addressed) do attempts.send_home(run, id) end
   handoff.refill(run, true)
   local suspects = find_suspects(run, job_check_ms, most)
   local to_relay = handoff.hand_over(run) or redis.call('LLEN', run.keys.outbox) > 0

@@ -9,15 +9,23 @@ reply:     0 it was another number, 1 the same, 2 the owner remembered none
 errors:    none
 writes:    run state_seen
 --]]
+local owners = require 'owners'
+
 local KEPT_MS = 30 * 86400000
 
 return function(run, owner, connection, number, anew, step, again)
-  local key, field = run.keys.run .. owner, 'st:' .. connection
-  if redis.call('EXISTS', key) == 0 then key, field = run.keys.state_seen .. owner, connection end
-  local seen, told = string.match(redis.call('HGET', key, field) or '', '^(%d+) ?(.*)$')
+  local there, own, field = redis.call('EXISTS', run.keys.run .. owner) == 1, run.keys.state_seen .. owner, connection
+  if there then field = 'st:' .. connection end
+  local known = redis.call('HGET', there and run.keys.run .. owner or own, field)
+  local seen, told = string.match(known or '', '^(%d+) ?(.*)$')
   local first = not seen or anew == '1'
-  if seen ~= number then redis.call('HSET', key, field, first and number or number .. ' ' .. step) end
-  if field == connection then redis.call('PEXPIRE', key, KEPT_MS) end
+  local now = first and number or number .. ' ' .. step
+  if there and seen ~= number then
+    owners.set(run, owner, field, now)
+  elseif not there then
+    if seen ~= number then redis.call('HSET', own, field, now) end
+    redis.call('PEXPIRE', own, KEPT_MS)
+  end
   if seen == number and (again == '0' or told ~= step) then return 1 end
   return first and 2 or 0
 end

@@ -8,10 +8,11 @@ errors:    none
 writes:    leader_lease webhook
 full:      a record is small, and this keeps it alive
 --]]
+local leader_leases = require 'leader_leases'
 local webhooks = require 'webhooks'
 
 return function(run, what, process, milliseconds, name, project)
-  local leads = webhooks.leads(run, what, process, milliseconds)
+  local leads = leader_leases.take(run, what, process, milliseconds)
   if leads then
     webhooks.begin(run, name, project)
     webhooks.write(run, name, 'p', project)

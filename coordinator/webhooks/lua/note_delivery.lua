@@ -12,6 +12,7 @@ writes:    leader_lease webhook fleet_events
 full:      a record is small, and a delivery that is not noted is made again
 --]]
 local clock = require 'clock'
+local leader_leases = require 'leader_leases'
 local webhooks = require 'webhooks'
 
 local function disable(run, name, why)
@@ -24,12 +25,12 @@ local function failed(run, name, delay, head, reason)
   local since = tonumber(redis.call('HGET', key, 'fs') or run.now)
   webhooks.write(run, name, 'fs', clock.whole(since), 'at', clock.whole(run.now + delay), 'h', head, 'e', reason,
     'ea', clock.whole(run.now))
-  redis.call('HINCRBY', key, 'n', 1)
+  webhooks.count_failure(run, name)
   return run.now - since
 end
 
 return function(run, what, process, milliseconds, name, outcome, cursor, first, delay, head, reason, most)
-  local leads = webhooks.leads(run, what, process, milliseconds)
+  local leads = leader_leases.take(run, what, process, milliseconds)
   if leads then
     if outcome == 'delivered' or outcome == 'passed' then
       webhooks.write(run, name, 'c', cursor, 'f', first)

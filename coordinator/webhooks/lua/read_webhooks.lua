@@ -6,10 +6,13 @@ reply:     the record of each, in order; of one that has none with an empty proj
 errors:    none
 writes:    none
 --]]
+local read = require 'read'
 local webhooks = require 'webhooks'
 
 return function(run, names)
-  local records = {}
-  for n, name in ipairs(names) do records[n] = webhooks.record(run, name) end
-  return cmsgpack.pack(records)
+  return read(run, function()
+    local records = {}
+    for n, name in ipairs(names) do records[n] = webhooks.record(run, name) end
+    return records
+  end)
 end

@@ -40,8 +40,12 @@ function attempts.give_back(run, st, where)
   next_attempt(run, st, 0)
 end
 
--- A step that waits for one worker in vain goes back to its pool.
-function attempts.send_home(run, st)
+-- A step was given back for one worker some time ago: if that has not taken it, it goes back to its pool. One that was
+-- taken has the list of its pool already.
+function attempts.send_home(run, id)
+  redis.call('ZREM', run.keys.step_addressed, id)
+  local st = steps.load(run, id)
+  if not st or st.s == 'r' or not st.h or st.h == st.q then return end
   st.q, st.h = st.h, nil
   next_attempt(run, st, 0)
 end

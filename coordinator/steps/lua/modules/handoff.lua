@@ -41,7 +41,7 @@ function handoff.make_ready(run, st, forced)
   if not st.v and at_limit(run) then
     st.s = 'h'
     steps.save(run, st)
-    redis.call('ZADD', run.keys.step_backlog, backlog_score(st), st.id)
+    steps.hold(run, st.id, backlog_score(st))
     return
   end
   st.s = 'q'
@@ -56,7 +56,7 @@ function handoff.make_ready_after(run, st, delay)
   if delay > 0 then
     st.s, st.e = 'd', clock.whole(run.now + delay)
     steps.save(run, st)
-    redis.call('ZADD', run.keys.step_timers, st.e, st.id)
+    steps.set_timer(run, st.id, run.keys.prefix, st.e)
   else
     handoff.make_ready(run, st)
   end
@@ -76,9 +76,9 @@ function handoff.refill(run, always)
   if run.env.limit == 0 and not always then return end
   for _ = 1, REFILL_MAX do
     if at_limit(run) then return end
-    local first = redis.call('ZPOPMIN', run.keys.step_backlog)
-    if not first[1] then return end
-    local st = steps.load(run, first[1])
+    local first = steps.next_held(run)
+    if not first then return end
+    local st = steps.load(run, first)
     if st and st.s == 'h' then handoff.make_ready(run, st) end
   end
 end
@@ -106,7 +106,7 @@ function handoff.hand_over(run)
   for list, ready in pairs(run.fresh) do
     for _, st in ipairs(ready) do
       steps.save(run, st)
-      redis.call('ZADD', run.keys.step_queue, run.at, st.id)
+      steps.enqueue(run, st.id)
       if run.env.rq ~= '' then
         handoff.push_job(run, steps.job_id(run, st), list, run.project)
       else

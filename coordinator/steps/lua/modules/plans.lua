@@ -4,6 +4,7 @@
 local clock = require 'clock'
 local handoff = require 'handoff'
 local history = require 'history'
+local owners = require 'owners'
 local step_events = require 'step_events'
 local steps = require 'steps'
 
@@ -18,8 +19,8 @@ end
 function plans.open_gate(run, st)
   st.s, st.b, st.t = 'g', run.at, 'g'
   steps.save(run, st)
-  redis.call('ZADD', run.keys.step_gates, run.at, st.id)
-  if st.y then redis.call('ZADD', run.keys.step_timers, clock.whole(run.now + st.y), st.id) end
+  steps.list_gate(run, st.id, true)
+  if st.y then steps.set_timer(run, st.id, run.keys.prefix, run.now + st.y) end
   step_events.emit(run, 'step_gate', st)
 end
 
@@ -27,13 +28,13 @@ end
 -- history.lua).
 local function create_step(run, owner, new, delay, again)
   local key, state, pool, priority, delay_ms, expires_ms, context, arguments = unpack(new)
-  local number = redis.call('HINCRBY', run.keys.run .. owner.id, 'i', 1)
+  local number = owners.add(run, owner.id, 'i', 1)
   local st = {id = clock.whole((tonumber(owner.id) or 0) + number), r = owner.id, k = key, f = 1, e = run.at,
     q = handoff.list_of(plans.non_empty(pool) or owner.q, plans.non_empty(priority) or owner.p),
     z = plans.non_empty(context), a = plans.non_empty(arguments)}
   if state == 'done' then
     st.b = st.e
-    redis.call('RPUSH', run.keys.history .. owner.id, history.pack_row(run, st, 'D', 'null', again))
+    history.append(run, st, 'D', 'null', again)
   elseif state == 'gate' then
     st.y = expires_ms > 0 and expires_ms or nil
     plans.open_gate(run, st)
@@ -48,15 +49,15 @@ function plans.follow(run, owner, plan, delay)
   local create, forks, arrival, _, failure = unpack(plan, 1, 5)
   for _, fork in ipairs(forks) do
     local counter, arrivals = unpack(fork)
-    redis.call('HSET', run.keys.run .. owner.id, 'j' .. counter, arrivals)
+    owners.set(run, owner.id, 'j' .. counter, arrivals)
   end
   -- If the flow fails with this plan, a retry would do again what is done already.
   local again = failure ~= '' and 'n' or nil
   for _, new in ipairs(create) do create_step(run, owner, new, delay, again) end
   if not arrival then return end
   local counter, joined = unpack(arrival)
-  if redis.call('HINCRBY', run.keys.run .. owner.id, 'j' .. counter, -1) == 0 then
-    redis.call('HDEL', run.keys.run .. owner.id, 'j' .. counter)
+  if owners.add(run, owner.id, 'j' .. counter, -1) == 0 then
+    owners.unset(run, owner.id, 'j' .. counter)
     create_step(run, owner, joined)
   end
 end

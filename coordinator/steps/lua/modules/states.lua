@@ -24,6 +24,11 @@ function states.use(run, connection, state, time)
   redis.call('PEXPIRE', run.keys.state_owners .. connection, KEPT_MS)
 end
 
+-- Gives a state to a worker.
+function states.assign(run, connection, state, number, worker)
+  redis.call('HSET', run.keys.state_owners .. connection, state, number .. ' ' .. worker)
+end
+
 -- Forgets a state.
 function states.drop(run, connection, state)
   redis.call('HDEL', run.keys.state_owners .. connection, state)
@@ -34,6 +39,10 @@ end
 function states.renew(run, worker, lease_ms)
   redis.call('ZADD', run.keys.state_leases, clock.whole(run.now + lease_ms), worker)
   redis.call('PEXPIRE', run.keys.state_leases, KEPT_MS)
+end
+
+function states.give_up(run, worker)
+  redis.call('ZREM', run.keys.state_leases, worker)
 end
 
 return states

@@ -22,8 +22,7 @@ end
 -- records a step.
 function step_events.begin(run, st, owner, prefix)
   if owner.o == 'gateway' or st.t == 'g' or st.v == 'recorded' then return end
-  local stream = steps.key_in(run, prefix, run.keys.events)
-  events.emit_to(run, stream, 'step_started', st.r, 's', st.id, 'n', st.k, 'f', st.f, steps.audience(owner))
+  events.emit_to(run, prefix, 'step_started', st.r, 's', st.id, 'n', st.k, 'f', st.f, steps.audience(owner))
 end
 
 return step_events

@@ -13,6 +13,8 @@
 --   ro roles that may approve its gates, as JSON (flows only; missing: none)
 --   j<fork> arrivals that its join waits for  tr trace that its steps belong to
 -- Times are ms. Times and ids in an owner's history count from its id, where that is a number: small ones take less.
+local clock = require 'clock'
+
 local steps = {}
 
 local RARE = {'z', 'a', 'l', 'c', 'v', 'g', 'm', 't', 'y', 'p', 'h'}
@@ -77,12 +79,52 @@ function steps.parse_job(id)
   return string.match(id, '([%w_]+)%-([%w_]+)%-(%d+)$')
 end
 
+-- Writes some fields of a step of the project whose keys begin with `prefix`.
+function steps.set(run, id, prefix, ...)
+  redis.call('HSET', steps.key_in(run, prefix, run.keys.step) .. id, ...)
+end
+
+-- Puts a step into the queue, or takes it out.
+function steps.enqueue(run, id)
+  redis.call('ZADD', run.keys.step_queue, run.at, id)
+end
+
+function steps.dequeue(run, id, prefix)
+  redis.call('ZREM', steps.key_in(run, prefix, run.keys.step_queue), id)
+end
+
+-- The lease of a step ends at a time (ms), or is over (nil).
+function steps.lease(run, id, prefix, time)
+  local key = steps.key_in(run, prefix, run.keys.step_leases)
+  if time then redis.call('ZADD', key, clock.whole(time), id) else redis.call('ZREM', key, id) end
+end
+
+-- Something is due for a step at a time (ms), or not any more (nil).
+function steps.set_timer(run, id, prefix, time)
+  local key = steps.key_in(run, prefix, run.keys.step_timers)
+  if time then redis.call('ZADD', key, clock.whole(time), id) else redis.call('ZREM', key, id) end
+end
+
+-- Lists a gate as waiting, or not any more.
+function steps.list_gate(run, id, waits)
+  if waits then redis.call('ZADD', run.keys.step_gates, run.at, id) else redis.call('ZREM', run.keys.step_gates, id) end
+end
+
+-- Holds a step back, and takes the first one that is held back: its id, or nil.
+function steps.hold(run, id, score)
+  redis.call('ZADD', run.keys.step_backlog, score, id)
+end
+
+function steps.next_held(run)
+  return redis.call('ZPOPMIN', run.keys.step_backlog)[1]
+end
+
 -- Removes a step from its queue, timer, backlog or lease.
 function steps.detach(run, st)
   if st.s == 'r' then
-    redis.call('ZREM', run.keys.step_leases, st.id)
+    steps.lease(run, st.id, run.keys.prefix)
   elseif st.s == 'q' then
-    redis.call('ZREM', run.keys.step_queue, st.id)
+    steps.dequeue(run, st.id, run.keys.prefix)
     for n, other in ipairs(run.fresh[st.q] or {}) do
       if other == st then
         table.remove(run.fresh[st.q], n)
@@ -93,8 +135,8 @@ function steps.detach(run, st)
   elseif st.s == 'h' then
     redis.call('ZREM', run.keys.step_backlog, st.id)
   else
-    redis.call('ZREM', run.keys.step_timers, st.id)
-    if st.s == 'g' then redis.call('ZREM', run.keys.step_gates, st.id) end
+    steps.set_timer(run, st.id, run.keys.prefix)
+    if st.s == 'g' then steps.list_gate(run, st.id, false) end
   end
 end
 

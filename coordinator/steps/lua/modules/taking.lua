@@ -1,8 +1,8 @@
 -- A worker takes steps: pointers that wait in its lists, oldest first, and those that this call made ready, which
 -- need no pointer then. Each is leased to the worker by the time of this server, and its attempt is the fence
 -- that the worker has to show with the outcome. From queues in another Redis nothing can be taken here.
-local clock = require 'clock'
 local handoff = require 'handoff'
+local owners = require 'owners'
 local pointers = require 'pointers'
 local step_events = require 'step_events'
 local steps = require 'steps'
@@ -14,11 +14,11 @@ local taking = {}
 -- Leases a step to the worker and adds what it needs to know to run.taken.
 local function begin(run, st, prefix)
   local env = run.env
-  redis.call('ZADD', steps.key_in(run, prefix, run.keys.step_leases), clock.whole(run.now + env.lease), st.id)
+  steps.lease(run, st.id, prefix, run.now + env.lease)
   local owner, spec = steps.load_owner(run, st.r, prefix), 0
   if owner.w ~= env.worker then
     owner.w = env.worker
-    redis.call('HSET', steps.key_in(run, prefix, run.keys.run) .. st.r, 'w', env.worker)
+    owners.set_worker(run, st.r, prefix, env.worker)
     spec = #run.specs + 1
     run.specs[spec] = redis.call('GET', steps.key_in(run, prefix, run.keys.run_spec) .. st.r)
   end
@@ -57,17 +57,16 @@ function taking.claim(run, id, prefix)
   local _, step, attempt = steps.parse_job(id)
   local st = step and steps.load(run, step, prefix)
   if not st or st.s ~= 'q' or st.f ~= attempt or not steps.load_owner(run, st.r, prefix) then return false end
-  redis.call('ZREM', steps.key_in(run, prefix, run.keys.step_queue), step)
+  steps.dequeue(run, step, prefix)
   if not supports(run, st) or not may_run_now(run, st, prefix) then
     -- It is offered again after a second, to any worker.
     st.s = 'd'
-    redis.call('HSET', steps.key_in(run, prefix, run.keys.step) .. step, 's', 'd')
-    redis.call('ZADD', steps.key_in(run, prefix, run.keys.step_timers), clock.whole(run.now + 1000), step)
+    steps.set(run, step, prefix, 's', 'd')
+    steps.set_timer(run, step, prefix, run.now + 1000)
     return false
   end
   st.s, st.b, st.w, st.q = 'r', start_time(run, st), run.env.worker, st.h or st.q
-  redis.call('HSET', steps.key_in(run, prefix, run.keys.step) .. step, 's', 'r', 'b', st.b, 'w', run.env.worker,
-    'q', st.q)
+  steps.set(run, step, prefix, 's', 'r', 'b', st.b, 'w', run.env.worker, 'q', st.q)
   begin(run, st, prefix)
   return true
 end

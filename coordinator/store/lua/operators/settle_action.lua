@@ -8,10 +8,11 @@ errors:    none
 writes:    fleet_events
 full:      a capped record takes the place of another
 --]]
+local fleet_events = require 'fleet_events'
 local operator_actions = require 'operator_actions'
 
 return function(run, entry, kept, done, record)
-  redis.call('XDEL', run.keys.fleet_events, entry)
+  fleet_events.remove(run, entry)
   if done == '1' then operator_actions.add(run, kept, record, false) end
   return true
 end

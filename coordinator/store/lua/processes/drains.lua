@@ -1,4 +1,6 @@
 -- The drains in force: which processes take no new work.
+local clock = require 'clock'
+
 local drains = {}
 
 -- Rows {scope, since ms}.
@@ -6,6 +8,15 @@ function drains.rows(run)
   local rows, flat = {}, redis.call('HGETALL', run.keys.drains)
   for n = 1, #flat, 2 do rows[#rows + 1] = {flat[n], tonumber(flat[n + 1])} end
   return rows
+end
+
+-- Begins the drain of a scope, or ends it.
+function drains.set(run, scope, on)
+  if on then
+    redis.call('HSETNX', run.keys.drains, scope, clock.whole(run.now))
+  else
+    redis.call('HDEL', run.keys.drains, scope)
+  end
 end
 
 return drains

@@ -8,14 +8,10 @@ errors:    none
 writes:    leader_lease
 full:      a lease is small, and the task that it is for may free memory
 --]]
+local leader_leases = require 'leader_leases'
+
 return function(run, what, process, milliseconds)
-  local key = run.keys.leader_lease .. what
-  local holder = redis.call('GET', key)
-  if holder and holder ~= process then return 0 end
-  if milliseconds == '0' then
-    redis.call('DEL', key)
-    return 0
-  end
-  redis.call('SET', key, process, 'PX', milliseconds)
-  return 1
+  if milliseconds ~= '0' then return leader_leases.take(run, what, process, milliseconds) and 1 or 0 end
+  leader_leases.give_back(run, what, process)
+  return 0
 end

@@ -10,16 +10,11 @@ errors:    none
 writes:    drains fleet_events
 full:      it stores a short name or deletes one, with a capped record
 --]]
-local clock = require 'clock'
 local drains = require 'drains'
 local operator_actions = require 'operator_actions'
 
 return function(run, scope, on, kept, record)
-  if on == '1' then
-    redis.call('HSETNX', run.keys.drains, scope, clock.whole(run.now))
-  else
-    redis.call('HDEL', run.keys.drains, scope)
-  end
+  drains.set(run, scope, on == '1')
   if record ~= '' then operator_actions.add(run, kept, record, false) end
   return cmsgpack.pack(drains.rows(run))
 end

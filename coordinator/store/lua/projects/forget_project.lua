@@ -11,8 +11,5 @@ full:      deleting frees memory
 local projects = require 'projects'
 
 return function(run, what, project, seconds)
-  local list = projects.list_of(run, what)
-  local noted = redis.call('ZSCORE', list, project)
-  if not noted or tonumber(noted) > run.now / 1000 - seconds then return 0 end
-  return redis.call('ZREM', list, project)
+  return projects.forget(run, what, project, seconds)
 end

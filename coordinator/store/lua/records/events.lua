@@ -16,8 +16,10 @@ function events.emit(run, kind, id, ...)
   return redis.call('XADD', run.keys.events, 'MAXLEN', '~', run.events_max, '*', 'k', kind, 'i', id, ...)
 end
 
--- The same, to the stream of another project.
-function events.emit_to(run, key, kind, id, ...)
+-- The same, to the stream of the project whose keys begin with `prefix`.
+function events.emit_to(run, prefix, kind, id, ...)
+  local own = run.keys.events
+  local key = prefix == run.keys.prefix and own or prefix .. string.sub(own, #run.keys.prefix + 1)
   if not events.trims(run) then return redis.call('XADD', key, '*', 'k', kind, 'i', id, ...) end
   return redis.call('XADD', key, 'MAXLEN', '~', run.events_max, '*', 'k', kind, 'i', id, ...)
 end

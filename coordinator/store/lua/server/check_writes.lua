@@ -4,14 +4,10 @@ guarantee: Changes nothing, so nothing is logged or replicated.
 args:      none
 reply:     nothing
 errors:    none
-writes:    drains agents
+writes:    probe fleet_probe
 full:      a full store still serves calls that read, delete or repeat
 --]]
 return function(run)
-  -- No scope and no agent is ''. As this could write, the server decides before the function begins whether it may.
-  if run.keys.drains then
-    redis.call('HDEL', run.keys.drains, '')
-  else -- a shard without the keys of the fleet
-    redis.call('HDEL', run.keys.agents, '')
-  end
+  -- As this could write, the server decides before the function begins whether it may. Shards lack keys of the fleet.
+  redis.call('DEL', run.keys.fleet_probe or run.keys.probe)
 end

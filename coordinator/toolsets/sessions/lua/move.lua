@@ -85,7 +85,7 @@ return function(run, target, condition, report, ends, problem)
     events.emit(run, 'session_complete', run.sid, 'w', s.w, 'from', run.act, 'by', run.aid)
   else
     sessions.advance(run, s, 'a', target, 'n', clock.whole(s.n + 1), 'd', left, unpack(said))
-    if again then bindings.point(run, s) end
+    if again then sessions.point(run, s) end
     events.emit(run, 'session_move', run.sid, 'w', s.w, 'from', run.act, 'to', target, 'by', run.aid)
   end
   sessions.list(run, s)

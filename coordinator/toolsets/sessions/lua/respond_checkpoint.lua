@@ -35,9 +35,7 @@ return function(run, checkpoint, instance, least_ms, text, option, mode, problem
   sessions.note(run, s)
   local answer = '[' .. clock.whole(run.now) .. ',' .. s.n .. ',' .. s.q .. ',' .. text .. ']'
   local place = s.a .. '/' .. checkpoint
-  local answers = run.keys.session_answers .. run.sid
-  redis.call('HSET', answers, place, answer)
-  if redis.call('PTTL', answers) < 0 then redis.call('PEXPIRE', answers, run.ttl_ms) end
+  sessions.answer(run, s, place, answer)
   sessions.unset(run, s, 'b')
   local via = cjson.decode(text)[7]
   answered.note(run, 'checkpoint', {s.id, s.w, s.a, checkpoint, s.la, mode, option, run.aid, via or ''})

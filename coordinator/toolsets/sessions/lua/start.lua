@@ -37,7 +37,7 @@ return function(run, workflow, version, problem, parent, parent_workflow, parent
   sessions.set(run, s, 'w', workflow, 'v', version, 'a', run.act, 'c', condition, 'q', run.seq, 'n', visits, 'tc', '0',
     'x', clock.whole(run.now), 'la', run.aid)
   if checkpoint ~= '' then sessions.set(run, s, 'b', checkpoint, 'by', clock.whole(run.now), 'bq', run.seq) end
-  redis.call('PEXPIRE', run.keys.session .. run.sid, run.ttl_ms)
+  sessions.begin(run, s)
   local above = parent ~= '' and (adopted == '1' or sessions.find(run, parent))
   if above then
     sessions.set(run, s, 'ps', parent, 'pw', parent_workflow, 'pa', parent_activity, 'pv', parent_version)

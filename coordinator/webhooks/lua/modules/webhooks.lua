@@ -1,5 +1,7 @@
 -- The record of a webhook: where it is in the feed of its project, and how its deliveries go.
 local clock = require 'clock'
+local fleet_events = require 'fleet_events'
+
 local webhooks = {}
 
 local KEPT_MS = 30 * 24 * 3600 * 1000
@@ -44,17 +46,13 @@ function webhooks.recovered(run, name)
   redis.call('HDEL', webhooks.key(run, name), 'w', 'fs', 'n', 'at', 'h', 'e', 'ea')
 end
 
--- Takes or renews the lease of the process that delivers; whether it has it now.
-function webhooks.leads(run, what, process, milliseconds)
-  local key = run.keys.leader_lease .. what
-  local holder = redis.call('GET', key)
-  if holder and holder ~= process then return false end
-  redis.call('SET', key, process, 'PX', milliseconds)
-  return true
+-- An attempt has failed.
+function webhooks.count_failure(run, name)
+  redis.call('HINCRBY', webhooks.key(run, name), 'n', 1)
 end
 
 function webhooks.tell(run, kind, name)
-  redis.call('XADD', run.keys.fleet_events, 'MAXLEN', '~', run.events_max, '*', 'k', kind, 'i', name)
+  fleet_events.add(run, run.events_max, kind, name)
 end
 
 return webhooks

@@ -8,13 +8,15 @@ args:      request run.engine header spec plan
            engine, plan = see handoff.lua and plans.lua of steps
 reply:     {id, whether the relay has work}
 errors:    REQUEST_ID_REUSED
-writes:    request events run run_spec history step step_ids step_queue step_timers step_gates step_backlog outbox
-           flows owned rq
+writes:    request events run run_spec history step step_ids step_queue step_timers step_backlog step_gates outbox flows
+           owned rq
 --]]
 local change = require 'change'
 local clock = require 'clock'
 local events = require 'events'
+local flows = require 'flows'
 local handoff = require 'handoff'
+local owners = require 'owners'
 local plans = require 'plans'
 local steps = require 'steps'
 
@@ -44,11 +46,9 @@ return function(run, request, header, spec, plan)
     also('m', plans.non_empty(parent))
     also('tr', plans.non_empty(trace))
     also('t', number ~= run.now and run.at)
-    redis.call('HSET', run.keys.run .. flow.id, unpack(fields))
-    redis.call('SET', run.keys.run_spec .. flow.id, spec)
+    owners.create(run, flow.id, fields, spec)
     run.owners[run.keys.run .. flow.id] = flow
-    redis.call('ZADD', run.keys.flows .. 'r', flow.id, flow.id)
-    redis.call('ZADD', run.keys.owned .. creator_hash, flow.id, flow.id)
+    flows.list(run, flow, creator_hash)
     events.emit(run, 'flow_created', flow.id, steps.audience(flow))
     plans.follow(run, flow, cmsgpack.unpack(plan), delay_ms)
     return {number, handoff.hand_over(run)}

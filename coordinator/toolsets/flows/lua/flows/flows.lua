@@ -8,6 +8,7 @@ local clock = require 'clock'
 local events = require 'events'
 local handoff = require 'handoff'
 local history = require 'history'
+local owners = require 'owners'
 local steps = require 'steps'
 
 local flows = {}
@@ -15,8 +16,33 @@ local flows = {}
 function flows.set_status(run, flow, status)
   redis.call('ZREM', run.keys.flows .. flow.s, flow.id)
   redis.call('ZADD', run.keys.flows .. status, flow.id, flow.id)
-  redis.call('HSET', run.keys.run .. flow.id, 's', status)
+  owners.set(run, flow.id, 's', status)
   flow.s = status
+end
+
+-- Lists a new flow.
+function flows.list(run, flow, creator_hash)
+  redis.call('ZADD', run.keys.flows .. flow.s, flow.id, flow.id)
+  redis.call('ZADD', run.keys.owned .. creator_hash, flow.id, flow.id)
+end
+
+-- A flow that had ended goes on.
+function flows.reopen(run, flow)
+  redis.call('ZREM', run.keys.ended, flow.id)
+  owners.unset(run, flow.id, 'e', 'x')
+  flows.set_status(run, flow, 'r')
+end
+
+-- Deletes a flow that has ended.
+function flows.forget(run, id)
+  local status, creator_hash = unpack(redis.call('HMGET', run.keys.run .. id, 's', 'h'))
+  if status then
+    redis.call('ZREM', run.keys.flows .. status, id)
+    redis.call('ZREM', run.keys.owned .. creator_hash, id)
+  end
+  owners.forget(run, id)
+  history.forget(run, id)
+  redis.call('ZREM', run.keys.ended, id)
 end
 
 -- Whether a flow is open: running or paused.
@@ -45,9 +71,9 @@ end
 -- Ends a flow; `why`: what failed, or who cancelled it.
 function flows.finish(run, flow, status, why)
   flows.set_status(run, flow, status)
-  redis.call('HSET', run.keys.run .. flow.id, 'e', run.at, unpack(why and {'x', why} or {}))
+  owners.set(run, flow.id, 'e', run.at, unpack(why and {'x', why} or {}))
   -- A failed or cancelled flow can be retried.
-  redis.call('HDEL', run.keys.run .. flow.id, 'w', unpack(status == 'c' and {'i'} or {}))
+  owners.unset(run, flow.id, 'w', unpack(status == 'c' and {'i'} or {}))
   redis.call('ZADD', run.keys.ended, run.at, flow.id)
   if status ~= 'c' then close_steps(run, flow, status == 'x') end
   local kind = status == 'c' and 'flow_completed' or status == 'f' and 'flow_failed' or 'flow_cancelled'

@@ -7,14 +7,15 @@ args:      request run.engine id actor reason
 reply:     {how many steps were reopened, the flow's status before, whether the relay has work}
            or {}: unknown
 errors:    REQUEST_ID_REUSED
-writes:    request events run history results step step_queue step_timers step_gates step_backlog outbox flows ended
-           rq
+writes:    request events run history results step step_queue step_timers step_backlog step_gates outbox flows ended rq
 --]]
 local change = require 'change'
 local clock = require 'clock'
 local events = require 'events'
 local flows = require 'flows'
 local handoff = require 'handoff'
+local history = require 'history'
+local owners = require 'owners'
 local plans = require 'plans'
 local steps = require 'steps'
 
@@ -28,7 +29,7 @@ local function reopened(run, id, row)
     st.v, st.a = 'recorded', long and redis.call('HGET', run.keys.results .. id, number) or result
     st.b, st.g = started and clock.whole(id + started), by or nil
   end
-  if long then redis.call('HDEL', run.keys.results .. id, number) end
+  if long then history.drop_result(run, id, number) end
   return st
 end
 
@@ -41,7 +42,7 @@ local function split_history(run, id)
     if not more then
       kept[#kept + 1] = packed
     elseif more.u == 'n' then
-      redis.call('HINCRBY', run.keys.run .. id, 'i', -1) -- it was the last one created, and is created again
+      owners.add(run, id, 'i', -1) -- it was the last one created, and is created again
     else
       again[#again + 1] = reopened(run, id, row)
     end
@@ -57,11 +58,8 @@ return function(run, request, id, actor, reason)
     if before ~= 'f' and before ~= 'x' then return {0, before, false} end
     local kept, again = split_history(run, id)
     if #again == 0 then return {0, before, false} end
-    redis.call('DEL', run.keys.history .. id)
-    if #kept > 0 then redis.call('RPUSH', run.keys.history .. id, unpack(kept)) end
-    redis.call('ZREM', run.keys.ended, id)
-    redis.call('HDEL', run.keys.run .. id, 'e', 'x')
-    flows.set_status(run, flow, 'r')
+    history.replace(run, id, kept)
+    flows.reopen(run, flow)
     events.emit(run, 'flow_retried', id, 'a', actor, 'why', reason, steps.audience(flow))
     for _, st in ipairs(again) do
       if st.t == 'g' and not st.v then plans.open_gate(run, st) else handoff.make_ready(run, st) end

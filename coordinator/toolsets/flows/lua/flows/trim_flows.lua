@@ -8,20 +8,11 @@ writes:    run run_spec history results flows owned ended
 full:      deleting frees memory
 --]]
 local clock = require 'clock'
-
-local function forget(run, id)
-  local status, creator_hash = unpack(redis.call('HMGET', run.keys.run .. id, 's', 'h'))
-  if status then
-    redis.call('ZREM', run.keys.flows .. status, id)
-    redis.call('ZREM', run.keys.owned .. creator_hash, id)
-  end
-  redis.call('UNLINK', run.keys.run .. id, run.keys.run_spec .. id, run.keys.history .. id, run.keys.results .. id)
-  redis.call('ZREM', run.keys.ended, id)
-end
+local flows = require 'flows'
 
 return function(run, retention_ms, batch)
   local before = clock.whole(run.now - retention_ms)
   local old = redis.call('ZRANGEBYSCORE', run.keys.ended, '-inf', before, 'LIMIT', 0, batch)
-  for _, id in ipairs(old) do forget(run, id) end
+  for _, id in ipairs(old) do flows.forget(run, id) end
   return cmsgpack.pack({#old, redis.call('ZCARD', run.keys.ended)})
 end

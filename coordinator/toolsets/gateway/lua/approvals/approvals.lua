@@ -4,7 +4,7 @@
 --   b who closed it  e closed at  a transition that closed it  v how the answer came, if not by a call of its own
 --   m those who were asked and gave no answer, as a JSON list
 -- gate_asked has the pending ones, scored by the time they were asked for; gate_answered the others, by that of
--- closing.
+-- closing. Of gate_data .. instance: o open approvals  g all approvals (ids, each followed by a blank).
 local audit = require 'audit'
 local events = require 'events'
 
@@ -54,6 +54,15 @@ function approvals.decline(run, workflow, principal)
       redis.call('HSET', key, 'm', cjson.encode(declined))
       audit.add(run, workflow, '', principal, 'human.approval.declined', '{"via":"client"}')
     end
+  end
+end
+
+-- Deletes the approvals of an instance.
+function approvals.forget(run, workflow)
+  for id in string.gmatch(redis.call('HGET', run.keys.gate_data .. workflow, 'g') or '', '%S+') do
+    redis.call('DEL', run.keys.gate_approval .. id)
+    redis.call('ZREM', run.keys.gate_asked, id)
+    redis.call('ZREM', run.keys.gate_answered, id)
   end
 end
 

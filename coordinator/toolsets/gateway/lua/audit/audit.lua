@@ -2,6 +2,8 @@
 --   w instance  c operation  a actor  e type of event  p payload as JSON
 --   l the instance's entry before, audit.BEGINNING in its first; missing if the instance is not there (any more)
 -- The field `l` of an instance's hash (keys.run) has its last entry, so that its own are read without those of others.
+local owners = require 'owners'
+
 local audit = {}
 
 audit.BEGINNING = '0'
@@ -11,7 +13,7 @@ function audit.add(run, workflow, operation, actor, event, payload)
   local before = redis.call('HGET', run.keys.run .. workflow, 'l')
   local entry = redis.call('XADD', run.keys.gate_audit, 'MAXLEN', '~', run.events_max, '*', 'w', workflow,
     'c', operation, 'a', actor, 'e', event, 'p', payload, unpack(before and {'l', before} or {}))
-  if before then redis.call('HSET', run.keys.run .. workflow, 'l', entry) end
+  if before then owners.set(run, workflow, 'l', entry) end
 end
 
 -- Entries of an instance from one of them back (nil: from its last), at most `most`, as {entry, fields and values in

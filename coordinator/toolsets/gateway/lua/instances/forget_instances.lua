@@ -9,27 +9,25 @@ writes:    run run_spec gate_data gate_evidence gate_result gate_waiters gate_bu
            gate_approval gate_asked gate_answered gate_index
 full:      deleting frees memory
 --]]
-local clock = require 'clock'
+local approvals = require 'approvals'
+local bundles = require 'bundles'
+local instance_data = require 'instance_data'
 local instances = require 'instances'
+local owners = require 'owners'
+local retention = require 'retention'
+local waiters = require 'waiters'
 
 local BUSY_MS = 60000 -- postpones an instance with an operation in progress
 
 -- Deletes an instance with all its data. `inst` nil: its hash was deleted before.
 local function forget(run, id, inst)
-  for approval in string.gmatch(redis.call('HGET', run.keys.gate_data .. id, 'g') or '', '%S+') do
-    redis.call('DEL', run.keys.gate_approval .. approval)
-    redis.call('ZREM', run.keys.gate_asked, approval)
-    redis.call('ZREM', run.keys.gate_answered, approval)
-  end
-  if inst and redis.call('HINCRBY', run.keys.gate_bundles, inst.bundle, -1) <= 0 then
-    redis.call('HDEL', run.keys.gate_bundles, inst.bundle)
-    redis.call('UNLINK', run.keys.gate_bundle .. inst.bundle)
-  end
-  local result = run.keys.gate_result .. id .. '_'
-  redis.call('UNLINK', run.keys.run .. id, run.keys.run_spec .. id, run.keys.gate_data .. id,
-    run.keys.gate_evidence .. id, run.keys.gate_waiters .. id, result .. 1, result .. 2, result .. 3, result .. 4)
-  redis.call('ZREM', run.keys.gate_expiry, id)
-  redis.call('ZREM', run.keys.gate_index, id)
+  approvals.forget(run, id)
+  if inst then bundles.release(run, inst.bundle) end
+  owners.forget(run, id)
+  instance_data.forget(run, id)
+  waiters.forget(run, id)
+  retention.forget(run, id)
+  instances.unlist(run, id)
 end
 
 return function(run, batch)
@@ -37,7 +35,7 @@ return function(run, batch)
   for _, id in ipairs(ids) do
     local inst = instances.load(run, id)
     if inst and inst.operation then
-      redis.call('ZADD', run.keys.gate_expiry, clock.whole(run.now + BUSY_MS), id)
+      retention.keep(run, id, BUSY_MS)
     else
       forget(run, id, inst)
     end

@@ -4,15 +4,14 @@
 --   so whose states of servers it uses, if not its own
 --   b the sub-workflow that it waits for;  x outcome  e ended at.  l last entry in the audit (audit.lua)
 -- Its status is r running or e ended.
--- gate_data .. id: c context  n input  v evidence by kind  f last failure  r values that are kept whole: gate_result
---   (all JSON)  fa time of the last failure
---   o open approvals  g all approvals (ids, each followed by a blank)
+-- instance_data.lua has what it holds besides.
 -- gate_index has all instances, scored by when their state, approvals or last operation ended or changed.
 -- The correlation id names an operation and fences the instance: whoever continues the operation presents it.
 -- An `inst` is a table with the names that `instances.load` gives to these fields; missing
 -- fields are nil. A `step` has the stored fields of steps.lua of steps.
 local clock = require 'clock'
 local handoff = require 'handoff'
+local owners = require 'owners'
 local steps = require 'steps'
 local waiters = require 'waiters'
 
@@ -33,17 +32,21 @@ function instances.list(run, inst)
   redis.call('ZADD', run.keys.gate_index, run.now, inst.id)
 end
 
+function instances.unlist(run, id)
+  redis.call('ZREM', run.keys.gate_index, id)
+end
+
 -- Records an operation as in progress, with its trace if there is one.
 function instances.set_operation(run, inst, operation, transition, trace)
   inst.operation = operation
-  redis.call('HSET', run.keys.run .. inst.id, 'c', operation, 'ct', transition, 'cs', run.at)
-  if trace and trace ~= '' then redis.call('HSET', run.keys.run .. inst.id, 'tr', trace) end
+  owners.set(run, inst.id, 'c', operation, 'ct', transition, 'cs', run.at)
+  if trace and trace ~= '' then owners.set(run, inst.id, 'tr', trace) end
 end
 
 -- Ends the operation: keeps its ending (JSON) for the calls that wait for it, and notifies them.
 function instances.end_operation(run, inst, ending, keep_ms)
   redis.call('SET', run.keys.gate_ending .. inst.operation, ending, 'PX', keep_ms)
-  redis.call('HDEL', run.keys.run .. inst.id, 'c', 'ct', 'cs', 'a', 'b', 'tr')
+  owners.unset(run, inst.id, 'c', 'ct', 'cs', 'a', 'b', 'tr')
   inst.operation, inst.step, inst.child = nil, nil, nil
   waiters.tell(run, inst.id)
 end
@@ -77,14 +80,14 @@ function instances.open_step(run, inst, kind, task, delay_ms, expires_ms, child)
   local step = {id = inst.id .. '_' .. number, r = inst.id, k = inst.operation, f = '1', e = run.at,
     q = handoff.list_of(inst.pool), z = task}
   inst.step = step.id
-  redis.call('HSET', run.keys.run .. inst.id, 'a', step.id, 'i', number)
+  owners.set(run, inst.id, 'a', step.id, 'i', number)
   if kind == 'child' then
     step.a = result_of(run, child)
-    redis.call('HSET', run.keys.run .. inst.id, 'b', child)
+    owners.set(run, inst.id, 'b', child)
     if not step.a then
       step.s, step.b, step.t = 'g', run.at, 'g'
       steps.save(run, step)
-      if expires_ms > 0 then redis.call('ZADD', run.keys.step_timers, clock.whole(run.now + expires_ms), step.id) end
+      if expires_ms > 0 then steps.set_timer(run, step.id, run.keys.prefix, run.now + expires_ms) end
       return
     end
   end

@@ -12,8 +12,7 @@ errors:    none
 writes:    gate_waiters gate_expiry
 full:      a read that writes only a few bytes
 --]]
-local clock = require 'clock'
-local read = require 'read'
+local retention = require 'retention'
 local waiters = require 'waiters'
 
 local EVIDENCE_SHOWN = 20
@@ -33,22 +32,19 @@ local function read_approvals(run, ids)
   return approvals
 end
 
+-- Does not use `read`, because it writes a little.
 return function(run, workflow, operation, waiter)
-  return read(run, function()
-    local kind, status, definition, creator, bundle, state, version, started, deadline, nesting, under_way, transition,
-      since, outcome, session_ms, owner = unpack(redis.call('HMGET', run.keys.run .. workflow, unpack(FIELDS)))
-    if kind ~= 'gateway' then return {} end
-    if session_ms and status == 'r' then
-      redis.call('ZADD', run.keys.gate_expiry, clock.whole(run.now + session_ms), workflow)
-    end
-    if under_way then waiters.add(run, workflow, waiter) end
-    local context, input, evidence, failure, failed_at, open, kept =
-      unpack(redis.call('HMGET', run.keys.gate_data .. workflow, 'c', 'n', 'v', 'f', 'fa', 'o', 'r'))
-    local last_evidence = redis.call('LRANGE', run.keys.gate_evidence .. workflow, -EVIDENCE_SHOWN, -1)
-    local ending = operation ~= '' and redis.call('GET', run.keys.gate_ending .. operation) or ''
-    return {run.now, status, definition, creator, bundle, state, tonumber(version), tonumber(started),
-      tonumber(deadline or 0), tonumber(nesting or 0), under_way or '', transition or '', tonumber(since or 0),
-      outcome or '', context or '{}', input or '{}', evidence or '{}', failure or '', tonumber(failed_at or 0),
-      last_evidence, read_approvals(run, open or ''), ending, tonumber(session_ms or 0), kept or '[]', owner or ''}
-  end)
+  local kind, status, definition, creator, bundle, state, version, started, deadline, nesting, under_way, transition,
+    since, outcome, session_ms, owner = unpack(redis.call('HMGET', run.keys.run .. workflow, unpack(FIELDS)))
+  if kind ~= 'gateway' then return cmsgpack.pack({}) end
+  if session_ms and status == 'r' then retention.keep(run, workflow, session_ms) end
+  if under_way then waiters.add(run, workflow, waiter) end
+  local context, input, evidence, failure, failed_at, open, kept =
+    unpack(redis.call('HMGET', run.keys.gate_data .. workflow, 'c', 'n', 'v', 'f', 'fa', 'o', 'r'))
+  local last_evidence = redis.call('LRANGE', run.keys.gate_evidence .. workflow, -EVIDENCE_SHOWN, -1)
+  local ending = operation ~= '' and redis.call('GET', run.keys.gate_ending .. operation) or ''
+  return cmsgpack.pack({run.now, status, definition, creator, bundle, state, tonumber(version), tonumber(started),
+    tonumber(deadline or 0), tonumber(nesting or 0), under_way or '', transition or '', tonumber(since or 0),
+    outcome or '', context or '{}', input or '{}', evidence or '{}', failure or '', tonumber(failed_at or 0),
+    last_evidence, read_approvals(run, open or ''), ending, tonumber(session_ms or 0), kept or '[]', owner or ''})
 end

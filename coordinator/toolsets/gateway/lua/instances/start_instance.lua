@@ -9,28 +9,21 @@ args:      request run.engine waiter instance bundle_text input advance
 reply:     {id, operation, whether the relay has work}; id = '': the bundle has to be sent along;
            operation = '': the instance existed already
 errors:    REQUEST_ID_REUSED
-writes:    request events run run_spec step step_leases step_queue step_timers step_gates step_backlog outbox
-           gate_data gate_evidence gate_result gate_ending gate_waiters gate_bundle gate_bundles gate_expiry
-           gate_approval gate_asked gate_answered gate_index gate_audit rq messages
+writes:    request events run run_spec step step_leases step_queue step_timers step_backlog step_gates outbox gate_data
+           gate_evidence gate_result gate_ending gate_waiters gate_bundle gate_bundles gate_expiry gate_approval
+           gate_asked gate_answered gate_index gate_audit rq messages
 --]]
 local advances = require 'advances'
 local audit = require 'audit'
+local bundles = require 'bundles'
 local change = require 'change'
-local clock = require 'clock'
 local events = require 'events'
 local handoff = require 'handoff'
+local instance_data = require 'instance_data'
 local instances = require 'instances'
+local owners = require 'owners'
+local retention = require 'retention'
 local waiters = require 'waiters'
-
--- Adds a reference to the definitions, which are stored with the first. Returns whether they are stored.
-local function keep_bundle(run, bundle, text)
-  if redis.call('EXISTS', run.keys.gate_bundle .. bundle) == 0 then
-    if text == '' then return false end
-    redis.call('SET', run.keys.gate_bundle .. bundle, text)
-  end
-  redis.call('HINCRBY', run.keys.gate_bundles, bundle, 1)
-  return true
-end
 
 -- Writes a new instance, and the step that waits for its deadline.
 local function create(run, new, input, state)
@@ -55,10 +48,9 @@ local function create(run, new, input, state)
     inst.deadline = tonumber(timer.e)
     also('d', timer.e)
   end
-  redis.call('HSET', run.keys.run .. id, unpack(fields))
-  redis.call('SET', run.keys.run_spec .. id, new.bundle)
-  redis.call('HSET', run.keys.gate_data .. id, 'n', input, 'c', '{}')
-  if new.session_ms then redis.call('ZADD', run.keys.gate_expiry, clock.whole(run.now + new.session_ms), id) end
+  owners.create(run, id, fields, new.bundle)
+  instance_data.begin(run, id, input)
+  if new.session_ms then retention.keep(run, id, new.session_ms) end
   return inst
 end
 
@@ -66,7 +58,7 @@ return function(run, request, waiter, instance, bundle_text, input, advance)
   return change(run, request, function()
     local new, adv = cmsgpack.unpack(instance), cmsgpack.unpack(advance)
     if redis.call('EXISTS', run.keys.run .. new.id) == 1 then return {new.id, '', false}, false end
-    if not keep_bundle(run, new.bundle, bundle_text) then return {'', '', false}, false end
+    if not bundles.keep(run, new.bundle, bundle_text) then return {'', '', false}, false end
     local inst = create(run, new, input, adv.state)
     events.emit(run, 'gateway_started', inst.id, 'n', inst.definition)
     instances.set_operation(run, inst, adv.op, new.transition, new.trace)

@@ -17,6 +17,10 @@ function waiters.tell(run, workflow)
   for _, process in ipairs(redis.call('SMEMBERS', run.keys.gate_waiters .. workflow)) do
     redis.call('PUBLISH', CHANNEL .. process, run.project .. ' ' .. workflow)
   end
+  waiters.forget(run, workflow)
+end
+
+function waiters.forget(run, workflow)
   redis.call('DEL', run.keys.gate_waiters .. workflow)
 end
 

@@ -55,19 +55,13 @@ function bindings.unfit(run, item, actor, fence)
   return nil, lease
 end
 
--- Makes a bound session the one to resume for its item.
-function bindings.point(run, s)
-  redis.call('HSET', run.keys.session_item .. s.i, s.w, s.id, '', s.id)
-  redis.call('PEXPIRE', run.keys.session_item .. s.i, run.ttl_ms)
-end
-
 -- Binds the session to the item under this claim; `q` must already be advanced for the new token.
 function bindings.bind(run, s, item, lease, agent)
   local over = s.f and tonumber(s.f) ~= lease.fence
   bindings.add_holder(run, s, agent)
   sessions.set(run, s, 'i', item, 'f', clock.whole(lease.fence), 'h', lease.holder)
   if over then sessions.set(run, s, 'hq', s.q) end
-  bindings.point(run, s)
+  sessions.point(run, s)
   events.emit(run, over and 'session_takeover' or 'session_bind', s.id, 'item', item, 'f', clock.whole(lease.fence),
     'a', lease.holder, 'by', agent)
 end

@@ -61,6 +61,24 @@ function sessions.trim_list(run)
   end
 end
 
+-- A new session lives, as long as nobody renews it, for `ttl_ms`.
+function sessions.begin(run, s)
+  redis.call('PEXPIRE', run.keys.session .. s.id, run.ttl_ms)
+end
+
+-- Makes a bound session the one to resume for its item.
+function sessions.point(run, s)
+  redis.call('HSET', run.keys.session_item .. s.i, s.w, s.id, '', s.id)
+  redis.call('PEXPIRE', run.keys.session_item .. s.i, run.ttl_ms)
+end
+
+-- Keeps an answer (JSON) by activity/checkpoint.
+function sessions.answer(run, s, place, answer)
+  local answers = run.keys.session_answers .. s.id
+  redis.call('HSET', answers, place, answer)
+  if redis.call('PTTL', answers) < 0 then redis.call('PEXPIRE', answers, run.ttl_ms) end
+end
+
 -- Renews the time to live, at most once per fiftieth of it, because each renewal is an extra write.
 function sessions.keep(run, s)
   if run.now - s.x < run.ttl_ms / 50 then return end
