@@ -4,7 +4,7 @@ guarantee: Finding and claiming are atomic.
 args:      agent ttl_ms
 reply:     {id, fence}
 errors:    NOT_FOUND
-writes:    item ranked
+owns:      item.f item.r item.a item.x ranked
 --]]
 local clock = require 'clock'
 

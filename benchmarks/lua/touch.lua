@@ -4,7 +4,7 @@ guarantee: The key expires after a minute.
 args:      name agent item ttl fence
 reply:     {item, agent, count, ttl, fence}
 errors:    none
-writes:    request
+owns:      request
 --]]
 return function(run, name, agent, item, ttl, fence)
   local count = redis.call('INCR', run.keys.request .. name)

@@ -21,25 +21,28 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from coordinator.store import keys, lua_source, record_layout
+from coordinator.store import keys, lua_reach, lua_source, record_layout
 from coordinator.store.errors import ScriptError
 from coordinator.store.lua_source import LOCALS, REQUEST, Files, Header, Line, Source
 
 _DIGEST = "@digest@"  # placeholder for the digest until it is known
 _REPLACEABLE = ("run", "change")  # modules of which a package may have its own instead of the store's
+_READS = "read"  # the module with the protocol of reads
 _GLOBALS = "redis,cmsgpack,struct,string,math,table,ipairs,pairs,next,tonumber,type,unpack"
 # Local from the first call on (before, they are not there): a call reads a hundred, each by a search of three tables.
-# Names are short where each function repeats them: m has the modules, r registers a function, b begins a first call.
+# Names are short where each function repeats them: m has the modules, g makes the run of a call, r registers a
+# function, with the flags n, f or w.
 _BEGIN = """\
 #!lua name={prefix}{digest}
 local guard
-local m={{}}
+local m={{}} local n,f,w={{'no-writes'}},{{'allow-oom'}},{{}}
 local function r(name,flags,callback)
 callback=guard and guard(callback) or callback
 redis.register_function{{function_name='{prefix}'..name..'_{digest}',flags=flags,callback=callback}}
 end
 local function globals() return GLOBALS end
-local LOCALS,GLOBALS local function b() GLOBALS=globals() LOCALS=CALLED end
+local LOCALS,GLOBALS local g
+g=function(s,p) GLOBALS=globals() LOCALS=CALLED g=m.run return g(s,p) end
 """
 _BEGIN = (
     _BEGIN.replace("GLOBALS", _GLOBALS).replace("LOCALS", ",".join(LOCALS.values())).replace("CALLED", ",".join(LOCALS))
@@ -82,9 +85,13 @@ class Library:
         self._files = {place: _found(place) for place in self.places}
         found = self._files[self.folder].operations
         operations = {name: lua_source.read(path, self.folder) for name, path in found.items()}
-        self._headers = {name: source.header for name, source in operations.items()}
+        self._operations = operations
+        self._modules = self._required()
+        self._owns: dict[str, frozenset[str]] = {}  # by module: with those that it uses, which come before it
+        for name, source in self._modules.items():
+            self._owns[name] = self._owned(source)
         self._prefix = f"fleet_{package.rpartition('.')[2]}_"
-        lines = self._build(operations)
+        lines = self._build()
         self.origins = [line.origin for line in lines]
         """Where each line of the text came from, as ``claims/claim_item.lua:12``."""
         text = "".join(f"{line.text}\n" for line in lines)
@@ -96,29 +103,43 @@ class Library:
 
     def header(self, operation: str) -> Header:
         """The contract of an operation. Raises ScriptError for one that is not there."""
-        if operation not in self._headers:
+        if operation not in self._operations:
             raise ScriptError(f"no such script in {self.folder}: {operation}")
-        return self._headers[operation]
+        return self._operations[operation].header
+
+    def writes(self, operation: str) -> frozenset[str]:
+        """What an operation may write: what it owns, and the modules that it uses, and those that they use. What goes
+        through the protocol of reads writes nothing, and the server sees to that."""
+        source = self._operations[operation]
+        return frozenset() if _READS in source.requires else self._owned(source)
 
     def function(self, operation: str) -> str:
         """The operation's name in the server."""
         return f"{self._prefix}{operation}_{self._digest}"
 
-    def _build(self, operations: dict[str, Source]) -> list[Line]:
+    def _owned(self, source: Source) -> frozenset[str]:
+        return source.header.owns.union(*(self._owns[name] for name in source.requires if name in self._owns))
+
+    def _required(self) -> dict[str, Source]:
         modules: dict[str, Source] = {}
         self._add("run", "lua_library.py", modules, ())
-        for source in operations.values():
+        for source in self._operations.values():
             for module in source.requires:
                 self._add(module, source.name, modules, ())
+        return modules
+
+    def _build(self) -> list[Line]:
+        used, modules = lua_reach.reached(self._operations.values(), self._modules)
         lines: list[Line] = []
         for name, source in modules.items():
-            lines += _wrapped(source.name, f"m.{name}=(function()", source.lines, "end)()")
-        for name, source in operations.items():
-            lines += _registered(name, source)
+            lines += _wrapped(source, f"m.{name}=(function()", "end)()")
+        for name, source in zip(self._operations, used, strict=True):
+            lines += _registered(name, source, writes=bool(self.writes(name)))
         words = set(re.findall(r"\w+", " ".join(line.text for line in lines)))
-        required = {module for source in (*modules.values(), *operations.values()) for module in source.requires}
+        required = {module for source in (*modules.values(), *used) for module in source.requires}
         made = [_families(words), *(_constants(name, words) for name in CONSTANTS if name in required)]
-        return _wrapped("lua_library.py", _BEGIN.format(prefix=self._prefix, digest=_DIGEST), [*made, *lines], "")
+        begin = _BEGIN.format(prefix=self._prefix, digest=_DIGEST).splitlines()
+        return [*(Line(text, "lua_library.py") for text in begin), *made, *lines]
 
     def _add(self, name: str, user: str, modules: dict[str, Source], waiting: tuple[str, ...]) -> None:
         """Appends a module, after those that it uses. ``waiting`` are the modules that use it in turn."""
@@ -167,9 +188,9 @@ def fenced_text(text: str, generation: str) -> str:
     return f"#!lua name={fenced_name(usual_name(name), generation)}\n{rest}"
 
 
-def _registered(name: str, source: Source) -> list[Line]:
+def _registered(name: str, source: Source, *, writes: bool) -> list[Line]:
     """The lines that make an operation a function of the server."""
-    header, fields, parameters, first, at = source.header, [], [], "if not redis then b() end ", 1
+    header, fields, parameters, first, at = source.header, [], [], "", 1
     for word in header.args:
         if word == "request":
             parameters.append(f",{{{','.join(f'{field}=a[{at + n}]' for n, field in enumerate(REQUEST))}}}")
@@ -182,10 +203,10 @@ def _registered(name: str, source: Source) -> list[Line]:
         else:
             parameters.append(f",a[{at}]")
         at += 1
-    flags = "'no-writes'" if not header.writes else "'allow-oom'" if header.full else ""
-    call = f"{first}return o(m.run({{{','.join(fields)}}},k[1]){''.join(parameters)})"
-    after = f"end)()\nr('{name}',{{{flags}}},function(k,a)\n{call}\nend)\nend"
-    return _wrapped(source.name, "do\nlocal o=(function()", source.lines, after)
+    flags = "n" if not writes else "f" if header.full else "w"
+    call = f"{first}return o(g({{{','.join(fields)}}},k[1]){''.join(parameters)})"
+    after = f"end)()\nr('{name}',{flags},function(k,a)\n{call}\nend)\nend"
+    return _wrapped(source, "do\nlocal o=(function()", after)
 
 
 def _families(words: set[str]) -> Line:
@@ -203,9 +224,9 @@ def _constants(module: str, words: set[str]) -> Line:
     return Line(f"m.{module}={{{','.join(used)}}}", f"{module}.py")
 
 
-def _wrapped(origin: str, before: str, lines: list[Line], after: str) -> list[Line]:
-    begin, end = ([Line(text, origin) for text in part.splitlines()] for part in (before, after))
-    return [*begin, *lines, *end]
+def _wrapped(source: Source, before: str, after: str) -> list[Line]:
+    begin, end = ([Line(text, source.name) for text in part.splitlines()] for part in (before, after))
+    return [*begin, *lua_reach.required(source), *source.lines, *end]
 
 
 def _found(folder: Path) -> Files:

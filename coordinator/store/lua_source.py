@@ -1,7 +1,12 @@
 """Reads one Lua file of a ``lua`` directory: an operation, or a module that operations share.
 
 Both begin with the modules that they use (``local clock = require 'clock'``), which are named without their folder: a
-library has each name once. A module returns what others may use. An operation has a contract before all that::
+library has each name once. A module returns what others may use; the comment at its beginning ends with the key
+families (``keys.py``) that it alone writes, or single fields of their hashes::
+
+    -- owns: beneath item.k                      (or none)
+
+An operation has a contract before all that::
 
     --[[
     purpose:   what the operation does
@@ -9,7 +14,7 @@ library has each name once. A module returns what others may use. An operation h
     args:      request run.events_max id ids...
     reply:     what comes back
     errors:    NOT_FOUND CONFLICT                (codes of `FLEET <CODE> <detail>`, or none)
-    writes:    item events                       (the key families that it may write, or none)
+    owns:      spent                             (as of a module; most have no such line)
     full:      deleting frees memory             (why it runs in a store that is full; most have no such line)
     --]]
 
@@ -28,11 +33,17 @@ from coordinator.store.errors import ScriptError
 
 REQUEST = ("id", "fingerprint", "keep_ms")
 """The fields of the argument ``request``, each a word of the call."""
-_FIELDS = ("purpose", "guarantee", "args", "reply", "errors", "writes")
+_FIELDS = ("purpose", "guarantee", "args", "reply", "errors")
+_CONTRACT = "--[["
+"""Begins an operation."""
 _HEADER = re.compile(r"--\[\[\n(.*?\n)--\]\]\n", re.DOTALL)
+_COMMENT = re.compile(r"(?:--.*\n)*")
+_OWNS = re.compile(r"^-- owns: (.+)$", re.MULTILINE)
 _FIELD = re.compile(r"^(\w+):(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _ARGUMENT = re.compile(r"(run\.)?[a-z][a-z0-9_]*(\.\.\.)?")
-_REQUIRE = re.compile(r"local (\w+)=require '(\w+)'")
+_REQUIRE = re.compile(r"local (\w+)=require '\1'")
+_FUNCTION = re.compile(r"(?:local )?function (\w+\.)?(\w+)\(")
+_ONE_LINE = re.compile(r"\bend$")
 LOCALS = {
     "redis.call": "C",
     "redis.error_reply": "R",
@@ -67,24 +78,28 @@ class Line(NamedTuple):
 
     text: str
     origin: str
+    block: str = ""
+    """The function at the file's level that it is of: its name, with a dot before it if it is exported; '' for none."""
 
 
 class Header(NamedTuple):
-    """The part of an operation's header that the product uses; the rest is for people."""
+    """The part of a file's header that the product uses; the rest is for people."""
 
     args: tuple[str, ...] = ()
     errors: frozenset[str] = frozenset()
-    writes: frozenset[str] = frozenset()
+    owns: frozenset[str] = frozenset()
+    """What it alone writes: key families, and fields of their hashes, as ``item.k``."""
     full: bool = False
     """Whether it may run while the server is out of memory, even if it writes."""
 
 
 class Source(NamedTuple):
-    """A Lua file without comments and layout; the header of a module is empty."""
+    """A Lua file without comments and layout."""
 
     name: str
     """Its path below ``lua``."""
     lines: list[Line]
+    """Without those that name the modules that it uses."""
     requires: list[str]
     header: Header
 
@@ -100,19 +115,16 @@ def find(folder: Path) -> Files:
     """The files below a directory.
 
     Raises:
-        ScriptError: two have one name, or one cannot be read.
+        ScriptError: two have one name.
     """
     files = Files({}, {})
     for path in sorted(folder.rglob("*.lua"), key=lambda path: path.stem):
         if other := files.operations.get(path.stem) or files.modules.get(path.stem):
             raise ScriptError(f"two files have the name '{path.stem}': {other} and {path}")
-        (files.operations if is_operation(_text(path)) else files.modules)[path.stem] = path
+        with path.open("rb") as file:
+            is_operation = file.read(len(_CONTRACT)) == _CONTRACT.encode()
+        (files.operations if is_operation else files.modules)[path.stem] = path
     return files
-
-
-def is_operation(text: str) -> bool:
-    """Whether a file is an operation, by its text."""
-    return text.startswith("--[[")
 
 
 def read(path: Path, folder: Path) -> Source:
@@ -123,20 +135,28 @@ def read(path: Path, folder: Path) -> Source:
     """
     text = _text(path)
     name = path.relative_to(folder).as_posix()
-    header, begin = _read_header(text, name) if is_operation(text) else (Header(), 0)
+    header, begin = _read_header(text, name) if text.startswith(_CONTRACT) else (_of_module(text, name), 0)
     body = _NEEDLESS.sub(_needed, text[begin:])
     if found := _TAKEN.search(body):
         letter = found[1] or found[2]
         raise ScriptError(f"{name}: {letter} is a name of libraries (lua_source.py), and nothing else can have it")
     body = _CALLED.sub(lambda called: LOCALS[called[1]], body)
-    numbered = enumerate(map(str.strip, body.splitlines()), start=text.count("\n", 0, begin) + 1)
-    lines = [Line(code, f"{name}:{number}") for number, code in numbered if code]
-    used = [(match, line) for line in lines if (match := _REQUIRE.fullmatch(line.text))]
-    if used:  # one line, because a library has hundreds of them
-        names, modules = zip(*(match.groups() for match, _ in used), strict=True)
-        taken = Line(f"local {','.join(names)}={','.join(f'm.{module}' for module in modules)}", used[0][1].origin)
-        lines = [taken, *(line for line in lines if not _REQUIRE.fullmatch(line.text))]
-    return Source(name, lines, [match[2] for match, _ in used], header)
+    lines: list[Line] = []
+    requires: list[str] = []
+    own = body.rstrip().rpartition("\n")[2].removeprefix("return ")
+    block = ""
+    for number, line in enumerate(body.splitlines(), start=text.count("\n", 0, begin) + 1):
+        begun = _FUNCTION.match(line)
+        if begun and begun[1] in (None, f"{own}."):
+            block = f"{'.' if begun[1] else ''}{begun[2]}"
+        code = line.strip()
+        if used := _REQUIRE.fullmatch(code):
+            requires.append(used[1])
+        elif code:
+            lines.append(Line(code, f"{name}:{number}", block))
+        if line == "end" or (begun and _ONE_LINE.search(line)):
+            block = ""
+    return Source(name, lines, requires, header)
 
 
 def _text(path: Path) -> str:
@@ -149,6 +169,18 @@ def _text(path: Path) -> str:
 def _needed(found: re.Match[str]) -> str:
     """What is left of a match of ``_NEEDLESS``."""
     return "" if found[0].startswith("--") else found[0].strip()
+
+
+def _of_module(text: str, name: str) -> Header:
+    comment = _COMMENT.match(text)
+    found = _OWNS.findall(comment[0]) if comment else []
+    if not found:
+        raise ScriptError(f"{name}: has to begin with a contract in '--[[', or with a comment that has '-- owns:'")
+    return Header(owns=_words(" ".join(found)))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.replace(",", " ").split()) - {"none"}
 
 
 def _read_header(text: str, name: str) -> tuple[Header, int]:
@@ -168,5 +200,5 @@ def _read_header(text: str, name: str) -> tuple[Header, int]:
     if not words or any(word.endswith("...") for word in words[:-1]):
         raise ScriptError(f"{name}: args: first come only names (lower case, 'run.name', at the end 'name...')")
     args = () if words == ["none"] else tuple(words)
-    errors, writes = (frozenset(fields[field].replace(",", " ").split()) - {"none"} for field in ("errors", "writes"))
-    return Header(args, errors, writes, "full" in fields), match.end()
+    header = Header(args, _words(fields["errors"]), _words(fields.get("owns", "")), "full" in fields)
+    return header, match.end()

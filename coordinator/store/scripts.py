@@ -96,7 +96,7 @@ class Script(Generic[R]):
         self.decode = None if reply is None else msgspec.msgpack.Decoder(reply).decode
         self.remembers = "request" in header.args
         """Whether it keeps a record, so that a call with the same request id gets the same reply again."""
-        self.writes = bool(header.writes)
+        self.writes = bool(library.writes(name))
         """Whether it may write."""
         self._args = [word for name in header.args for word in (REQUEST if name == "request" else (name,))]
         self._variadic = bool(self._args) and self._args[-1].endswith("...")

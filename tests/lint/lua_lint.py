@@ -18,21 +18,29 @@ Problems are reported as ``path:line: what``. In each file:
 In the header of an operation:
 
 - ``args`` are the parameters of the function after ``run``, except ``run.<name>``.
-- ``writes`` are the key families that the operation may write, or ``none`` (``lua_writes.py`` finds them). ``rq``
-  stands for keys of RQ, and ``messages`` for messages that are published. The server refuses an operation with ``none``
-  whatever writes; the others must name their commands in the source.
 
-``python -m tests.lint.lua_lint --fix`` corrects these ``writes``. Debian's ``luacheck`` also runs if it is installed;
+Of what is written (``lua_writes.py`` finds it):
+
+- A file writes only key families, and fields of their hashes, that it ``owns`` by its header, and owns nothing else. No
+  two own the same. Who owns a family may write the fields that nobody owns, and whoever gives these to the functions of
+  ``lua_writes.SETTERS``. Keys of RQ are no family: each file that writes them says ``rq``.
+- An operation writes if it may by what it owns, and the modules that it uses; what is written through others goes
+  through the protocol of reads or uses no such module. The server refuses what the others write; those that may write
+  must name their commands in the source.
+
+Debian's ``luacheck`` also runs if it is installed;
 what it prints is advice, so the same tree passes everywhere.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -43,13 +51,13 @@ from coordinator.store.errors import ScriptError
 from coordinator.store.lua_library import CONSTANTS, MADE, Library
 from tests.lint import lua_names
 from tests.lint.lua_names import LuaFile, Var
-from tests.lint.lua_writes import Found, Site, Writes
+from tests.lint.lua_writes import Found, Site, Write, Writes
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("coordinator", "workers", "benchmarks")
 WIDTH = 120
-WORDS = ("rq", "messages")
-"""Words that a header's ``writes`` may have besides families."""
+SHARED = ("rq",)
+"""What several files may own."""
 _NAMES = [family.name for scope in keys.FAMILIES.values() for family in scope.values()]
 
 
@@ -70,8 +78,14 @@ class Lint:
 
     def __init__(self, libraries: Sequence[Rooms]) -> None:
         self.problems: set[tuple[Path, int, str]] = set()
-        self.writes: dict[Path, list[str]] = {}
-        """The correct ``writes`` of each operation's header, by file; [] for none."""
+        self.writes: set[Write] = set()
+        """What each file writes."""
+        self.owns: dict[Path, frozenset[str]] = {}
+        """What each file owns by its header."""
+        for place in {place for library in libraries for place in (library.folder, *library.places)}:
+            for path in chain(*(found.values() for found in lua_source.find(place))):
+                with contextlib.suppress(ScriptError):  # which is reported where the file is checked
+                    self.owns[path] = lua_source.read(path, place).header.owns
         self._files: dict[Path, LuaFile | None] = {}
         self._used: set[tuple[Path, str]] = set()
         for library in libraries:
@@ -79,6 +93,7 @@ class Lint:
         for library in libraries:
             for path in lua_source.find(library.folder).modules.values():
                 self._exports(path)
+        self._owners(libraries)
 
     def read(self, path: Path) -> LuaFile | None:
         """A parsed file, after its own checks; None if it cannot be parsed."""
@@ -111,6 +126,39 @@ class Lint:
             if (path, name) not in self._used:
                 self.problems.add((path, line, f"'{path.stem}.{name}' is used by no other file"))
 
+    def _owners(self, libraries: Sequence[Rooms]) -> None:
+        """Compares what files own with what they write."""
+        folders = {library.folder for library in libraries}
+        owns = {path: names for path, names in self.owns.items() if folders & set(path.parents)}
+        owners: dict[str, Path] = {}
+        for path, names in owns.items():
+            for name in sorted(names):
+                if name.partition(".")[0] not in (*_NAMES, *SHARED):
+                    self._ownership(path, f"there is no key family '{name}'")
+                elif owners.setdefault(name, path) != path and name not in SHARED:
+                    self._ownership(path, f"{owners[name].stem} owns '{name}', too")
+        written: set[tuple[Path, str]] = set()
+        for write in self.writes:
+            path, name = write.file.path, f"{write.family}.{write.field}"
+            if path not in owns or write.family == "messages":
+                continue
+            if name not in owners:
+                name = write.family
+            if name in owns[path]:
+                written.add((path, name))
+            elif name != write.family or not write.given:
+                owner = f"{owners[name].stem} owns that" if name in owners else "nobody owns that"
+                self.problems.add((path, write.line, f"writes {name}: {owner}"))
+        for path, names in owns.items():
+            for name in sorted(names):
+                if (path, name) not in written:
+                    self._ownership(path, f"it does not write '{name}'")
+
+    def _ownership(self, path: Path, text: str) -> None:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        line = next(n for n, one in enumerate(lines, start=1) if one.removeprefix("-- ").startswith("owns:"))
+        self.problems.add((path, line, f"owns: {text}"))
+
 
 class _Room:
     """The operations and modules of one library."""
@@ -136,7 +184,9 @@ class _Room:
                 self._problem(path, line, f"run.{name} is neither made by the module run nor an argument")
         for name in found.modules:
             self._module(name, ())  # those used only by other libraries
-        writes = Writes(self._find).of(operations)
+        study = Writes(self._find)
+        writes = study.of(operations)
+        self._lint.writes |= study.own
         for file, one in zip(operations, writes, strict=True):
             self._writes(file, one)
         for site in set[Site]().union(*(one.writes - one.named for one in writes)):
@@ -255,47 +305,26 @@ class _Room:
             self._problem(file.path, line, f"takes ({', '.join(has)}), by its header ({', '.join(wanted)})")
 
     def _writes(self, file: LuaFile, found: Found) -> None:
-        """The header's families."""
-        try:
-            header = lua_source.read(file.path, self._folder).header
-        except ScriptError:
-            return  # reported by _contract
-        order = [*dict.fromkeys(_NAMES), *WORDS]
-        wanted = sorted(found.families, key=lambda name: order.index(name) if name in order else len(order))
+        """Whether an operation writes as it may by what it and its modules own, and the commands of one that does."""
+        may = "read" not in file.requires and self._owns(file, set())
+        line = file.returned.line if file.returned is not None else 1
+        if found.families and not may:
+            self._problem(file.path, line, f"writes {' '.join(sorted(found.families))}, which it may not")
+        if may and not found.families:
+            self._problem(file.path, line, "writes nothing, but uses what owns something: read(run, ...) is for that")
         for site, command in found.commands:
             if command:
                 self._command_problem(site, f"whether '{command}' writes is not known (lua_writes.py)")
-            elif wanted:
+            elif found.families:
                 self._command_problem(site, f"which command this is cannot be told, and {file.path.stem} may write")
-        self._lint.writes[file.path] = wanted
-        if lacks := [name for name in wanted if name not in header.writes]:
-            self._problem(file.path, _header_line(file.path), f"writes: lacks {' '.join(lacks)}")
-        if extra := sorted(header.writes - set(wanted)):
-            self._problem(file.path, _header_line(file.path), f"writes: it does not write {' '.join(extra)}")
 
-
-def _header_line(path: Path) -> int:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return next((n for n, line in enumerate(lines, start=1) if line.startswith("writes:")), 1)
-
-
-def fix(path: Path, families: Sequence[str]) -> bool:
-    """Writes the header's ``writes``. Returns whether it has changed."""
-    old = path.read_text(encoding="utf-8")
-    lines = old.splitlines()
-    start = _header_line(path) - 1
-    end = start + 1
-    while lines[end].startswith(" "):
-        end += 1
-    new = ["writes:   "]
-    for word in families or ["none"]:
-        if len(new[-1]) + 1 + len(word) > WIDTH:
-            new.append(" " * 10)
-        new[-1] += f" {word}"
-    lines[start:end] = new
-    text = "\n".join(lines) + "\n"
-    path.write_text(text, encoding="utf-8")
-    return text != old
+    def _owns(self, file: LuaFile, seen: set[Path]) -> bool:
+        """Whether a file or a module that it uses, directly or not, owns something."""
+        seen.add(file.path)
+        if self._lint.owns.get(file.path):
+            return True
+        used = (other for name in file.requires if (other := self._find(name)) and other.path not in seen)
+        return any(self._owns(other, seen) for other in used)
 
 
 def libraries(root: Path = ROOT) -> list[Library]:
@@ -326,24 +355,21 @@ def luacheck(paths: Iterable[Path]) -> None:
     subprocess.run(command, cwd=ROOT, check=False)
 
 
-def main(arguments: Sequence[str]) -> int:
+def main() -> int:
     try:
         declared = libraries()
     except ScriptError as error:  # the loader's own checks failed, so there is no library to check
         print(error, file=sys.stderr)
         return 1
-    lint = Lint(declared)
-    lint.problems |= {(path, 1, "no Library is declared for this folder") for path in strays(ROOT, declared)}
-    if arguments == ["--fix"]:
-        for path, families in lint.writes.items():
-            if fix(path, families):
-                print(path.relative_to(ROOT))
-        return 0
-    for path, line, text in sorted(lint.problems):
+    problems = {(path, 1, "no Library is declared for this folder") for path in strays(ROOT, declared)}
+    for product in (True, False):  # benchmarks write keys of the product in their own way
+        of_one_kind = [one for one in declared if one.folder.is_relative_to(ROOT / "benchmarks") is not product]
+        problems |= Lint(of_one_kind).problems
+    for path, line, text in sorted(problems):
         print(f"{path.relative_to(ROOT)}:{line}: {text}", file=sys.stderr)
     luacheck(path for library in declared for path in sorted(library.folder.rglob("*.lua")))
-    return 1 if lint.problems else 0
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

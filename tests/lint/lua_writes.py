@@ -38,7 +38,7 @@ READING = frozenset(
      "ZCOUNT", "ZLEXCOUNT", "ZMSCORE", "ZRANDMEMBER", "ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZRANK", "ZREVRANGE",
      "ZREVRANGEBYLEX", "ZREVRANGEBYSCORE", "ZREVRANK", "ZSCAN", "ZSCORE")
 )  # fmt: skip
-SETTERS = {("items", "set"): ("item", 1, 9), ("items", "save_record"): ("item", 2, 2), ("items", "put"): ("item", 1, 9)}
+SETTERS = {("items", "set"): ("item", 1, 9), ("items", "save_record"): ("item", 2, 2)}
 """Functions that write fields of a hash: its family, which argument is the first field, and how far the next is."""
 _FIELDS = {"HSET": (2, 2), "HSETNX": (2, 9), "HINCRBY": (2, 9), "HINCRBYFLOAT": (2, 9), "HDEL": (2, 1)}
 """The same of commands."""
@@ -61,6 +61,8 @@ class Write(NamedTuple):
     family: str
     field: str
     """'' for a key as a whole, or unknown fields of it."""
+    given: bool = False
+    """Whether it is given to a function of ``SETTERS``."""
 
 
 class Found(NamedTuple):
@@ -298,12 +300,13 @@ class _Study:
         values = [self._value(argument) for argument in node.args]
         if names in (("redis", "call"), ("redis", "pcall")):
             site = self._file, id(node)
-            self._command(node, site, values[0], tuple(_nth(values, node.args, n) for n in range(1, max(4, len(values)))))
+            arguments = tuple(_nth(values, node.args, n) for n in range(1, max(4, len(values))))
+            self._command(node, site, values[0], arguments)
             return NONE
         if names in SETTERS:
             family, first, step = SETTERS[names]
             fields = [one.raw for one in node.args[first::step] if isinstance(one, lua.String)]
-            self._unit.own |= {Write(self._file, self._file.lines[id(node)], family, field) for field in fields}
+            self._unit.own |= {Write(self._file, self._file.lines[id(node)], family, one, given=True) for one in fields}
         if names == ("table", "insert"):
             self._put(node.args[0], values[-1])
             return NONE

@@ -16,10 +16,15 @@ guarantee: g
 args:      {args}
 reply:     r
 errors:    none
-writes:    {writes}
+owns:      {owns}
 --]]
 """
-RUN = "return function(args)\n  return {cap = args.cap, env = args.env, gone = args.gone, made = true}\nend\n"
+RUN = """\
+-- owns: none
+return function(args)
+  return {cap = args.cap, env = args.env, gone = args.gone, made = true}
+end
+"""
 """The module with the state of a call, which every library has."""
 
 
@@ -30,11 +35,11 @@ class Folder(NamedTuple):
     places: list[Path]
 
 
-def problems(tmp_path: Path, operation: str, *, args: str = "none", writes: str = "none", **modules: str) -> list[str]:
+def problems(tmp_path: Path, operation: str, *, args: str = "none", owns: str = "none", **modules: str) -> list[str]:
     """The problems in a library of one operation, ``op``, whose body begins in line 9, and modules."""
     folder = Folder(tmp_path / "lua", [tmp_path / "lua"])
     (folder.folder / "layout").mkdir(parents=True)
-    (folder.folder / "op.lua").write_text(HEADER.format(args=args, writes=writes) + operation)
+    (folder.folder / "op.lua").write_text(HEADER.format(args=args, owns=owns) + operation)
     for name, text in {"run": RUN, **modules}.items():
         (folder.folder / "layout" / f"{name}.lua").write_text(text)
     return [f"{path.stem}:{line}: {text}" for path, line, text in sorted(lua_lint.Lint([folder]).problems)]
@@ -44,8 +49,8 @@ def operation(*lines: str, parameters: str = "run") -> str:
     return "\n".join((f"return function({parameters})", *lines, "end", ""))
 
 
-def module(*lines: str) -> str:
-    return "\n".join(("local m = {}", *lines, "return m", ""))
+def module(*lines: str, owns: str = "none") -> str:
+    return "\n".join((f"-- owns: {owns}", "local m = {}", *lines, "return m", ""))
 
 
 USES = "local m = require 'm'\n\n" + operation("return m.f()")
@@ -108,36 +113,36 @@ def test_a_file_that_is_not_lua_is_reported(tmp_path: Path) -> None:
     ("text", "expected"),
     [
         (module("local n = 0", "function m.f()", "  n = n + 1", "  return n", "end"),
-         ["m:4: 'n' of line 2, at the module's level, is assigned again: there are no variables"]),
+         ["m:5: 'n' of line 3, at the module's level, is assigned again: there are no variables"]),
         (module("local n", "n = 1", "function m.f()", "  return n", "end"), []),
         (module("local KINDS = {}", "function m.f()", "  KINDS.a = 1", "end"),
-         ["m:4: changes 'KINDS', which is at the module's level: the state of a call belongs in `run`"]),
+         ["m:5: changes 'KINDS', which is at the module's level: the state of a call belongs in `run`"]),
         (module("local KINDS = {}", "function m.f()", "  table.insert(KINDS, 1)", "end"),
-         ["m:4: changes 'KINDS', which is at the module's level: the state of a call belongs in `run`"]),
+         ["m:5: changes 'KINDS', which is at the module's level: the state of a call belongs in `run`"]),
         (module("function m.f()", "  m.known = 1", "end"),
-         ["m:3: changes 'm', which is at the module's level: the state of a call belongs in `run`",
-          "m:3: the module 'm' has no 'known'"]),
+         ["m:4: changes 'm', which is at the module's level: the state of a call belongs in `run`",
+          "m:4: the module 'm' has no 'known'"]),
         (module("local KINDS = {}", "function m.f(a)", "  rawset(KINDS, a, 1)", "end"),
-         ["m:4: changes 'KINDS', which is at the module's level: the state of a call belongs in `run`"]),
+         ["m:5: changes 'KINDS', which is at the module's level: the state of a call belongs in `run`"]),
         (module("local KINDS = {}", "function m.f(a)", "  local kinds = KINDS", "  kinds[a] = 1", "end"),
-         ["m:5: changes 'KINDS', which is at the module's level: the state of a call belongs in `run`"]),
+         ["m:6: changes 'KINDS', which is at the module's level: the state of a call belongs in `run`"]),
         (module("local KINDS = {x = {}}", "function m.f(a)", "  local kind = KINDS[a]", "  kind.seen = true", "end"),
-         ["m:5: changes 'KINDS', which is at the module's level: the state of a call belongs in `run`"]),
+         ["m:6: changes 'KINDS', which is at the module's level: the state of a call belongs in `run`"]),
         (module("local KINDS = {}", "local function put(list, a) list[a] = 1 end",
                 "local function pass(list, a) put(list, a) end", "function m.f(a) pass(KINDS, a) end"),
-         ["m:5: 'KINDS', which is at the module's level, is changed there"]),
+         ["m:6: 'KINDS', which is at the module's level, is changed there"]),
         (module("local function make()", "  local n = 0", "  return function()", "    n = n + 1", "    return n",
                 "  end", "end", "local count = make()", "function m.f() return count() end"),
-         ["m:9: the function that is made here has variables at the module's level"]),
+         ["m:10: the function that is made here has variables at the module's level"]),
         (module("local function f(list)", "  local own = {list}", "  own[2] = 1", "  return own", "end",
                 "local KINDS = {}", "function m.f() return f(KINDS) end"), []),
         (module("local KINDS = {}", "for n = 1, 3 do KINDS[n] = n end", "function m.f() return KINDS end"), []),
         (module("function m.g() return 1 end"),
-         ["m:2: 'm.g' is used by no other file", "op:12: the module 'm' has no 'f'"]),
-        (module("function m.f() return m.gone() end"), ["m:2: the module 'm' has no 'gone'"]),
+         ["m:3: 'm.g' is used by no other file", "op:12: the module 'm' has no 'f'"]),
+        (module("function m.f() return m.gone() end"), ["m:3: the module 'm' has no 'gone'"]),
         (module("local function f() return 1 end", "m.f = f"), []),
         (module("local other = {}", "function m.f(run)", "  run[m] = 1", "  run[other] = 1", "  return run[m]", "end"),
-         ["m:5: run[..] is what a module keeps during a call: only its own, run[<the module>]"]),
+         ["m:6: run[..] is what a module keeps during a call: only its own, run[<the module>]"]),
     ],
 )  # fmt: skip
 def test_problems_in_a_module_are_found(tmp_path: Path, text: str, expected: list[str]) -> None:
@@ -225,7 +230,7 @@ BATCH = module(
         ("redis.call('LMOVE', run.keys.item, run.keys.text .. 'x', 'LEFT', 'RIGHT')", "item text"),
         ("local c = run and 'ZADD' or 'ZREM'\nredis.call(c, run.keys.ranked .. '*', 1, 2)", "ranked"),
         ("redis.call(run and 'ZRANGE' or 'ZREM', run.keys.ranked .. '*', 1, 2)", "ranked"),
-        ("redis.call('PUBLISH', 'wake', 'x')", "messages"),
+        ("redis.call('PUBLISH', 'wake', 'x', redis.call('DEL', run.keys.owed))", "owed"),
         ("run.env = {}\nredis.call('RPUSH', run.env.rq .. 'queue:', 1)", "rq"),
         ("local gone = {}\ngone[#gone + 1] = run.keys.notes .. 'a'\nredis.call('DEL', unpack(gone))", "notes"),
         ("local gone = {}\ntable.insert(gone, run.keys.notes .. 'a')\nredis.call('DEL', unpack(gone))", "notes"),
@@ -241,10 +246,11 @@ BATCH = module(
     ],
 )
 def test_the_families_that_an_operation_writes_are_found(tmp_path: Path, body: str, families: str) -> None:
-    assert problems(tmp_path, operation(body), writes=families or "none") == []
-    assert problems(tmp_path / "2", operation(body), writes="drains") == [
-        "op:7: writes: it does not write drains",
-        *([f"op:7: writes: lacks {families}"] if families else []),
+    assert problems(tmp_path, operation(body), owns=families or "none") == []
+    found = [one.partition(": ")[2] for one in problems(tmp_path / "2", operation(body), owns="drains")]
+    assert "owns: it does not write 'drains'" in found
+    assert [one for one in found if "nobody" in one] == [
+        f"writes {family}: nobody owns that" for family in families.split()
     ]
 
 
@@ -260,29 +266,66 @@ def test_the_families_that_an_operation_writes_are_found(tmp_path: Path, body: s
 )
 def test_writes_are_followed_into_modules(tmp_path: Path, call: str, families: str) -> None:
     text = "local m = require 'm'\n\n" + operation(call)
-    found = problems(tmp_path, text, writes=families or "none", m=BATCH)
-    assert [line for line in found if "writes:" in line] == []
+    found = problems(tmp_path, text, owns=families or "none", m=BATCH)
+    assert [line for line in found if "own" in line] == []
 
 
 def test_dynamic_commands_are_allowed_only_without_writes(tmp_path: Path) -> None:
     body = "redis.call(cmsgpack.unpack('x'), 'k')\nredis.call('DEL', run.keys.owed)"
-    assert problems(tmp_path, operation(body), writes="owed") == [
+    assert problems(tmp_path, operation(body), owns="owed") == [
         "op:10: which command this is cannot be told, and op may write"
     ]
 
 
-def test_the_families_are_written_into_the_header(tmp_path: Path) -> None:
-    path = tmp_path / "op.lua"
-    path.write_text(HEADER.format(args="none", writes="unknown\n           and more") + operation())
-    assert lua_lint.fix(path, ["item", "text"])
-    assert path.read_text() == HEADER.format(args="none", writes="item text") + operation()
-    assert not lua_lint.fix(path, ["item", "text"])
-    assert lua_lint.fix(path, ["family"] * 40)
-    lines = path.read_text().splitlines()
-    assert max(map(len, lines)) <= 120
-    assert sum(line.split().count("family") for line in lines) == 40
-    assert lua_lint.fix(path, [])
-    assert path.read_text() == HEADER.format(args="none", writes="none") + operation()
+@pytest.mark.parametrize(
+    ("body", "owns", "of_m", "expected"),
+    [
+        ("redis.call('HSET', run.keys.item .. 'a', 'k', 1, 'w', 2)", "item.k item.w", "none", []),
+        ("redis.call('HSET', run.keys.item .. 'a', 'k', 1)", "item", "none", []),
+        ("redis.call('HSET', run.keys.item .. 'a', 'k', 1)", "item", "item.k",
+         ["op:12: writes item.k: m owns that", "op:7: owns: it does not write 'item'"]),
+        ("redis.call('HDEL', run.keys.item .. 'a', 'k', 'w')", "item.k", "item",
+         ["op:12: writes item: m owns that"]),
+        ("redis.call('HSET', run.keys.item .. 'a', unpack({'k', 1}))", "item.k", "none",
+         ["op:12: writes item: nobody owns that", "op:7: owns: it does not write 'item.k'"]),
+        ("redis.call('DEL', run.keys.item .. 'a')", "item", "item", ["m:1: owns: op owns 'item', too"]),
+        ("run.env = {}\nredis.call('DEL', run.env.rq)", "rq", "rq", []),
+        ("redis.call('DEL', run.keys.owed)", "owed itm", "none",
+         ["op:7: owns: it does not write 'itm'", "op:7: owns: there is no key family 'itm'"]),
+        ("redis.call('DEL', run.keys.owed)", "none", "none",
+         ["op:11: writes owed, which it may not", "op:12: writes owed: nobody owns that"]),
+        ("return redis.call('GET', run.keys.owed)", "none", "owed",
+         ["op:11: writes nothing, but uses what owns something: read(run, ...) is for that"]),
+    ],
+)  # fmt: skip
+def test_a_file_writes_what_it_owns_alone(tmp_path: Path, body: str, owns: str, of_m: str, expected: list[str]) -> None:
+    text = "local m = require 'm'\n\n" + operation("m.f()", body)
+    found = problems(tmp_path, text.replace("m.f()", "m.f()", 1), owns=owns, m=module("function m.f() end", owns=of_m))
+    unused = [one for one in found if "it does not write" in one and one.startswith("m:")]
+    assert sorted(set(found) - set(unused)) == [one.replace("op:12", "op:13") for one in expected]
+
+
+def test_fields_may_be_given_to_the_module_that_owns_the_hash(tmp_path: Path) -> None:
+    items = module(
+        "function m.set(run, id, field) redis.call('HSET', run.keys.item .. id, field, 1) end", owns="item"
+    ).replace("m.set", "items.set").replace("local m", "local items").replace("return m", "return items")  # fmt: skip
+    text = "local items = require 'items'\n\n" + operation("items.set(run, 'k')")
+    assert problems(tmp_path, text, items=items) == []
+    assert problems(tmp_path / "2", text, owns="item.k", items=items) == []
+    other = "local m = require 'm'\n" + text.replace("items.set", "m.f()\nitems.set")
+    used = module("function m.f() redis.call('HDEL', run.keys.item .. 'a', 'k') end", owns="item.k")
+    found = problems(tmp_path / "3", other, items=items, m=used.replace("m.f()", "m.f(run)"))
+    assert "op:14: writes item.k: m owns that" in found
+
+
+def test_an_operation_that_reads_may_use_what_owns_something(tmp_path: Path) -> None:
+    read = "-- owns: none\nreturn function(run, body) return body(run) end\n"
+    text = "local m = require 'm'\nlocal read = require 'read'\n\n" + operation("return read(run, m.f)")
+    owner = module("function m.f(run) return redis.call('GET', run.keys.owed) end", "function m.g() end", owns="owed")
+    found = problems(tmp_path, text, read=read, m=owner)
+    assert [one for one in found if one.startswith("op:")] == []
+    writes = problems(tmp_path / "2", text, read=read, m=owner.replace("GET", "DEL"))
+    assert "op:12: writes owed, which it may not" in writes
 
 
 def test_luacheck_is_run_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,18 +26,20 @@ from workers.tools.demo import LIBRARY as WORKERS
 
 MOST_BYTES = 490_000
 """Of all libraries together. The server keeps them forever, and each of their functions, too."""
-HEADER = "--[[\npurpose: P\nguarantee: G\nargs: {args}\nreply: R\nerrors: none\nwrites: {writes}\n{full}--]]\n"
+HEADER = "--[[\npurpose: P\nguarantee: G\nargs: {args}\nreply: R\nerrors: none\nowns: {owns}\n{full}--]]\n"
 Make = Callable[..., Library]
 
 
-def operation(body: str, *uses: str, args: str = "none", writes: str = "none", full: str = "") -> str:
+def operation(body: str, *uses: str, args: str = "none", owns: str = "none", full: str = "") -> str:
     requires = "".join(f"local {name} = require '{name}'\n" for name in uses)
-    return f"{HEADER.format(args=args, writes=writes, full=full)}{requires}return function(run, ...)\n{body}\nend\n"
+    return f"{HEADER.format(args=args, owns=owns, full=full)}{requires}return function(run, ...)\n{body}\nend\n"
 
 
-def module(name: str, *uses: str) -> str:
+def module(name: str, *uses: str, owns: str = "none") -> str:
     requires = "".join(f"local {use} = require '{use}'\n" for use in uses)
-    return f"-- About it.\n{requires}local {name} = {{}}\nfunction {name}.name() return '{name}' end\nreturn {name}\n"
+    used = "".join(f", {use}.name()" for use in uses)
+    function = f"function {name}.name() return '{name}'{used} end"
+    return f"-- About it.\n-- owns: {owns}\n{requires}local {name} = {{}}\n{function}\nreturn {name}\n"
 
 
 @pytest.fixture
@@ -115,7 +117,10 @@ def test_a_module_is_visible_only_where_it_is_required(make: Make, client: redis
             ["two files have the name 'one'", "made/lua/modules/one.lua", "made/lua/one.lua"],
         ),
         ({"one": operation("local b, C = 1, 2")}, ["one.lua: C is a name of libraries"]),
-        ({"one": operation("", "a"), "m_a": "return function(run, C) end\n"}, ["modules/a.lua: C is a name"]),
+        (
+            {"one": operation("", "a"), "m_a": "-- owns: none\nreturn function(run, C) end\n"},
+            ["modules/a.lua: C is a name"],
+        ),
     ],
 )
 def test_a_fault_of_a_file_is_reported_with_its_place(make: Make, files: dict[str, str], words: list[str]) -> None:
@@ -127,7 +132,7 @@ def test_a_fault_of_a_file_is_reported_with_its_place(make: Make, files: dict[st
 
 def test_a_package_may_use_modules_of_another_and_have_its_own_state(make: Make, client: redis.Redis) -> None:
     other = make("other", m_shared=module("shared"))
-    run = "return function(run, prefix) run.own = '!' return run end"
+    run = "-- owns: none\nreturn function(run, prefix) run.own = '!' return run end"
     library = make("made", (other,), one=operation("return shared.name() .. run.own", "shared"), m_run=run)
     with loaded(client, library):
         assert client.fcall(library.function("one"), 1, "fc:{p}:") == "shared!"
@@ -152,7 +157,7 @@ def test_an_operation_gets_the_words_of_a_call_as_its_header_says(
         "local got = {run.project, ...}\nfor n, one in ipairs(got) do\n"
         "if type(one) == 'table' and one.id then got[n] = {one.id, one.fingerprint, one.keep_ms} end\nend\nreturn got"
     )
-    run = "return function(run, prefix) run.project = run.project or 'default' return run end"
+    run = "-- owns: none\nreturn function(run, prefix) run.project = run.project or 'default' return run end"
     library = make(one=operation(body, args=args), m_run=run)
     with loaded(client, library):
         assert client.fcall(library.function("one"), 1, "fc:{p}:", *words) == given
@@ -180,10 +185,10 @@ def test_each_function_has_the_digest_of_its_library(make: Make, client: redis.R
 
 
 def test_versions_of_a_library_stand_side_by_side(make: Make, client: redis.Redis) -> None:
-    old = make(one=operation("return 'old'", "a"), m_a=module("a"))
-    same = make(one=operation("-- Why.\n\n  return 'old' -- so", "a"))
-    new = make(one=operation("return 'new'", "a"))
-    module_changed = make(m_a=module("a") + "-- More.\n", m_b=module("b"), one=operation("return 'new'", "a", "b"))
+    old = make(one=operation("return 'old', a.name()", "a"), m_a=module("a"))
+    same = make(one=operation("-- Why.\n\n  return 'old', a.name() -- so", "a"))
+    new = make(one=operation("return 'new', a.name()", "a"))
+    module_changed = make(m_a=module("a").replace("'a'", "'b'"), one=operation("return 'new', a.name()", "a"))
     assert same.name == old.name
     assert len({old.name, new.name, module_changed.name}) == 3
     with loaded(client, old, new):
@@ -191,11 +196,39 @@ def test_versions_of_a_library_stand_side_by_side(make: Make, client: redis.Redi
         assert client.fcall(new.function("one"), 1, "fc:{p}:") == "new"
 
 
+def test_what_no_operation_reaches_is_not_in_a_library(make: Make, client: redis.Redis) -> None:
+    parts = (
+        "local a = {}", "local function used() return 'used' end", "local function unused() return b.name() end",
+        "function a.one() return used() end", "function a.two()\n  return unused()\nend",
+        "function a.dynamic(name)\n  return a[name]()\nend", "return a",
+    )  # fmt: skip
+    text = "-- owns: none\nlocal b = require 'b'\n" + "\n".join(parts) + "\n"
+    library = make(one=operation("return 'x'..a.one()", "a"), m_a=text, m_b=module("b"))
+    assert "unused" not in library.text
+    assert "m.b=" not in library.text
+    with loaded(client, library):
+        assert client.fcall(library.function("one"), 1, "fc:{p}:") == "xused"
+    assert "unused" in make(one=operation("return a.two()", "a"), m_a=text, m_b=module("b")).text
+    assert "unused" in make(one=operation("return a.dynamic('two')", "a"), m_a=text, m_b=module("b")).text
+    assert "unused" in make(one=operation("return run.f(a)", "a"), m_a=text, m_b=module("b")).text
+
+
+def test_what_an_operation_may_write_follows_from_what_its_modules_own(make: Make) -> None:
+    library = make(
+        own=operation("", owns="spent"), none=operation("", "b"), reads=operation("", "a", "read"),
+        changes=operation("", "a", owns="spent"), m_a=module("a", "c", owns="item.k beneath"), m_b=module("b"),
+        m_c=module("c", owns="ranked"),
+    )  # fmt: skip
+    assert {name: library.writes(name) for name in ("own", "none", "reads", "changes")} == {
+        "own": {"spent"}, "none": set(), "reads": set(), "changes": {"spent", "item.k", "beneath", "ranked"},
+    }  # fmt: skip
+
+
 def test_a_full_server_runs_operations_that_read_or_are_declared_full(make: Make, client: redis.Redis) -> None:
     library = make(
         reads=operation("return redis.call('EXISTS', run.keys.events)"),
-        frees=operation("return redis.call('DEL', run.keys.events)", writes="events", full="full: it frees\n"),
-        writes=operation("return redis.call('SET', run.keys.events, 1)", writes="events"),
+        frees=operation("return redis.call('DEL', run.keys.events)", owns="events", full="full: it frees\n"),
+        writes=operation("return redis.call('SET', run.keys.events, 1)", owns="events"),
         lies=operation("return redis.call('SET', run.keys.events, 1)"),
     )
     with loaded(client, library):

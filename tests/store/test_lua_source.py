@@ -16,7 +16,6 @@ HEADER = {
     "args": "one two",
     "reply": "nothing",
     "errors": "none",
-    "writes": "none",
 }
 
 
@@ -45,14 +44,14 @@ def from_text(tmp_path: Path, text: str, name: str = "made.lua") -> Source:
     ],
 )
 def test_a_line_loses_only_comments_and_needless_space(tmp_path: Path, line: str, kept: str | None) -> None:
-    source = from_text(tmp_path, f"{line}\nreturn nil\n", "modules/made.lua")
+    source = from_text(tmp_path, f"-- owns: none\n{line}\nreturn nil\n", "modules/made.lua")
     assert [one.text for one in source.lines] == [kept, "return nil"][kept is None :]
 
 
 def test_every_line_knows_where_it_came_from(tmp_path: Path) -> None:
     operation = from_text(tmp_path, header_text() + "-- Why.\n\nreturn function() end\n")
-    assert [line.origin for line in operation.lines] == ["made.lua:11"]
-    module = from_text(tmp_path, "-- Why.\nlocal made = {}\n\nreturn made\n", "modules/made.lua")
+    assert [line.origin for line in operation.lines] == ["made.lua:10"]
+    module = from_text(tmp_path, "-- owns: none\nlocal made = {}\n\nreturn made\n", "modules/made.lua")
     assert [line.origin for line in module.lines] == ["modules/made.lua:2", "modules/made.lua:4"]
 
 
@@ -60,7 +59,7 @@ def test_a_file_names_the_modules_that_it_uses(tmp_path: Path) -> None:
     text = (
         "local one = require 'one'\nlocal two = require 'two' -- why\n-- local no = require 'no'\nreturn one.new(two)\n"
     )
-    assert from_text(tmp_path, text, "modules/made.lua").requires == ["one", "two"]
+    assert from_text(tmp_path, f"-- owns: none\n{text}", "modules/made.lua").requires == ["one", "two"]
     assert from_text(tmp_path, header_text() + text).requires == ["one", "two"]
 
 
@@ -68,7 +67,7 @@ def test_a_header_may_explain_its_arguments_and_run_over_lines(tmp_path: Path) -
     text = (
         "--[[\npurpose: One\n  thing.\nguarantee: G\n"
         "args: request run.sid one\n  two_2 many...\n  one = a number\n  two\n"
-        "reply: R: {a}\nerrors: GONE,\n  CONFLICT\nwrites: item events\nfull: it deletes\n--]]\nreturn 1\n"
+        "reply: R: {a}\nerrors: GONE,\n  CONFLICT\nowns: item events\nfull: it deletes\n--]]\nreturn 1\n"
     )
     assert from_text(tmp_path, text).header == Header(
         ("request", "run.sid", "one", "two_2", "many..."),
@@ -80,12 +79,28 @@ def test_a_header_may_explain_its_arguments_and_run_over_lines(tmp_path: Path) -
     assert none == Header()
 
 
+def test_a_module_says_what_it_owns(tmp_path: Path) -> None:
+    source = from_text(tmp_path, "-- About it.\n-- owns: item.k beneath\n-- owns: item\nreturn 1\n")
+    assert source.header == Header(owns=frozenset({"item.k", "beneath", "item"}))
+
+
+def test_lines_know_the_function_that_they_are_of(tmp_path: Path) -> None:
+    text = (
+        "-- owns: none\nlocal made = {}\nlocal function f(a)\n  if a then\n    return 1\n  end\nend\n"
+        "function made.g() return f() end\nlocal kinds = {}\nfunction kinds.a()\n  return 2\nend\nreturn made\n"
+    )
+    blocks = [(line.text, line.block) for line in from_text(tmp_path, text).lines]
+    assert [block for _, block in blocks] == ["", "f", "f", "f", "f", "f", ".g", "", "", "", "", ""]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("--[[\npurpose: x\n", "has to begin with a contract header"),
         (header_text(purpose=None), "lacks 'purpose:'"),
-        (header_text(writes=None), "lacks 'writes:'"),
+        ("return 1\n", "has to begin with a contract in '--[[', or with a comment that has '-- owns:'"),
+        ("-- Why.\n\n-- owns: none\nreturn 1\n", "has to begin with a contract"),
+        ("", "has to begin with a contract"),
         (header_text(reply=""), "lacks 'reply:'"),
         (header_text(args="One"), "args: first come only names"),
         (header_text(args="rest... one"), "args: first come only names"),

@@ -69,7 +69,7 @@ def test_a_released_script_is_not_loaded_any_more() -> None:
 def test_line_numbers_in_errors_are_those_of_the_files() -> None:
     lines = BUMP.function_library.text.splitlines()
     at = next(n for n, line in enumerate(lines, start=1) if "INCRBY" in line)
-    assert BUMP.explain(f"ERR user_function:{at}: bad") == "script bump: ERR modules/counter.lua:6: bad"
+    assert BUMP.explain(f"ERR user_function:{at}: bad") == "script bump: ERR modules/counter.lua:7: bad"
     assert BUMP.explain("ERR user_function: 99999: bad") == "script bump: ERR user_function: 99999: bad"
 
 

@@ -250,7 +250,7 @@ async def test_a_script_that_does_not_compile_fails_the_open(
     redis_url: str, store_kind: Kind, make_store: MakeStore, uncompilable: Script[object]
 ) -> None:
     store = make_store(redis_url, protocol=store_kind.protocol)
-    with pytest.raises(ScriptError, match=r"uncompilable: .*modules/broken.lua:4"):
+    with pytest.raises(ScriptError, match=r"uncompilable: .*modules/broken.lua:5"):
         await store.open()
     assert not store.connected
 
@@ -258,7 +258,7 @@ async def test_a_script_that_does_not_compile_fails_the_open(
 async def test_a_script_that_does_not_compile_is_reported_by_calls_too(
     store: Store, project: str, uncompilable: Script[object]
 ) -> None:
-    with pytest.raises(ScriptError, match=r"uncompilable: .*modules/broken.lua:4"):
+    with pytest.raises(ScriptError, match=r"uncompilable: .*modules/broken.lua:5"):
         await store.run(uncompilable, project)
 
 

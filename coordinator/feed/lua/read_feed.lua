@@ -10,7 +10,6 @@ reply:     {id of this server's history, last id, first id ('' for none), whethe
            an id is '' (unknown), 'root', or the parent of that item; 'session'; 'gateway'; or of a flow the JSON of
            who created it and the roles that may approve its gates
 errors:    none
-writes:    none
 --]]
 local position = require 'position'
 local read = require 'read'

@@ -5,7 +5,6 @@ args:      source label trouble kind rest_ms keep_ms run.events_max
            rest_ms = for how long nobody may ask the source
 reply:     the time, Unix milliseconds
 errors:    none
-writes:    key_copy key_fetch_lease fleet_events
 --]]
 local key_copies = require 'key_copies'
 

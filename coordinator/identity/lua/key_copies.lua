@@ -2,6 +2,7 @@
 --   key_copy         f when they were fetched (ms)  d the document  s since when the source fails (ms)  e its trouble
 --                    k the kind of that
 --   key_fetch_lease  busy: a process asks right now; done: nobody may ask yet
+-- owns: key_copy key_fetch_lease
 local clock = require 'clock'
 local fleet_events = require 'fleet_events'
 

@@ -7,7 +7,6 @@ args:      source have lease_ms
 reply:     {now, verdict, fetched, document, wait_ms, trouble, trouble kind}; verdict take | ask | busy | wait
            (busy: another process is asking right now), wait_ms = when the next process may ask
 errors:    none
-writes:    key_fetch_lease
 full:      it mostly reads; a lease is one word
 --]]
 local key_copies = require 'key_copies'

@@ -4,7 +4,7 @@ guarantee: One event is written for a change, however many processes make it.
 args:      policy verifier run.events_max
 reply:     1 if the fleet had another policy before
 errors:    none
-writes:    identity_mode fleet_events
+owns:      identity_mode
 full:      it writes two words
 --]]
 local fleet_events = require 'fleet_events'

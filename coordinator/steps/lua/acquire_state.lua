@@ -7,7 +7,7 @@ args:      connection state worker have most idle_ms lease_ms
            most; idle_ms = after how long without a call a state ends
 reply:     {number, worker}; number 0: the worker that has it, or '' if there is no room
 errors:    none
-writes:    state_owners state_uses state_leases state_number
+owns:      state_number
 --]]
 local clock = require 'clock'
 local states = require 'states'

@@ -6,7 +6,6 @@ args:      run.engine jobs...
            jobs = ids of RQ jobs
 reply:     what taking.lua says, no results
 errors:    none
-writes:    events run step step_leases step_queue step_timers step_suspects
 --]]
 local taking = require 'taking'
 

@@ -7,7 +7,6 @@ args:      worker lease_ms told...
            ended, whichever worker has it
 reply:     which of them are not its own any more, from 1
 errors:    none
-writes:    state_owners state_uses state_leases
 full:      it overwrites a few numbers; without it, states would be lost
 --]]
 local states = require 'states'

@@ -5,7 +5,7 @@ guarantee: A pointer stays in its queue's intermediate list until the worker ack
 args:      run.engine want
 reply:     {project or '' for a plain job, job id, list} for each
 errors:    none
-writes:    rq
+owns:      rq
 --]]
 local pointers = require 'pointers'
 local steps = require 'steps'

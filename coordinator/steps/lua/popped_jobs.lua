@@ -6,7 +6,7 @@ args:      run.engine most
            most = pointers of each queue at most, the oldest
 reply:     {project, job id, list} for each
 errors:    none
-writes:    rq
+owns:      rq
 full:      it reads, and only deletes
 --]]
 local pointers = require 'pointers'

@@ -6,7 +6,6 @@ args:      run.engine project force jobs...
            force = 1: the job is missing from its list, whatever its hash says; jobs = list and job id, and so on
 reply:     how many were pushed
 errors:    none
-writes:    rq
 --]]
 local handoff = require 'handoff'
 

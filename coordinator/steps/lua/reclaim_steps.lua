@@ -5,7 +5,6 @@ args:      run.engine held...
            held = the steps that the worker knows of
 reply:     how many were given back
 errors:    none
-writes:    step step_leases step_queue step_timers step_backlog step_gates step_addressed outbox rq
 --]]
 local attempts = require 'attempts'
 local clock = require 'clock'

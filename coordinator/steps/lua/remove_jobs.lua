@@ -6,7 +6,7 @@ args:      run.engine project list last most
            most = how many jobs the part has at most
 reply:     {how many jobs the part has, how many of them were removed}
 errors:    none
-writes:    rq
+owns:      rq
 --]]
 local pointers = require 'pointers'
 

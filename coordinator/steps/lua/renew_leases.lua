@@ -5,7 +5,6 @@ args:      worker lease held...
            worker = its name; lease = ms; held = a step and its attempt, and so on
 reply:     the steps that are no longer this worker's
 errors:    none
-writes:    step_leases
 full:      it overwrites scores; without it running steps would count as lost
 --]]
 local steps = require 'steps'

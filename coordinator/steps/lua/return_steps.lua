@@ -6,8 +6,6 @@ args:      run.engine want turn reports
            reports = packed {step, attempt, 'B', '', delay ms}
 reply:     what taking.lua says; results: 0 refused, 1 given back
 errors:    none
-writes:    events run step step_leases step_queue step_timers step_backlog step_suspects step_gates step_addressed
-           outbox rq
 --]]
 local attempts = require 'attempts'
 local taking = require 'taking'

@@ -9,8 +9,6 @@ args:      run.engine batch crashes job_check_ms
 reply:     {lost, fired, suspects {job id, list}, whether there is something for the relay, steps that run,
            steps that wait in queues, whether nothing here needs a sweep, whether there is more to do now}
 errors:    none
-writes:    events history results step step_leases step_queue step_timers step_backlog step_gates step_addressed outbox
-           rq
 --]]
 local attempts = require 'attempts'
 local clock = require 'clock'

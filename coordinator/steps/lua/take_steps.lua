@@ -6,7 +6,6 @@ args:      run.engine want
            engine = see handoff.lua; want = how many at most
 reply:     what taking.lua says, no results
 errors:    none
-writes:    events run step step_leases step_queue step_timers step_suspects outbox rq
 --]]
 local pointers = require 'pointers'
 local taking = require 'taking'

@@ -7,7 +7,7 @@ args:      owner connection number anew step again
            been told without anybody having heard of it
 reply:     0 it was another number, 1 the same, 2 the owner remembered none
 errors:    none
-writes:    run state_seen
+owns:      state_seen
 --]]
 local owners = require 'owners'
 

@@ -5,7 +5,6 @@ args:      jobs...
            jobs = ids of RQ jobs of this project
 reply:     those whose step waits under the attempt that they point to
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 local steps = require 'steps'

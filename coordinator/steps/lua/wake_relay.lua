@@ -4,7 +4,7 @@ guarantee: If more projects are noted than fit, the first ones are kept; the swe
 args:      project most
 reply:     nothing
 errors:    none
-writes:    relay_wakeups
+owns:      relay_wakeups
 full:      it stores a short name; the jobs were written before
 --]]
 return function(run, project, most)

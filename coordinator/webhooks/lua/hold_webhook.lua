@@ -5,7 +5,6 @@ args:      what process milliseconds name project
            what = the leader lease; milliseconds = how long it lasts
 reply:     {whether the process leads, the record}
 errors:    none
-writes:    leader_lease webhook
 full:      a record is small, and this keeps it alive
 --]]
 local leader_leases = require 'leader_leases'

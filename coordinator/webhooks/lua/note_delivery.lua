@@ -8,7 +8,6 @@ args:      run.events_max what process milliseconds name outcome cursor first de
            most = ms of failures alone after which it is disabled
 reply:     {whether the process leads, the record}
 errors:    none
-writes:    leader_lease webhook fleet_events
 full:      a record is small, and a delivery that is not noted is made again
 --]]
 local clock = require 'clock'

@@ -4,7 +4,6 @@ guarantee: All of one moment.
 args:      names...
 reply:     the record of each, in order; of one that has none with an empty project
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 local webhooks = require 'webhooks'

@@ -6,7 +6,6 @@ args:      run.events_max name project was sealed earlier
            go on signing for a while
 reply:     1, or 0 if there is another one now
 errors:    none
-writes:    webhook fleet_events
 --]]
 local webhooks = require 'webhooks'
 

@@ -5,7 +5,6 @@ args:      run.events_max name project status
            status = active or paused
 reply:     its record before
 errors:    none
-writes:    webhook fleet_events
 full:      a record is small, and operators must be able to stop deliveries
 --]]
 local webhooks = require 'webhooks'

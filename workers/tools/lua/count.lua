@@ -4,7 +4,7 @@ guarantee: The same id counts once, and gets the same number again for `seconds`
 args:      id seconds
 reply:     the number
 errors:    none
-writes:    counted counts
+owns:      counted counts
 --]]
 return function(run, id, seconds)
   local known = redis.call('GET', run.keys.counts .. id)

@@ -4,7 +4,7 @@ guarantee: Never more than `most` of them; a text replaces the one with the same
 args:      id text most
 reply:     how many there are
 errors:    KNOWLEDGE_FULL
-writes:    knowledge
+owns:      knowledge
 --]]
 return function(run, id, text, most)
   local full = redis.call('HLEN', run.keys.knowledge) >= tonumber(most)

@@ -1,5 +1,6 @@
 -- Ends of attempts that do not end their step: another attempt follows, under a higher fence. A step is a table `st` as
 -- in steps.lua.
+-- owns: step_addressed
 local clock = require 'clock'
 local handoff = require 'handoff'
 local step_events = require 'step_events'

@@ -2,6 +2,7 @@
 -- RQ's own form where the queue is in this Redis (run.env.rq is RQ's prefix), else the project's outbox gets its id and
 -- list, and a relay writes it. What a worker takes in the very call that made it ready needs no pointer (taking.lua):
 -- nobody could have seen it.
+-- owns: outbox rq
 local clock = require 'clock'
 local pointers = require 'pointers'
 local steps = require 'steps'

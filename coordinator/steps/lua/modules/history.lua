@@ -1,5 +1,6 @@
 -- The history of an owner of steps (steps.lua): its finished steps in order of their end. Long results are kept apart,
 -- so that reading the history is fast whatever steps have returned.
+-- owns: history results
 local clock = require 'clock'
 local steps = require 'steps'
 

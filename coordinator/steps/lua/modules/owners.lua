@@ -1,4 +1,5 @@
 -- The hash of an owner of steps (steps.lua), and what it was created with (run_spec).
+-- owns: run run_spec
 local steps = require 'steps'
 
 local owners = {}

@@ -1,6 +1,7 @@
 -- What follows a step (or begins a flow), as Python planned it: see Plan and NewStep in model.py.
 --   plan = {create {step...}, forks {{name, arrivals}...}, arrive false|{name, step}, complete, error}
 --   step = {key, ready|gate|done, pool, priority, delay ms, expires ms, context, arguments}
+-- owns: none
 local clock = require 'clock'
 local handoff = require 'handoff'
 local history = require 'history'

@@ -1,4 +1,5 @@
 -- What is in RQ's queues: pointers to steps, jobs made with plain RQ, and ids that can be neither.
+-- owns: rq
 local projects = require 'projects'
 
 local pointers = {}

@@ -2,6 +2,7 @@
 -- is packed by the caller and becomes run.env:
 --   rq  limit (steps of the project queued and running, 0: any)  cap (of events)  iso (what time it is, for RQ's tools)
 --   protocol; of a worker also  worker  lease  lists  suspect (crashes)
+-- owns: none
 local clock = require 'clock'
 local keys = require 'keys'
 

@@ -1,6 +1,7 @@
 -- States that downstream servers keep for callers, each in one worker (workers/states.py). Of a connection,
 -- state_owners has '<number> <worker>' of each state by its name, '<project> <owner>', and state_uses when its last
 -- call ended: later than now while one is under way. state_leases has the workers of states by the end of their lease.
+-- owns: state_owners state_uses state_leases
 local clock = require 'clock'
 
 local states = {}

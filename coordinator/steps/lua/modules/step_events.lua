@@ -1,4 +1,5 @@
 -- Events of steps. Those of flows name who may hear of them (feed).
+-- owns: none
 local events = require 'events'
 local steps = require 'steps'
 

@@ -13,6 +13,7 @@
 --   ro roles that may approve its gates, as JSON (flows only; missing: none)
 --   j<fork> arrivals that its join waits for  tr trace that its steps belong to
 -- Times are ms. Times and ids in an owner's history count from its id, where that is a number: small ones take less.
+-- owns: step step_leases step_queue step_timers step_backlog step_gates
 local clock = require 'clock'
 
 local steps = {}

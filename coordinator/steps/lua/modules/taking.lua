@@ -1,6 +1,7 @@
 -- A worker takes steps: pointers that wait in its lists, oldest first, and those that this call made ready, which
 -- need no pointer then. Each is leased to the worker by the time of this server, and its attempt is the fence
 -- that the worker has to show with the outcome. From queues in another Redis nothing can be taken here.
+-- owns: step_suspects rq
 local handoff = require 'handoff'
 local owners = require 'owners'
 local pointers = require 'pointers'

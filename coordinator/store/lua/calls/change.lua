@@ -7,6 +7,7 @@
 --      not recorded, so that the call can be repeated once its cause is fixed. A second value `false` means that the
 --      reply is not to be recorded.
 --   3. The reply is recorded, after the change and before any other call can see either.
+-- owns: none
 local requests = require 'requests'
 
 return function(run, request, body)

@@ -1,4 +1,5 @@
 -- Times, and how they are written.
+-- owns: none
 local clock = {}
 
 -- Server time in milliseconds. Redis time decides every expiry; no front-end clock does.

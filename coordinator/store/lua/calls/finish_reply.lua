@@ -4,7 +4,6 @@ guarantee: The effect is not taken back any more, or (reply 0) it was taken back
 args:      name
 reply:     1: the record is there, else 0
 errors:    none
-writes:    request
 full:      it changes one letter
 --]]
 local requests = require 'requests'

@@ -1,5 +1,6 @@
 -- The keys of a partition by the names of their families (keys.py): keys(prefix).item is `fc:{p}:i:`, to be followed by
 -- an id. They are made once per partition.
+-- owns: none
 local families = require 'families'
 local remembered = require 'remembered'
 

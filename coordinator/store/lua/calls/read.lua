@@ -1,7 +1,8 @@
 -- The protocol of an operation that reads, `read(run, body)`: body(run) returns the reply, a table that is packed here,
--- or an error reply, or nil.
-return function(run, body)
+-- unless it is `plain`, or an error reply, or nil. The server lets it write nothing.
+-- owns: none
+return function(run, body, plain)
   local reply = body(run)
-  if not reply or reply.err then return reply end
+  if plain or not reply or reply.err then return reply end
   return cmsgpack.pack(reply)
 end

@@ -3,6 +3,7 @@
 -- be gone, and then the effect is taken back), then the packed reply. The record and the effect are written in one call
 -- of an operation, so a front-end killed in between costs nothing: the retry finds the record from any other process.
 -- A `request` is {id ('' = the caller gave none), fingerprint, keep_ms}.
+-- owns: request
 local requests = {}
 
 local STATE_AT = 16 -- of the letter in a record

@@ -3,6 +3,7 @@
 --   keys     the keys of the partition by family (keys.py); keys.prefix is where all of them begin
 --   project  the name of the project
 --   now      the server's time in ms
+-- owns: none
 local clock = require 'clock'
 local keys = require 'keys'
 

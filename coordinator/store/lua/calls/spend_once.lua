@@ -5,7 +5,7 @@ args:      id ends kept
            ends = when it ends, in ms; kept = for how many ms after that it is remembered
 reply:     1 if it is the caller's now, else 0
 errors:    none
-writes:    spent
+owns:      spent
 full:      a short text, which lets an operator in
 --]]
 return function(run, id, ends, kept)

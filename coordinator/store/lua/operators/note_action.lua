@@ -6,7 +6,6 @@ args:      kept record
            record = packed, see operator_actions.lua
 reply:     the entry
 errors:    none
-writes:    fleet_events
 full:      a capped record, without which an operator could not end what fills the store
 --]]
 local operator_actions = require 'operator_actions'

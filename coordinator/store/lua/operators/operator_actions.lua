@@ -1,6 +1,7 @@
 -- What operators do by hand, among the events of the fleet (fleet_events): entries with
 --   k action  a who  p project or ''  i of what  r reason  q click, '' for none
 --   d '0' as long as it is not known whether it was done
+-- owns: none
 local fleet_events = require 'fleet_events'
 
 local operator_actions = {}

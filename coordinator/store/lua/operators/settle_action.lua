@@ -5,7 +5,6 @@ args:      entry kept done record
            done = 1 or 0; record = packed, see operator_actions.lua
 reply:     nothing
 errors:    none
-writes:    fleet_events
 full:      a capped record takes the place of another
 --]]
 local fleet_events = require 'fleet_events'

@@ -1,4 +1,5 @@
 -- The drains in force: which processes take no new work.
+-- owns: drains
 local clock = require 'clock'
 
 local drains = {}

@@ -5,7 +5,6 @@ args:      what process milliseconds
            milliseconds = how long it lasts; 0 gives it back
 reply:     1 if the process has it now, else 0
 errors:    none
-writes:    leader_lease
 full:      a lease is small, and the task that it is for may free memory
 --]]
 local leader_leases = require 'leader_leases'

@@ -1,4 +1,5 @@
 -- Leader leases: leader_lease .. what names the process that has it, until it lapses.
+-- owns: leader_lease
 local leader_leases = {}
 
 -- Takes or renews a lease for some ms; whether the process has it now.

@@ -6,7 +6,7 @@ args:      process seconds status status_seconds
            reports of itself, '': nothing new; status_seconds = for how long that is kept
 reply:     the latest time, in ms
 errors:    none
-writes:    processes process_status moment
+owns:      processes process_status moment
 full:      it overwrites a short name, a short text and a number
 --]]
 local clock = require 'clock'

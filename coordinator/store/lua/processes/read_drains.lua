@@ -4,7 +4,6 @@ guarantee: Reads one small hash.
 args:      none
 reply:     rows {scope, since ms}
 errors:    none
-writes:    none
 --]]
 local drains = require 'drains'
 local read = require 'read'

@@ -5,7 +5,6 @@ args:      seconds
            seconds = how long a process counts as running after it was noted
 reply:     {now, rows {<host>/<slot>, when it was noted (s), its status or ''}}
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 

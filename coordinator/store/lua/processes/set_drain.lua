@@ -7,7 +7,6 @@ args:      scope on kept record
            operator_actions.lua, or '' for none
 reply:     rows {scope, since ms}: all drains in force
 errors:    none
-writes:    drains fleet_events
 full:      it stores a short name or deletes one, with a capped record
 --]]
 local drains = require 'drains'

@@ -4,7 +4,6 @@ guarantee: Looks at the last projects of each list only, so it is bounded, and m
 args:      prefix most
 reply:     {names, whether there are or may be more}
 errors:    none
-writes:    none
 --]]
 local projects = require 'projects'
 local read = require 'read'

@@ -5,7 +5,6 @@ args:      what project seconds
            what = steps | items | known
 reply:     whether it was taken off
 errors:    none
-writes:    step_projects item_projects known_projects
 full:      deleting frees memory
 --]]
 local projects = require 'projects'

@@ -5,7 +5,6 @@ args:      what project
            what = steps | items | known
 reply:     nothing
 errors:    none
-writes:    step_projects item_projects known_projects
 --]]
 local projects = require 'projects'
 

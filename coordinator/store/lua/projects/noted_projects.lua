@@ -6,7 +6,6 @@ args:      what seconds most
            -1: all
 reply:     {name, seconds since it was noted}...
 errors:    none
-writes:    none
 --]]
 local projects = require 'projects'
 local read = require 'read'

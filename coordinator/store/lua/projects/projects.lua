@@ -1,4 +1,5 @@
 -- Names of projects, and the fleet's lists of projects.
+-- owns: step_projects item_projects known_projects
 local projects = {}
 
 local KNOWN_MAX = 10000

@@ -8,7 +8,7 @@ args:      pause_ms most notes finished
            = packed list of {project, until when it was taken, when the next thing in it ends (ms) or 0}
 reply:     {now, list of {project, until when it is taken}, when something ends in any other (ms), 0: nothing does}
 errors:    none
-writes:    due_projects
+owns:      due_projects
 full:      it stores short names, and deletes them
 --]]
 local clock = require 'clock'

@@ -1,6 +1,7 @@
 -- What people were asked in a project and have answered: a stream per kind, answered .. kind, of entries with
 --   r the packed row that the operation gives
 -- The last MOST of each kind are kept, also when what they are about is gone.
+-- owns: answered
 local answered = {}
 
 local MOST = 1000 -- MOST_ANSWERED in keys.py

@@ -1,5 +1,6 @@
 -- Each change is appended to the project's capped event stream: the source of change feeds, waiting claims and
 -- after-the-fact proofs. Stream ids carry the server's time in milliseconds.
+-- owns: events
 local events = {}
 
 local TRIM_EVERY, OFTEN_BELOW = 16, 10000

@@ -1,4 +1,5 @@
 -- What happens to the fleet as a whole: a capped stream, fleet_events.
+-- owns: fleet_events
 local fleet_events = {}
 
 -- Appends an event of a kind about what has this name; further fields and values in pairs. About `kept` entries of the

@@ -1,6 +1,7 @@
 -- Who holds a work item, for other toolsets than the items', which owns the data: its record is read here
 -- (coordinator/store/record_layout.py). A claim is live until it expires, and the fence only rises, so both together
 -- tell whether a claim seen earlier is still in force. Nothing is changed: expired claims stay as they are.
+-- owns: none
 local record_layout = require 'record_layout'
 
 local leases = {}

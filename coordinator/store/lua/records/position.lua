@@ -1,5 +1,6 @@
 -- Where the event stream of a project stands: an id is a position in the history of one server, which another server
 -- may not have.
+-- owns: none
 local position = {}
 
 -- The id of this server's history.

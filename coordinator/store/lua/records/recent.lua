@@ -1,5 +1,6 @@
 -- Pages of things by when they last changed, the last one first: of a sorted set with times in ms as scores. A position
 -- is the time and the id of the last entry that was looked at; '' is the beginning.
+-- owns: none
 local clock = require 'clock'
 
 local recent = {}

@@ -4,7 +4,7 @@ guarantee: Changes nothing, so nothing is logged or replicated.
 args:      none
 reply:     nothing
 errors:    none
-writes:    probe fleet_probe
+owns:      probe fleet_probe
 full:      a full store still serves calls that read, delete or repeat
 --]]
 return function(run)

@@ -4,7 +4,6 @@ guarantee: Changes nothing.
 args:      commands...
 reply:     those that are denied, or that the server does not know
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 

@@ -6,7 +6,7 @@ args:      id secret rotate_ms keep
            id, secret = random text for a new key, used only if one is due
 reply:     rows {id, secret}, newest first
 errors:    none
-writes:    signing_keys
+owns:      signing_keys
 full:      it mostly reads; a new key is rare
 --]]
 local clock = require 'clock'

@@ -5,7 +5,6 @@ args:      pause effort
            pause, effort = Lua's setpause and setstepmul, in percent (store.py)
 reply:     1
 errors:    none
-writes:    none
 --]]
 return function(run, pause, effort)
   collectgarbage('setpause', tonumber(pause))

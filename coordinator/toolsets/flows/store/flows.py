@@ -150,7 +150,7 @@ class _Read(NamedTuple):
     """Its header."""
     spec: bytes
     rows: list[list[Any]]
-    """Its finished steps, as ``pack_row`` in history.lua writes them."""
+    """Its finished steps, as history.lua writes them."""
     open_steps: list[list[bytes]]
 
     def only(self, flow: int, step: int) -> _Read:

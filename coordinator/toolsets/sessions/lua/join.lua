@@ -12,7 +12,6 @@ reply:     {ok | which | none | other | superseded | no_item | unclaimed | held 
            item or '', fence, lease expires or 0} | workflow | when the claim of another expires | who holds the item
            now}
 errors:    UNKNOWN_SESSION
-writes:    events session session_trace session_answers session_item session_index
 --]]
 local bindings = require 'bindings'
 local events = require 'events'

@@ -6,7 +6,6 @@ args:      after limit
 reply:     {entry after which the next page begins or '', rows {session, workflow, activity, checkpoint, agent
            that asked, how it was answered, option or '', who has answered, via or '', entry, when}}
 errors:    none
-writes:    none
 --]]
 local answered = require 'answered'
 local read = require 'read'

@@ -7,7 +7,6 @@ args:      only_open after limit
 reply:     {now, position of the next page or '', rows {id, workflow, activity, open checkpoint or '', when it was
            yielded or 0, item or '', holder of the claim shown or '', agent, completed, parent or '', last change}}
 errors:    none
-writes:    none
 --]]
 local listing = require 'listing'
 local read = require 'read'

@@ -7,7 +7,6 @@ reply:     {now, row as of list_sessions, version, activities left, answers in J
            kept, index of the first event of the page, index past the last event, events of the page in JSON}
            or {}: there is none
 errors:    none
-writes:    none
 --]]
 local listing = require 'listing'
 local read = require 'read'

@@ -11,7 +11,6 @@ args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max t
 reply:     {ok | blocked | superseded | unclaimed | exists | failed, now, q, activity, condition, pending, completed,
            {first, past the last, events, the session's position if the token is behind} | who holds the item now}
 errors:    UNKNOWN_SESSION
-writes:    events session session_trace session_answers session_item session_index
 --]]
 local bindings = require 'bindings'
 local clock = require 'clock'

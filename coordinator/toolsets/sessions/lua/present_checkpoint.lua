@@ -5,7 +5,6 @@ args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max c
 reply:     {ok | none | pending | closed | superseded | failed, now, q, activity, condition, pending, completed,
            `q` of the handle | the last answer of this checkpoint in JSON or ''}
 errors:    UNKNOWN_SESSION
-writes:    session session_trace session_answers session_item session_index
 --]]
 local asked = require 'asked'
 local sessions = require 'sessions'

@@ -9,7 +9,6 @@ reply:     {ok | superseded, now, q, activity, condition, pending, completed, {a
            the one whose claim was shown or '', expires now,
            whether it is the claim shown and live} or {}, workflow}}
 errors:    UNKNOWN_SESSION
-writes:    session session_trace session_answers session_item session_index
 full:      a read; the token that it writes overwrites another
 --]]
 local bindings = require 'bindings'

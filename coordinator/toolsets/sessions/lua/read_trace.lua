@@ -5,7 +5,6 @@ guarantee: Rejected while a checkpoint is pending. The call itself is not in the
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max whole_trace
 reply:     {ok | blocked | superseded, now, q, activity, condition, pending, completed, {first, events}}
 errors:    UNKNOWN_SESSION
-writes:    session session_trace session_answers session_item session_index
 full:      a read; the token that it writes overwrites another
 --]]
 local bindings = require 'bindings'

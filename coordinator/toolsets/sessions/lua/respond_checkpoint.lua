@@ -10,7 +10,6 @@ reply:     {ok | none | pending | closed | superseded | early | failed, now, q, 
            completed, ms since it was yielded | `q` of the handle | the last answer of this checkpoint in JSON or ''}
            if superseded, q is that of the token shown, so that it stays superseded
 errors:    UNKNOWN_SESSION
-writes:    events session session_trace session_answers session_item session_index answered
 --]]
 local answered = require 'answered'
 local asked = require 'asked'

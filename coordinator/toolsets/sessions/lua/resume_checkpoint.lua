@@ -5,7 +5,6 @@ args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max
 reply:     {ok | blocked | nothing | superseded | unclaimed, now, q, activity, condition, pending, completed,
            the answer in JSON | who holds the item now}
 errors:    UNKNOWN_SESSION
-writes:    events session session_trace session_answers session_item session_index
 --]]
 local bindings = require 'bindings'
 local events = require 'events'

@@ -4,7 +4,6 @@ guarantee: Changes nothing.
 args:      item
 reply:     {now, '', rows as of list_sessions}
 errors:    none
-writes:    none
 --]]
 local listing = require 'listing'
 local read = require 'read'

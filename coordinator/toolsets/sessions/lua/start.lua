@@ -12,7 +12,6 @@ reply:     {ok | exists | known | no_item | unclaimed | held | stale_fence, now,
            completed, {whether the parent is known, lease fence or 0, lease expires or 0} | when the claim of another
            expires}
 errors:    none
-writes:    events session session_trace session_item session_index
 --]]
 local bindings = require 'bindings'
 local clock = require 'clock'

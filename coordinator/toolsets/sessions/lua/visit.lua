@@ -5,7 +5,6 @@ guarantee: Rejected while a checkpoint is pending, whatever the token shown says
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max problem
 reply:     {ok | blocked | superseded | failed, now, q, activity, condition, pending checkpoint, completed, false}
 errors:    UNKNOWN_SESSION
-writes:    session session_trace session_answers session_item session_index
 --]]
 local bindings = require 'bindings'
 local sessions = require 'sessions'

@@ -8,7 +8,6 @@ reply:     {ok | answered | active | superseded | unclaimed | moved | failed, no
            completed, {yielded at, q of the handle, 1: by this call, 0: before} | the earlier answer in JSON | who holds
            the item now}
 errors:    UNKNOWN_SESSION
-writes:    events session session_trace session_answers session_item session_index
 --]]
 local bindings = require 'bindings'
 local clock = require 'clock'

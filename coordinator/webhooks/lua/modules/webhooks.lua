@@ -1,4 +1,5 @@
 -- The record of a webhook: where it is in the feed of its project, and how its deliveries go.
+-- owns: webhook
 local clock = require 'clock'
 local fleet_events = require 'fleet_events'
 

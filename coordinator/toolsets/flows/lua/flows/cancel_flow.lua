@@ -4,8 +4,6 @@ guarantee: Later results are rejected; no further step of the flow begins.
 args:      request run.engine id actor
 reply:     {whether this call cancelled it, its status} or {}: unknown
 errors:    REQUEST_ID_REUSED
-writes:    request events run history results step step_leases step_queue step_timers step_backlog step_gates outbox
-           flows ended rq messages
 --]]
 local change = require 'change'
 local flows = require 'flows'

@@ -8,8 +8,7 @@ args:      request run.engine header spec plan
            engine, plan = see handoff.lua and plans.lua of steps
 reply:     {id, whether the relay has work}
 errors:    REQUEST_ID_REUSED
-writes:    request events run run_spec history step step_ids step_queue step_timers step_backlog step_gates outbox flows
-           owned rq
+owns:      step_ids
 --]]
 local change = require 'change'
 local clock = require 'clock'

@@ -6,7 +6,6 @@ args:      id before since limit
 reply:     {the last entry looked at or '' if there are no more, list of {entry, kind, step or '', attempt or '', actor
            or '', reason or ''}}
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 

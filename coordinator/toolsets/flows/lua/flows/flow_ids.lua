@@ -5,7 +5,6 @@ args:      lowest highest most sets...
            sets = status letters, or 'u' .. creator hashed; most = how many ids to list
 reply:     {ids, whether there are more}
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 

@@ -4,6 +4,7 @@
 --   h creator, hashed  k step ids reserved after its own  t created at, if that is not its id
 --   m parent  e ended at  x why it failed, or who cancelled it
 -- Indexes: flows .. status and owned .. creator by id, ended by when it ended.
+-- owns: flows owned ended
 local clock = require 'clock'
 local events = require 'events'
 local handoff = require 'handoff'

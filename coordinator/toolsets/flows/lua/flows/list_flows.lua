@@ -6,7 +6,6 @@ args:      before limit every sets...
            flows in all of the sets, so only the smallest set is read
 reply:     {id, name, status, creator, created at if not the id, ended at, why, parent} for each; '' for none
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 

@@ -6,7 +6,6 @@ args:      request run.engine id actor reason resumes
            reason = why, kept in the event; resumes = 1: resume it
 reply:     {whether this call did it, its status before, whether the relay has work} or {}: unknown
 errors:    REQUEST_ID_REUSED
-writes:    request events run step step_leases step_queue step_timers step_backlog step_gates outbox flows rq
 --]]
 local change = require 'change'
 local events = require 'events'

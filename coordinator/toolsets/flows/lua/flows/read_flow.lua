@@ -2,12 +2,12 @@
 purpose:   Reads a flow with its steps; of long results only the length.
 guarantee: A consistent snapshot. Changes nothing.
 args:      id
-reply:     {header fields and values, spec, finished steps as pack_row writes them (each packed), open steps
+reply:     {header fields and values, spec, finished steps as history.lua has them (each packed), open steps
            {id, fields..., who declined as JSON}} or nothing: unknown
 errors:    none
-writes:    none
 --]]
 local clock = require 'clock'
+local read = require 'read'
 local steps = require 'steps'
 
 local FIELDS = {'k', 's', 'f', 'e', 'b', 'g', 't'}
@@ -21,17 +21,19 @@ local function steps_created(head)
 end
 
 return function(run, id)
-  local head = redis.call('HGETALL', run.keys.run .. id)
-  if #head == 0 then return nil end
-  local rows, open, created = redis.call('LRANGE', run.keys.history .. id, 0, -1), {}, steps_created(head)
-  for n = 1, created > #rows and created or 0 do
-    local st = steps.load(run, clock.whole(id + n))
-    if st then
-      local flat = {st.id}
-      for _, field in ipairs(FIELDS) do flat[#flat + 1] = st[field] or '' end
-      flat[#flat + 1] = cjson.encode(st.m or {})
-      open[#open + 1] = flat
+  return read(run, function()
+    local head = redis.call('HGETALL', run.keys.run .. id)
+    if #head == 0 then return nil end
+    local rows, open, created = redis.call('LRANGE', run.keys.history .. id, 0, -1), {}, steps_created(head)
+    for n = 1, created > #rows and created or 0 do
+      local st = steps.load(run, clock.whole(id + n))
+      if st then
+        local flat = {st.id}
+        for _, field in ipairs(FIELDS) do flat[#flat + 1] = st[field] or '' end
+        flat[#flat + 1] = cjson.encode(st.m or {})
+        open[#open + 1] = flat
+      end
     end
-  end
-  return {head, redis.call('GET', run.keys.run_spec .. id), rows, open}
+    return {head, redis.call('GET', run.keys.run_spec .. id), rows, open}
+  end, true)
 end

@@ -3,9 +3,8 @@ purpose:   Reads the results of finished steps of a flow.
 guarantee: Changes nothing.
 args:      id wanted...
            wanted = keys of steps
-reply:     {number, key, status, result as JSON, its length or false} as pack_row writes them, for each that has ended
+reply:     {number, key, status, result as JSON, its length or false}, for each that has ended
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 

@@ -7,7 +7,6 @@ args:      request run.engine id actor reason
 reply:     {how many steps were reopened, the flow's status before, whether the relay has work}
            or {}: unknown
 errors:    REQUEST_ID_REUSED
-writes:    request events run history results step step_queue step_timers step_backlog step_gates outbox flows ended rq
 --]]
 local change = require 'change'
 local clock = require 'clock'

@@ -4,7 +4,6 @@ guarantee: At most `batch` of them per call, each with all its data.
 args:      retention_ms batch
 reply:     {how many were deleted, how many finished ones remain}
 errors:    none
-writes:    run run_spec history results flows owned ended
 full:      deleting frees memory
 --]]
 local clock = require 'clock'

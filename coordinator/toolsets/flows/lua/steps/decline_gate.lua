@@ -4,7 +4,6 @@ guarantee: Changes nothing else: the gate can still be released, by anybody who 
 args:      step actor
 reply:     nothing
 errors:    none
-writes:    step
 --]]
 local steps = require 'steps'
 

@@ -4,7 +4,6 @@ guarantee: Changes nothing. A flow owns its id and the reserved ids after it.
 args:      step
 reply:     the flow's id, or '': unknown
 errors:    none
-writes:    none
 --]]
 return function(run, step)
   local found = 0

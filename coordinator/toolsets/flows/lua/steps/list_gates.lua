@@ -6,7 +6,6 @@ args:      after limit
 reply:     {now, position of the next page or '', rows {step, key, flow, its name, its status, its creator, roles that
            may release its gates as JSON or '', since, when it expires or 0, those who were asked and have not}}
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 local recent = require 'recent'

@@ -6,7 +6,6 @@ args:      after limit
 reply:     {entry after which the next page begins or '', rows {step, key, flow, its name, its creator, roles that may
            release its gates as JSON or '', who has released it, via or '', entry, when}}
 errors:    none
-writes:    none
 --]]
 local answered = require 'answered'
 local read = require 'read'

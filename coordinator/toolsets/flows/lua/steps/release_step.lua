@@ -6,7 +6,6 @@ args:      request run.engine step actor via
 reply:     {whether this call did it, the step's status before, whether the relay has work}
            or {}: no such open step
 errors:    REQUEST_ID_REUSED
-writes:    request events step step_leases step_queue step_timers step_backlog step_gates outbox answered rq
 --]]
 local answered = require 'answered'
 local change = require 'change'

@@ -9,8 +9,6 @@ args:      run.engine want turn reports
 reply:     see taking.lua of steps; results: 0 rejected, the worker no longer holds the step;
            1 recorded; 2 recorded, but the flow had ended; -1 a defect, see the server's log
 errors:    none
-writes:    events run history results step step_leases step_queue step_timers step_backlog step_suspects step_gates
-           step_addressed outbox flows ended rq messages
 --]]
 local attempts = require 'attempts'
 local flows = require 'flows'

@@ -5,6 +5,7 @@
 --   m those who were asked and gave no answer, as a JSON list
 -- gate_asked has the pending ones, scored by the time they were asked for; gate_answered the others, by that of
 -- closing. Of gate_data .. instance: o open approvals  g all approvals (ids, each followed by a blank).
+-- owns: gate_data.g gate_data.o gate_approval gate_asked gate_answered
 local audit = require 'audit'
 local events = require 'events'
 

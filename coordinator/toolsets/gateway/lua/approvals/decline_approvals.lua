@@ -5,7 +5,6 @@ guarantee: Only those of the version that the question was about, and each once.
 args:      run.events_max workflow version principal
 reply:     nothing
 errors:    none
-writes:    run gate_approval gate_audit
 --]]
 local approvals = require 'approvals'
 local instances = require 'instances'

@@ -6,7 +6,6 @@ args:      closed after limit
 reply:     {now, position of the next page or '', rows {instance, definition, queue, distinct, requester, asked at,
            transition, status, by or '', answered at or 0, answer or '', via or '', id}}
 errors:    none
-writes:    none
 --]]
 local approvals = require 'approvals'
 local read = require 'read'

@@ -4,7 +4,6 @@ guarantee: Changes nothing. Reads at most `limit`, of those asked for since `fro
 args:      from limit
 reply:     {id, instance, definition, queue, distinct, requester, asked at, transition} for each
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 

@@ -5,7 +5,6 @@ args:      approval
 reply:     {instance, definition, queue, distinct, requester, asked at, transition, status, by, answered at, answer,
            via} or {}: there is none
 errors:    none
-writes:    none
 --]]
 local approvals = require 'approvals'
 local read = require 'read'

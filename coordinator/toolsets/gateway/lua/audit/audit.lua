@@ -2,6 +2,7 @@
 --   w instance  c operation  a actor  e type of event  p payload as JSON
 --   l the instance's entry before, audit.BEGINNING in its first; missing if the instance is not there (any more)
 -- The field `l` of an instance's hash (keys.run) has its last entry, so that its own are read without those of others.
+-- owns: gate_audit
 local owners = require 'owners'
 
 local audit = {}

@@ -5,7 +5,7 @@ args:      position
            position = an entry's of the audit, milliseconds-number
 reply:     nothing
 errors:    none
-writes:    gate_copied
+owns:      gate_copied
 full:      one position overwrites another; without it the same entries would be copied again and again
 --]]
 local function parse(position)

@@ -6,7 +6,6 @@ args:      workflow from count
 reply:     {entries {entry, fields and values in turn}, the entry to continue with or '', whether these reach back to
            the instance's beginning}
 errors:    none
-writes:    none
 --]]
 local audit = require 'audit'
 local read = require 'read'

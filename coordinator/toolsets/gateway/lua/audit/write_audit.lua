@@ -5,7 +5,6 @@ args:      run.events_max workflow operation actor entries
            entries = packed {type, payload as JSON}...
 reply:     nothing
 errors:    none
-writes:    run gate_audit
 --]]
 local audit = require 'audit'
 

@@ -1,6 +1,7 @@
 -- An advance: the next changes of an instance, as planned in Python. An `adv` is a table with the fields of Advance in
 -- rules/task.py; fields with their default are nil. An `inst` is a table as in instances.lua.
 -- keep_ms: how long the ending of the operation is kept. retention_ms: how long an ended instance is kept.
+-- owns: none
 local approvals = require 'approvals'
 local audit = require 'audit'
 local events = require 'events'

@@ -6,9 +6,6 @@ args:      request run.engine waiter workflow retention_ms transition trace adva
            advance = packed, see advances.lua
 reply:     {what, operation, whether the relay has work}; what = begun, busy, stale, ended, gone
 errors:    REQUEST_ID_REUSED
-writes:    request events run step step_leases step_queue step_timers step_backlog step_gates outbox gate_data
-           gate_evidence gate_result gate_ending gate_waiters gate_expiry gate_approval gate_asked gate_answered
-           gate_index gate_audit rq messages
 --]]
 local advances = require 'advances'
 local change = require 'change'

@@ -1,4 +1,5 @@
 -- The definitions of instances: gate_bundle .. hash has the text, and gate_bundles how many instances have it.
+-- owns: gate_bundle gate_bundles
 local bundles = {}
 
 -- Adds a reference to the definitions, which are stored with the first. Returns whether they are stored.

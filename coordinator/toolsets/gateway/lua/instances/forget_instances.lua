@@ -5,8 +5,6 @@ guarantee: At most `batch` of them per call, each with all its data; definitions
 args:      run.engine batch
 reply:     {how many were deleted, whether any remain, due now or later}
 errors:    none
-writes:    run run_spec gate_data gate_evidence gate_result gate_waiters gate_bundle gate_bundles gate_expiry
-           gate_approval gate_asked gate_answered gate_index
 full:      deleting frees memory
 --]]
 local approvals = require 'approvals'

@@ -3,6 +3,7 @@
 --                  JSON); o, g: approvals.lua
 --   gate_result    such values, by their numbers
 --   gate_evidence  the evidence in order
+-- owns: gate_data gate_evidence gate_result
 local instance_data = {}
 
 local EVIDENCE_MAX = 200 -- per instance

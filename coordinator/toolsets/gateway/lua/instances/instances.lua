@@ -9,6 +9,7 @@
 -- The correlation id names an operation and fences the instance: whoever continues the operation presents it.
 -- An `inst` is a table with the names that `instances.load` gives to these fields; missing
 -- fields are nil. A `step` has the stored fields of steps.lua of steps.
+-- owns: gate_ending gate_index
 local clock = require 'clock'
 local handoff = require 'handoff'
 local owners = require 'owners'

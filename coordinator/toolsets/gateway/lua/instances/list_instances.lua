@@ -8,7 +8,6 @@ reply:     {now, position of the next page or '', rows {id, definition, state, s
            started, deadline or 0, transition in progress or '', its operation or '', since or 0, open approvals,
            last change}}
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 local recent = require 'recent'

@@ -9,7 +9,6 @@ reply:     {now, status, definition, creator, bundle, state, version, started, d
            approvals {id, queue, distinct, requester, asked at, declined}, ending, session ms,
            values that are kept whole, owner} or {}: there is none
 errors:    none
-writes:    gate_waiters gate_expiry
 full:      a read that writes only a few bytes
 --]]
 local retention = require 'retention'

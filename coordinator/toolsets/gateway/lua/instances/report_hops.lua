@@ -9,9 +9,6 @@ args:      run.engine want turn reports
 reply:     see taking.lua of steps; results: 0 rejected, the worker no longer holds the step;
            1 recorded; 2 the operation was over already
 errors:    none
-writes:    events run step step_leases step_queue step_timers step_backlog step_suspects step_gates step_addressed
-           outbox gate_data gate_evidence gate_result gate_ending gate_waiters gate_expiry gate_approval gate_asked
-           gate_answered gate_index gate_audit rq messages
 --]]
 local advances = require 'advances'
 local attempts = require 'attempts'

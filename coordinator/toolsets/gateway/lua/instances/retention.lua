@@ -1,4 +1,5 @@
 -- Until when instances are kept that have ended, or are sessions: gate_expiry has them by that.
+-- owns: gate_expiry
 local clock = require 'clock'
 
 local retention = {}

@@ -9,9 +9,6 @@ args:      request run.engine waiter instance bundle_text input advance
 reply:     {id, operation, whether the relay has work}; id = '': the bundle has to be sent along;
            operation = '': the instance existed already
 errors:    REQUEST_ID_REUSED
-writes:    request events run run_spec step step_leases step_queue step_timers step_backlog step_gates outbox gate_data
-           gate_evidence gate_result gate_ending gate_waiters gate_bundle gate_bundles gate_expiry gate_approval
-           gate_asked gate_answered gate_index gate_audit rq messages
 --]]
 local advances = require 'advances'
 local audit = require 'audit'

@@ -6,9 +6,6 @@ args:      keep_ms run.engine workflow operation retention_ms advance
            advance = packed, see advances.lua; without a next step
 reply:     {over, stopped or moved, whether the relay has work}
 errors:    none
-writes:    events run step step_leases step_queue step_timers step_backlog step_gates outbox gate_data gate_evidence
-           gate_result gate_ending gate_waiters gate_expiry gate_approval gate_asked gate_answered gate_index gate_audit
-           rq messages
 --]]
 local advances = require 'advances'
 local handoff = require 'handoff'

@@ -1,5 +1,6 @@
 -- Processes that wait for the end of an instance's operation in progress: a set per instance, gate_waiters. Each
 -- process listens on its own channel (listener.py).
+-- owns: gate_waiters
 local waiters = {}
 
 local CHANNEL = 'fc:gate:'

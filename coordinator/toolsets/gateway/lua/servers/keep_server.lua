@@ -6,7 +6,7 @@ args:      connection asked tools
            asked = when the server was asked, Unix milliseconds; tools = as JSON, '' = nothing is imported from it
 reply:     whether this list is the stored one now
 errors:    none
-writes:    gate_servers gate_server_times messages
+owns:      gate_servers gate_server_times
 --]]
 return function(run, connection, asked, tools)
   local last = tonumber(redis.call('HGET', run.keys.gate_server_times, connection) or 0)

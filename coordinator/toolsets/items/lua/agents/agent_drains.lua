@@ -2,6 +2,7 @@
 -- and for those whose names continue it after a '/'.
 --   agent_drains  name -> since when (ms); BEGUN -> when the last one began, as long as there is any
 -- In a call: whether there are any.
+-- owns: none
 local absence = require 'absence'
 
 local agent_drains = {}

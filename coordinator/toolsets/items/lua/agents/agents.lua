@@ -8,6 +8,7 @@
 -- it has parked the request, a blank, and since when (ms). It is written only if it says something new, or is older
 -- than FRESH_MS; reading it costs nothing, because the agent's item is read with it.
 -- In a call: by name, the agents that are loaded.
+-- owns: agents agent_seen agent_attempts
 local clock = require 'clock'
 
 local agents = {}

@@ -6,7 +6,7 @@ args:      run.events_max name on
            on = 1 or 0
 reply:     {rows {name, since ms} of all drains, whether anything has changed, queues of parked claims}
 errors:    TOO_MANY
-writes:    agent_drains events
+owns:      agent_drains
 --]]
 local agent_drains = require 'agent_drains'
 local clock = require 'clock'

@@ -9,7 +9,6 @@ reply:     {now, agents, live claims, parked calls, how many are in the list, wh
            agent_rows.lua), for each the row of its item (rows.lua) or false, and its
            entry of usage (sums.lua) or false}
 errors:    none
-writes:    none
 --]]
 local agent_rows = require 'agent_rows'
 local claim_ends = require 'claim_ends'

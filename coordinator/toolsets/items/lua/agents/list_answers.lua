@@ -9,7 +9,6 @@ reply:     {entry after which the next page begins or '', rows {item, number of 
            none any more, text of the answer or '', who asked as an actor or ''}}; who has answered is the author of the
            answer, else who has let the item go on
 errors:    none
-writes:    none
 --]]
 local answered = require 'answered'
 local items = require 'items'

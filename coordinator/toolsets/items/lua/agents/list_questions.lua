@@ -7,7 +7,6 @@ args:      after limit text_most
 reply:     {now, position of the next page or '', rows {item, title, number of the question, its text or '', its bytes,
            who asked as an actor, verification, when it was asked}}
 errors:    none
-writes:    none
 --]]
 local items = require 'items'
 local questions = require 'questions'

@@ -2,6 +2,7 @@
 -- by when they were asked about: the question is open as long as the item has not changed its role since. Who answers
 -- takes it out; entries of items that were deleted or ended with their children are taken out a few at a time, so that
 -- no other operation has to do it. The answers are in `answered` (answered.lua of the store).
+-- owns: questions
 local answered = require 'answered'
 local classes = require 'classes'
 local items = require 'items'

@@ -5,7 +5,6 @@ args:      names offset limit
            names = packed list of agents, '' for a page of all
 reply:     {now, agents, live claims, parked calls, drains {name, since}, rows: see agent_rows.lua}
 errors:    none
-writes:    none
 --]]
 local agent_drains = require 'agent_drains'
 local agent_rows = require 'agent_rows'

@@ -5,7 +5,6 @@ args:      number item fence agent
            number, item, fence, agent = what the token says
 reply:     {whether the token is the newest one, whether the claim is live, whether a newer one has followed}
 errors:    none
-writes:    none
 --]]
 local item_record = require 'item_record'
 local read = require 'read'

@@ -14,10 +14,6 @@ reply:     {outcome, id, role, entry of a refused transition or false, schema in
            spent budget or false}; outcome done, refused, too_many_notes, repeated (reported before), ended (otherwise:
            the entry is the kind of that report), other (an agent, in place of the key, holds it), none, or not_found
 errors:    CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
-           usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined questions notes note request events transitions waiting wanted queue waiter alive
-           answered messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'

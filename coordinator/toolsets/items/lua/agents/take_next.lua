@@ -16,10 +16,6 @@ args:      request run.events_max run.terms run.config run.labels agent who ttl_
 reply:     Taken (store/take.py): the claim as that of claim_next, or {more, '', 0, 0, 0}, or with the outcome `held` or
            `ended`. An item in another role than queue is not started, unless it was abandoned
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
-           reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
-           recurring occurrences quarantined questions notes note request events transitions waiting wanted queue waiter
-           alive answered messages
 --]]
 local abandoned = require 'abandoned'
 local agent_drains = require 'agent_drains'

@@ -1,4 +1,5 @@
 -- What an agent works on: the item that it holds and has not finished.
+-- owns: none
 local agents = require 'agents'
 local claims = require 'claims'
 local classes = require 'classes'

@@ -8,7 +8,6 @@ args:      asked offset after limit budget
 reply:     {now, items of the project by role code, how many match or -1 if no index knows, rows (rows.lua),
            next or '' at the end}
 errors:    none
-writes:    none
 --]]
 local agents = require 'agents'
 local classes = require 'classes'

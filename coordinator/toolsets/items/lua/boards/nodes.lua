@@ -1,4 +1,5 @@
 -- Items as nodes of graphs that people see, and the blocking edges among them.
+-- owns: none
 local classes = require 'classes'
 local graph = require 'graph'
 local items = require 'items'

@@ -5,7 +5,6 @@ args:      id most
 reply:     {now, how many block the item, how many it blocks, nodes: the item, then at most `most` of the former, then
            at most as many of the latter; edges, whether these are all}; nodes and edges as in nodes.lua
 errors:    NOT_FOUND
-writes:    none
 --]]
 local graph = require 'graph'
 local items = require 'items'

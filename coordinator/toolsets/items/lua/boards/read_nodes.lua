@@ -6,7 +6,6 @@ args:      ids
            ids = packed list
 reply:     {now, nodes, edges, whether these are all}: as in nodes.lua
 errors:    none
-writes:    none
 --]]
 local nodes = require 'nodes'
 local read = require 'read'

@@ -6,7 +6,6 @@ args:      asked after limit budget
            asked = as for board_page.lua; after = `next` of an earlier reply, '' for none
 reply:     {now, rows (rows.lua), next or '' at the end}
 errors:    none
-writes:    none
 --]]
 local classes = require 'classes'
 local conditions = require 'conditions'

@@ -1,5 +1,6 @@
 -- Rows of items in lists that people read: what a card of a board shows: what they say
 -- (views.lua), and their state by the names of the reply struct (Row in store/rows.py).
+-- owns: none
 local budgets = require 'budgets'
 local classes = require 'classes'
 local held_back = require 'held_back'

@@ -5,7 +5,6 @@ args:      ids
            ids = packed list
 reply:     {now, rows (rows.lua)}
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 local rows = require 'rows'

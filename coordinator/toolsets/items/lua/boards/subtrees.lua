@@ -1,4 +1,5 @@
 -- Items with their scores in the scopes that items of all kinds share, as {id, score}.
+-- owns: none
 local classes = require 'classes'
 local items = require 'items'
 local watched = require 'watched'

@@ -7,7 +7,6 @@ reply:     {items of the tree or -1 for more than LOOKED_MAX, ids: the root firs
            {items below, ended ones of these, how many of those below are left out; -1 each for more than LOOKED_MAX},
            whether others than ended ones are left out}
 errors:    NOT_FOUND
-writes:    none
 --]]
 local classes = require 'classes'
 local items = require 'items'

@@ -1,6 +1,7 @@
 -- Windows of items in order of rank, and of ids at equal ranks, over several sets of the ranked index
 -- (ranges.lua): a page {ids, limit, rank and last = where it ends, skip = matches to pass over before it
 -- begins}. The position stays good when items move between sets. Entries are {id, rank}.
+-- owns: none
 local classes = require 'classes'
 local walks = require 'walks'
 

@@ -8,10 +8,6 @@ args:      request run.events_max run.terms run.config run.labels created specs
            (creation.lua)
 reply:     {created (ms), list of {'created', depth, id} or {reason, 0, id}}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath prefixes owed leases agents agent_attempts requirements apart demands resources
-           passed_over reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs
-           postponed due recurring occurrences quarantined notes note request events transitions waiting wanted queue
-           waiter alive messages
 --]]
 local change_by_schema = require 'change_by_schema'
 local creation = require 'creation'

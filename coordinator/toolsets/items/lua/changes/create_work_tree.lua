@@ -10,10 +10,6 @@ args:      request run.events_max run.terms run.config run.labels specs edges no
            parts if there are very many or long ones; noted = text for the reply
 reply:     {reason or '', depth of the root, item ids, edges {id, mark}, noted}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath prefixes edges dependency owed leases agents agent_attempts requirements apart
-           demands resources passed_over reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned
-           retries backoffs postponed due recurring occurrences quarantined notes note request events transitions
-           waiting wanted queue waiter alive messages
 --]]
 local change_by_schema = require 'change_by_schema'
 local creation = require 'creation'

@@ -2,6 +2,7 @@
 -- items.lua, p priority, c complexity; rs = '' for no demands; of times as for `due_times.enter`. Level and
 -- blockers are known where a whole tree is created with its edges. `creation.begin` comes first, `creation.index_new`
 -- last. In a call: items, the new ones in order; all_new, whether none of them existed; parents, by id, as first read.
+-- owns: none
 local apart = require 'apart'
 local children = require 'children'
 local classes = require 'classes'

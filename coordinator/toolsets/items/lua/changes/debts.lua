@@ -7,6 +7,7 @@
 --           {terms, 'offers', list of ids}      items to offer to waiting calls
 --           {{events kept}, 'notes', list of notes}  first notes of new items (notes.lua)
 -- In a call: any, whether it has stored or met debts; counts, by id: the outstanding change of the count of blockers.
+-- owns: owed
 local debts = {}
 
 local ITEMS_IN_PART = 32

@@ -8,10 +8,6 @@ args:      request run.events_max run.terms run.config run.labels recursive budg
 reply:     {done, position, deleted, descendants, failures {position, reason, children}, met {id}, ids}
            ids = the remaining list, empty when done
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath prefixes edges dependency owed leases agents agent_attempts requirements apart
-           demands resources passed_over reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned
-           retries backoffs postponed due recurring occurrences quarantined notes note request events transitions
-           waiting wanted queue waiter alive messages
 full:      deleting frees memory
 --]]
 local change_by_schema = require 'change_by_schema'

@@ -1,6 +1,7 @@
 -- Removes items from the store with all their data. In a call: spared, by id: an edge that goes last; and what
 -- `erasure.finish` removes: scopes, ids by scope; sets, classes by member of the key apart; required, by set of
 -- capabilities how many required it.
+-- owns: none
 local abandoned = require 'abandoned'
 local apart = require 'apart'
 local batch = require 'batch'

@@ -1,5 +1,6 @@
 -- Settles debts (debts.lua). Operations that depend on it do this first, and return UNSETTLED (to be called
 -- again) if there are more debts than one call can settle. So none of them sees a half-applied change.
+-- owns: none
 local blockers = require 'blockers'
 local debts = require 'debts'
 local index = require 'index'

@@ -8,10 +8,6 @@ args:      request run.events_max run.terms run.config run.labels updates
            may_raise: whether the caller may raise budgets; shown: values that the caller was shown, as text
 reply:     list of {'updated' or why not: 'changed ' .. field, 'busy ' .. demands, id, modified at, needs verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts requirements apart demands resources passed_over
-           reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
-           recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter alive
-           messages
 --]]
 local apart = require 'apart'
 local budgets = require 'budgets'

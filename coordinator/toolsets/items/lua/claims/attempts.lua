@@ -10,6 +10,7 @@
 -- false, name of the default schema or ''}; by schema -1 = as for all. Without settings, attempts are counted, no more.
 -- Events: attempt shows a agent, f fence, n attempts that count, e how it ended, r reason; quarantine shows n, m the
 -- most; the transition of a quarantine has the trigger `quarantine`.
+-- owns: text.a
 local agents = require 'agents'
 local classes = require 'classes'
 local clock = require 'clock'

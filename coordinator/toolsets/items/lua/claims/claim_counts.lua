@@ -4,7 +4,6 @@ guarantee: O(log n), exact at the server's current time; writes nothing.
 args:      none
 reply:     {live, expired}
 errors:    none
-writes:    none
 --]]
 local claim_ends = require 'claim_ends'
 local read = require 'read'

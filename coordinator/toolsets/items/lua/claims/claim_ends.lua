@@ -1,6 +1,7 @@
 -- When claims end.
 --   leases  agents by when their claims end (ms). A claim on a terminal item holds nothing, only its record is there
 --           until then: it is listed behind the others, with FINISHED added
+-- owns: leases
 local classes = require 'classes'
 local clock = require 'clock'
 

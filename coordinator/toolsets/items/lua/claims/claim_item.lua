@@ -10,10 +10,6 @@ args:      request run.events_max run.terms agent who wanted releases include
            for `usage.add`, may be missing; include = as included.lua has it for the claimed item, '' for none
 reply:     ClaimReply (store/claims.py)
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
-           reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
-           recurring occurrences quarantined notes note request events transitions waiting wanted queue waiter alive
-           messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'

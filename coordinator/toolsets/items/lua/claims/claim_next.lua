@@ -14,10 +14,6 @@ reply:     ClaimReply (store/claims.py), holders only if a waiting call got an i
            agent_draining, budget_exhausted, more (id = cursor for the next call, '' to begin again), again (begin the
            second search) or parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_seen agent_attempts apart demands resources passed_over
-           reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due
-           recurring occurrences quarantined notes note request events transitions waiting told wanted queue arrivals
-           waiter alive messages
 --]]
 local agents = require 'agents'
 local change = require 'change'

@@ -1,6 +1,7 @@
 -- What a new or renewed claim includes: parts as in included.lua; and if a token for it was asked for, that
 -- this token is the newest one for the item. Its number is the id of the request, then the server's time. A recorded
 -- reply has the same time, so a repeated call gives a token of the same number, and replaces none.
+-- owns: none
 local included = require 'included'
 local requests = require 'requests'
 

@@ -3,10 +3,9 @@
 -- of it in bounded batches (expiry.lua), or when a call looks at them. The record of an expired claim stays on the item
 -- ("lapsed") until that is claimed, released or deleted, and is counted. Times are in ms.
 -- Events: release and expire show a agent, f fence, a release with a reason also r, one by somebody else than the
--- holder b what that is; claim and renew x expires; a claim that lets go of an earlier one o that item, p that fence,
--- instead of a release. An item that has ended holds nothing: the record of its claim stays until that would have
--- ended, and goes without an event (claim_ends.lua).
+-- holder b what that is; claim and renew x expires; a claim that replaces an earlier one o its item, p its fence.
 --   lapsed  scope ('*' or 'p' .. parent) -> lapsed claims in it
+-- owns: lapsed
 local abandoned = require 'abandoned'
 local agents = require 'agents'
 local attempts = require 'attempts'

@@ -9,9 +9,6 @@ args:      request run.events_max run.terms id fence reason detail author kind
 reply:     {outcome, agent whose claim it was or '', its fence or 0, role of the item}; outcome ended, not_claimed,
            stale_fence, or as for an item that does not exist
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
-           usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
 --]]
 local change = require 'change'
 local claims = require 'claims'

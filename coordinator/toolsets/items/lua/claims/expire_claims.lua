@@ -4,9 +4,6 @@ guarantee: Bounded: at most 50 of each a call. Ready items go to parked calls in
 args:      run.events_max run.terms
 reply:     {whether none are left, when the next one ends (ms, 0: there is none), now}
 errors:    UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
-           usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
 full:      it removes expired claims
 --]]
 local debts = require 'debts'

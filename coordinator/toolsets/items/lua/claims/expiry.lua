@@ -1,6 +1,7 @@
 -- What ends by time: claims, and what holds items back: the back-off after failed attempts, and notBefore. All end when
 -- their time has come, whoever notices it first. Operations that search for items put these back first, in bounded
 -- batches; front-ends do it as soon as they are due (coordinator/toolsets/items/live/expiring.py).
+-- owns: none
 local absence = require 'absence'
 local claim_ends = require 'claim_ends'
 local claims = require 'claims'

@@ -4,6 +4,7 @@
 --            Claims that had losers are counted again under l and the bucket of losers, with the losers in place of ms.
 --            Attempts (attempts.lua) are counted under a and the reason of the release, or how they ended else;
 --            quarantines under q
+-- owns: item.hc item.lo holds
 local classes = require 'classes'
 local clock = require 'clock'
 local items = require 'items'

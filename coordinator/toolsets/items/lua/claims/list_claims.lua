@@ -10,7 +10,6 @@ reply:     {now, live claims, how many of these are expiring, how many were look
            row = {row of the item (rows.lua), what its agent is (agents.lua), last sign of life (ms):
            when the claim was placed or renewed, or the item changed last, whether it is stalled}
 errors:    none
-writes:    none
 --]]
 local agents = require 'agents'
 local claim_ends = require 'claim_ends'

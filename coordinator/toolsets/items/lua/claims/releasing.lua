@@ -1,5 +1,6 @@
 -- The releases of a call, by the agent itself. They follow its claims, but for those of the item that a new claim gives
 -- up: what the agent says of that comes first, else it would be lost.
+-- owns: none
 local agents = require 'agents'
 local claims = require 'claims'
 local items = require 'items'

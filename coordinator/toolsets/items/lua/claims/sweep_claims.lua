@@ -8,9 +8,6 @@ reply:     when the next claim or back-off ends (ms), 0 if there is none; now; h
            process, -1 if it was not registered, so that its parked calls may have been dropped; when the last drain of
            agents began
 errors:    none
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
-           usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
 full:      it removes expired claims
 --]]
 local agent_drains = require 'agent_drains'

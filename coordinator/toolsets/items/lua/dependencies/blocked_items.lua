@@ -9,7 +9,6 @@ reply:     {ids finished, cursor in the next one, list of {id, role, what it say
            blockers}}; blockers = list of {edge field, title, role, threshold mark, satisfied}; an item with
            many edges is listed page by page
 errors:    none
-writes:    none
 --]]
 local classes = require 'classes'
 local graph = require 'graph'

@@ -1,5 +1,6 @@
 -- Items' counts of unsatisfied blockers (`nb`), and how a change of role changes them. In a call: visited, how many
 -- edges of items whose role has changed were read; blocked_again, as below.
+-- owns: item.nb
 local classes = require 'classes'
 local debts = require 'debts'
 local graph = require 'graph'

@@ -10,10 +10,6 @@ reply:     {failures {position, reason, end}, edges {id, from, to, mark}, far}; 
            edge was created because one needs a large repair of levels. Then failures covers the edges before it, and
            the caller makes the repair in slices (shift_levels.lua) and calls again
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath edges dependency owed leases agents agent_attempts apart demands resources
-           passed_over reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs
-           postponed due recurring occurrences quarantined notes note request events transitions waiting wanted queue
-           waiter alive messages
 --]]
 local blockers = require 'blockers'
 local change = require 'change'

@@ -7,10 +7,6 @@ args:      request run.events_max run.terms mode first second codes before
            before = how many edges earlier steps have deleted
 reply:     {edges deleted, including earlier steps; first; second; whether done}
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath edges dependency owed leases agents agent_attempts apart demands resources
-           passed_over reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs
-           postponed due recurring occurrences quarantined notes note request events transitions waiting wanted queue
-           waiter alive messages
 full:      deleting frees memory
 --]]
 local change = require 'change'

@@ -5,6 +5,7 @@
 --   I  from here, IS_BLOCKED_BY the other blocks this item      i  the same edge at its target
 --   R  from here, RELATES_TO    nothing blocks                  r  the same edge at its target
 -- `nb` on an item counts its unsatisfied blocking edges, so readiness is one field.
+-- owns: edges dependency
 local batch = require 'batch'
 local classes = require 'classes'
 local items = require 'items'

@@ -12,6 +12,7 @@
 --   blocks, waits    items that block, or are blocked, in one of them
 --   above, below     of the first `indexed` of them, by item: what it blocks, what blocks it
 --   looked_at        how many edges were read for repairs
+-- owns: none
 local batch = require 'batch'
 local neighbours = require 'neighbours'
 

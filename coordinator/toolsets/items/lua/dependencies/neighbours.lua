@@ -1,5 +1,6 @@
 -- The neighbours of an item in the graph, and its level (levels.lua). In a call: counts, by id: how many edges
 -- are stored; ids, by id: the neighbours.
+-- owns: item.lv
 local graph = require 'graph'
 
 local neighbours = {}

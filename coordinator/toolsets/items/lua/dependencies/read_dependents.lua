@@ -5,7 +5,6 @@ args:      ids
            ids = packed list
 reply:     list of {id, exists, ids of items that it blocks}
 errors:    none
-writes:    none
 --]]
 local graph = require 'graph'
 local items = require 'items'

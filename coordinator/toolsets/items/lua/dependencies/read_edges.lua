@@ -9,7 +9,6 @@ reply:     {items of `ids` finished, cursor in the next one, list of {id, {field
            items that do not exist are finished and not listed, one of `ids` with many edges is listed
            page by page, a followed one only if one page holds its edges
 errors:    none
-writes:    none
 --]]
 local graph = require 'graph'
 local read = require 'read'

@@ -6,7 +6,6 @@ args:      direction ids added
            that edges lead to which are not there yet}
 reply:     list of {{other, level} ..} of the first ids
 errors:    none
-writes:    none
 --]]
 local neighbours = require 'neighbours'
 local read = require 'read'

@@ -6,7 +6,6 @@ args:      direction moves
            direction = 1 up, -1 down; moves = packed {id, level, id, level ..}, the furthest first
 reply:     {how many moves were handled, whether all of these items have their new level now}
 errors:    none
-writes:    item
 --]]
 local neighbours = require 'neighbours'
 

@@ -1,4 +1,5 @@
 -- Removes dependency edges.
+-- owns: none
 local batch = require 'batch'
 local blockers = require 'blockers'
 local graph = require 'graph'

@@ -1,5 +1,6 @@
 -- Keys that are known not to exist: run.absent, {key -> true}. So what a project does not use costs an operation one
 -- command, which looks for all of it when the call begins; whoever would read one of these keys asks run.absent first.
+-- owns: none
 local keys = require 'keys'
 local remembered = require 'remembered'
 

@@ -1,4 +1,5 @@
 -- Batched writes for many items: one command per key instead of one per item and key.
+-- owns: none
 local batch = {}
 
 local ARGUMENTS_MAX = 2000 -- arguments of one command: Lua's stack holds some thousands

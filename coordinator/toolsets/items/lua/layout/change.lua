@@ -1,6 +1,7 @@
 -- The protocol of an operation that changes items; replaces the store's change.lua. `options` may have
 --   looks_for  a set of keys (absence.lua), waiting and owed among them: what the operation else would read
 --   joined     a function that is called as joined(stored, state) for each retry of an answered request
+-- owns: none
 local absence = require 'absence'
 local children = require 'children'
 local debts = require 'debts'

@@ -1,4 +1,5 @@
 -- `change` of an operation that decides by the schemas of items, which the caller's configuration names.
+-- owns: none
 local change = require 'change'
 local schemas = require 'schemas'
 

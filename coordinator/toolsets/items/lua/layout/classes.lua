@@ -14,6 +14,7 @@
 -- so the first of a ready class is the next item, counting is counting a range of scores, and an item moves to another
 -- class by one new score per scope. Callers name classes by letters.
 -- Equal scores are ordered by id; the items of one call have one creation time and rising ids.
+-- owns: none
 local record_layout = require 'record_layout'
 
 local classes = {}

@@ -1,7 +1,7 @@
--- Writes and reads the ranked index (scopes of items with their scores, see classes.lua). Functions that
--- index an item use its current score; they store it on the item only if documented.
---   ranked     per scope: ids by their scores
--- In a call: how many entries in scopes of tags it has written one by one.
+-- Writes and reads the ranked index (classes.lua): per scope, ids by their scores. Functions that index an item use its
+-- current score; they store it on the item only if documented. In a call: how many entries in scopes of tags it has
+-- written one by one.
+-- owns: ranked
 local abandoned = require 'abandoned'
 local apart = require 'apart'
 local available = require 'available'
@@ -37,11 +37,9 @@ end
 
 -- Adds an item, and optionally another one, to a scope, with their scores.
 local function add_to_scope(run, scope, item, score, other, other_score)
-  if other then
-    redis.call('ZADD', run.keys.ranked .. scope, score, item.id, other_score, other.id)
-  else
-    redis.call('ZADD', run.keys.ranked .. scope, score, item.id)
-  end
+  local key = run.keys.ranked .. scope
+  if not other then return redis.call('ZADD', key, score, item.id) end
+  redis.call('ZADD', key, score, item.id, other_score, other.id)
 end
 
 -- Adds an item, and optionally another one with the same parent, to their scopes of these.
@@ -69,9 +67,7 @@ end
 -- Adds a ready item to the index of ready items below its ancestors (bounds.lua), unless it is apart.
 local function lower_bounds(run, item)
   local is_apart = (item.rq or item.as) and classes.READY_CLASSES[item.class]
-  if not is_apart and classes.OFFERED[item.class] then
-    bounds.lower(run, item.pa, item.depth - 1, item.score)
-  end
+  if not is_apart and classes.OFFERED[item.class] then bounds.lower(run, item.pa, item.depth - 1, item.score) end
 end
 
 -- Brings the entry of an item in a scope up to date (no score: it is not there any more).

@@ -2,6 +2,7 @@
 -- An item without a parent is its own root and says nothing. The root of a child of the root is its parent; of one that
 -- is deeper, each level costs a read of a field. It is not stored: moving a subtree would then write all of its items.
 -- In a call: by id of a parent, the item at the top of its tree.
+-- owns: none
 local events = require 'events'
 
 local item_events = {}

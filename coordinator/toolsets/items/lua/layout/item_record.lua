@@ -1,6 +1,7 @@
 -- The record of an item's state as the item stores it (field w of items.lua): all that changes with a claim or
 -- a transition. coordinator/store/record_layout.py lays it out. Of an item in Lua, lb is its status label, and
 -- last_entry the entry of its last transition.
+-- owns: none
 local classes = require 'classes'
 local record_layout = require 'record_layout'
 

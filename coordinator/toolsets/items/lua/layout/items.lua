@@ -23,6 +23,7 @@
 -- what w contains (score, class, role; fence and, with a claim, expires, claimed_at, first_claimed_at, holder; lb;
 -- role_changed_at, modified_at, last_entry: nil if not since the creation); and its state in this call (changed,
 -- record_changed).
+-- owns: item text prefixes
 local classes = require 'classes'
 local item_record = require 'item_record'
 

@@ -6,6 +6,7 @@
 -- config (version of the note schemas, '' for none), labels (of triggers: a zero byte, the trigger, '=' and its status
 -- label, for each that has one; %00 and %25 in a label are a zero byte and a percent sign).
 -- What a module keeps during the call is run[module], for it alone; its first lines say what that is.
+-- owns: none
 local clock = require 'clock'
 local keys = require 'keys'
 local terms = require 'terms'

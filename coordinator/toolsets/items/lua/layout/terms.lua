@@ -4,6 +4,7 @@
 --   b  budgets (budgets.lua)
 --   d  items rank by when they are due (apart.lua)
 --   r  resources (demands.lua)
+-- owns: none
 local remembered = require 'remembered'
 
 local terms = {}

@@ -11,7 +11,6 @@ reply:     {now, counts by role code, creation of the oldest item that agents ar
            (sums.lua) or '', and how many open items have spent their budget; what resource_gauges.lua
            and budget_shares.lua return}
 errors:    none
-writes:    holds samples
 full:      it stores numbers: per project at most 1,800 rows of them
 --]]
 local agent_drains = require 'agent_drains'

@@ -1,6 +1,7 @@
 -- The item that was created first of those that agents are offered in the queue: ready, below no item that somebody
 -- holds or whose budget is spent, and what it demands is free; none while the project's budget is spent. What single
 -- agents lack (capabilities, budgets) or are drained for does not count. At most LOOKED_MAX are looked at.
+-- owns: none
 local budgets = require 'budgets'
 local classes = require 'classes'
 local fairness = require 'fairness'

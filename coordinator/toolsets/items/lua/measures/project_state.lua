@@ -8,7 +8,6 @@ reply:     {now, counts by role code, how many are ready in the queue, the oldes
            an agent was last seen (ms), drained names, when the project last changed (ms), items that are not ready
            before a time, overdue ones}; times are 0 if there is none
 errors:    none
-writes:    none
 --]]
 local abandoned = require 'abandoned'
 local agent_drains = require 'agent_drains'

@@ -6,7 +6,6 @@ args:      reads
            reads the record of an agent, because its field is no text
 reply:     list of {replies of each command}; the records of items (field w) come in hex digits
 errors:    none
-writes:    none
 --]]
 local agents = require 'agents'
 local read = require 'read'

@@ -5,7 +5,6 @@ args:      hour day
            how many rows of each list, at least 1: one per 10 s, one per minute
 reply:     {now, rows of the hour, rows of the day}, each a JSON list of rows: see samples.lua
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 

@@ -4,6 +4,7 @@
 --        that became terminal, claims that ended with the item finished, that were released, that expired, attempts,
 --        losers}
 -- Created and terminal are differences of counts, so deleted and reopened items are taken off.
+-- owns: samples
 local classes = require 'classes'
 
 local QUEUE, BLOCKED, TERMINAL = classes.QUEUE, classes.BLOCKED, classes.TERMINAL

@@ -5,7 +5,7 @@ args:      version keep_seconds fields...
            fields = field and value in turn, as schemas.lua describes
 reply:     number of fields
 errors:    none
-writes:    schemas
+owns:      schemas
 full:      deletions need it, and it is small
 --]]
 return function(run, version, keep_seconds, fields)

@@ -4,6 +4,7 @@
 --          v verification  f of a result: 'json' if its body is JSON, '' if it is text
 --   notes  key -> entry: note id (32 characters) .. role letter .. '1' if the body is not blank, else '0'
 -- The result of an item is the note under RESULT.
+-- owns: notes note
 local batch = require 'batch'
 local clock = require 'clock'
 local item_events = require 'item_events'

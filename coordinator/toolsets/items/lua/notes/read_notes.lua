@@ -7,7 +7,6 @@ args:      id item role bodies ids
            notes left by the last call, or ''
 reply:     {list of {id, item, key, role letter, body, created, modified, actor, verification, format}, ids left}
 errors:    none
-writes:    none
 --]]
 local notes = require 'notes'
 local read = require 'read'

@@ -1,6 +1,7 @@
 -- Note schemas, from the configuration that the front-ends installed under its hash, run.config ('' for none).
 --   schemas  per hash, each field packed: 's:' .. name = {lifecycle, default traits, notes}, 't:' .. trait = notes,
 --            'default' = name; a note is {key, role, required}
+-- owns: none
 local classes = require 'classes'
 local notes = require 'notes'
 

@@ -8,9 +8,6 @@ args:      request run.events_max run.terms run.config run.labels new_notes
            or '', what was used (`usage.add`) and what was refused (`usage.refuse`)
 reply:     list of {reason or '', note id, item, role of the item, schema inputs, stored verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
-           usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
 --]]
 local change_by_schema = require 'change_by_schema'
 local items = require 'items'

@@ -7,6 +7,7 @@
 --     work; '0' none is. Nil: it has never had an open one
 -- What a change of children means for their parents is decided once per operation (`children.settle`). In a call, by id
 -- of a parent: changed, whether that is to be done; open, whether a child is open.
+-- owns: item.ch
 local classes = require 'classes'
 local index = require 'index'
 local items = require 'items'

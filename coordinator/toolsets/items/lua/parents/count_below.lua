@@ -6,7 +6,6 @@ args:      places...
            them were looked at, depth = that of the children
 reply:     {counts by role code, further places}
 errors:    none
-writes:    none
 --]]
 local items = require 'items'
 local read = require 'read'

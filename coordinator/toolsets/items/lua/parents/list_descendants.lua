@@ -4,7 +4,6 @@ guarantee: A consistent snapshot, so a moving item is listed once. Ends soon aft
 args:      id most
 reply:     list of ids
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 

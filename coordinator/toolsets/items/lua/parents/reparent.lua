@@ -1,4 +1,5 @@
 -- Moves an item with its subtree under another parent or to the roots.
+-- owns: item.d item.pa
 local available = require 'available'
 local bounds = require 'bounds'
 local budgets = require 'budgets'

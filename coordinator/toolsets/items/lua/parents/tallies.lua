@@ -1,4 +1,5 @@
 -- Counts of an item's direct children, and of all items, from their scores.
+-- owns: none
 local classes = require 'classes'
 local index = require 'index'
 

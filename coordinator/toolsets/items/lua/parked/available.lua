@@ -1,6 +1,7 @@
 -- What a call has made available, which serve.lua offers to parked calls. In a call, as lists: ready, ids moved to an
 -- offered class; freed, ids of items whose subtrees may be claimed again; given_back, demands (demands.lua) that are
 -- not held any more.
+-- owns: none
 local available = {}
 
 -- Adds to the list `what`.

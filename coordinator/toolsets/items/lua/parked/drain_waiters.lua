@@ -5,7 +5,6 @@ args:      queue after
            after = position of the last one that was looked at, 0 at the beginning
 reply:     {position of the last one looked at, 0 at the end; how many were answered}
 errors:    none
-writes:    request waiting wanted queue waiter alive messages
 --]]
 local agent_drains = require 'agent_drains'
 local requests = require 'requests'

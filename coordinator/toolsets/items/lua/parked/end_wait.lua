@@ -6,9 +6,6 @@ guarantee: Either the claim was placed before, and its reply is returned; or the
 args:      request run.events_max run.terms keep process
 reply:     as claim_next
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
-           usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined notes note request events transitions waiting told wanted queue waiter alive messages
 full:      it removes a parked call
 --]]
 local budgets = require 'budgets'

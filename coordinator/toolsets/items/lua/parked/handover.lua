@@ -2,6 +2,7 @@
 -- waiting call has the state H, and its reply a fourth element, the holders: the processes whose clients may get it,
 -- first the one that counts the claim. A process whose client has hung up removes its name, and the last one gives the
 -- item back (leave_wait.lua). A call that gets the reply later joins the holders, or makes the record final (D).
+-- owns: none
 local budgets = require 'budgets'
 local claim_parts = require 'claim_parts'
 local claims = require 'claims'

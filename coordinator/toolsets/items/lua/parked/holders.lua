@@ -1,5 +1,6 @@
 -- Finds the waiting calls of agents that hold an item above or below just freed items, because the items below those
 -- may be available only to these agents. In a call: how many parked calls it has read.
+-- owns: none
 local agents = require 'agents'
 local queues = require 'queues'
 

@@ -7,9 +7,6 @@ guarantee: The item stays claimed if another call with the request got the reply
 args:      request run.events_max run.terms process
 reply:     1: an item was given back, else 0
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
-           usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
 --]]
 local claims = require 'claims'
 local debts = require 'debts'

@@ -7,6 +7,7 @@
 --   waiting   queues by when the last call of each ends
 --   wanted    place: queue -> when its last call ends (ms, 13 digits) .. selector (packed)
 -- All these keys expire some time after their calls, so dead processes leave none.
+-- owns: waiting wanted queue arrivals waiter
 local batch = require 'batch'
 local clock = require 'clock'
 

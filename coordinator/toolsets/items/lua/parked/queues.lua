@@ -5,6 +5,7 @@
 -- In a call: processes, by name: what they have registered, false if they are dead; queues, by name: waiters by number,
 -- false if one has left; first = the first number that may still exist; last = whether all have been read; gone = ids
 -- of those that have left; places = where the queue is looked up, packed.
+-- owns: none
 local parked = require 'parked'
 
 local queues = {}

@@ -1,5 +1,6 @@
 -- Hands newly ready items to the calls that wait for them. Every operation that may make an item ready ends with
 -- `serve.parked_calls`; `change` does so for its operations. In a call: how many items were handed to parked calls.
+-- owns: none
 local apart = require 'apart'
 local available = require 'available'
 local budgets = require 'budgets'

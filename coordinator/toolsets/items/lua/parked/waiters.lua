@@ -6,6 +6,7 @@
 -- depth ('a' .. id) and a class: an item leads only to the selectors that may match it, however many there are.
 --   alive  process: it lives and can take a call. COUNTED and more: so many messages were published to it since; a
 --            process of a cluster compares that with what it has heard, because the nodes may lose a message
+-- owns: alive
 local absence = require 'absence'
 local agents = require 'agents'
 local classes = require 'classes'

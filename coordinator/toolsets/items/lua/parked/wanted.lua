@@ -1,5 +1,6 @@
 -- Decides which parked call (waiters.lua) gets an item. In a call: selectors, by place, as `selectors_at` has
 -- them; comparisons, of items with them.
+-- owns: none
 local classes = require 'classes'
 local fairness = require 'fairness'
 local index = require 'index'

@@ -6,7 +6,6 @@ args:      digits most
            digits = lower-case hex, may be empty; most = how many ids to list
 reply:     {ids, whether there are or may be more}
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 

@@ -2,6 +2,7 @@
 -- the results of the items that block it (r). One call has at most BYTES of their texts, which is more than an answer
 -- shows: if there are more, the longest are cut to a common length. In a call: rows, notes and results that were read;
 -- bytes, of their bodies.
+-- owns: none
 local graph = require 'graph'
 local items = require 'items'
 local notes = require 'notes'

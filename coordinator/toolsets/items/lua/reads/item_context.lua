@@ -9,7 +9,6 @@ reply:     {title, role, tags, depth, schema inputs, ancestors, claim {holder, c
            (views.lua), what is included or false, what it says (views.lua), and what its claim holds of resources
            (demands.lua), '' for nothing}
 errors:    NOT_FOUND
-writes:    none
 --]]
 local claims = require 'claims'
 local classes = require 'classes'

@@ -7,7 +7,6 @@ args:      roles run.config with_ancestors ids
            ids = packed list
 reply:     {ids finished, list of {id, title, role, schema inputs, ancestors}}
 errors:    none
-writes:    none
 --]]
 local classes = require 'classes'
 local items = require 'items'

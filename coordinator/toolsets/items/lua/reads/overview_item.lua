@@ -4,7 +4,6 @@ guarantee: A consistent snapshot; bounded by `limit`.
 args:      id limit
 reply:     {full view, counts by role code, rows of children}
 errors:    NOT_FOUND
-writes:    none
 --]]
 local items = require 'items'
 local merges = require 'merges'

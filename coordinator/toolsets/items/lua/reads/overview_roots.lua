@@ -9,7 +9,6 @@ args:      limit ids shown budget
 reply:     {late, list of {row, counts by role code, {active, expired, unclaimed}, children {row, counts}}, ids left},
            late = whether expired claims must be put back first
 errors:    none
-writes:    none
 --]]
 local claim_ends = require 'claim_ends'
 local merges = require 'merges'

@@ -5,7 +5,6 @@ args:      ids
            ids = packed list
 reply:     list of {id, title, role, priority}
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 local views = require 'views'

@@ -4,7 +4,6 @@ guarantee: A consistent snapshot.
 args:      id with_ancestors
 reply:     {full view, ancestors {id, title, depth}}
 errors:    NOT_FOUND
-writes:    none
 --]]
 local items = require 'items'
 local read = require 'read'

@@ -5,7 +5,6 @@ args:      prefixes
            prefixes = packed list of lower-case hex
 reply:     list of lists of {id, title}
 errors:    none
-writes:    none
 --]]
 local items = require 'items'
 local read = require 'read'

@@ -1,5 +1,6 @@
 -- Views of items in replies: full, a row of a list, or the head for mentions. In a call: heads and paths by id, each
 -- built once.
+-- owns: none
 local classes = require 'classes'
 local held_back = require 'held_back'
 local item_record = require 'item_record'

@@ -5,7 +5,6 @@ args:      asked...
            asked = id, condition (watched.lua) and the last witness or '', of each
 reply:     {id of this server's history, last id, list of readings (watched.lua)}
 errors:    none
-writes:    none
 --]]
 local position = require 'position'
 local read = require 'read'

@@ -4,6 +4,7 @@
 -- A condition is a function of (run, item, rest, hint): `rest` = what follows a colon in its name, `hint` = the last
 -- witness, '' for none. It returns whether it holds; the witness and the items above it; the root of the item, if items
 -- that come into the tree matter.
+-- owns: none
 local claims = require 'claims'
 local classes = require 'classes'
 local graph = require 'graph'

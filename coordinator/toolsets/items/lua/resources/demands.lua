@@ -1,13 +1,13 @@
 -- What items demand of resources (`rs` of items.lua): for each key a mode (x exclusive, s shared), units, a colon and
 -- the key, separated by commas. Keys are paths: each key and each of its ancestors is a *node*, and whether a demand
--- can be met shows at each of its nodes alone (resources.lua). What is demanded at a node is four numbers: units
--- exclusive at it, shared at it, exclusive below it, shared below it.
+-- can be met shows at each of its nodes alone (resources.lua): four numbers of units that are demanded exclusive at it,
+-- shared at it, exclusive below it, shared below it.
 --   demands  node -> how many open items demand it or something below it, + HERE * how many demand just it (6 bytes)
 -- A node that more than FEW items demand is popular: a busy one would keep many items, so it is part of the set in
 -- which a ready item is (apart.lua). Items that others keep are met one by one: FEW of each node at most.
 -- The part `r` of the settings (terms.lua): {capacities by node, demands by schema (with its default traits), by trait,
--- name of the default schema or '', units per minute by node}.
--- In a call: by node, how many items demand it, as the key demands has it.
+-- name of the default schema or '', units per minute by node}. In a call: by node, how many items demand it.
+-- owns: demands
 local remembered = require 'remembered'
 local terms = require 'terms'
 

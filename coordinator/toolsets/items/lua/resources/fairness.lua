@@ -8,6 +8,7 @@
 --   reserved     item -> when a caller has passed it last (ms), a blank, what is reserved (demands.lua)
 --   rp           of an item: 1 if it may have an entry in these
 -- In a call: reserved, once they are read; passed, what it has passed over: {name, item or nil, `best` of a set}.
+-- owns: item.rp passed_over reserved
 local classes = require 'classes'
 local demands = require 'demands'
 local fitting = require 'fitting'

@@ -1,4 +1,5 @@
 -- Whether demands (demands.lua) can be met beside those of others.
+-- owns: none
 local demands = require 'demands'
 
 local fitting = {}

@@ -1,5 +1,6 @@
 -- What claims by id take of resources, and live ones when what they need changes; and whether they can. A live claim on
 -- an item that has not ended holds all that the item demands: so no two work on the same exclusive key.
+-- owns: none
 local claims = require 'claims'
 local classes = require 'classes'
 local expiry = require 'expiry'

@@ -8,7 +8,6 @@ reply:     {now, for each id {what is busy of its demands ('' for nothing, and f
            budget that keeps anybody, or the agent whose claim it has, from it, or false}}; false for items that do not
            exist
 errors:    none
-writes:    none
 --]]
 local budgets = require 'budgets'
 local classes = require 'classes'

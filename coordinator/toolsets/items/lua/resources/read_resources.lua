@@ -10,7 +10,6 @@ reply:     {now, how many resources were found, whether there may be more, live 
            (resource_gauges.lua), how many claims hold it, the first SHOWN_MAX of them, and of the items for
            which it is reserved: {id, title, agent or ''}}
 errors:    none
-writes:    none
 --]]
 local claim_ends = require 'claim_ends'
 local demands = require 'demands'

@@ -1,6 +1,7 @@
 -- What claims hold of some resources, and what waits for them, for metrics. It costs the same at any number of items:
 -- those that wait for a busy key are counted by their sets (apart.lua). Of those that are in none, because
 -- hardly any others demand their keys, the ones are counted that callers have passed over.
+-- owns: none
 local apart = require 'apart'
 local classes = require 'classes'
 local demands = require 'demands'

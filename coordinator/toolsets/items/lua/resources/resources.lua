@@ -10,6 +10,7 @@
 -- demanded can be taken some time.
 -- In a call: held, by node: what is held there, as the key resources has it, and left of its units per minute; rated,
 -- whether that has been read of any; refill_ms, as below.
+-- owns: item.rh resources
 local agents = require 'agents'
 local available = require 'available'
 local demands = require 'demands'

@@ -8,10 +8,6 @@ args:      request run.events_max run.terms run.config run.labels specs
            attempts as JSON or ''}
 reply:     list of {'created', 'there' or the reason, id}
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath prefixes owed leases agents agent_attempts requirements apart demands resources
-           passed_over reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs
-           postponed due recurring occurrences quarantined notes note request events transitions waiting wanted queue
-           waiter alive messages
 --]]
 local abandoned = require 'abandoned'
 local attempts = require 'attempts'

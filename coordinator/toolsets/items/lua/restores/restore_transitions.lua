@@ -6,9 +6,6 @@ args:      request run.events_max run.terms run.config run.labels rows
            rows = packed list of {entry, row (history.lua)}, oldest first
 reply:     {how many were written}
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
-           usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
 --]]
 local change = require 'change'
 local history = require 'history'

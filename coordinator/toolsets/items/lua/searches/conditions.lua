@@ -2,6 +2,7 @@
 -- g tags (map), y type, fields of items.PLAIN by letter, m, r and du = {from, to} in ms for modified, role changed and
 -- due, cl status of its claim, q text in folded form. fold = case folding of the non-ASCII characters that matter for
 -- the text. A change that has not happened yet counts as the creation.
+-- owns: none
 local due_times = require 'due_times'
 local index = require 'index'
 local item_record = require 'item_record'

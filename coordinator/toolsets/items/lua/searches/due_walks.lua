@@ -1,5 +1,6 @@
 -- Walks the open items that are due within a span of time, in order of due time and id, over several calls. The
 -- position of a walk is a due time and an id (`score`, `last`), as in walks.lua.
+-- owns: none
 local classes = require 'classes'
 local item_record = require 'item_record'
 local ranges = require 'ranges'

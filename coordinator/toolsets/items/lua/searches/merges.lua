@@ -2,6 +2,7 @@
 -- negative for newest first, so it always rises. A lane is a position in one group of one set (ranges.lua):
 -- {key, base, id, moment, bound} with the item there, and the scores at which the group begins (base) and ends (bound).
 -- Lanes are merged by a heap, so an item costs O(log lanes).
+-- owns: none
 local classes = require 'classes'
 
 local CLASS_LETTERS, CLASS_SIZE, GROUP_SIZE = classes.CLASS_LETTERS, classes.CLASS_SIZE, classes.GROUP_SIZE

@@ -1,6 +1,7 @@
 -- Finds the n-th item in order of creation without reading those before it, by bisecting the range of moments and
 -- counting. An area is {sets, span, newest}: where to search, and whether newest first. Sets and spans are those of
 -- ranges.lua, lanes and moments those of merges.lua.
+-- owns: none
 local classes = require 'classes'
 local merges = require 'merges'
 local ranges = require 'ranges'

@@ -4,6 +4,7 @@
 -- {key, base}; the rank of an item in it is its score less the base, the score at which the class begins.
 -- A span is {first group, last group, from, to}: groups are priority * 16 + complexity, times are ms since
 -- RANK_EPOCH.
+-- owns: none
 local classes = require 'classes'
 local index = require 'index'
 

@@ -5,7 +5,6 @@ args:      asked ids with
            asked as for scan_items.lua; ids = packed list; with as for search_page.lua
 reply:     {rows, ancestors of each, whether each is claimed}
 errors:    none
-writes:    none
 --]]
 local classes = require 'classes'
 local conditions = require 'conditions'

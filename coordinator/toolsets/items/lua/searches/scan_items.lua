@@ -13,7 +13,6 @@ args:      asked state bound budget
 reply:     {choice, score, last, done, looked at, matches, listed {id, key, created}}
            choice, score, last = where to continue; smaller keys come first, except for descending titles
 errors:    none
-writes:    none
 --]]
 local classes = require 'classes'
 local conditions = require 'conditions'

@@ -8,7 +8,6 @@ args:      scope class_list span order newest offset limit with state
            = packed `left` of the last call, or ''
 reply:     {total, rows, ancestors of each, ids of the page beyond the first 100, left = {} at the end}
 errors:    none
-writes:    none
 --]]
 local classes = require 'classes'
 local merges = require 'merges'

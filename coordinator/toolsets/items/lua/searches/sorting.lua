@@ -1,6 +1,7 @@
 -- Sort keys of a search: t title (ASCII case folded, else by code point), m modified, a created, p priority (high is
 -- the greatest), c complexity and d due (none comes last). Smaller keys come first, except for descending titles; equal
 -- ones are ordered by creation, newest first, then by id.
+-- owns: none
 local classes = require 'classes'
 local due_times = require 'due_times'
 local item_record = require 'item_record'

@@ -1,6 +1,7 @@
 -- Walks several sets of the ranked index (ranges.lua) as one, in order of rank and id, over several calls. The
 -- position of a walk is a rank and an id (`score`, `last`). So even if items move between the sets meanwhile, none is
 -- missed or visited twice, unless its rank changes.
+-- owns: none
 local classes = require 'classes'
 local ranges = require 'ranges'
 

@@ -11,6 +11,7 @@
 -- Selectors find sets of capabilities alone by requirements.lua, the others by their best items (apart_sets.lua):
 --   apart  the character 48 + class .. set, by the place of the best item of the set in that class (`classes.place_of`)
 -- In a call: new, members of sets that it has chosen first; added, how many of these.
+-- owns: item.as item.ro item.rs apart
 local classes = require 'classes'
 local demands = require 'demands'
 local fairness = require 'fairness'

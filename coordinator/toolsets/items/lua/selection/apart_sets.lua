@@ -1,6 +1,7 @@
 -- The candidates of a class that are apart (apart.lua) in sets with further conditions: one stream of the sets
 -- that are open to a caller. A set is looked at when its best item may be next, so a search looks at as few of them as
 -- it needs, however many there are.
+-- owns: none
 local apart = require 'apart'
 local classes = require 'classes'
 local demands = require 'demands'

@@ -9,6 +9,7 @@
 -- puts aside a child that is held by a claim: it moves the bound to the held class and records that in `k` of the item,
 -- until the claim ends (`bounds.restore`). The bound may be missing meanwhile.
 -- In a call: by member of beneath, the lowest bound that it has stored or read.
+-- owns: item.k beneath
 local classes = require 'classes'
 
 local PRIORITY_SIZE = classes.PRIORITY_SIZE

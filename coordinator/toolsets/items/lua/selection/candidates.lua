@@ -1,6 +1,7 @@
 -- Candidates for a selector in its order, from the ranked index, as streams (streams.lua). Within a class the
 -- members of one (priority, complexity) are a contiguous range of scores in order of age, so the candidates of any
 -- order are a merge of ranges.
+-- owns: none
 local apart = require 'apart'
 local classes = require 'classes'
 local index = require 'index'

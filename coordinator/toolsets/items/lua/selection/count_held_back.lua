@@ -6,7 +6,6 @@ args:      run.terms packed_selector
            packed_selector = packed (selectors.lua)
 reply:     {counts by reason (held_counts.lua), open items whose time to be done has passed}
 errors:    none
-writes:    none
 --]]
 local due_times = require 'due_times'
 local held_counts = require 'held_counts'

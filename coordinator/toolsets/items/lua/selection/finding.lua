@@ -1,4 +1,5 @@
 -- The steps of a claim by selector (claim_next.lua).
+-- owns: none
 local abandoned = require 'abandoned'
 local agent_drains = require 'agent_drains'
 local budgets = require 'budgets'

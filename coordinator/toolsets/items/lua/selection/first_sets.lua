@@ -1,6 +1,7 @@
 -- The first sets of items that are apart (apart.lua), and the first items of some, as a call has read them. In
 -- a call: exist, whether there are sets with further conditions; list, the first ones of all classes as the key apart
 -- has them; items, by key of a scope: its first items in a class with their scores. The last two only while that is so.
+-- owns: none
 
 local first_sets = {}
 

@@ -4,6 +4,7 @@
 -- the end of calls that got nothing, and of each class that may match over the LOOKED_MAX best: agents that find
 -- nothing ask often, and need to know whether it is worth asking, not the exact number of a long list.
 --   told  agent: what it was told last (packed {selector, counts}), for TOLD_MS
+-- owns: told
 local budgets = require 'budgets'
 local candidates = require 'candidates'
 local classes = require 'classes'

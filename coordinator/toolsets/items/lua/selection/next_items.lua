@@ -13,9 +13,6 @@ reply:     {rows, more, after}; row = {id, role, what it says (views.lua), claim
            continue, with the cursor `after`. If that is '', the caller starts over, without these rows: claims have
            expired whose items may match
 errors:    NOT_FOUND UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
-           usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
 full:      a read that writes only a few bytes
 --]]
 local claims = require 'claims'

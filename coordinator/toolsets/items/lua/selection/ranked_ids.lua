@@ -5,7 +5,6 @@ args:      parent class_list limit
            parent = id or '' for all items; class_list = letters (classes.lua)
 reply:     for each class {how many there are, {id, score, id, score ...} best first}
 errors:    NOT_FOUND
-writes:    none
 --]]
 local classes = require 'classes'
 local clock = require 'clock'

@@ -2,6 +2,7 @@
 -- commas.
 -- Each set of them is one of the sets of items that are apart (apart.lua).
 --   requirements  how many items require a set
+-- owns: requirements
 local requirements = {}
 
 local SETS_MAX = 500 -- per project: an agent with capabilities compares all of them

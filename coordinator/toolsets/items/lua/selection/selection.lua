@@ -1,6 +1,6 @@
--- The best items for a selector (selectors.lua), found in bounded batches of candidates. These come from one range of
--- one scope if possible; else from a merge of ranges (candidates.lua); or, if many are below held items, from a walk of
--- the tree that skips these subtrees (trees.lua).
+-- The best items for a selector (selectors.lua), found in bounded batches of candidates. These come from one range of a
+-- scope, else from a merge of ranges (candidates.lua), or a walk of the tree past subtrees of held items (trees.lua).
+-- owns: none
 local apart = require 'apart'
 local apart_sets = require 'apart_sets'
 local bounds = require 'bounds'

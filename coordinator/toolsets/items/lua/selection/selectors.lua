@@ -7,6 +7,7 @@
 -- order of rank, independent of its class: an item that moves to another class keeps it. With a role that is the score
 -- without the class. Without one, priority comes first, then whether the item is abandoned, then the rest of the score.
 -- In a call: by scope and parent, who holds what is above an item, as a list of one.
+-- owns: none
 local budgets = require 'budgets'
 local classes = require 'classes'
 local index = require 'index'

@@ -1,5 +1,6 @@
 -- Streams: iterators over items with their positions, from one sorted set or from several in one order. At equal
 -- positions items are ordered by id, in either direction: that is the order in which one call has created them.
+-- owns: none
 local streams = {}
 
 local PAGE_MAX = 32 -- members read at a time

@@ -3,6 +3,7 @@
 -- whole subtree. A walk merges two kinds of streams of a set: children, each at its position, and bounds (`inner`),
 -- each for the subtree of one child (bounds.lua). When a bound comes first, the items below that child are
 -- opened as another stream. Bounds that are too low, or belong to items that are skipped, are corrected at the end.
+-- owns: none
 local agents = require 'agents'
 local bounds = require 'bounds'
 local budgets = require 'budgets'

@@ -2,6 +2,7 @@
 --   abandoned  abandoned items (`classes.is_left`, held by nobody) by when they were left (ms); those that wait
 --              (`classes.waits`) have WAITING_OFFSET added; parents that are offered in work, twice that
 -- In a call: whether it has added one.
+-- owns: abandoned
 local classes = require 'classes'
 local clock = require 'clock'
 

@@ -1,14 +1,14 @@
 -- What items say about time besides notBefore (held_back.lua): when they are due, and of templates when they
--- recur. A template is never offered. At its times new items are made that repeat it, its occurrences
--- (make_occurrences.lua). Front-ends know calendars: they compute the times; the step that makes the items checks that
--- nobody else has dealt with them. A template that is blocked or terminal makes none.
+-- recur. A template is never offered. At its times new items are made that repeat it, its occurrences. Front-ends know
+-- calendars and compute the times; make_occurrences.lua checks that nobody else has dealt with them. A template that is
+-- blocked or terminal makes none.
 --   du  when the item is due (ms); of a template: '+' and how long after each of its times (ms)
 --   rc  of a template: how it recurs, JSON [cron, time zone, missed, overlap]
---   rn  of a template: up to when its times have been dealt with (ms)
---   oc  the template that the item is an occurrence of
+--   rn  of a template: up to when its times have been dealt with (ms)  oc the template that it is an occurrence of
 --   due          open items by when they are due (ms)
 --   recurring    templates that make items, by when to look at them next (ms)
 --   occurrences  template -> how many of its occurrences are open
+-- owns: item.du item.oc item.rc item.rn due recurring occurrences
 local classes = require 'classes'
 local clock = require 'clock'
 local held_back = require 'held_back'

@@ -10,6 +10,7 @@
 --   postponed    those whose nv lay ahead when somebody last looked, by that (ms); not in role terminal, nor in
 --                quarantine
 --   quarantined  quarantined items, by since when (ms)
+-- owns: item.nt retries backoffs postponed quarantined
 local classes = require 'classes'
 local clock = require 'clock'
 local index = require 'index'

@@ -9,7 +9,6 @@ args:      list offset limit
 reply:     {now, how many are in the list, rows (rows.lua), since when each is in the list, or when its back-off
            ends (ms)}
 errors:    none
-writes:    none
 --]]
 local abandoned = require 'abandoned'
 local read = require 'read'

@@ -9,10 +9,6 @@ args:      request run.events_max run.terms run.config run.labels id recurs deal
 reply:     {how many were made, how many were not because an earlier one is open}; -1 for the first: the template has
            changed
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED NOT_AFTER
-writes:    item text ranked beneath prefixes owed leases agents agent_attempts requirements apart demands resources
-           passed_over reserved usage usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs
-           postponed due recurring occurrences quarantined notes note request events transitions waiting wanted queue
-           waiter alive messages
 --]]
 local change_by_schema = require 'change_by_schema'
 local creation = require 'creation'

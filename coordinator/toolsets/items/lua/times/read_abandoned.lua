@@ -6,7 +6,6 @@ args:      limit
 reply:     {now, how many can be taken over, how many wait for a dependency, when the longest abandoned of the former
            was left (ms) or 0, list of {id, when it was left, whether it waits for a dependency or is in back-off}}
 errors:    none
-writes:    none
 --]]
 local abandoned = require 'abandoned'
 local classes = require 'classes'

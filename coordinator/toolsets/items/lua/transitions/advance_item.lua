@@ -16,10 +16,6 @@ reply:     list of {id, reason or '', from, to, label, cascades, unblocked, titl
            claim {expires, whether no actor was given, whether an older fence was}, for result (the transition does not
            end the item) {role to which it leads}, for resource_busy {what the item demands and is not free}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
-           usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined questions notes note request events transitions waiting wanted queue waiter alive
-           answered messages
 --]]
 local blockers = require 'blockers'
 local change_by_schema = require 'change_by_schema'

@@ -12,9 +12,6 @@ reply:     {done, next position, results, skipped ids, plan of the first call or
            not_found
            (plan and results are texts, which are cheap to pass through)
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath owed leases agents agent_attempts apart demands resources passed_over reserved usage
-           usage_ranked spent_budgets spent_ended holds lapsed abandoned retries backoffs postponed due recurring
-           occurrences quarantined notes note request events transitions waiting wanted queue waiter alive messages
 --]]
 local blockers = require 'blockers'
 local change_by_schema = require 'change_by_schema'

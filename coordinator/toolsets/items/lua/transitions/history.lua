@@ -1,6 +1,7 @@
 -- The history of role changes of a project.
 --   transitions  entries with the packed row {id, from, to, trigger, label before, label, summary, actor, verification,
 --                the entry of the item's transition before}
+-- owns: transitions
 local events = require 'events'
 
 local history = {}

@@ -6,7 +6,6 @@ args:      id
 reply:     {role, whether a blocked item has a role to return to, schema inputs without notes,
            blockers {id, role, needed role}, whether it is a template, its notBefore (ms, 0: none), now}
 errors:    NOT_FOUND
-writes:    none
 --]]
 local graph = require 'graph'
 local items = require 'items'

@@ -6,7 +6,6 @@ args:      id from count
 reply:     {transitions {from, to, trigger, at, summary, actor, verification}, their entries, the entry to continue with
            or '', whether older ones were trimmed}
 errors:    NOT_FOUND
-writes:    none
 --]]
 local items = require 'items'
 local read = require 'read'

@@ -1,4 +1,5 @@
 -- Why an item that is claimed is not ready to be worked on.
+-- owns: none
 local classes = require 'classes'
 local graph = require 'graph'
 local held_back = require 'held_back'

@@ -6,7 +6,6 @@ args:      since before count
 reply:     {the entry where this call ended or '', list of {item, change}},
            change = {from, to, trigger, at, summary, actor, verification}
 errors:    none
-writes:    none
 --]]
 local read = require 'read'
 

@@ -1,6 +1,7 @@
 -- Role changes with all consequences in the same step: dependents, cascades to ancestors, history, event. Operations
 -- that use this module have the arguments run.config and run.labels. `author` = {id, actor, verification, summary}: the
 -- recorded author of a change, texts, '' for nobody; and the key of the note that comes with it, if any.
+-- owns: item.pr
 local available = require 'available'
 local blockers = require 'blockers'
 local bounds = require 'bounds'

@@ -1,4 +1,5 @@
 -- Triggers: checks whether one may move an item (its claim, its dependencies, its gate), and applies it.
+-- owns: none
 local blockers = require 'blockers'
 local children = require 'children'
 local claims = require 'claims'

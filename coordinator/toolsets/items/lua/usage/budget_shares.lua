@@ -1,5 +1,6 @@
 -- How much of the budgets that the settings give is spent, for metrics: shares of the limit that is nearest to be
 -- reached, 1 = spent; -1: there is no such budget. Of agents those last seen are looked at, because there can be many.
+-- owns: none
 local budgets = require 'budgets'
 local sums = require 'sums'
 

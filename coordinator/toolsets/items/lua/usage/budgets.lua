@@ -15,6 +15,7 @@
 -- Events: budget_spent, and budget_left once it is spent no longer.
 -- In a call: any_spent, as below; spent, by id: the nearest such item of it and those above it, or false; callers, by
 -- agent: its spent budget, or false.
+-- owns: item.bx spent_budgets spent_ended
 local available = require 'available'
 local bounds = require 'bounds'
 local classes = require 'classes'

@@ -8,7 +8,6 @@ reply:     {now, sum of the project or '', how many open items have a spent budg
            its own or '', sum below it or '', budget or '', whether that is spent}, of others: {name, entry}
            (sums.lua)}; one of the two is empty
 errors:    none
-writes:    none
 --]]
 local items = require 'items'
 local read = require 'read'

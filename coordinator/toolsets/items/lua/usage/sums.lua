@@ -1,6 +1,7 @@
 -- Sums of usage as they are stored: a text of five whole numbers, separated by commas: input, output and cached
 -- tokens, cost in micro-USD, milliseconds of work; they rise to MOST at most. The entry of an agent is its sum, a
 -- blank, the last day, a colon, and its sum on that day. Days are counted from 1970, in UTC.
+-- owns: none
 local sums = {}
 
 local SUM, FORMAT, NOTHING = '^(%d+),(%d+),(%d+),(%d+),(%d+)$', '%d,%d,%d,%d,%d', '0,0,0,0,0'

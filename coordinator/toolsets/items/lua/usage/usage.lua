@@ -6,6 +6,7 @@
 --                 No model and no agent have the name ''. Those beyond NAMES_MAX are summed together, as OTHERS
 --   usage_ranked  the RANKED_MAX items with the greatest sums, with what is below them: by cost, by tokens where
 --                 there is none
+-- owns: item.ub item.us usage usage_ranked
 local budgets = require 'budgets'
 local item_events = require 'item_events'
 local items = require 'items'

@@ -2,6 +2,7 @@
 -- older than the yield of the pending checkpoint. A token without one (`checkpoint` is '') refers to the pending one:
 -- the caller is told which, and calls again with the `q` of its handle as `instance`.
 -- Agents that have lost the session may still answer the handles of their own yields, and nothing else.
+-- owns: none
 local bindings = require 'bindings'
 local sessions = require 'sessions'
 

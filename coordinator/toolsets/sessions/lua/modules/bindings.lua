@@ -2,6 +2,7 @@
 -- on the session advances only while that claim (the same fence) is live. Agents that showed earlier claims lose the
 -- session: their older tokens are rejected, by the order that `q` gives to tokens, and so are tokens that they passed
 -- on to other agents.
+-- owns: none
 local clock = require 'clock'
 local events = require 'events'
 local leases = require 'leases'

@@ -1,4 +1,5 @@
 -- Sessions as lists show them.
+-- owns: none
 local recent = require 'recent'
 
 local listing = {}

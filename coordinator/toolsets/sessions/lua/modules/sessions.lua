@@ -17,6 +17,7 @@
 -- Every operation gets run.sid, the session; run.aid, run.act and run.seq, agent, activity and sequence of the token
 -- shown; run.entry, the trace entry of the call in JSON; and run.ttl_ms. A session is a table `s` of these fields and
 -- its id.
+-- owns: session session_trace session_answers session_item session_index
 local clock = require 'clock'
 local recent = require 'recent'
 
