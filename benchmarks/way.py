@@ -57,7 +57,7 @@ from coordinator.transport.fast_path import ParsedCall, Plan
 from tests.transport.rig import modern, send
 
 BOUNDS = {
-    "claim_item by id": (45, 96),
+    "claim_item by id": (44, 95),
     "claim_item by selector": (53, 134),
     "advance_item": (46, 120),
     "work_next": (71, 202),

@@ -19,7 +19,7 @@ toolsets imports ``audit``.
 ``lua`` has the atomic operations and the modules that they share, in a folder for each subject:
 
 - ``layout``: how an item is stored (begin with ``items``), the ranked index (``classes`` are the score), the state of a
-  call (``run``) and the protocol of changes (``change``)
+  call (``run``), the protocol of changes (``change``) and what a call knows not to exist (``absence``)
 - ``claims``: claims, when they end, and attempts; ``agents``: who holds what, drains, questions, what workers take and
   report
 - ``times``: back-off, notBefore, quarantine, due times and templates; ``resources``: what items demand and claims hold;

@@ -36,8 +36,9 @@ local function tell(result, name, said)
 end
 
 -- Checks each claim in turn, without placing any. `drained` = the name under which the agent is drained, or nil; it may
--- only renew. Returns the results so far; and of the claim to place: item, number, ttl and what it takes of resources.
-local function decide(run, agent, drained, wanted)
+-- only renew. `budgeted` = whether a budget may be spent. Returns the results so far; and of the claim to place: item,
+-- number, ttl and what it takes of resources.
+local function decide(run, agent, drained, budgeted, wanted)
   local results, winner, place, ttl, taken = {}, nil, nil, nil, nil
   for n, claim in ipairs(wanted) do
     local id, fence, further = claim[1], claim[3], claim[4]
@@ -54,7 +55,7 @@ local function decide(run, agent, drained, wanted)
       if not older then holds.count_loser(run, item) end
     elseif drained and not renews then
       outcome = 'agent_draining'
-    elseif not renews and budgets.against(run, id, agent) then
+    elseif budgeted and not renews and budgets.against(run, id, agent) then
       outcome = 'budget_exhausted'
     elseif fence > 0 and (fence ~= item.fence or item.holder ~= agent) then
       outcome = 'stale_fence'
@@ -85,14 +86,15 @@ return function(run, request, agent, who, wanted, releases, include)
     agents.meet(run, agent, who)
     local drained = not run.absent[run.keys.agent_drains] and agent_drains.of(run, agent) or nil
     local list = wanted ~= '' and cmsgpack.unpack(wanted) or {}
-    local results, winner, place, ttl, taken = decide(run, agent, drained, list)
+    local budgeted = run.settings.b or not run.absent[run.keys.spent_budgets]
+    local results, winner, place, ttl, taken = decide(run, agent, drained, budgeted, list)
     local used, made = winner and list[place][5], {}
     if winner and winner.holder == agent and claims.is_live(run, winner) and classes.is_held(winner) then
       claims.renew(run, winner, ttl)
       if taken then resources.take_further(run, winner, taken) end
       results[place] = {'success', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence, {renewed = true}}
       if used then usage.add(run, winner.id, agent, used) end
-      results[place][6].budget = budgets.against(run, winner.id, agent) or nil
+      results[place][6].budget = budgeted and budgets.against(run, winner.id, agent) or nil
     else
       winner = winner and items.load(run, winner.id)
       if winner and winner.holder then claims.notice_expiry(run, winner, winner.holder ~= agent) end
