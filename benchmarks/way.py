@@ -59,9 +59,9 @@ from tests.transport.rig import modern, send
 BOUNDS = {
     "claim_item by id": (44, 95),
     "claim_item by selector": (53, 134),
-    "advance_item": (46, 120),
-    "work_next": (71, 202),
-    "work_done": (51, 122),
+    "advance_item": (47, 120),
+    "work_next": (72, 203),
+    "work_done": (52, 124),
     "get_context": (39, 83),
 }
 """Call -> the most files and functions that it may pass, Python and Lua together."""
@@ -142,7 +142,7 @@ class _Library:
         lines = LIBRARY.text.splitlines()
         counted = [self._counted(line, origin) for line, origin in zip(lines, LIBRARY.origins, strict=True)]
         counted[0] += "\nlocal way={}"
-        counted.append(f"register('{_READ}',{{}},function() local told=way way={{}} return told end)")
+        counted.append(f"r('{_READ}',{{}},function() local told=way way={{}} return told end)")
         self._client.function_load("\n".join(counted))
 
     def _counted(self, line: str, origin: str) -> str:
