@@ -59,9 +59,9 @@ from tests.transport.rig import modern, send
 BOUNDS = {
     "claim_item by id": (44, 95),
     "claim_item by selector": (53, 134),
-    "advance_item": (47, 120),
-    "work_next": (72, 203),
-    "work_done": (52, 124),
+    "advance_item": (46, 120),
+    "work_next": (71, 203),
+    "work_done": (51, 124),
     "get_context": (39, 83),
 }
 """Call -> the most files and functions that it may pass, Python and Lua together."""

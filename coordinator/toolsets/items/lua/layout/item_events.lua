@@ -2,7 +2,9 @@
 -- An item without a parent is its own root and says nothing. The root of a child of the root is its parent; of one that
 -- is deeper, each level costs a read of a field. It is not stored: moving a subtree would then write all of its items.
 -- In a call: by id of a parent, the item at the top of its tree.
--- owns: none
+--   transitions  entries with the packed row {id, from, to, trigger, label before, label, summary, actor, verification,
+--                the entry of the item's transition before}
+-- owns: transitions
 local events = require 'events'
 
 local item_events = {}
@@ -43,6 +45,23 @@ end
 function item_events.emit_of(run, kind, id, ...)
   local item = run.loaded[id] or {id = id, pa = redis.call('HGET', run.keys.item .. id, 'pa') or nil}
   return item_events.emit(run, kind, item, ...)
+end
+
+-- Appends a packed row to the transitions; returns its entry.
+function item_events.append_transition(run, row)
+  if not events.trims(run) then return redis.call('XADD', run.keys.transitions, '*', 'r', row) end
+  return redis.call('XADD', run.keys.transitions, 'MAXLEN', '~', run.events_max, '*', 'r', row)
+end
+
+-- The same under the entry that it had in another store; false if later ones are there.
+function item_events.restore_transition(run, entry, row)
+  local reply
+  if events.trims(run) then
+    reply = redis.pcall('XADD', run.keys.transitions, 'MAXLEN', '~', run.events_max, entry, 'r', row)
+  else
+    reply = redis.pcall('XADD', run.keys.transitions, entry, 'r', row)
+  end
+  return not (type(reply) == 'table' and reply.err)
 end
 
 return item_events

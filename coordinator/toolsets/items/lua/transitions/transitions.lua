@@ -12,7 +12,6 @@ local classes = require 'classes'
 local demands = require 'demands'
 local due_times = require 'due_times'
 local held_back = require 'held_back'
-local history = require 'history'
 local holds = require 'holds'
 local index = require 'index'
 local item_events = require 'item_events'
@@ -71,7 +70,7 @@ function transitions.write(run, item, before, trigger, from_label, author)
     item.id, before, item.role, trigger, from_label or '', item.lb or '', author.summary, author.actor,
     author.verification, item.last_entry,
   }
-  items.set(item, 'last_entry', history.append(run, cmsgpack.pack(row)))
+  items.set(item, 'last_entry', item_events.append_transition(run, cmsgpack.pack(row)))
 end
 
 -- Records that the item went from a role to its current one; `items.save` must follow.
