@@ -34,7 +34,7 @@ _GLOBALS = "redis,cmsgpack,struct,string,math,table,ipairs,pairs,next,tonumber,t
 # function, with the flags n, f or w.
 _BEGIN = """\
 #!lua name={prefix}{digest}
-local guard
+local guard,closed
 local m={{}} local n,f,w={{'no-writes'}},{{'allow-oom'}},{{}}
 local function r(name,flags,callback)
 callback=guard and guard(callback) or callback
@@ -47,21 +47,25 @@ g=function(s,p) GLOBALS=globals() LOCALS=CALLED g=m.run return g(s,p) end
 _BEGIN = (
     _BEGIN.replace("GLOBALS", _GLOBALS).replace("LOCALS", ",".join(LOCALS.values())).replace("CALLED", ",".join(LOCALS))
 )
-_UNGUARDED = "local guard\n"
+_UNGUARDED = "local guard,closed\n"
 _GUARDED = (
     "local function guard(open) return function(K,A)"
     f" local found=redis.call('GET',K[1]..'{keys.fence.suffix}')"
     f" if found and string.sub(found,1,{keys.FENCE_ID})~=A[#A]"
     f" then return {{err='FENCED '..string.sub(found,{keys.FENCE_ID + 2})}} end"
-    " return open(K,A) end end\n"
+    " return open(K,A) end end"
+    f" local function closed(P) return redis.call('EXISTS',P..'{keys.fence.suffix}')==1 end\n"
 )
 """The second line of a library, which stays one line, so that errors name the same lines: the variant that looks for
-fences puts a guard before each function."""
+fences puts a guard before each function, and knows which partitions are closed by one."""
+_FENCES = "m.fences={closed=closed or function() end}"
+"""The module ``fences``, for functions that come to further projects: ``closed(prefix)``, whether one may not be
+touched."""
 FENCED_PREFIX = "fleet_fenced_"
 """Begins the names of libraries that look for fences; their generation follows."""
 CONSTANTS = {"record_layout": record_layout.for_lua()}
 """Modules whose constants are declared in Python."""
-MADE = ("families", *CONSTANTS)
+MADE = ("families", "fences", *CONSTANTS)
 """Modules that are no files."""
 _SHARED = Path(__file__).parent / "lua"
 
@@ -138,6 +142,8 @@ class Library:
         words = set(re.findall(r"\w+", " ".join(line.text for line in lines)))
         required = {module for source in (*modules.values(), *used) for module in source.requires}
         made = [_families(words), *(_constants(name, words) for name in CONSTANTS if name in required)]
+        if "fences" in required:
+            made.append(Line(_FENCES, "lua_library.py"))
         begin = _BEGIN.format(prefix=self._prefix, digest=_DIGEST).splitlines()
         return [*(Line(text, "lua_library.py") for text in begin), *made, *lines]
 

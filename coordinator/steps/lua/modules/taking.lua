@@ -2,6 +2,7 @@
 -- need no pointer then. Each is leased to the worker by the time of this server, and its attempt is the fence
 -- that the worker has to show with the outcome. From queues in another Redis nothing can be taken here.
 -- owns: step_suspects rq
+local fences = require 'fences'
 local handoff = require 'handoff'
 local owners = require 'owners'
 local pointers = require 'pointers'
@@ -54,7 +55,7 @@ end
 
 -- Begins the step that a pointer means, if it still waits for this attempt.
 function taking.claim(run, id, prefix)
-  --FENCE if fenced(prefix) then return false end
+  if fences.closed(prefix) then return false end
   local _, step, attempt = steps.parse_job(id)
   local st = step and steps.load(run, step, prefix)
   if not st or st.s ~= 'q' or st.f ~= attempt or not steps.load_owner(run, st.r, prefix) then return false end
