@@ -17,18 +17,26 @@ _MOST_IN_A_MS = 10**15
 Fields = list[str]
 """Fields and values in turn."""
 Row = tuple[str, Fields]
+"""An entry by its id."""
 
 LIBRARY = Library("coordinator.feed")
 
 
 class _Reply(msgspec.Struct, frozen=True, array_like=True):
+    """A part of the stream, and what a position in it is worth."""
+
     history: str
+    """The id of this server's history."""
     last: str
     first: str
+    """Of the entries that are kept; empty: there are none."""
     trimmed: bool
+    """Whether entries were ever trimmed."""
     found: bool
+    """Whether the position is that of an entry."""
     rows: list[Row]
     known: list[str]
+    """As in ``Slice``."""
 
 
 _READ = Script(LIBRARY, "read_feed", _Reply)

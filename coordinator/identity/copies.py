@@ -29,11 +29,13 @@ class FetchReply(Struct, array_like=True):
     now: int
     """Unix milliseconds."""
     verdict: Literal["take", "ask", "busy", "wait"]
+    """``busy``: another process is asking right now."""
     fetched: int
     """When the fleet's copy was fetched; 0: there is none."""
     packed: Raw
     """``document`` as a msgpack text. Not decoded, because a damaged one may not be UTF-8."""
     wait_ms: int
+    """When the next process may ask."""
     trouble: str
     """Why the source gave no keys when it was last asked; empty: it gave some."""
     kind: str

@@ -61,10 +61,11 @@ class QueuedJob(NamedTuple):
 
 
 class Taken(Struct, array_like=True):
-    """Reply of the scripts with which a worker takes steps or reports."""
+    """What a worker gets when it takes steps or reports."""
 
     now: int
     results: list[int]
+    """Of each report; the script's header says what its numbers mean."""
     steps: list[StepRun]
     plain_jobs: list[QueuedJob]
     """RQ jobs that are not steps. They are in their queue's intermediate list."""
@@ -86,7 +87,9 @@ class Swept(Struct, array_like=True):
     to_relay: bool
     """Whether there are jobs in the project's outbox."""
     running: int
+    """Steps that run."""
     queued: int
+    """Steps that wait in queues."""
     idle: bool
     """Whether the project no longer needs to be swept."""
     more: bool

@@ -15,7 +15,7 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 class Due(NamedTuple):
-    """Reply of ``take_due.lua``; times in ms."""
+    """The projects that are due; times in ms."""
 
     now: int
     taken: list[tuple[str, int]]

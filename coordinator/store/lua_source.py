@@ -12,7 +12,7 @@ An operation has a contract before all that::
     purpose:   what the operation does
     guarantee: what holds whatever happens
     args:      request run.events_max id ids...
-    reply:     what comes back
+    reply:     Claims (store/claim_lists.py)     (the Python code that decodes it, and what that does not say)
     errors:    NOT_FOUND CONFLICT                (codes of `FLEET <CODE> <detail>`, or none)
     owns:      spent                             (as of a module; most have no such line)
     full:      deleting frees memory             (why it runs in a store that is full; most have no such line)
@@ -86,6 +86,7 @@ class Header(NamedTuple):
     """The part of a file's header that the product uses; the rest is for people."""
 
     args: tuple[str, ...] = ()
+    reply: str = ""
     errors: frozenset[str] = frozenset()
     owns: frozenset[str] = frozenset()
     """What it alone writes: key families, and fields of their hashes, as ``item.k``."""
@@ -200,5 +201,5 @@ def _read_header(text: str, name: str) -> tuple[Header, int]:
     if not words or any(word.endswith("...") for word in words[:-1]):
         raise ScriptError(f"{name}: args: first come only names (lower case, 'run.name', at the end 'name...')")
     args = () if words == ["none"] else tuple(words)
-    header = Header(args, _words(fields["errors"]), _words(fields.get("owns", "")), "full" in fields)
+    header = Header(args, fields["reply"], _words(fields["errors"]), _words(fields.get("owns", "")), "full" in fields)
     return header, match.end()

@@ -60,7 +60,10 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Held(msgspec.Struct, frozen=True, array_like=True):
+    """What a process is told that delivers to a webhook."""
+
     leads: bool
+    """Whether it is the one that does."""
     record: Record
 
 

@@ -18,6 +18,7 @@ Problems are reported as ``path:line: what``. In each file:
 In the header of an operation:
 
 - ``args`` are the parameters of the function after ``run``, except ``run.<name>``.
+- ``reply`` names the structs that decode it, and they exist (``lua_replies.py``).
 
 Of what is written (``lua_writes.py`` finds it):
 
@@ -36,6 +37,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 import shutil
 import subprocess
 import sys
@@ -49,7 +51,7 @@ from luaparser import astnodes as lua
 from coordinator.store import keys, lua_source
 from coordinator.store.errors import ScriptError
 from coordinator.store.lua_library import CONSTANTS, MADE, Library
-from tests.lint import lua_names
+from tests.lint import lua_names, lua_replies
 from tests.lint.lua_names import LuaFile, Var
 from tests.lint.lua_writes import Found, Site, Write, Writes
 
@@ -58,6 +60,7 @@ FOLDERS = ("coordinator", "workers", "benchmarks")
 WIDTH = 120
 SHARED = ("rq",)
 """What several files may own."""
+_DECLARES = re.compile(r"= (Library|Script)\(")
 _NAMES = [family.name for scope in keys.FAMILIES.values() for family in scope.values()]
 
 
@@ -155,9 +158,13 @@ class Lint:
                     self._ownership(path, f"it does not write '{name}'")
 
     def _ownership(self, path: Path, text: str) -> None:
+        self.of_header(path, "owns", text)
+
+    def of_header(self, path: Path, field: str, text: str) -> None:
+        """Records a problem of a field of a file's header."""
         lines = path.read_text(encoding="utf-8").splitlines()
-        line = next(n for n, one in enumerate(lines, start=1) if one.removeprefix("-- ").startswith("owns:"))
-        self.problems.add((path, line, f"owns: {text}"))
+        line = next(n for n, one in enumerate(lines, start=1) if one.removeprefix("-- ").startswith(f"{field}:"))
+        self.problems.add((path, line, f"{field}: {text}"))
 
 
 class _Room:
@@ -287,13 +294,16 @@ class _Room:
         return False
 
     def _contract(self, file: LuaFile) -> None:
-        """The header's arguments."""
+        """The header's arguments and reply."""
         try:
             header = lua_source.read(file.path, self._folder).header
         except ScriptError as error:
             if all(text != lua_names.REQUIRE_FORM for _, text in file.problems):  # the loader rejects that too
                 self._problem(file.path, 1, str(error))
             return
+        decoders = lua_replies.decoders(self._folder, file.path.stem)
+        for text in lua_replies.problems(header.reply, self._folder.parent, decoders):
+            self._lint.of_header(file.path, "reply", text)
         self._made |= {word.removeprefix("run.") for word in header.args if word.startswith("run.")}
         if not isinstance(file.returned, lua.AnonymousFunction):
             self._problem(file.path, 1, "an operation ends with: return function(run, ...)")
@@ -328,11 +338,11 @@ class _Room:
 
 
 def libraries(root: Path = ROOT) -> list[Library]:
-    """All libraries of the product."""
+    """All libraries of the product. Its scripts are registered then."""
     found: dict[Path, Library] = {}
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):
-            if "= Library(" in path.read_text(encoding="utf-8"):
+            if _DECLARES.search(path.read_text(encoding="utf-8")):
                 module = importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
                 found |= {one.folder: one for one in vars(module).values() if isinstance(one, Library)}
     return list(found.values())

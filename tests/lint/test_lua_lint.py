@@ -7,14 +7,17 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.lint import lua_lint, lua_names
+from coordinator.toolsets.items.store.base import LIBRARY
+from coordinator.toolsets.items.store.claims import ClaimReply
+from coordinator.toolsets.items.store.next import Next
+from tests.lint import lua_lint, lua_names, lua_replies
 
 HEADER = """\
 --[[
 purpose:   p
 guarantee: g
 args:      {args}
-reply:     r
+reply:     {reply}
 errors:    none
 owns:      {owns}
 --]]
@@ -35,11 +38,13 @@ class Folder(NamedTuple):
     places: list[Path]
 
 
-def problems(tmp_path: Path, operation: str, *, args: str = "none", owns: str = "none", **modules: str) -> list[str]:
+def problems(
+    tmp_path: Path, operation: str, *, args: str = "none", reply: str = "r", owns: str = "none", **modules: str
+) -> list[str]:
     """The problems in a library of one operation, ``op``, whose body begins in line 9, and modules."""
     folder = Folder(tmp_path / "lua", [tmp_path / "lua"])
     (folder.folder / "layout").mkdir(parents=True)
-    (folder.folder / "op.lua").write_text(HEADER.format(args=args, owns=owns) + operation)
+    (folder.folder / "op.lua").write_text(HEADER.format(args=args, reply=reply, owns=owns) + operation)
     for name, text in {"run": RUN, **modules}.items():
         (folder.folder / "layout" / f"{name}.lua").write_text(text)
     return [f"{path.stem}:{line}: {text}" for path, line, text in sorted(lua_lint.Lint([folder]).problems)]
@@ -326,6 +331,37 @@ def test_an_operation_that_reads_may_use_what_owns_something(tmp_path: Path) -> 
     assert [one for one in found if one.startswith("op:")] == []
     writes = problems(tmp_path / "2", text, read=read, m=owner.replace("GET", "DEL"))
     assert "op:12: writes owed, which it may not" in writes
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("{now, list of Row (store/rows.py)}", []),
+        ("{now, rows}: Row and read (store/rows.py)", []),
+        ("list of Row\n           (store/rows.py)", []),
+        ("Gone (store/rows.py)", ["op:5: reply: store/rows.py has no 'Gone'"]),
+        ("Row and Gone (store/rows.py)", ["op:5: reply: store/rows.py has no 'Gone'"]),
+        ("Row (store/gone.py)", ["op:5: reply: there is no store/gone.py"]),
+    ],
+)
+def test_a_reply_names_python_that_exists(tmp_path: Path, reply: str, expected: list[str]) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "rows.py").write_text("class Row: ...\n\n\ndef read(): ...\n")
+    assert problems(tmp_path, operation("return 1"), reply=reply) == expected
+
+
+def test_a_reply_names_what_its_script_decodes() -> None:
+    here, struct = Path(__file__).parents[1], {Folder}
+    assert list(lua_replies.problems("list of Folder (lint/test_lua_lint.py)", here, struct)) == []
+    missing = "does not name Folder (test_lua_lint.py), which decodes it"
+    assert list(lua_replies.problems("{folder, places}", here, struct)) == [missing]
+    assert list(lua_replies.problems("Folder (lint/lua_lint.py)", here, struct)) == [
+        "lint/lua_lint.py has no 'Folder'",
+        missing,
+    ]
+    assert lua_replies.decoders(LIBRARY.folder, "claim_item") == {ClaimReply}
+    assert lua_replies.decoders(LIBRARY.folder, "next_items") == {Next}
+    assert lua_replies.decoders(LIBRARY.folder, "ids_like") == set()
 
 
 def test_luacheck_is_run_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,12 +71,13 @@ def test_a_header_may_explain_its_arguments_and_run_over_lines(tmp_path: Path) -
     )
     assert from_text(tmp_path, text).header == Header(
         ("request", "run.sid", "one", "two_2", "many..."),
+        "R: {a}",
         frozenset({"GONE", "CONFLICT"}),
         frozenset({"item", "events"}),
         full=True,
     )
     none = from_text(tmp_path, header_text(args="none")).header
-    assert none == Header()
+    assert none == Header(reply="nothing")
 
 
 def test_a_module_says_what_it_owns(tmp_path: Path) -> None:

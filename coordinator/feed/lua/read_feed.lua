@@ -5,10 +5,7 @@ guarantee: All of one moment. Changes nothing.
 args:      after count ids...
            after = id of an entry, 0-0 before the first; count = 0: no entries; ids = ids of items, flows,
            sessions or gateway instances
-reply:     {id of this server's history, last id, first id ('' for none), whether entries were ever trimmed, whether the
-           position is that of an entry, entries {id, {fields and values in turn}}, {what each id is}}
-           an id is '' (unknown), 'root', or the parent of that item; 'session'; 'gateway'; or of a flow the JSON of
-           who created it and the roles that may approve its gates
+reply:     _Reply (position.py)
 errors:    none
 --]]
 local position = require 'position'

@@ -4,8 +4,7 @@ guarantee: One process at a time may ask. The next one may not before the time t
            (`keep_keys`, `fail_keys`), or before its lease has ended.
 args:      source have lease_ms
            have = when the caller's keys were fetched, 0 for none; lease_ms = how long asking may take, 0 = only look
-reply:     {now, verdict, fetched, document, wait_ms, trouble, trouble kind}; verdict take | ask | busy | wait
-           (busy: another process is asking right now), wait_ms = when the next process may ask
+reply:     FetchReply (copies.py)
 errors:    none
 full:      it mostly reads; a lease is one word
 --]]

@@ -4,7 +4,7 @@ purpose:   Takes steps of this project whose pointers the worker has popped from
 guarantee: As take_steps.
 args:      run.engine jobs...
            jobs = ids of RQ jobs
-reply:     what taking.lua says, no results
+reply:     Taken (store.py), packed, without results; then its specs
 errors:    none
 --]]
 local taking = require 'taking'

@@ -3,7 +3,7 @@ purpose:   A worker takes pointers from queues that are not in the store's Redis
 guarantee: A pointer stays in its queue's intermediate list until the worker acknowledges it, so none is lost with
            the worker.
 args:      run.engine want
-reply:     {project or '' for a plain job, job id, list} for each
+reply:     for each Popped (store.py)
 errors:    none
 owns:      rq
 --]]

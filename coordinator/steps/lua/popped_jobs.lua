@@ -4,7 +4,7 @@ purpose:   Says which pointers workers have popped from queues that are not in t
 guarantee: Changes nothing but entries that lead to no job.
 args:      run.engine most
            most = pointers of each queue at most, the oldest
-reply:     {project, job id, list} for each
+reply:     for each Popped (store.py)
 errors:    none
 owns:      rq
 full:      it reads, and only deletes

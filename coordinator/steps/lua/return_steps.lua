@@ -4,7 +4,7 @@ guarantee: Only steps that this worker holds, by their attempt, are given back. 
 args:      run.engine want turn reports
            want, turn = see taking.lua of steps
            reports = packed {step, attempt, 'B', '', delay ms}
-reply:     what taking.lua says; results: 0 refused, 1 given back
+reply:     Taken (store.py), packed, then its specs; results: 0 refused, 1 given back
 errors:    none
 --]]
 local attempts = require 'attempts'

@@ -6,8 +6,7 @@ guarantee: Any process may run it at any time, several at once. At most `batch` 
 args:      run.engine batch crashes job_check_ms
            crashes = lost workers after which a step is given up; job_check_ms = how long a step may wait in the
            queue before its job is checked, and again after each check
-reply:     {lost, fired, suspects {job id, list}, whether there is something for the relay, steps that run,
-           steps that wait in queues, whether nothing here needs a sweep, whether there is more to do now}
+reply:     Swept (store.py)
 errors:    none
 --]]
 local attempts = require 'attempts'

@@ -4,7 +4,7 @@ guarantee: A step is leased to one worker at a time. A pointer whose step was ta
            another attempt is discarded. When nothing is left, the bells of these queues are silent.
 args:      run.engine want
            engine = see handoff.lua; want = how many at most
-reply:     what taking.lua says, no results
+reply:     Taken (store.py), packed, without results; then its specs
 errors:    none
 --]]
 local pointers = require 'pointers'

@@ -3,7 +3,7 @@ purpose:   Renews the right to deliver to webhooks, and begins the record of one
 guarantee: Only the process that leads may deliver. A record for another project begins anew.
 args:      what process milliseconds name project
            what = the leader lease; milliseconds = how long it lasts
-reply:     {whether the process leads, the record}
+reply:     _Held (records.py)
 errors:    none
 full:      a record is small, and this keeps it alive
 --]]

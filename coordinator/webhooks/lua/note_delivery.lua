@@ -6,7 +6,7 @@ args:      run.events_max what process milliseconds name outcome cursor first de
            outcome = delivered, passed, failed or gone; cursor, first = the new position (delivered, passed);
            delay = ms until the next attempt; head = time of the event that waits, in ms; reason = in words;
            most = ms of failures alone after which it is disabled
-reply:     {whether the process leads, the record}
+reply:     _Held (records.py)
 errors:    none
 full:      a record is small, and a delivery that is not noted is made again
 --]]

@@ -121,7 +121,7 @@ function taking.take(run, want, turn)
   return handoff.hand_over(run)
 end
 
--- What the worker gets: {now, results, taken, plain jobs, whether there is something for the relay}, specs.
+-- What the worker gets: Taken (store.py), packed; specs.
 function taking.reply(run, results, to_relay)
   return {cmsgpack.pack({run.now, results, run.taken, run.plain_jobs, to_relay}), unpack(run.specs)}
 end

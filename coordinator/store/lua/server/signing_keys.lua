@@ -4,7 +4,7 @@ guarantee: However many processes ask at once, all get the same keys. A key is d
            are there.
 args:      id secret rotate_ms keep
            id, secret = random text for a new key, used only if one is due
-reply:     rows {id, secret}, newest first
+reply:     {id, secret} of each, newest first
 errors:    none
 owns:      signing_keys
 full:      it mostly reads; a new key is rare

@@ -49,11 +49,23 @@ _RESULT = 7
 """The index of the result in the row of a finished step: JSON, the length of a long result (if it was cut, of the
 whole one), or False."""
 
+
+class _Changed(NamedTuple):
+    """What a call did to a workflow or a step; without a status: it is unknown."""
+
+    done: bool | int = False
+    """Whether this call did it; of a retry, how many steps were reopened."""
+    status: str = ""
+    """Before; of a cancelled workflow, now."""
+    to_relay: bool = False
+    """Whether the relay has work."""
+
+
 _CREATE = Script(LIBRARY, "create_flow", tuple[int, bool])
-_CANCEL = Script(LIBRARY, "cancel_flow", list[Any])
-_RELEASE = Script(LIBRARY, "release_step", list[Any])
-_PAUSE = Script(LIBRARY, "pause_flow", list[Any])
-_RETRY = Script(LIBRARY, "retry_flow", list[Any])
+_CANCEL = Script(LIBRARY, "cancel_flow", _Changed)
+_RELEASE = Script(LIBRARY, "release_step", _Changed)
+_PAUSE = Script(LIBRARY, "pause_flow", _Changed)
+_RETRY = Script(LIBRARY, "retry_flow", _Changed)
 _READ: Script[Any] = Script(LIBRARY, "read_flow")
 _RESULTS = Script(LIBRARY, "read_results", list[tuple[int, str, str, str | int | bool]])
 _IDS = Script(LIBRARY, "flow_ids", tuple[list[str], bool])
@@ -152,6 +164,7 @@ class _Read(NamedTuple):
     rows: list[list[Any]]
     """Its finished steps, as history.lua writes them."""
     open_steps: list[list[bytes]]
+    """Of each the id and fields, and as JSON who has declined."""
 
     def only(self, flow: int, step: int) -> _Read:
         """The same with this step alone, if there is one."""
@@ -344,9 +357,9 @@ class FlowStore(RunStore, FlowReads):
             Whether this call cancelled it, and its status now; None if it is unknown.
         """
         reply = await self._change(_CANCEL, project, request, flow, actor)
-        if reply and reply[0] and not request.replayed:
+        if reply.done and not request.replayed:
             recorder().run_ended("flows", "cancelled")
-        return (reply[0], _STATUSES[reply[1]]) if reply else None
+        return (bool(reply.done), _STATUSES[reply.status]) if reply.status else None
 
     async def release(
         self, project: str, request: IdempotencyKey, step: int, actor: str, via: str = ""
@@ -361,9 +374,9 @@ class FlowStore(RunStore, FlowReads):
         """
         await self._note(project, request)
         reply = await self._change(_RELEASE, project, request, step, actor, via)
-        if reply:
-            await self._wake_relay(project, reply[2])
-            return reply[0], _OPEN[reply[1]]
+        if reply.status:
+            await self._wake_relay(project, reply.to_relay)
+            return bool(reply.done), _OPEN[reply.status]
         found = await self.find_step(project, step)
         return (False, found.step.status) if found else None
 
@@ -384,10 +397,10 @@ class FlowStore(RunStore, FlowReads):
         """
         await self._note(project, request)
         reply = await self._change(_PAUSE, project, request, flow, actor, reason, int(resume))
-        if not reply:
+        if not reply.status:
             return None
-        await self._wake_relay(project, reply[2])
-        return reply[0], _STATUSES[reply[1]]
+        await self._wake_relay(project, reply.to_relay)
+        return bool(reply.done), _STATUSES[reply.status]
 
     async def retry(
         self, project: str, request: IdempotencyKey, flow: int, actor: str, reason: str = ""
@@ -402,10 +415,10 @@ class FlowStore(RunStore, FlowReads):
         """
         await self._note(project, request)
         reply = await self._change(_RETRY, project, request, flow, actor, reason)
-        if not reply:
+        if not reply.status:
             return None
-        await self._wake_relay(project, reply[2])
-        return reply[0], _STATUSES[reply[1]]
+        await self._wake_relay(project, reply.to_relay)
+        return reply.done, _STATUSES[reply.status]
 
     async def trim(self, project: str, batch: int = 100) -> tuple[int, int]:
         """Deletes at most ``batch`` workflows whose retention has expired.

@@ -58,6 +58,8 @@ class GatePage(NamedTuple):
 
 
 class _Row(msgspec.Struct, array_like=True, frozen=True):
+    """A ``WaitingGate`` as it is stored."""
+
     step: int
     key: str
     flow: int
@@ -65,6 +67,7 @@ class _Row(msgspec.Struct, array_like=True, frozen=True):
     status: str
     creator: str
     roles: str
+    """The roles that may release gates of the flow, as JSON; empty: none are named."""
     since: int
     expires_at: int
     declined: list[str]
@@ -100,12 +103,15 @@ class ReleasedPage(NamedTuple):
 
 
 class _ReleasedRow(msgspec.Struct, array_like=True, frozen=True):
+    """A ``ReleasedGate`` as it is stored."""
+
     step: int
     key: str
     flow: int
     flow_name: str
     creator: str
     roles: str
+    """As in ``_Row``."""
     by: str
     via: str
     entry: str

@@ -18,8 +18,6 @@ MOST_EVENTS = 200
 _LATE_MS = 1_000
 """The event of an end is recorded so soon after the time of the end."""
 
-_EVENTS = Script(LIBRARY, "flow_events", tuple[str, list[tuple[str, str, str, str, str, str]]])
-
 
 class Progress(NamedTuple):
     """A workflow, and how far it is."""
@@ -40,6 +38,7 @@ class FlowEvent(NamedTuple):
     step: str
     """The step's key in the definition; empty: it is about the workflow."""
     attempt: str
+    """Of the step, if it is about one."""
     actor: str
     """Empty: nobody in particular."""
     reason: str
@@ -49,6 +48,9 @@ class FlowEvent(NamedTuple):
     def at(self) -> int:
         """When, in ms of the store's clock."""
         return int(self.entry.partition("-")[0])
+
+
+_EVENTS = Script(LIBRARY, "flow_events", tuple[str, list[FlowEvent]])
 
 
 async def read_progress(store: Store, project: str, caller: Caller | None, flow: int) -> Progress | None:
@@ -79,7 +81,7 @@ async def read_events(store: Store, project: str, progress: Progress) -> tuple[l
         before = str(max(ended, *(step.completed_at or 0 for step in progress.steps.values())) + _LATE_MS)
     for _ in range(_SLICES):
         last, events = await store.run(_EVENTS, project, row.id, before, row.created_at, _SLICE)
-        found += (FlowEvent(*event) for event in events)
+        found += events
         if not last or len(found) >= MOST_EVENTS:
             break
         before = f"({last}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -107,9 +107,21 @@ class Begun(Struct, array_like=True, frozen=True):
     what: What
     operation: str
     to_relay: bool
+    """Whether the relay has work."""
 
 
-_START = Script(LIBRARY, "start_instance", tuple[str, str, bool])
+class _Started(NamedTuple):
+    """What became of an instance that was to be started."""
+
+    id: str
+    """Empty: the bundle has to be sent along."""
+    operation: str
+    """Empty: the instance existed already."""
+    to_relay: bool
+    """Whether the relay has work."""
+
+
+_START = Script(LIBRARY, "start_instance", _Started)
 _BEGIN = Script(LIBRARY, "begin_transition", Begun)
 _READ: Script[Any] = Script(LIBRARY, "read_instance")
 _EXPIRE = Script(LIBRARY, "expire_instance", tuple[bool, bool])
@@ -164,16 +176,16 @@ class InstanceStore(RunStore):
         )
         packed = _pack(advance)
 
-        async def send(text: bytes) -> tuple[str, str, bool]:
+        async def send(text: bytes) -> _Started:
             return await self._change(_START, project, request, waiter, instance, text, new.input, packed)
 
-        found, operation, to_relay = await send(b"")
-        if not found:
+        started = await send(b"")
+        if not started.id:
             # The store does not have these definitions, so their text is sent along.
-            found, operation, to_relay = await send(new.bundle.text)
+            started = await send(new.bundle.text)
         self._bundles.setdefault(new.bundle.hash, new.bundle.bundle)
-        await self._wake_relay(project, to_relay)
-        return found, operation
+        await self._wake_relay(project, started.to_relay)
+        return started.id, started.operation
 
     async def begin(
         self, project: str, request: IdempotencyKey, waiter: str, workflow: str, transition: str, advance: Advance

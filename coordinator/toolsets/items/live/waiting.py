@@ -29,7 +29,7 @@ from coordinator.store import Store, StoreError
 from coordinator.store.fences import Fenced
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.store.subscription import Subscription
-from coordinator.toolsets.items.store.claims import ClaimReply, ClaimStore
+from coordinator.toolsets.items.store.claims import ClaimReply, ClaimStore, Swept
 from coordinator.toolsets.tool import Call
 
 ALIVE_MS = 10_000
@@ -40,9 +40,6 @@ LATE_SECONDS = 0.1
 _NAME = 32
 _decode = msgspec.msgpack.Decoder(ClaimReply).decode
 Run = Callable[[int, bool], Awaitable[ClaimReply]]
-Swept = tuple[int, int, int, int]
-"""What a sweep tells (``ClaimStore.sweep``): when the next claim expires, the time, how many messages were published to
-this process, and when a drain last began."""
 
 
 class _Missed(Exception):
@@ -249,19 +246,20 @@ class Parking:
 
     async def _tend(self, project: str, swept: Swept) -> None:
         """Registers this process as alive once a second, and puts claims back as soon as they expire."""
-        earliest, now, _, begun = swept
+        earliest, now, begun = swept.next_end, swept.now, swept.drained
         while True:
             pause = max((earliest - now) / 1000, _SOONEST_SECONDS) if earliest else _TEND_SECONDS
             await asyncio.sleep(min(pause, _TEND_SECONDS))
             earliest = 0
             try:
-                earliest, now, told, drained = await self._sweep(project)
+                swept = await self._sweep(project)
+                earliest, now, told = swept.next_end, swept.now, swept.published
                 if told < 0:  # this process was presumed dead, and its calls were removed from their queues
                     self._ask_again()
                 if told > self._heard[project]:
                     await self._hear_late(project, told)
-                if drained > begun:  # usually these agents' calls are answered; but its operator may have died
-                    begun = drained
+                if swept.drained > begun:  # usually these agents' calls are answered; but its operator may have died
+                    begun = swept.drained
                     self._ask_again()
             except (ToolFailure, StoreError) as failure:
                 if isinstance(failure, Fenced) and failure.for_good:  # they wait in another store now
@@ -272,7 +270,7 @@ class Parking:
     async def _sweep(self, project: str) -> Swept:
         before = self._heard[project]
         swept = await self._claims.sweep(project, self.process, ALIVE_MS)
-        if (told := max(0, swept[2])) < before:  # it counts anew, or a failover has lost its last writes
+        if (told := max(0, swept.published)) < before:  # it counts anew, or a failover has lost its last writes
             self._heard[project] += told - before
         return swept
 

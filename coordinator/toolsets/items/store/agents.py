@@ -37,6 +37,7 @@ class Agent(NamedTuple):
     noted: int
     """When it was last noted as seen, which is not done with each call."""
     known_as: str
+    """As ``Claimant.who``, without capabilities."""
     listed: str
     """Its capabilities, separated by commas."""
     item: str

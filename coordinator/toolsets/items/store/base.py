@@ -55,6 +55,17 @@ class Template(NamedTuple):
     """Its times before that do not count, in ms; False: all do."""
 
 
+class Expired(NamedTuple):
+    """What is left of what ends by time; times in ms."""
+
+    none_left: bool
+    """Whether all has been put back that has ended."""
+    next_end: int
+    """When the next one ends; 0: there is none."""
+    now: int
+    templates: list[Template]
+
+
 class Changed(NamedTuple):
     """A change of an item's role, as scripts report it."""
 
@@ -72,7 +83,7 @@ _INSTALL = Script(LIBRARY, "install_schemas", int)
 SETTLE = Script(LIBRARY, "settle_debts", bool)
 """Settles debts of scripts (``lua/changes/debts.lua``). Run until none are left, after every script that may make items
 ready or change counts of blockers."""
-EXPIRE = Script(LIBRARY, "expire_claims", tuple[bool, int, int, list[Template]], rest=SETTLE)
+EXPIRE = Script(LIBRARY, "expire_claims", Expired, rest=SETTLE)
 
 
 def slices(
@@ -171,9 +182,9 @@ class BaseStore:
             When the next one ends (0: there is none), and the store's time, both in ms.
         """
         while True:
-            none_left, next_end, now, _ = await self._store.run(EXPIRE, project, *self._terms(project))
-            if none_left:
-                return next_end, now
+            expired = await self._store.run(EXPIRE, project, *self._terms(project))
+            if expired.none_left:
+                return expired.next_end, expired.now
 
     async def resolve(self, project: str, ids: Sequence[str]) -> Sequence[str]:
         """The full ids of ids and prefixes (inner form).

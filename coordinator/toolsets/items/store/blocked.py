@@ -16,7 +16,7 @@ from coordinator.toolsets.items.store.ranked import RankedStore
 
 
 class BlockerRow(NamedTuple):
-    """A blocker from ``blocked_items.lua``."""
+    """An item that blocks another one."""
 
     field: str
     """The field of the edge: its code and the blocker's id."""
@@ -28,7 +28,7 @@ class BlockerRow(NamedTuple):
 
 
 class Blocked(NamedTuple):
-    """One entry of the reply of ``blocked_items.lua``."""
+    """A blocked item, with some of its blockers."""
 
     id: str
     role: int

@@ -25,7 +25,7 @@ class BoardPage(NamedTuple):
     roles: tuple[int, int, int, int, int]
     """All items of the project by role code."""
     total: int | None
-    """How many items are asked for; None: no index knows."""
+    """How many items are asked for; None: no index knows (-1 in the reply)."""
     rows: list[Row]
     next: str
     """Where the next page begins; '' at the end."""
@@ -42,7 +42,7 @@ class RecentPage(NamedTuple):
 
 
 _RECENT = Script(LIBRARY, "recent_page", RecentPage)
-_PAGE = Script(LIBRARY, "board_page", tuple[int, tuple[int, int, int, int, int], int, list[Row], str])
+_PAGE = Script(LIBRARY, "board_page", BoardPage)
 
 
 async def board_page(
@@ -65,13 +65,12 @@ async def board_page(
     rows: list[Row] = []
     after, runs = position(after), 0
     while True:
-        now, roles, total, found, after = await store.run(
-            _PAGE, project, packed, offset, after, limit - len(rows), BUDGET
-        )
-        rows += found
+        page = await store.run(_PAGE, project, packed, offset, after, limit - len(rows), BUDGET)
+        rows += page.rows
+        after = page.next
         runs += 1
         if len(rows) >= limit or not after or runs == _RUNS:
-            return BoardPage(now, roles, total if total >= 0 else None, rows, after)
+            return page._replace(total=None if page.total == -1 else page.total, rows=rows)
 
 
 async def recent_page(

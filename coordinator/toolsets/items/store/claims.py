@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from hashlib import blake2b
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -93,7 +93,7 @@ class Released(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class ClaimReply(msgspec.Struct, array_like=True):
-    """Reply of ``claim_item.lua`` and ``claim_next.lua``."""
+    """What became of the claims and releases of a call."""
 
     now: int
     claims: list[Claimed]
@@ -102,11 +102,25 @@ class ClaimReply(msgspec.Struct, array_like=True):
     """If a parked call got an item: the processes whose callers may get it (``lua/parked/handover.lua``)."""
 
 
+class Swept(NamedTuple):
+    """The state of a project's claims after a sweep; times in ms."""
+
+    next_end: int
+    """When the next claim or back-off ends; 0: there is none."""
+    now: int
+    published: int
+    """How many messages were published to the process in this project, in a cluster; -1: it was not registered, so
+    that its parked calls may have been dropped."""
+    drained: int
+    """When the last drain of agents in force began."""
+    templates: list[Template]
+
+
 _CLAIM = Script(LIBRARY, "claim_item", ClaimReply, rest=SETTLE)
 _CLAIM_NEXT = Script(LIBRARY, "claim_next", ClaimReply, rest=SETTLE)
 _END_WAIT = Script(LIBRARY, "end_wait", ClaimReply, rest=SETTLE)
 _LEAVE_WAIT = Script(LIBRARY, "leave_wait", rest=SETTLE)
-_SWEEP = Script(LIBRARY, "sweep_claims", tuple[int, int, int, int, list[Template]], rest=SETTLE)
+_SWEEP = Script(LIBRARY, "sweep_claims", Swept, rest=SETTLE)
 
 
 class ClaimStore(RecurringStore):
@@ -190,18 +204,10 @@ class ClaimStore(RecurringStore):
         """Ends a claim parked by ``process`` whose client has hung up; gives an item that it was handed back."""
         await self._change(_LEAVE_WAIT, project, request, process)
 
-    async def sweep(self, project: str, process: str, alive_ms: int) -> tuple[int, int, int, int]:
-        """Puts back what has ended by time, makes due occurrences, serves parked calls; notes ``process`` as alive.
-
-        Returns:
-            When the earliest live claim expires (0: there is none) and the store's time, both in ms; how many messages
-            were published to the process in this project, in a cluster, -1: it was not registered; and when the last
-            drain of agents in force began, in ms.
-        """
+    async def sweep(self, project: str, process: str, alive_ms: int) -> Swept:
+        """Puts back what has ended by time, makes due occurrences, serves parked calls; notes ``process`` as alive."""
         counted = "1" if self._store.sharded else ""
-        swept = *_, templates = await self._store.run(
-            _SWEEP, project, *self._terms(project), process, alive_ms, counted
-        )
-        if templates:
-            await self.make(project, swept[1], templates)
-        return swept[:4]
+        swept = await self._store.run(_SWEEP, project, *self._terms(project), process, alive_ms, counted)
+        if swept.templates:
+            await self.make(project, swept.now, swept.templates)
+        return swept

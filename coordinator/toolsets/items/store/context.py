@@ -27,7 +27,7 @@ MAX_ROWS = 10_000
 
 
 class Listed(NamedTuple):
-    """One entry of the reply of ``list_items.lua``."""
+    """An item in a list."""
 
     id: str
     title: str
@@ -47,13 +47,14 @@ class Claim(NamedTuple):
 
 
 class Context(NamedTuple):
-    """Reply of ``item_context.lua``; False stands for absent."""
+    """An item as an agent needs it; False stands for absent."""
 
     title: str
     role: int
     tags: str | bool
     depth: int
     filled: Filled
+    """What decides which notes the item needs."""
     ancestors: Path
     claim: Claim | bool
     blockers: list[tuple[str, int, int]]
@@ -66,7 +67,7 @@ class Context(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One entry of the reply of ``recent_transitions.lua``."""
+    """A change of an item's role."""
 
     item: str
     change: Changed

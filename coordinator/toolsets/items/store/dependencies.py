@@ -44,10 +44,10 @@ class _Far(NamedTuple):
 
 
 class Linked(msgspec.Struct, array_like=True):
-    """Reply of ``create_dependencies.lua``."""
+    """What became of edges that were to be created."""
 
     refusals: list[tuple[int, str, str]]
-    """Position, reason, and the end at fault: ``from``, ``to``, or '' for the edge itself."""
+    """Empty: all were created. Position, reason, and the end at fault: ``from``, ``to``, or '' for the edge itself."""
     edges: list[tuple[str, str, str, str]]
     """Dependency id, from, to, and the threshold as in ``NewEdge``."""
     far: list[_Far]
@@ -55,7 +55,7 @@ class Linked(msgspec.Struct, array_like=True):
 
 
 class Unlinked(msgspec.Struct, array_like=True):
-    """Reply of ``delete_dependencies.lua``."""
+    """What was deleted of edges."""
 
     deleted: int
     """How many, including those of earlier runs."""

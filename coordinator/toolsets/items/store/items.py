@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import monotonic
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,27 +14,40 @@ from coordinator.toolsets.items.rules.ids import new_ids
 from coordinator.toolsets.items.rules.items import Fields, NewItem
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, SLICE, WEIGHT, BaseStore, pack, slices
 
-Created = tuple[str, int, str]
-""""created" or the reason, depth, id."""
+
+class Created(NamedTuple):
+    """What became of an item that was to be created."""
+
+    outcome: str
+    """``created``, or the reason why it was not."""
+    depth: int
+    """0 if it was not created."""
+    id: str
 
 
 class Deleted(msgspec.Struct, array_like=True):
-    """Reply of ``delete_items.lua``: progress, or the result."""
+    """Progress, or the result."""
 
     done: bool
     position: int
+    """Where the next step goes on among ``ids``, from 1."""
     deleted: int
+    """How many items of the list."""
     descendants: int
+    """How many others, which were below them."""
     failures: list[tuple[int, str, int]]
+    """Position, reason, and how many children the item has."""
     met: list[str]
+    """The ids of the list whose items were deleted."""
     ids: list[str]
+    """The list; empty when done."""
 
 
 class Updated(msgspec.Struct, array_like=True):
-    """One entry of the reply of ``update_items.lua``."""
+    """What became of an item that was to be updated."""
 
     outcome: str
-    """``updated``, or the reason why it was not."""
+    """``updated``, or the reason why it was not: with the field after ``changed``, the demands after ``busy``."""
     id: str
     modified: int
     requires_verification: bool
@@ -69,7 +83,7 @@ class ItemStore(BaseStore):
             args = request.slice(number), created, pack(part)
             created, replies = await self._change_by_schema(_CREATE, project, *args)
             results += replies
-            last = replies[-1][2]
+            last = replies[-1].id
         return results
 
     async def update(

@@ -51,7 +51,7 @@ class Left(NamedTuple):
     since: int
     """When it was left, in ms."""
     waits: bool
-    """Whether it waits for a dependency."""
+    """Whether it waits for a dependency, or is in back-off."""
 
 
 class Abandoned(NamedTuple):
@@ -166,10 +166,15 @@ class Measures(NamedTuple):
 
 
 class _Reply(msgspec.Struct, array_like=True):
+    """``Measures`` as they are stored; times in ms."""
+
     now: int
     roles: list[int]
+    """By role code."""
     oldest: int
+    """When the oldest item that agents are offered in the queue was created; 0: there is none."""
     ended: list[str]
+    """Ended claims: fields and numbers in turn (``lua/claims/holds.lua``)."""
     in_backoff: int
     quarantined: int
     next_end: int
@@ -178,6 +183,7 @@ class _Reply(msgspec.Struct, array_like=True):
     postponed: int
     overdue: int
     usage: str
+    """The sum (``lua/usage/sums.lua``); '': nothing."""
     today: str
     spent: int
     resources: list[ResourceLevel]

@@ -17,7 +17,7 @@ from coordinator.toolsets.tool import COMPLETIONS_MOST, Completed
 
 
 class Next(NamedTuple):
-    """A row of the reply of ``next_items.lua``."""
+    """An item that may be taken next."""
 
     id: str
     role: int
@@ -27,11 +27,13 @@ class Next(NamedTuple):
 
 
 class Status(NamedTuple):
-    """Reply of ``next_status.lua``."""
+    """What decides about the next transition of an item."""
 
     role: int
     returns: bool
+    """Whether a blocked item has a role to return to."""
     schema: Filled
+    """Without notes."""
     blockers: list[tuple[str, int, int]]
     """The unsatisfied blockers: id, role, role that they must reach."""
     template: bool = False

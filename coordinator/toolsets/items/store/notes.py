@@ -29,23 +29,28 @@ class StoredNote(NamedTuple):
 
 
 class Written(NamedTuple):
-    """One entry of the reply of ``upsert_notes.lua``."""
+    """What became of a note that was to be written."""
 
     reason: str
+    """Why it was not; '': it was."""
     id: str
     item: str
     role: int
+    """Of the item."""
     filled: Filled
+    """What decides which notes the item needs."""
     verification: str = ""
+    """As stored."""
 
 
 class NoteRow(NamedTuple):
-    """One entry of the reply of ``read_notes.lua``."""
+    """A note; times in ms."""
 
     id: str
     item: str
     key: str
     role: str
+    """Letter of the phase."""
     body: str
     created: int
     modified: int

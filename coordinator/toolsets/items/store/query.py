@@ -61,7 +61,7 @@ Counts = tuple[int, int, int, int, int]
 
 
 class Root(NamedTuple):
-    """One entry of the reply of ``overview_roots.lua``."""
+    """A root, with what is below it."""
 
     row: ShortView
     counts: Counts
@@ -83,7 +83,7 @@ class Page(NamedTuple):
 
 
 class Indexed(NamedTuple):
-    """Reply of ``search_page.lua``."""
+    """A page of a search that an index answers."""
 
     total: int
     rows: list[ShortView]
@@ -105,15 +105,17 @@ class Listed(NamedTuple):
 
 
 class Scanned(NamedTuple):
-    """Reply of ``scan_items.lua``."""
+    """A slice of a search. The next one goes on at ``choice``, ``score`` and ``last``."""
 
     choice: int
     score: int
     last: str
     done: bool
     looked: int
+    """How many items were looked at."""
     matched: int
     listed: list[Listed]
+    """Smaller keys first, except for descending titles."""
 
 
 _READ = Script(LIBRARY, "read_item", tuple[View, Path])

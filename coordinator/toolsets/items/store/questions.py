@@ -43,6 +43,8 @@ class QuestionPage(NamedTuple):
 
 
 class _Row(NamedTuple):
+    """An ``OpenQuestion`` as it is stored."""
+
     item: str
     title: str
     number: int
@@ -65,6 +67,7 @@ class AnsweredQuestion(NamedTuple):
     text: str
     """The note ``answer-<number>`` as it is now; empty: there is none, or one of more than 20,000 bytes."""
     by: ActorEcho | UnsetType
+    """The author of the answer, else who has let the item go on."""
     verification: Verification | UnsetType
     asked_by: ActorEcho | UnsetType
     at: int
@@ -82,6 +85,8 @@ class AnsweredPage(NamedTuple):
 
 
 class _AnsweredRow(NamedTuple):
+    """An ``AnsweredQuestion`` as it is stored; False: the item was deleted."""
+
     item: str
     number: int
     trigger: str

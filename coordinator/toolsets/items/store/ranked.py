@@ -10,7 +10,7 @@ from coordinator.toolsets.items.store.base import LIBRARY, BaseStore
 
 
 class Ranked(NamedTuple):
-    """One class of the reply of ``ranked_ids.lua``."""
+    """The items of one class."""
 
     size: int
     """How many items the class has."""

@@ -29,11 +29,11 @@ class RecurringStore(BaseStore):
     async def expire(self, project: str) -> tuple[int, int]:
         """As ``BaseStore.expire``; makes the occurrences that are due, too."""
         while True:
-            none_left, next_end, now, templates = await self._store.run(EXPIRE, project, *self._terms(project))
-            if templates:
-                await self.make(project, now, templates)
-            elif none_left:
-                return next_end, now
+            expired = await self._store.run(EXPIRE, project, *self._terms(project))
+            if expired.templates:
+                await self.make(project, expired.now, expired.templates)
+            elif expired.none_left:
+                return expired.next_end, expired.now
 
     async def make(self, project: str, now: int, templates: Sequence[Template]) -> None:
         """Makes what is due of templates.

@@ -38,7 +38,7 @@ class Begun(msgspec.Struct, frozen=True):
 
 
 class Taken(msgspec.Struct, array_like=True):
-    """Reply of ``take_next.lua``."""
+    """What an agent has finished and been given."""
 
     now: int
     completion: Advanced | Literal[False]
@@ -53,9 +53,11 @@ class Taken(msgspec.Struct, array_like=True):
 
 
 class Reported(msgspec.Struct, array_like=True):
-    """Reply of ``report_work.lua``."""
+    """What became of an agent's report."""
 
     outcome: str
+    """``done``; ``refused``; ``too_many_notes``; ``repeated``: it was reported before; ``ended``: something else was;
+    ``other``: another agent holds the item; ``none``; ``not_found``."""
     id: str
     role: int
     refused: Advanced | str | Literal[False]

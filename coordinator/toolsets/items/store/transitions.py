@@ -20,21 +20,26 @@ _RESULT = 7
 
 
 class Advanced(msgspec.Struct, array_like=True):
-    """One entry of the reply of ``advance_item.lua``."""
+    """What became of a transition."""
 
     id: str
     reason: str
+    """Why it was refused; '': it was applied."""
     from_role: int
     to_role: int
     label: str | bool
     cascades: list[Any]
     """Of an applied transition: (id, title, role before, role after, applied, missing notes, their phases) of each
-    parent of the cascade. Of a rejected one: details of ``reason``, such as the blockers or the missing notes."""
+    parent of the cascade. Of a refused one, by ``reason``: for ``dependencies`` (blocker, role, role that it must
+    reach) of each; for ``gate`` missing notes and their phases; for ``claim`` when it expires, whether no actor was
+    given, and whether an older fence was; for ``result`` the role to which the transition leads, because it does not
+    end the item; for ``resource_busy`` what the item demands and is not free."""
     unblocked: list[tuple[str, str]]
     """Id and title."""
     title: str
     filled: Filled
     verification: str = ""
+    """As recorded."""
     blocked_again: list[str] = []
     """Ids of items that got one more unsatisfied blocker; some of them may have lost another one."""
 

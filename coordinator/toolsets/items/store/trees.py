@@ -21,10 +21,12 @@ COMPLETE_SLICE = 25
 
 
 class TreeReply(msgspec.Struct, array_like=True):
-    """Reply of ``create_work_tree.lua``."""
+    """What became of a tree that was to be created."""
 
     reason: str
+    """Why it was not created; '': it was."""
     depth: int
+    """Of the root."""
     items: list[str]
     edges: list[tuple[str, str]]
     """Dependency id, and the threshold as in ``NewEdge``."""
@@ -33,13 +35,17 @@ class TreeReply(msgspec.Struct, array_like=True):
 
 
 class _Completion(msgspec.Struct, array_like=True):
-    """Reply of ``complete_items.lua``."""
+    """Progress of a completion. Results and plan are texts, because the script only passes them through."""
 
     done: bool
     position: int
+    """Where the next run goes on."""
     results: str
+    """Those of this run (``Completed``) as JSON."""
     skipped: list[str]
+    """Ids of items that are left out because of others."""
     plan: str
+    """Of the first run; '' of others."""
 
 
 class Noted(NamedTuple):
@@ -53,11 +59,13 @@ class Noted(NamedTuple):
 
 
 class Completed(NamedTuple):
-    """One entry of the results of ``complete_items.lua``."""
+    """What became of an item that was to be completed."""
 
     id: str
     title: str
     outcome: str
+    """``applied``, detail the label; ``gate``, missing notes and their phases; ``skipped``, why; ``waiting``, for how
+    many; ``claimed``; ``not_found``."""
     detail: str | int | bool | tuple[list[str], list[str]]
 
 

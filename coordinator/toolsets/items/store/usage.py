@@ -55,13 +55,17 @@ class UsageReport(Struct, rename="camel", omit_defaults=True):
 
 
 class _Item(NamedTuple):
+    """The sums of an item (``lua/usage/sums.lua``), '' for none."""
+
     id: str
     title: str
     role: int
     own: str
     below: str
+    """Of the items below it."""
     budget: str
     spent: bool
+    """Whether the budget is."""
 
 
 _READ = Script(LIBRARY, "read_usage", tuple[int, str, int, list[_Item], list[tuple[str, str]]])

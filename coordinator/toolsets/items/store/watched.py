@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from coordinator.feed.cursor import entry_of, epoch_of
 from coordinator.feed.subjects import Moment, Reading, Source
@@ -10,7 +11,19 @@ from coordinator.store import Script, Store
 from coordinator.toolsets.items.store.base import LIBRARY
 from coordinator.toolsets.waiting_reads import marked
 
-_Reading = tuple[str, int, tuple[str, ...], str]
+
+class _Reading(NamedTuple):
+    """What a condition on an item says now."""
+
+    version: str
+    holds: int
+    """``_UNKNOWN``: to be counted."""
+    names: tuple[str, ...]
+    """Whose changes matter."""
+    root: str
+    """The root of the item, if items that come into the tree matter; else ''."""
+
+
 _WATCH = Script(LIBRARY, "watch_items", tuple[str, str, list[_Reading | bool]])
 _COUNT = Script(LIBRARY, "count_below", tuple[list[int], list[str]])
 _PLACES = 500

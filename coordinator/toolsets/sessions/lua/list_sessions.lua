@@ -4,8 +4,7 @@ guarantee: Changes nothing. Looks at no more than `limit` sessions; those that h
            be shorter.
 args:      only_open after limit
            only_open = 1: only those with an open checkpoint; after = the position of the page before, '' for the first
-reply:     {now, position of the next page or '', rows {id, workflow, activity, open checkpoint or '', when it was
-           yielded or 0, item or '', holder of the claim shown or '', agent, completed, parent or '', last change}}
+reply:     SessionPage (store/listing.py)
 errors:    none
 --]]
 local listing = require 'listing'

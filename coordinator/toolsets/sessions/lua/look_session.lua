@@ -3,9 +3,7 @@ purpose:   Reads a session for people: its state, answered checkpoints, and a pa
 guarantee: Changes nothing, and gives no token. Works while a checkpoint is pending; is not in the trace.
 args:      sid before limit
            before = index of the event after the page, -1: the last page; limit = events at most
-reply:     {now, row as of list_sessions, version, activities left, answers in JSON, index of the first event that is
-           kept, index of the first event of the page, index past the last event, events of the page in JSON}
-           or {}: there is none
+reply:     _View (store/listing.py), or {}: there is none
 errors:    none
 --]]
 local listing = require 'listing'

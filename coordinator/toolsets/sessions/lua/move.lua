@@ -8,8 +8,7 @@ args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max t
            problem
            report: a digest of the report on the transition   ends 1: the activity left was the last one,
            target is an end
-reply:     {ok | blocked | superseded | unclaimed | exists | failed, now, q, activity, condition, pending, completed,
-           {first, past the last, events, the session's position if the token is behind} | who holds the item now}
+reply:     State (store/sessions.py): ok with Cut (store/sessions.py), blocked, superseded, unclaimed, exists or failed
 errors:    UNKNOWN_SESSION
 --]]
 local bindings = require 'bindings'

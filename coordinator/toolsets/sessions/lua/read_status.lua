@@ -3,11 +3,7 @@ purpose:   Reads the state of a session: activities left, answers, claim.
 guarantee: A consistent snapshot. Works while a checkpoint is pending; not recorded in the trace. Without a token
            (run.seq is -1) nothing is written.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max all_answers
-reply:     {ok | superseded, now, q, activity, condition, pending, completed, {activities left, answers in JSON if asked
-           for, last answer in JSON or '', answer not resumed from or '', visit, yielded at or 0,
-           parent {session, workflow, activity, version} or {}, claim {item, fence, holder now if it is
-           the one whose claim was shown or '', expires now,
-           whether it is the claim shown and live} or {}, workflow}}
+reply:     State (store/sessions.py): ok with StatusDetail (store/sessions.py), or superseded
 errors:    UNKNOWN_SESSION
 full:      a read; the token that it writes overwrites another
 --]]

@@ -2,7 +2,7 @@
 purpose:   Lists the sessions that are bound to a work item, one per workflow.
 guarantee: Changes nothing.
 args:      item
-reply:     {now, '', rows as of list_sessions}
+reply:     SessionPage (store/listing.py), the only one
 errors:    none
 --]]
 local listing = require 'listing'

@@ -23,7 +23,8 @@ class State(msgspec.Struct, array_like=True):
     """The state of a session after a call, and the outcome of the call."""
 
     outcome: str
-    """``ok``, or one of the reasons in the script's header."""
+    """``ok``, or one of the reasons in the script's header: ``unclaimed`` with who holds the item now, ``held`` with
+    when the claim of another expires."""
     now: int
     """The store's time in milliseconds."""
     seq: int
@@ -34,7 +35,7 @@ class State(msgspec.Struct, array_like=True):
     """The pending checkpoint; empty for none."""
     completed: bool
     detail: Any
-    """Depends on script and outcome."""
+    """Depends on script and outcome; False for none."""
 
     def details(self, wanted: type[T]) -> T:
         """Converts the detail to the type that the script's header states."""
@@ -52,11 +53,34 @@ class Claim(NamedTuple):
     """The fence that the caller stated; 0: none."""
 
 
+class Begun(NamedTuple):
+    """A session that was started."""
+
+    parent_known: bool
+    fence: int
+    """Of the claim; 0: no item is bound."""
+    expires: int
+    """When the claim does; 0: no item is bound."""
+
+
+class Pending(NamedTuple):
+    """A checkpoint that waits for an answer."""
+
+    at: int
+    """Since when."""
+    seq: int
+    """Of the handle."""
+    new: int
+    """1: by this call; 0: by one before."""
+
+
 class Cut(NamedTuple):
     """The part of a trace for a trace token."""
 
     first: int
+    """The place of the first event."""
     past: int
+    """The place past the last one."""
     events: list[str]
     stood: str
     """The activity of the session, if the token was at another one; else empty."""
@@ -71,20 +95,28 @@ class Joined(NamedTuple):
     parent: list[str]
     """Session, workflow, activity and version; empty for none."""
     item: str
+    """Empty: none is bound."""
     fence: int
     expires: int
+    """When the claim that was shown does; 0: none was."""
 
 
 class StatusDetail(NamedTuple):
     """What get_workflow_status shows besides the position."""
 
     left: list[str]
+    """The activities that were left."""
     answers: list[str]
+    """As JSON, if they are asked for."""
     last: str
+    """The last answer as JSON; empty: there is none."""
     unresumed: str
+    """The answer that was not resumed from; empty: there is none."""
     visit: int
     yielded_at: int
+    """0: no checkpoint is pending."""
     parent: list[str]
+    """As ``Joined.parent``."""
     claim: list[Any]
     """Item, fence, current holder (empty: nobody, or another agent), expiry, whether the claim is live; or empty."""
     workflow: str
@@ -152,7 +184,7 @@ class SessionStore:
                 the session is here already.
 
         Returns:
-            The detail is (whether the parent is known, fence, expiry of the claim).
+            The detail is ``Begun``.
         """
         above: tuple[str | bytes | int, ...] = ("", "", "", "", "")
         if parent is not None:
@@ -210,7 +242,7 @@ class SessionStore:
     async def yield_checkpoint(
         self, project: str, shown: Payload, entry: bytes, checkpoint: str, again: bool, problem: str
     ) -> State:
-        """Yields a checkpoint, so that it waits for an answer. The detail is (yielded at, seq of the handle)."""
+        """Yields a checkpoint, so that it waits for an answer. The detail is ``Pending``."""
         return await self._run(_YIELD, project, shown, entry, checkpoint, int(again), problem[: trace.MAX_TEXT])
 
     async def resume(self, project: str, shown: Payload, entry: bytes) -> State:

@@ -22,7 +22,7 @@ from coordinator.toolsets.sessions.contract.results import Responded, Resumed, S
 from coordinator.toolsets.sessions.rules import answers, refusals, texts, tokens, trace
 from coordinator.toolsets.sessions.rules.answers import Given, Resolution
 from coordinator.toolsets.sessions.rules.tokens import Payload
-from coordinator.toolsets.sessions.store.sessions import State
+from coordinator.toolsets.sessions.store.sessions import Pending, State
 from coordinator.toolsets.sessions.tools.backend import (
     Backend,
     advanced,
@@ -121,11 +121,13 @@ class Checkpoints:
         refuse(state, shown, problem)
         if state.outcome == "answered":
             return _known(args.checkpoint_id, state, await self._backend.token(call.project, shown, state), warnings)
-        at, seq, new = state.details(tuple[int, int, int])
-        if new:
+        pending = state.details(Pending)
+        if pending.new:
             recorder().checkpoint("yielded")
         # The handle depends only on the yield, so a retry after a lost reply gets the same one.
-        payload = structs.replace(advanced(shown, state, seq=seq), bcp=args.checkpoint_id, ts=at // 1000)
+        payload = structs.replace(
+            advanced(shown, state, seq=pending.seq), bcp=args.checkpoint_id, ts=pending.at // 1000
+        )
         token = tokens.encode(payload, await self._backend.signer(call.project))
         result = Yielded(status="yielded", checkpoint_id=args.checkpoint_id, checkpoint_handle=token, message=_YIELDED)
         return in_json(result, meta(token, warnings))

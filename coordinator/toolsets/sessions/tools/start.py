@@ -15,7 +15,7 @@ from coordinator.toolsets.sessions.contract.arguments import MAX_AGENT, MAX_NAME
 from coordinator.toolsets.sessions.contract.results import Started, WorkflowHead, WorkItem
 from coordinator.toolsets.sessions.rules import joining, tokens, trace, validation
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
-from coordinator.toolsets.sessions.store.sessions import NO_CLAIM, Claim, Joined, State
+from coordinator.toolsets.sessions.store.sessions import NO_CLAIM, Begun, Claim, Joined, State
 from coordinator.toolsets.sessions.tools.backend import Backend, advanced, in_json, loaded, refuse
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
@@ -176,7 +176,7 @@ class Starts:
         state = await self._backend.store.start(call.project, new, noted, problem, parent, claim)
         if state.outcome == "ok" and parent is not None:
             above = parent[0]
-            if state.detail[0]:
+            if state.details(Begun).parent_known:
                 new = structs.replace(new, psid=above.sid, pwf=above.wf, pact=above.act, pv=above.v)
             else:
                 warnings.append(joining.orphaned(tokens.UNKNOWN))
@@ -213,9 +213,9 @@ def _check(args: StartSession) -> None:
 
 def _made(asked: _Asked, state: State, new: Payload, warnings: list[str], origin: str) -> _Obtained:
     """The stored session."""
-    _, fence, expires = state.details(tuple[bool, int, int])
+    begun = state.details(Begun)
     claim = asked.claim
-    item = joining.work_item(claim.item, fence, claim.actor, expires, True) if claim.item else None
+    item = joining.work_item(claim.item, begun.fence, claim.actor, begun.expires, True) if claim.item else None
     return _Obtained(structs.replace(new, seq=state.seq, ts=state.now // 1000), warnings, origin, item)
 
 

@@ -2,7 +2,7 @@
 purpose:   Cancels a running or paused flow with its open steps; workers that run some are told to stop.
 guarantee: Later results are rejected; no further step of the flow begins.
 args:      request run.engine id actor
-reply:     {whether this call cancelled it, its status} or {}: unknown
+reply:     _Changed (store/flows.py), or {}: unknown
 errors:    REQUEST_ID_REUSED
 --]]
 local change = require 'change'

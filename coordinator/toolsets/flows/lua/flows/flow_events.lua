@@ -3,8 +3,7 @@ purpose:   Reads the events of one flow, the last one first, for people.
 guarantee: Changes nothing. Looks at `limit` entries of the project's stream at most.
 args:      id before since limit
            before = the id of an entry, '(' .. id, or '+'; since = the id of an entry or a time in ms
-reply:     {the last entry looked at or '' if there are no more, list of {entry, kind, step or '', attempt or '', actor
-           or '', reason or ''}}
+reply:     {the last entry looked at or '' if there are no more, list of FlowEvent (store/progress.py)}
 errors:    none
 --]]
 local read = require 'read'

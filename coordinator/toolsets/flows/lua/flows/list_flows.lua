@@ -4,7 +4,7 @@ guarantee: Changes nothing. Reads at most `limit` rows from each set.
 args:      before limit every sets...
            before = only lower ids, '+inf' for all; sets = status letters, or 'u' .. creator hashed; every = 1: only
            flows in all of the sets, so only the smallest set is read
-reply:     {id, name, status, creator, created at if not the id, ended at, why, parent} for each; '' for none
+reply:     for each what _row (store/flows.py) takes, '' for none
 errors:    none
 --]]
 local read = require 'read'

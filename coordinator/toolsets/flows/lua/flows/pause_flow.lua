@@ -4,7 +4,7 @@ guarantee: Running steps finish and their outcomes are recorded; their successor
            that fall due meanwhile begin when the flow is resumed.
 args:      request run.engine id actor reason resumes
            reason = why, kept in the event; resumes = 1: resume it
-reply:     {whether this call did it, its status before, whether the relay has work} or {}: unknown
+reply:     _Changed (store/flows.py), or {}: unknown
 errors:    REQUEST_ID_REUSED
 --]]
 local change = require 'change'

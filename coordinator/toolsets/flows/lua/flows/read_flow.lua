@@ -2,8 +2,7 @@
 purpose:   Reads a flow with its steps; of long results only the length.
 guarantee: A consistent snapshot. Changes nothing.
 args:      id
-reply:     {header fields and values, spec, finished steps as history.lua has them (each packed), open steps
-           {id, fields..., who declined as JSON}} or nothing: unknown
+reply:     _Read (store/flows.py), with facts as fields and values in turn, and each row packed; or nothing: unknown
 errors:    none
 --]]
 local clock = require 'clock'

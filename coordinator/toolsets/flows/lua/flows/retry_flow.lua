@@ -4,8 +4,7 @@ guarantee: Done steps are not executed again, except one whose result no branch 
            ended after the flow are created now. No step is in the history twice.
 args:      request run.engine id actor reason
            reason = why, kept in the event
-reply:     {how many steps were reopened, the flow's status before, whether the relay has work}
-           or {}: unknown
+reply:     _Changed (store/flows.py), or {}: unknown
 errors:    REQUEST_ID_REUSED
 --]]
 local change = require 'change'

@@ -3,8 +3,7 @@ purpose:   Lists gates that wait for their release, the last one first.
 guarantee: Changes nothing. Reads at most `limit`.
 args:      after limit
            after = the position of the page before, '' for the first
-reply:     {now, position of the next page or '', rows {step, key, flow, its name, its status, its creator, roles that
-           may release its gates as JSON or '', since, when it expires or 0, those who were asked and have not}}
+reply:     {now, position of the next page or '', list of _Row (store/gates.py)}
 errors:    none
 --]]
 local read = require 'read'

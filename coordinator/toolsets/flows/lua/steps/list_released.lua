@@ -3,8 +3,7 @@ purpose:   Lists gates that were released, the last one first.
 guarantee: Changes nothing. Reads at most `limit`.
 args:      after limit
            after = the entry of the last one of the page before, '' for the first
-reply:     {entry after which the next page begins or '', rows {step, key, flow, its name, its creator, roles that may
-           release its gates as JSON or '', who has released it, via or '', entry, when}}
+reply:     {entry after which the next page begins or '', list of _ReleasedRow (store/gates.py)}
 errors:    none
 --]]
 local answered = require 'answered'

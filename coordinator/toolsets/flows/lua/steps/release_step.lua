@@ -3,8 +3,7 @@ purpose:   Releases a gate, or lets a delayed or paused step begin at once.
 guarantee: A gate is released once; the actor is recorded. Successors of a step of a paused flow wait.
 args:      request run.engine step actor via
            via = how the answer came, if not by a call of its own, or ''
-reply:     {whether this call did it, the step's status before, whether the relay has work}
-           or {}: no such open step
+reply:     _Changed (store/flows.py), or {}: no such open step
 errors:    REQUEST_ID_REUSED
 --]]
 local answered = require 'answered'

@@ -6,8 +6,8 @@ args:      run.engine want turn reports
            want, turn = see taking.lua of steps
            reports = packed {step, attempt, how, result as JSON, plan or delay ms}; how is D done, F failed
            for good (both with a plan), Y failed, to be retried, B not executed (attempts.lua of steps)
-reply:     see taking.lua of steps; results: 0 rejected, the worker no longer holds the step;
-           1 recorded; 2 recorded, but the flow had ended; -1 a defect, see the server's log
+reply:     Taken (steps/store.py), packed, then its specs; results: 0 rejected, the worker no longer holds the step; 1
+           recorded; 2 recorded, but the flow had ended; -1 a defect, see the server's log
 errors:    none
 --]]
 local attempts = require 'attempts'

@@ -3,8 +3,7 @@ purpose:   Lists approvals, the last one first: open ones by when they were aske
 guarantee: Changes nothing. Reads at most `limit`.
 args:      closed after limit
            closed = 1: those that were answered or withdrawn; after = the position of the page before, '' for the first
-reply:     {now, position of the next page or '', rows {instance, definition, queue, distinct, requester, asked at,
-           transition, status, by or '', answered at or 0, answer or '', via or '', id}}
+reply:     ApprovalPage (store/audit.py)
 errors:    none
 --]]
 local approvals = require 'approvals'

@@ -2,7 +2,7 @@
 purpose:   Lists the pending approvals, oldest first.
 guarantee: Changes nothing. Reads at most `limit`, of those asked for since `from`.
 args:      from limit
-reply:     {id, instance, definition, queue, distinct, requester, asked at, transition} for each
+reply:     for each Asked (store/audit.py)
 errors:    none
 --]]
 local read = require 'read'

@@ -2,8 +2,7 @@
 purpose:   Reads one approval, answered or not.
 guarantee: Changes nothing.
 args:      approval
-reply:     {instance, definition, queue, distinct, requester, asked at, transition, status, by, answered at, answer,
-           via} or {}: there is none
+reply:     Answered (store/audit.py), or {}: there is none
 errors:    none
 --]]
 local approvals = require 'approvals'

@@ -3,8 +3,7 @@ purpose:   Lists the entries of the audit about one instance, the last one first
 guarantee: Changes nothing. One lookup for each entry: each names the one before it, so no other instances' are read.
 args:      workflow from count
            from = the entry to begin with, '' for the last one; count = how many at most
-reply:     {entries {entry, fields and values in turn}, the entry to continue with or '', whether these reach back to
-           the instance's beginning}
+reply:     OwnEntries (store/audit.py), with {entry, fields and values in turn} for each
 errors:    none
 --]]
 local audit = require 'audit'

@@ -4,7 +4,7 @@ guarantee: Only if the version is the expected one and no other operation is in 
            token of the operation until that is over.
 args:      request run.engine waiter workflow retention_ms transition trace advance
            advance = packed, see advances.lua
-reply:     {what, operation, whether the relay has work}; what = begun, busy, stale, ended, gone
+reply:     Begun (store/instances.py)
 errors:    REQUEST_ID_REUSED
 --]]
 local advances = require 'advances'

@@ -4,9 +4,7 @@ guarantee: Changes nothing. Looks at no more than 500 instances, so with a filte
 args:      definition state status after limit
            definition, state and status (r running, e ended) = only those, '' for any; after = the position of the page
            before, '' for the first
-reply:     {now, position of the next page or '', rows {id, definition, state, status, version, outcome or '', creator,
-           started, deadline or 0, transition in progress or '', its operation or '', since or 0, open approvals,
-           last change}}
+reply:     InstancePage (store/listing.py)
 errors:    none
 --]]
 local read = require 'read'

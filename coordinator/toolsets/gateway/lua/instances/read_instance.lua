@@ -4,10 +4,7 @@ guarantee: A consistent snapshot. Extends the retention of a session. A waiter i
            in progress is over.
 args:      workflow operation waiter
            operation = the one whose ending is wanted, '' for none
-reply:     {now, status, definition, creator, bundle, state, version, started, deadline, nesting, operation, its
-           transition, since, outcome, context, input, evidence by kind, failure, its time, last evidence,
-           approvals {id, queue, distinct, requester, asked at, declined}, ending, session ms,
-           values that are kept whole, owner} or {}: there is none
+reply:     Instance (store/instances.py), or {}: there is none
 errors:    none
 full:      a read that writes only a few bytes
 --]]

@@ -6,8 +6,8 @@ args:      run.engine want turn reports
            want, turn = see taking.lua of steps
            reports = packed {step, attempt, how, result as JSON, commit or delay ms}; how is D done, F failed for
            good (both with a commit, see `planned` below), Y failed, to be retried, B not executed
-reply:     see taking.lua of steps; results: 0 rejected, the worker no longer holds the step;
-           1 recorded; 2 the operation was over already
+reply:     Taken (steps/store.py), packed, then its specs; results: 0 rejected, the worker no longer holds the step; 1
+           recorded; 2 the operation was over already
 errors:    none
 --]]
 local advances = require 'advances'

@@ -6,8 +6,7 @@ args:      request run.engine waiter instance bundle_text input advance
            instance = packed by name {id, definition, creator, bundle, retention_ms, transition, trace} and, optionally,
            {timeout_ms, parent, nesting, session_ms, owner, pool}; bundle_text = '' if it is probably
            stored; advance = packed, see advances.lua
-reply:     {id, operation, whether the relay has work}; id = '': the bundle has to be sent along;
-           operation = '': the instance existed already
+reply:     _Started (store/instances.py)
 errors:    REQUEST_ID_REUSED
 --]]
 local advances = require 'advances'

@@ -1,6 +1,4 @@
--- Rows of agents in lists: {agent, last seen, what it is, capabilities, item that it holds or '', since when, until
--- when, waiting since or 0, selector or false, name under which it is drained or '', attempts}; times in ms; what it is
--- and capabilities as in agents.lua.
+-- Rows of agents in lists: Agent (store/agents.py).
 -- owns: none
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'

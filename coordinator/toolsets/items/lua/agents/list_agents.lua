@@ -5,9 +5,7 @@ guarantee: A consistent snapshot of a page. All agents, of which there are at mo
 args:      list part offset limit
            list = seen: all, last seen first; holding: those with a live claim, the one held longest first; waiting:
            those with a parked claim, the one that waits longest first; part = what their names contain, '' for any
-reply:     {now, agents, live claims, parked calls, how many are in the list, whether there may be more, rows (see
-           agent_rows.lua), for each the row of its item (rows.lua) or false, and its
-           entry of usage (sums.lua) or false}
+reply:     AgentPage (store/agents.py)
 errors:    none
 --]]
 local agent_rows = require 'agent_rows'

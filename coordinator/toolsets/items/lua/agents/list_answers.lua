@@ -4,10 +4,7 @@ guarantee: Changes nothing. Reads at most `limit`. Texts are as they are now.
 args:      after limit text_most
            after = the entry of the last one of the page before, '' for the first; text_most = longer answers are left
            out (bytes)
-reply:     {entry after which the next page begins or '', rows {item, number of the question, trigger by which the item
-           has gone on, who has answered as an actor, verification, entry, when, title of the item or false if there is
-           none any more, text of the answer or '', who asked as an actor or ''}}; who has answered is the author of the
-           answer, else who has let the item go on
+reply:     {entry after which the next page begins or '', list of _AnsweredRow (store/questions.py)}
 errors:    none
 --]]
 local answered = require 'answered'

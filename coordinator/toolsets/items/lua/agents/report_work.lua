@@ -9,10 +9,7 @@ args:      request run.events_max run.terms run.config run.labels agent id fence
            work are recorded; author = packed {actor, verification}; kind = note, done, failed, handed_back or ask; said
            = packed {id for a new note, text; then of a note its key, of what is done the format of the text (false: no
            text) and a summary, of a question its beginning}; used = packed, for `usage.add`, or ''
-reply:     {outcome, id, role, entry of a refused transition or false, schema inputs of an item that the agent still
-           holds or false, key of the note or false; and of a note: the name by which the agent is drained or '', a
-           spent budget or false}; outcome done, refused, too_many_notes, repeated (reported before), ended (otherwise:
-           the entry is the kind of that report), other (an agent, in place of the key, holds it), none, or not_found
+reply:     Reported (store/take.py)
 errors:    CONFIG_UNKNOWN UNSETTLED
 --]]
 local agent_drains = require 'agent_drains'

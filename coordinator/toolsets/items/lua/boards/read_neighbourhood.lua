@@ -2,8 +2,7 @@
 purpose:   Reads an item, the items that block it and those that it blocks as a graph, for people.
 guarantee: A consistent snapshot, bounded by the edges of one item (600) and some 3,000 more.
 args:      id most
-reply:     {now, how many block the item, how many it blocks, nodes: the item, then at most `most` of the former, then
-           at most as many of the latter; edges, whether these are all}; nodes and edges as in nodes.lua
+reply:     Neighbourhood (store/tree_graph.py)
 errors:    NOT_FOUND
 --]]
 local graph = require 'graph'

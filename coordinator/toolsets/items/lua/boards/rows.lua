@@ -1,5 +1,4 @@
--- Rows of items in lists that people read: what a card of a board shows: what they say
--- (views.lua), and their state by the names of the reply struct (Row in store/rows.py).
+-- Rows of items in lists that people read, what a card of a board shows: Row (store/rows.py), by its names.
 -- owns: none
 local budgets = require 'budgets'
 local classes = require 'classes'

@@ -6,7 +6,7 @@ guarantee: Each item appears completely (hash, texts, indexes) or not at all, wi
 args:      request run.events_max run.terms run.config run.labels created specs
            created = from the reply to the call's first slice, 0 in that; specs = packed list of specs
            (creation.lua)
-reply:     {created (ms), list of {'created', depth, id} or {reason, 0, id}}
+reply:     {created (ms), list of Created (store/items.py)}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 local change_by_schema = require 'change_by_schema'

@@ -8,7 +8,7 @@ args:      request run.events_max run.terms run.config run.labels specs edges no
            specs = packed list of specs (creation.lua), root first; edges = packed list of
            {id, from, to, code, mark}; first_notes = the notes in the form of debts (debts.lua), in several
            parts if there are very many or long ones; noted = text for the reply
-reply:     {reason or '', depth of the root, item ids, edges {id, mark}, noted}
+reply:     TreeReply (store/trees.py)
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 local change_by_schema = require 'change_by_schema'

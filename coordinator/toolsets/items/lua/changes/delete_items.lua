@@ -5,8 +5,7 @@ guarantee: An item is deleted only if it has no children, so nothing is orphaned
            process can continue. Repeated ids count once.
 args:      request run.events_max run.terms run.config run.labels recursive budget ids state
            recursive = 1 or 0, ids = packed list, state = packed progress of the last step or ''
-reply:     {done, position, deleted, descendants, failures {position, reason, children}, met {id}, ids}
-           ids = the remaining list, empty when done
+reply:     Deleted (store/items.py)
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 full:      deleting frees memory
 --]]

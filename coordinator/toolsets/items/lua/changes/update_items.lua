@@ -6,7 +6,7 @@ args:      request run.events_max run.terms run.config run.labels updates
            updates = packed list of {id, fields}; fields by letter as in items.lua, p priority,
            c complexity; false clears, rs = '' for no demands, false for those by default, pa = '' moves to the root;
            may_raise: whether the caller may raise budgets; shown: values that the caller was shown, as text
-reply:     list of {'updated' or why not: 'changed ' .. field, 'busy ' .. demands, id, modified at, needs verification}
+reply:     list of Updated (store/items.py)
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 local apart = require 'apart'

@@ -6,8 +6,7 @@ args:      request run.events_max run.terms id fence reason detail author kind
            fence = of the only claim that is to be ended, 0: any; reason = handed_back or failed, which makes it an
            attempt on an item in work or review; detail = why, for people; author = packed {actor, verification};
            kind = what the author is
-reply:     {outcome, agent whose claim it was or '', its fence or 0, role of the item}; outcome ended, not_claimed,
-           stale_fence, or as for an item that does not exist
+reply:     EndedClaim (store/end_claim.py)
 errors:    REQUEST_ID_REUSED UNSETTLED
 --]]
 local change = require 'change'

@@ -2,7 +2,7 @@
 purpose:   Puts back what has ended by time: expired claims, and items whose back-off is over.
 guarantee: Bounded: at most 50 of each a call. Ready items go to parked calls in the same step.
 args:      run.events_max run.terms
-reply:     {whether none are left, when the next one ends (ms, 0: there is none), now}
+reply:     Expired (store/base.py)
 errors:    UNSETTLED
 full:      it removes expired claims
 --]]

@@ -6,9 +6,7 @@ args:      list offset limit
            list = ending: all, the one that ends soonest first; held: all, the one held longest first; expiring: those
            that end within EXPIRING_MS, as ending; stalled: those without a sign of life for half their TTL, the longest
            silent first
-reply:     {now, live claims, how many of these are expiring, how many were looked at, how many are in the list, rows}
-           row = {row of the item (rows.lua), what its agent is (agents.lua), last sign of life (ms):
-           when the claim was placed or renewed, or the item changed last, whether it is stalled}
+reply:     Claims (store/claim_lists.py)
 errors:    none
 --]]
 local agents = require 'agents'

@@ -4,9 +4,7 @@ purpose:   Puts back expired claims and items whose back-off is over, and hands 
 guarantee: Bounded: at most 100 of each a call.
 args:      run.events_max run.terms process alive_ms counted
            counted = 1: count the messages to the process
-reply:     when the next claim or back-off ends (ms), 0 if there is none; now; how many messages were published to the
-           process, -1 if it was not registered, so that its parked calls may have been dropped; when the last drain of
-           agents began
+reply:     Swept (store/claims.py)
 errors:    none
 full:      it removes expired claims
 --]]

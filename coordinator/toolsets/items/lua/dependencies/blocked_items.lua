@@ -5,9 +5,8 @@ guarantee: Ends after about 200 edges; the caller continues from there. Items th
 args:      cursor details with_ancestors ids
            cursor = position in the first item's edges, '0' from their beginning; details and
            with_ancestors = 1 or 0; ids = packed list
-reply:     {ids finished, cursor in the next one, list of {id, role, what it says (views.lua), ancestors,
-           blockers}}; blockers = list of {edge field, title, role, threshold mark, satisfied}; an item with
-           many edges is listed page by page
+reply:     {ids finished, cursor in the next one, list of Blocked (store/blocked.py)}; an item with many edges is listed
+           page by page
 errors:    none
 --]]
 local classes = require 'classes'

@@ -5,10 +5,8 @@ guarantee: No duplicate (from, to, type), no self-edge, no cycle among blocking 
 args:      request run.events_max run.terms edges cyclic
            edges = packed list of {dependency id, from, to, code B|I|R, threshold mark}; cyclic = packed list of
            the positions of edges that the caller knows to close a cycle
-reply:     {failures {position, reason, end}, edges {id, from, to, mark}, far}; no failures if all were created. end =
-           the end at fault (from or to), else ''. far = {}; or {{position, blocker, blocked, levels of both}} if no
-           edge was created because one needs a large repair of levels. Then failures covers the edges before it, and
-           the caller makes the repair in slices (shift_levels.lua) and calls again
+reply:     Linked (store/dependencies.py). If it says `far`, no edge was created, because one needs a large repair of
+           levels: the caller makes that in slices (shift_levels.lua) and calls again
 errors:    REQUEST_ID_REUSED UNSETTLED
 --]]
 local blockers = require 'blockers'

@@ -5,7 +5,7 @@ guarantee: Both ends of an edge are deleted and the blocked item's readiness is 
 args:      request run.events_max run.terms mode first second codes before
            mode = id | pair | all; first, second = ids (second '' unless pair); codes = any of BIR;
            before = how many edges earlier steps have deleted
-reply:     {edges deleted, including earlier steps; first; second; whether done}
+reply:     Unlinked (store/dependencies.py)
 errors:    REQUEST_ID_REUSED UNSETTLED
 full:      deleting frees memory
 --]]

@@ -4,12 +4,7 @@ guarantee: O(log n) at any number of items. Each ended claim is reported to one 
            Writes nothing if nothing has changed.
 args:      run.terms resource_keys
            resource_keys = packed list: those to be measured, at most 50
-reply:     {now, counts by role code, creation of the oldest item that agents are offered in the queue or 0, ended
-           claims as fields and numbers in turn: see holds.lua; numbers of items in back-off and in quarantine,
-           when the next of these ends (ms, 0: there is none), numbers of agents and of their drains; of items that are
-           not ready before a time, and of overdue ones; the sums of usage of the project, and of it today
-           (sums.lua) or '', and how many open items have spent their budget; what resource_gauges.lua
-           and budget_shares.lua return}
+reply:     _Reply (store/measures.py)
 errors:    none
 full:      it stores numbers: per project at most 1,800 rows of them
 --]]

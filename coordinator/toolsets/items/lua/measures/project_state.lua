@@ -2,11 +2,7 @@
 purpose:   Counts what a project has, and says when it last changed, for people who watch it.
 guarantee: A consistent snapshot, from indexes: O(log n) at any number of items.
 args:      run.terms
-reply:     {now, counts by role code, how many are ready in the queue, the oldest that agents are offered there or '',
-           its creation (ms), how many wait for a dependency or until a time, live claims, those of them that end within
-           a minute, abandoned items that are available, quarantined ones, those in back-off, agents, parked calls, when
-           an agent was last seen (ms), drained names, when the project last changed (ms), items that are not ready
-           before a time, overdue ones}; times are 0 if there is none
+reply:     ProjectState (store/project_state.py)
 errors:    none
 --]]
 local abandoned = require 'abandoned'

@@ -124,7 +124,7 @@ function notes.is_filled(entry)
   return string.sub(entry, 34, 34) == '1'
 end
 
--- A note {id, item, key, role letter, body ('' without it), created, modified, actor, verification, format}, or nil.
+-- A note as NoteRow (store/notes.py), body '' without it; or nil.
 function notes.load(run, id, with_body)
   local fields = {'i', 'k', 'r', 'c', 'm', 'a', 'v', 'f', with_body and 'b' or nil}
   local item, key, role, created, modified, actor, verification, format, body =

@@ -5,7 +5,7 @@ guarantee: One consistent view of an item with up to a hundred notes and little 
 args:      id item role bodies ids
            id = note id or ''; item = id or ''; role = letter or '' for all; bodies = 1 or 0; ids = packed list of
            notes left by the last call, or ''
-reply:     {list of {id, item, key, role letter, body, created, modified, actor, verification, format}, ids left}
+reply:     {list of NoteRow (store/notes.py), ids left}
 errors:    none
 --]]
 local notes = require 'notes'

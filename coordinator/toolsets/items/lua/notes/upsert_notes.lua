@@ -6,7 +6,7 @@ guarantee: A note and its entry at the item are stored in one step, so gates see
 args:      request run.events_max run.terms run.config run.labels new_notes
            new_notes = packed list of notes (notes.lua); if anything was used or refused, with trusted actor id
            or '', what was used (`usage.add`) and what was refused (`usage.refuse`)
-reply:     list of {reason or '', note id, item, role of the item, schema inputs, stored verification}
+reply:     list of Written (store/notes.py)
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 local change_by_schema = require 'change_by_schema'

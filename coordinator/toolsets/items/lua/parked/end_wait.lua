@@ -4,7 +4,7 @@ guarantee: Either the claim was placed before, and its reply is returned; or the
            be placed. With `keep` = 1, "nothing was found" is recorded as the answer to every call with the request.
            Else the call stays parked for other processes that hold it, if any, and a retry parks again.
 args:      request run.events_max run.terms keep process
-reply:     as claim_next
+reply:     ClaimReply (store/claims.py), as that of claim_next
 errors:    REQUEST_ID_REUSED UNSETTLED
 full:      it removes a parked call
 --]]

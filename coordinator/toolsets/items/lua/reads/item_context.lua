@@ -4,10 +4,7 @@ guarantee: A consistent snapshot. The claim is shown whether it is live or expir
 args:      id run.config with_ancestors include
            config = schema version, '' for none; with_ancestors = 1 or 0; include = what to add
            (included.lua), '' for nothing
-reply:     {title, role, tags, depth, schema inputs, ancestors, claim {holder, claimed at, expires,
-           first claimed at, whether expired} or false, unsatisfied blockers {id, role, needed role}, attempts
-           (views.lua), what is included or false, what it says (views.lua), and what its claim holds of resources
-           (demands.lua), '' for nothing}
+reply:     Context (store/context.py)
 errors:    NOT_FOUND
 --]]
 local claims = require 'claims'

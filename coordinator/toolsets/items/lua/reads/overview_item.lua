@@ -2,7 +2,7 @@
 purpose:   Reads one item in full, with the counts of its children and the newest of them.
 guarantee: A consistent snapshot; bounded by `limit`.
 args:      id limit
-reply:     {full view, counts by role code, rows of children}
+reply:     {the item, counts by role code, its children}: View and ShortView (store/query.py)
 errors:    NOT_FOUND
 --]]
 local items = require 'items'

@@ -6,8 +6,7 @@ guarantee: A consistent snapshot of about `budget` rows; the caller continues fr
 args:      limit ids shown budget
            limit = how many roots; ids = packed list of those left by the last call, or ''; shown = how many children
            of each to show, 0 for none
-reply:     {late, list of {row, counts by role code, {active, expired, unclaimed}, children {row, counts}}, ids left},
-           late = whether expired claims must be put back first
+reply:     {late, list of Root (store/query.py), ids left}; late = whether expired claims must be put back first
 errors:    none
 --]]
 local claim_ends = require 'claim_ends'

@@ -2,7 +2,7 @@
 purpose:   Reads one item in full, with its ancestors if wanted.
 guarantee: A consistent snapshot.
 args:      id with_ancestors
-reply:     {full view, ancestors {id, title, depth}}
+reply:     {View (store/query.py), Path (store/base.py)}
 errors:    NOT_FOUND
 --]]
 local items = require 'items'

@@ -3,7 +3,7 @@ purpose:   Finds the items whose ids begin with each of some hex prefixes (at le
 guarantee: Ids are kept in buckets by their first four digits, in order; at most ten matches per prefix.
 args:      prefixes
            prefixes = packed list of lower-case hex
-reply:     list of lists of {id, title}
+reply:     lists of Match (rules/ids.py)
 errors:    none
 --]]
 local items = require 'items'

@@ -28,8 +28,8 @@ local function title_of(run, id, stored)
 end
 
 -- Transitions of an item from one of its entries in transitions back (nil: from its last), newest first: at most `most`
--- as {from, to, trigger, at, summary, actor, verification}; their entries; and the entry before these, nil at the
--- beginning. Fewer than `most` although there is one before: that was trimmed.
+-- as Changed (store/base.py); their entries; and the entry before these, nil at the beginning. Fewer than `most`
+-- although there is one before: that was trimmed.
 function views.transitions(run, item, entry, most)
   local list, entries = {}, {}
   entry = entry or item.last_entry
@@ -45,9 +45,7 @@ function views.transitions(run, item, entry, most)
   return list, entries, entry
 end
 
--- The attempts on an item, in the order of the reply struct (Record in store/attempts.py): {the most it may have, false
--- if it does not say; attempts that count, until when it is in back-off (ms, 0: it is not), the last attempts}.
--- `list` = the list of these as stored, or nil.
+-- The attempts on an item as Record (store/attempts.py). `list` = the list of these as stored, or nil.
 function views.attempts(item, list)
   local held_until = not held_back.not_before(item) and not held_back.is_template(item) and tonumber(item.nt)
   return {tonumber(item.am) or false, tonumber(item.an) or 0, held_until or 0, list and cjson.decode(list) or {}}
@@ -77,7 +75,7 @@ local function is_left(run, item)
   return not (item.holder and item.expires > run.now) and classes.is_left(item, item.role)
 end
 
--- The full view of an item, in the order of the reply struct (View in store/query.py).
+-- The full view of an item: View (store/query.py).
 -- `no_texts` = whether it is known to have no long texts.
 function views.full(run, item, no_texts)
   local said, created, attempts = views.said(run, item), classes.created_of(item.score), nil
@@ -92,8 +90,7 @@ function views.full(run, item, no_texts)
   }
 end
 
--- The row of an item in search and overview, in the order of the reply struct (ShortView in store/query.py): {id, role,
--- depth, what it says}; nil if there is none.
+-- The row of an item in search and overview: ShortView (store/query.py); nil if there is none.
 function views.short(run, id)
   local values = redis.call('HMGET', run.keys.item .. id, 'w', 'd', unpack(SHORT))
   local record, depth = values[1], values[2]

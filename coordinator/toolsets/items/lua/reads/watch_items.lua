@@ -3,7 +3,7 @@ purpose:   Reads whether conditions hold of items, for waiting reads.
 guarantee: All of one moment, with the position of the event stream. Changes nothing.
 args:      asked...
            asked = id, condition (watched.lua) and the last witness or '', of each
-reply:     {id of this server's history, last id, list of readings (watched.lua)}
+reply:     {id of this server's history, last id, list of _Reading (store/watched.py), false: there is no such item}
 errors:    none
 --]]
 local position = require 'position'

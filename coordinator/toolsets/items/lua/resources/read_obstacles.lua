@@ -4,9 +4,7 @@ purpose:   Reads what keeps items from being claimed that are ready, and has cla
 guarantee: A consistent snapshot. The caller sends at most 100 ids.
 args:      run.terms ids
            ids = packed list
-reply:     {now, for each id {what is busy of its demands ('' for nothing, and for items that are not ready), the spent
-           budget that keeps anybody, or the agent whose claim it has, from it, or false}}; false for items that do not
-           exist
+reply:     {now, for each id Obstacle (store/obstacles.py), or false if it does not exist}
 errors:    none
 --]]
 local budgets = require 'budgets'

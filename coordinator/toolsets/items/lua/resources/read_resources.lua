@@ -3,12 +3,7 @@ purpose:   Lists resources for people: those that the settings limit, that open 
 guarantee: A consistent snapshot. The LOOKED_MAX claims that end soonest are looked at, and about as many demands, at
            any number of items.
 args:      run.terms offset limit
-reply:     {now, how many resources were found, whether there may be more, live claims, how many of these were
-           looked at, rows: those that most items demand first}
-           row = {key, capacity, units per minute or 0, what is left of these, exclusive units held by claims, shared
-           ones, open items that demand it or something below it, those of them that wait for it
-           (resource_gauges.lua), how many claims hold it, the first SHOWN_MAX of them, and of the items for
-           which it is reserved: {id, title, agent or ''}}
+reply:     ResourcePage (store/resources.py)
 errors:    none
 --]]
 local claim_ends = require 'claim_ends'

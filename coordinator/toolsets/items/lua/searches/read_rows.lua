@@ -3,7 +3,7 @@ purpose:   Reads the rows of a search's page, once its order is known.
 guarantee: Items that no longer exist or no longer match are left out.
 args:      asked ids with
            asked as for scan_items.lua; ids = packed list; with as for search_page.lua
-reply:     {rows, ancestors of each, whether each is claimed}
+reply:     {rows, ancestors of each, whether each is claimed}: ShortView (store/query.py) and Path (store/base.py)
 errors:    none
 --]]
 local classes = require 'classes'

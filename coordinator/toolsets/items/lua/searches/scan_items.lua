@@ -10,8 +10,7 @@ args:      asked state bound budget
            (sorting.lua), due: {from, to} in ms if it is for open items that are due then, else absent;
            state = packed reply up to `last`, or '';
            bound = packed {key, created} that listed items must not come after, or ''
-reply:     {choice, score, last, done, looked at, matches, listed {id, key, created}}
-           choice, score, last = where to continue; smaller keys come first, except for descending titles
+reply:     Scanned (store/query.py)
 errors:    none
 --]]
 local classes = require 'classes'

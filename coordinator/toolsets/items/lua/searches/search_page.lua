@@ -6,7 +6,7 @@ args:      scope class_list span order newest offset limit with state
            scope, class_list, span as in ranges.lua, span packed; order = a age, p priority, c complexity;
            newest = 1 newest (highest) first, or 0; with = what rows show, too: letters of a ancestors, d details; state
            = packed `left` of the last call, or ''
-reply:     {total, rows, ancestors of each, ids of the page beyond the first 100, left = {} at the end}
+reply:     Indexed (store/query.py)
 errors:    none
 --]]
 local classes = require 'classes'

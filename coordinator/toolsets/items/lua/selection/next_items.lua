@@ -9,9 +9,8 @@ args:      run.events_max run.terms held packed_selector limit with_ancestors af
            held = 0: ready items, except those below a held one; 1: all held and ready items;
            packed_selector = packed (selectors.lua); with_ancestors = 1 or 0; after = cursor of the last call,
            or ''; the detail of NOT_FOUND is the field with the unknown item
-reply:     {rows, more, after}; row = {id, role, what it says (views.lua), claimed, ancestors}; more = whether to
-           continue, with the cursor `after`. If that is '', the caller starts over, without these rows: claims have
-           expired whose items may match
+reply:     {list of Next (store/next.py), more, after}; more = whether to continue, with the cursor `after`. If that is
+           '', the caller starts over, without these rows: claims have expired whose items may match
 errors:    NOT_FOUND UNSETTLED
 full:      a read that writes only a few bytes
 --]]

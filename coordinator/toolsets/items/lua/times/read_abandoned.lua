@@ -3,8 +3,7 @@ purpose:   Counts a project's abandoned items, and lists the longest abandoned o
 guarantee: O(log n + limit + late), where late = expired claims not put back yet, of which at most 500 are read;
            writes nothing.
 args:      limit
-reply:     {now, how many can be taken over, how many wait for a dependency, when the longest abandoned of the former
-           was left (ms) or 0, list of {id, when it was left, whether it waits for a dependency or is in back-off}}
+reply:     Abandoned (store/measures.py)
 errors:    none
 --]]
 local abandoned = require 'abandoned'

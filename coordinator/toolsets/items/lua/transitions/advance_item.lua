@@ -7,14 +7,8 @@ args:      request run.events_max run.terms run.config run.labels changes
            labels = packed {trigger -> label}; changes = packed
            {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0, result: {text, '' or 'json',
            id for a new note} or false, what was used, for `usage.add`}; the last two may be missing
-reply:     list of {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, verification, blocked
-           again}. If the first transitions change items with very many edges or tags, the list ends early; the caller
-           sends the rest
-           applied: reason ''; cascades {id, title, from, to, applied, missing keys, phases}; unblocked {id, title};
-           verification as recorded; blocked again = ids of items with one more unsatisfied blocker
-           refused: in place of cascades, for dependencies {blocker, role, needed}, for gate {missing keys, phases}, for
-           claim {expires, whether no actor was given, whether an older fence was}, for result (the transition does not
-           end the item) {role to which it leads}, for resource_busy {what the item demands and is not free}
+reply:     list of Advanced (store/transitions.py). If the first transitions change items with very many edges or tags,
+           it ends early; the caller sends the rest
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 local blockers = require 'blockers'

@@ -6,11 +6,7 @@ guarantee: Each item is checked and changed atomically: claim, dependencies, gat
 args:      request run.events_max run.terms run.config run.labels trigger actor who budget plan position skipped
            who = packed {actor, verification}; plan = ids one after the other, 32 characters each (no id: not found);
            position, skipped (packed) = from the reply of the last call, or 1 and none
-reply:     {done, next position, results, skipped ids, plan of the first call or ''}
-           results = JSON list of {id, title, outcome, detail}
-           outcome: applied (detail label), gate (missing keys, phases), skipped (reason), claimed, waiting (count),
-           not_found
-           (plan and results are texts, which are cheap to pass through)
+reply:     _Completion (store/trees.py), with Completed (store/trees.py) as JSON
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 local blockers = require 'blockers'

@@ -3,8 +3,7 @@ purpose:   Reads the inputs of an item's next transition: role, schema inputs, u
 guarantee: A consistent snapshot. Edges (an item has 600 at most) are read only if a blocker is unsatisfied and the role
            can move forward.
 args:      id
-reply:     {role, whether a blocked item has a role to return to, schema inputs without notes,
-           blockers {id, role, needed role}, whether it is a template, its notBefore (ms, 0: none), now}
+reply:     Status (store/next.py)
 errors:    NOT_FOUND
 --]]
 local graph = require 'graph'

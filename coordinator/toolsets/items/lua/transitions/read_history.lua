@@ -3,8 +3,7 @@ purpose:   Lists the transitions of an item, newest first, a page at a time.
 guarantee: One lookup for each transition; one that is shown names the one before it, so no other items' are read.
 args:      id from count
            from = the entry to begin with, '' for the last one; count = how many at most
-reply:     {transitions {from, to, trigger, at, summary, actor, verification}, their entries, the entry to continue with
-           or '', whether older ones were trimmed}
+reply:     History (store/history.py)
 errors:    NOT_FOUND
 --]]
 local items = require 'items'

@@ -4,9 +4,8 @@ guarantee: A consistent snapshot. O(log n + limit) for items; for the others in 
            there are at most 20000.
 args:      by limit
            by = i the items with the most usage, a agents, m models, d days
-reply:     {now, sum of the project or '', how many open items have a spent budget, of items: {id, title, role, sum of
-           its own or '', sum below it or '', budget or '', whether that is spent}, of others: {name, entry}
-           (sums.lua)}; one of the two is empty
+reply:     {now, sum of the project or '', how many open items have a spent budget, list of _Item (store/usage.py), of
+           others list of {name, entry} (sums.lua)}; one of the two is empty
 errors:    none
 --]]
 local items = require 'items'
