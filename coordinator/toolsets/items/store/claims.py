@@ -73,6 +73,8 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The outcome of one claim; times in ms."""
 
     outcome: str
+    """``success``, or why not; of a search also ``parked``, ``more``: it goes on with the cursor ``item``, at the
+    beginning if that is '', and ``again``: the second search is to begin."""
     item: str
     expires: int
     """When the claim expires; for ``already_claimed``: in how many ms the other agent's claim expires; for

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from coordinator.store import Script, Store
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.store.base import LIBRARY
 
-_READ = Script(LIBRARY, "read_token", tuple[bool, bool, bool])
+
+class TokenState(NamedTuple):
+    """What a token is worth now."""
+
+    newest: bool
+    """Whether it is the newest one for its item."""
+    live: bool
+    """Whether the agent's claim with its fence is live."""
+    older: bool
+    """Whether a newer claim has followed."""
+
+
+_READ = Script(LIBRARY, "read_token", TokenState)
 
 
 def asked(request: IdempotencyKey) -> str:
@@ -25,7 +39,6 @@ class TokenStore:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def read(self, project: str, item: str, number: str, fence: int, agent: str) -> tuple[bool, bool, bool]:
-        """Whether a token is the newest one for an item, whether the agent's claim with this fence is live, and whether
-        a newer claim has followed."""
+    async def read(self, project: str, item: str, number: str, fence: int, agent: str) -> TokenState:
+        """What a token for an item is worth, of this agent and with this fence."""
         return await self._store.run(_READ, project, number, item, fence, agent)

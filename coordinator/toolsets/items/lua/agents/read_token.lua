@@ -3,7 +3,7 @@ purpose:   Reads whether a token for a claim is valid.
 guarantee: A consistent snapshot, at the server's current time; writes nothing.
 args:      number item fence agent
            number, item, fence, agent = what the token says
-reply:     {whether the token is the newest one, whether the claim is live, whether a newer one has followed}
+reply:     TokenState (store/tokens.py)
 errors:    none
 --]]
 local item_record = require 'item_record'

@@ -10,9 +10,7 @@ args:      request run.events_max run.terms agent who ttl_ms selected queue rele
            {id, fence, reason, detail}, '' for none; wait_ms = 0: do not wait; process, only = for handover.lua;
            after = cursor of the last call, or ''; again = 1 in the second search, else 0; include as claim_item; used =
            packed, for `usage.add`, or ''. The detail of NOT_FOUND is the field with the unknown item.
-reply:     ClaimReply (store/claims.py), holders only if a waiting call got an item; outcome success, no_match,
-           agent_draining, budget_exhausted, more (id = cursor for the next call, '' to begin again), again (begin the
-           second search) or parked
+reply:     ClaimReply (store/claims.py) of one claim
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 --]]
 local agents = require 'agents'
