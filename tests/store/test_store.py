@@ -92,7 +92,7 @@ async def test_a_declared_refusal_has_its_code(how: str, code: str, detail: str,
     [
         ("undeclared", ["refuse", "SURPRISE is not in its header"]),
         ("wrong type", ["refuse", "WRONGTYPE"]),
-        ("fail", ["refuse", "refuse.lua:21", "missing"]),
+        ("fail", ["refuse", "refuse.lua:20", "missing"]),
     ],
 )
 async def test_a_defect_of_a_script_is_reported_with_its_place(

@@ -59,7 +59,7 @@ def _lack_replicas(admin: redis.Redis) -> None:
 
 
 def _forbid_deletion(admin: redis.Redis) -> None:
-    admin.acl_setuser("default", commands=["-hdel"])
+    admin.acl_setuser("default", commands=["-del"])
 
 
 def _demote(admin: redis.Redis) -> None:
