@@ -18,7 +18,7 @@ import functools
 import hashlib
 import importlib.util
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from coordinator.store import keys, lua_reach, lua_source, record_layout
@@ -63,10 +63,12 @@ _FENCES = "m.fences={closed=closed or function() end}"
 touched."""
 FENCED_PREFIX = "fleet_fenced_"
 """Begins the names of libraries that look for fences; their generation follows."""
-CONSTANTS = {"record_layout": record_layout.for_lua()}
-"""Modules whose constants are declared in Python."""
-MADE = ("families", "fences", *CONSTANTS)
-"""Modules that are no files."""
+Constants = Mapping[str, int | str | Sequence[str]]
+"""What a module has that Python declares, by name."""
+CONSTANTS: Mapping[str, Constants] = {"record_layout": record_layout.for_lua()}
+"""Such modules, which all libraries may use."""
+MADE = ("families", "fences")
+"""The other modules that are no files."""
 _SHARED = Path(__file__).parent / "lua"
 
 
@@ -76,16 +78,21 @@ class Library:
     Args:
         package: import name of the package.
         uses: libraries whose modules these functions may use, besides those of the package and of the store.
+        constants: modules of the package that Python declares.
 
     Raises:
         ScriptError: there is no such package, or a file of it is at fault.
     """
 
-    def __init__(self, package: str, uses: Sequence[Library] = ()) -> None:
+    def __init__(self, package: str, uses: Sequence[Library] = (), constants: Mapping[str, Constants] = {}) -> None:
         self.package = package
         self.folder = _folder(package)
         self.places = list(dict.fromkeys((self.folder, *(library.folder for library in uses), _SHARED)))
         """The ``lua`` directories in which modules are looked for, in this order."""
+        self.constants = {**CONSTANTS, **constants}
+        """Modules that Python declares, by name."""
+        for library in uses:
+            self.constants |= library.constants
         self._files = {place: _found(place) for place in self.places}
         found = self._files[self.folder].operations
         operations = {name: lua_source.read(path, self.folder) for name, path in found.items()}
@@ -141,7 +148,8 @@ class Library:
             lines += _registered(name, source, writes=bool(self.writes(name)))
         words = set(re.findall(r"\w+", " ".join(line.text for line in lines)))
         required = {module for source in (*modules.values(), *used) for module in source.requires}
-        made = [_families(words), *(_constants(name, words) for name in CONSTANTS if name in required)]
+        declared = (_constants(name, one, words) for name, one in self.constants.items() if name in required)
+        made = [_families(words), *declared]
         if "fences" in required:
             made.append(Line(_FENCES, "lua_library.py"))
         begin = _BEGIN.format(prefix=self._prefix, digest=_DIGEST).splitlines()
@@ -151,7 +159,7 @@ class Library:
         """Appends a module, after those that it uses. ``waiting`` are the modules that use it in turn."""
         if name in waiting:
             raise ScriptError(f"{user}: circular modules: {' -> '.join((*waiting, name))}")
-        if name in modules or name in MADE:
+        if name in modules or name in MADE or name in self.constants:
             return
         found = {files.modules[name]: place for place, files in self._files.items() if name in files.modules}
         if not found:
@@ -224,10 +232,15 @@ def _families(words: set[str]) -> Line:
     return Line(f"m.families={{{','.join(scopes)}}}", "keys.py")
 
 
-def _constants(module: str, words: set[str]) -> Line:
-    """A module of ``CONSTANTS``, with those that are used."""
-    used = (f"{name}={value!r}" for name, value in CONSTANTS[module].items() if name in words)
-    return Line(f"m.{module}={{{','.join(used)}}}", f"{module}.py")
+def _constants(module: str, constants: Constants, words: set[str]) -> Line:
+    """A module that Python declares, with the constants that are used."""
+    used = (f"{name}={_literal(value)}" for name, value in constants.items() if name in words)
+    return Line(f"m.{module}={{{','.join(used)}}}", "lua_library.py")
+
+
+def _literal(value: int | str | Sequence[str]) -> str:
+    """A constant in Lua."""
+    return repr(value) if isinstance(value, int | str) else f"{{{','.join(map(repr, value))}}}"
 
 
 def _wrapped(source: Source, before: str, after: str) -> list[Line]:

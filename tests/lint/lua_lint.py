@@ -41,7 +41,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
@@ -50,7 +50,7 @@ from luaparser import astnodes as lua
 
 from coordinator.store import keys, lua_source
 from coordinator.store.errors import ScriptError
-from coordinator.store.lua_library import CONSTANTS, MADE, Library
+from coordinator.store.lua_library import MADE, Constants, Library
 from tests.lint import lua_names, lua_replies
 from tests.lint.lua_names import LuaFile, Var
 from tests.lint.lua_writes import Found, Site, Write, Writes
@@ -74,6 +74,10 @@ class Rooms(Protocol):
     @property
     def places(self) -> Iterable[Path]:
         """The ``lua`` directories with its modules, in search order."""
+
+    @property
+    def constants(self) -> Mapping[str, Constants]:
+        """Modules that Python declares."""
 
 
 class Lint:
@@ -174,6 +178,7 @@ class _Room:
         self._lint = lint
         self._folder = library.folder
         self._places = [lua_source.find(place).modules for place in library.places]
+        self._constants = library.constants
         self._done: set[str] = set()  # modules
         self._fields: dict[str, tuple[Path, int]] = {}  # of `run`, read or assigned: where
         self._made = {"keys"}  # those that it has from the beginning
@@ -230,7 +235,7 @@ class _Room:
             if name in stack:
                 circle = " -> ".join((*stack[stack.index(name) :], name))
                 self._problem(file.path, line, f"modules use each other in a circle: {circle}")
-            elif path is None and name not in MADE:
+            elif path is None and name not in (*MADE, *self._constants):
                 self._problem(file.path, line, f"there is no module '{name}'")
             elif path is not None:
                 self._lint.uses(path)
@@ -240,7 +245,7 @@ class _Room:
             other = self._lint.read(path) if path else None
             if path and path != file.path:
                 self._lint.uses(path, field)
-            fields = other.exports if other else CONSTANTS.get(name)
+            fields = other.exports if other else self._constants.get(name)
             if fields is not None and field not in fields:
                 self._problem(file.path, line, f"the module '{name}' has no '{field}'")
         if file.path.stem == "run":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from coordinator.store.lua_library import CONSTANTS, Constants
 from coordinator.toolsets.items.store.base import LIBRARY
 from coordinator.toolsets.items.store.claims import ClaimReply
 from coordinator.toolsets.items.store.next import Next
@@ -36,6 +38,7 @@ class Folder(NamedTuple):
 
     folder: Path
     places: list[Path]
+    constants: Mapping[str, Constants] = CONSTANTS
 
 
 def problems(

@@ -19,6 +19,7 @@ from coordinator.store import Library, Script, Store
 from coordinator.store.address import parse
 from coordinator.store.clients import client as redis_client
 from coordinator.store.errors import ScriptError
+from coordinator.store.lua_library import Constants
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
 from coordinator.webhooks.records import LIBRARY as WEBHOOKS
@@ -46,7 +47,9 @@ def module(name: str, *uses: str, owns: str = "none") -> str:
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Makes a library of the files of a package: operations, and modules by ``m_<name>``."""
 
-    def made(package: str = "made", uses: tuple[Library, ...] = (), **files: str) -> Library:
+    def made(
+        package: str = "made", uses: tuple[Library, ...] = (), constants: Constants | None = None, **files: str
+    ) -> Library:
         folder = tmp_path / package / "lua"
         (folder / "modules").mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
@@ -54,7 +57,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
             path.write_text(text)
         if str(tmp_path) not in sys.path:
             monkeypatch.syspath_prepend(str(tmp_path))
-        return Library(package, uses)
+        return Library(package, uses, {"declared": constants} if constants else {})
 
     return made
 
@@ -128,6 +131,19 @@ def test_a_fault_of_a_file_is_reported_with_its_place(make: Make, files: dict[st
         make(**files)
     for word in words:
         assert word in str(raised.value)
+
+
+def test_python_declares_constants_for_a_package_and_those_that_use_it(make: Make, client: redis.Redis) -> None:
+    body = "return {declared.NUMBER, declared.TEXT, unpack(declared.LIST)}"
+    constants = {"NUMBER": 7, "TEXT": "a", "LIST": ["b", "c"], "UNUSED": 1}
+    library = make("other", constants=constants, one=operation(body, "declared"))
+    user = make("made", (library,), two=operation(body, "declared"))
+    with loaded(client, library, user):
+        for name, one in (("one", library), ("two", user)):
+            assert client.fcall(one.function(name), 1, "fc:{p}:") == [7, "a", "b", "c"]
+            assert "UNUSED" not in one.text
+    with pytest.raises(ScriptError, match="no module 'declared'"):
+        make("third", three=operation(body, "declared"))
 
 
 def test_a_package_may_use_modules_of_another_and_have_its_own_state(make: Make, client: redis.Redis) -> None:

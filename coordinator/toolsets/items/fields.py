@@ -9,9 +9,9 @@ What knows the fields of an item derives from ``FIELDS``, or names a type from h
 - Options of ``fleet items`` (``cli/items/options.py``) are flags, and forms of the console have boxes. What people read
   about items in the console and on the command line are facts and columns.
 
-A plain field costs its types and an entry here, a line in each struct that has it, its letter in ``PLAIN`` of
-``lua/layout/items.lua``, and a line in ``client/plan_fields.py``, as clients do not know the server. What else a field
-means is code in the file that its entry names.
+A plain field costs its types and an entry here, a line in each struct that has it, and a line in
+``client/plan_fields.py``, as clients do not know the server. What else a field means is code in the file that its entry
+names.
 """
 
 from __future__ import annotations
@@ -90,6 +90,9 @@ class Kind(Enum):
     """As ``rules/kinds.py`` says of this field alone."""
 
 
+_PLAIN = (Kind.TEXT, Kind.NUMBER, Kind.YES, Kind.NAMES)
+
+
 class Field(NamedTuple):
     """A field of an item."""
 
@@ -109,11 +112,19 @@ class Field(NamedTuple):
     """What they read before it in lists; None: these do not have it."""
     code: str = ""
     """The file with what is special to it; of Lua its name alone."""
+    plain: bool | None = None
+    """Whether it is ``stored_as_given``; None: if that is usual for its kind."""
 
     @property
     def attribute(self) -> str:
         """In structs."""
         return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in self.name)
+
+    @property
+    def stored_as_given(self) -> bool:
+        """Whether scripts keep it in the item's hash as callers give it, and know no more of it than its letter: they
+        show it, find items by it and repeat it in occurrences. Usual for texts, numbers, lists of names and yes."""
+        return self.kind in _PLAIN if self.plain is None else self.plain
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -270,7 +281,7 @@ FIELDS = (
         fact="below",
     ),
     Field("role", "", Kind.OWN, code="rules/roles.py"),
-    Field("statusLabel", "lb", Kind.TEXT, most=MAX_LABEL),
+    Field("statusLabel", "lb", Kind.TEXT, most=MAX_LABEL, plain=False),
     Field(
         "priority", "p", Kind.OWN,
         Flag("high, medium (default) or low.", type=Literal["high", "medium", "low"], finds="Only of this priority."),
@@ -296,7 +307,7 @@ FIELDS = (
     Field(
         "summary", "s", Kind.TEXT,
         Flag("What it is about, up to 2,000 characters."),
-        Box("Summary", edit=3), most=MAX_SUMMARY,
+        Box("Summary", edit=3), most=MAX_SUMMARY, plain=False,
     ),
     Field(
         "description", "x", Kind.OWN,
@@ -306,6 +317,7 @@ FIELDS = (
     Field(
         "complexity", "c", Kind.NUMBER,
         Flag("1 (quick) to 10.", type=int, clears=True), least=1, most=10, fact="complexity",
+        plain=False,
     ),
     Field("metadata", "m", Kind.OWN),
     Field("properties", "o", Kind.OWN, code="rules/items.py"),
@@ -324,7 +336,7 @@ FIELDS = (
     Field(
         "budget", "bu", Kind.OWN,
         Flag("What it and those below may use, as in cost=2.50,tokens=200000,time=2h.", clears=True),
-        code="rules/usage.py",
+        code="rules/usage.py", plain=True,
     ),
     Field(
         "maxAttempts", "am", Kind.NUMBER,
@@ -348,7 +360,7 @@ FIELDS = (
         code="rules/due_times.py",
     ),
     Field("recurrenceOf", "oc", Kind.ID),
-    Field("budgetSpent", "bx", Kind.YES),
+    Field("budgetSpent", "bx", Kind.YES, plain=False),
     Field("usage", "us", Kind.OWN, code="rules/usage.py"),
 )  # fmt: skip
 """What callers set and results show. Whatever else items have is state that scripts keep."""
@@ -356,6 +368,8 @@ NAMED = {field.name: field for field in FIELDS}
 LETTERED = {field.letter: field for field in FIELDS}
 LETTERS = {field.attribute: field.letter for field in FIELDS if field.letter}
 """By attribute."""
+FOR_LUA = {"PLAIN": [field.letter for field in FIELDS if field.stored_as_given]}
+"""The constants of the Lua module ``item_fields``."""
 
 
 def _led(*names: str) -> Callable[[Field], int]:

@@ -13,11 +13,12 @@ from coordinator.settings import Settings
 from coordinator.store import Library, Script, ScriptFailure, Store, keys
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, run_once
 from coordinator.store.project_list import ProjectList
+from coordinator.toolsets.items.fields import FOR_LUA
 from coordinator.toolsets.items.rules.ids import Match, no_such_item, parse, pick
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.values import size
 
-LIBRARY = Library("coordinator.toolsets.items")
+LIBRARY = Library("coordinator.toolsets.items", constants={"item_fields": FOR_LUA})
 SLICE = 50
 """How many elements of a long call one script run handles, to keep runs short."""
 WEIGHT = 8

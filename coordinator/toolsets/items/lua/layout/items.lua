@@ -25,6 +25,7 @@
 -- record_changed).
 -- owns: item text prefixes
 local classes = require 'classes'
+local item_fields = require 'item_fields'
 local item_record = require 'item_record'
 
 local CLASS_SIZE, STATES = classes.CLASS_SIZE, classes.STATES
@@ -35,8 +36,7 @@ local MAX_DEPTH = 3
 local INLINE_BYTES = 64 -- the longest text in the item's own hash
 
 local IN_RECORD = {score = true, lb = true, role_changed_at = true, modified_at = true, last_entry = true}
--- Letters of fields that are in the hash as callers give them; views show them so, and occurrences repeat them.
-items.PLAIN = {'rv', 'rq', 'st', 'am', 'rb', 'bu'}
+items.PLAIN = item_fields.PLAIN -- letters of fields.py; views show what is stored, and occurrences repeat it
 local IN_HASH, BY_LENGTH, BESIDE = {g = true, y = true, q = true}, {t = true, s = true}, {x = true, m = true, o = true}
 for n = 1, #items.PLAIN do IN_HASH[items.PLAIN[n]] = true end
 
