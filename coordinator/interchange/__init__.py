@@ -6,6 +6,6 @@ items: depth, cycles, lengths. ``importing`` makes items of them with the client
 source updates what has changed there, and never makes an item twice: an item is found by its tags (``identity``), and
 an import holds a claim on the marker of its source (``lock``). ``exporting`` reads a project with the client.
 
-``native`` is the format of whole projects, with ids, notes, dependencies, history and attempts: lines of JSON by a
-published schema. Only operators of the store can write those back, so the commands do (``coordinator.cli``).
+Whole projects, with ids, notes, dependencies, history and attempts, have a format of their own
+(``coordinator.cli.projects``): only operators of the store can write those back.
 """

@@ -1,3 +1,3 @@
 """Whole projects, written out of the store (``dumping``) and restored into it (``restoring``), in the format
-``coordinator.interchange.native``; and counted (``counting``).
+``native``; and counted (``counting``).
 """

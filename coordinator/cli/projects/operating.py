@@ -14,12 +14,12 @@ from coordinator.cli.checks import check_project_name
 from coordinator.cli.connection import Connection
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import of_one_fleet
+from coordinator.cli.projects import native
 from coordinator.cli.projects.dumping import dump
 from coordinator.cli.projects.restoring import Restored, restore
 from coordinator.cli.sound import sound
 from coordinator.cli.stores import open_for_serving, patient, running_url, unwritten
 from coordinator.errors import ToolFailure
-from coordinator.interchange import native
 from coordinator.interchange.files import open_regular
 from coordinator.interchange.model import ImportProblem
 from coordinator.settings import LoadedSettings, load_settings

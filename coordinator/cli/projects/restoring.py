@@ -14,11 +14,10 @@ from typing import BinaryIO, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from coordinator.cli.projects import sums
+from coordinator.cli.projects import native, sums
 from coordinator.cli.projects.dumping import WRITTEN
 from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure
-from coordinator.interchange import native
 from coordinator.interchange.model import ImportProblem
 from coordinator.settings import Settings
 from coordinator.store import Store, keys

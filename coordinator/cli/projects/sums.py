@@ -8,7 +8,7 @@ from datetime import date, datetime
 
 from msgspec import UNSET
 
-from coordinator.interchange import native
+from coordinator.cli.projects import native
 from coordinator.interchange.model import ImportProblem
 from coordinator.toolsets.items.rules.sums import MOST, NONE, Sum, plus, sum_of
 
