@@ -41,7 +41,7 @@ def test_all_that_results_show_is_in_the_table() -> None:
 
 
 def test_a_dump_has_all_that_callers_give() -> None:
-    assert set(ItemSpec.__struct_fields__) <= set(native.Item.__struct_fields__)
+    assert set(ItemSpec.__struct_fields__) <= set(native.ITEM.__struct_fields__)
 
 
 def test_plans_have_all_that_callers_give() -> None:

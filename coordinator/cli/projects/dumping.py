@@ -25,7 +25,7 @@ from coordinator.toolsets.items.store.usage import usage_entries
 from coordinator.toolsets.timestamp import iso, now
 
 WRITTEN = [
-    (one, FORMS[one.name]) for one in FIELDS if FORMS[one.name].shown and one.attribute in native.Item.__struct_fields__
+    (one, FORMS[one.name]) for one in FIELDS if FORMS[one.name].shown and one.attribute in native.ITEM.__struct_fields__
 ]
 """What the format has of what items say; the rest is their state."""
 _MOMENT = Script(LIBRARY, "read_moment", list[Any])
@@ -123,7 +123,7 @@ def _item(id: str, fields: Mapping[str, str], texts: Mapping[str, str], quaranti
             "fence": state.fence,
             "attempts": int(fields.get("an", 0)),
         },
-        native.Item,
+        native.ITEM,
     )
     line.previous_role = ROLE_NAMES[int(fields["pr"])] if "pr" in fields else UNSET  # type: ignore[assignment]
     line.usage = sums.shown(fields["us"]) if "us" in fields else UNSET

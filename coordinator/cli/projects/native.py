@@ -9,15 +9,17 @@ Version 2 has the sums of usage by day, agent and model; 1 had those of items al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal, cast, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.interchange.formats.lines import MOST_BYTES
 from coordinator.interchange.model import ImportProblem
+from coordinator.toolsets.items.contract.items import ItemSpec
+from coordinator.toolsets.items.fields import FIELDS, Field, Kind
 
 VERSION = 2
 SCHEMA_FILE = Path(__file__).with_name("native.schema.json")
@@ -97,32 +99,24 @@ class Budget(Struct, kw_only=True, omit_defaults=True, rename="camel"):
 
 
 class Item(_Line, kw_only=True, tag="item"):
-    """A work item."""
+    """A work item. What is stated here is special to the format; ``ITEM`` has the plain fields, too."""
 
     id: Uuid
     parent_id: Uuid | UnsetType = UNSET
     title: Annotated[str, Meta(min_length=1, max_length=500)]
-    summary: Annotated[str, Meta(max_length=2_000)] = ""
     description: LongText = ""
     metadata: LongText = ""
     properties: Annotated[LongText, Meta(description="A JSON object.")] = ""
     traits: str = ""
     role: Role
     previous_role: Annotated[Phase | UnsetType, Meta(description="While blocked: what resume returns to.")] = UNSET
-    status_label: Annotated[str, Meta(max_length=200)] = ""
     priority: Literal["high", "medium", "low"]
-    complexity: Annotated[int, Meta(ge=1, le=10)] | UnsetType = UNSET
     tags: str = ""
     type: Annotated[str, Meta(max_length=200)] = ""
-    requires: list[str] = []
     resources: Annotated[
         Annotated[list[Demand], Meta(max_length=16)] | UnsetType,
         Meta(description="What a claim takes; absent: as type and traits say."),
     ] = UNSET
-    requires_verification: bool = False
-    container: Annotated[bool, Meta(description="Never offered, whatever its children.")] = False
-    max_attempts: Annotated[int, Meta(ge=0, le=1_000)] | UnsetType = UNSET
-    retry_backoff_seconds: Annotated[int, Meta(ge=0, le=86_400)] | UnsetType = UNSET
     not_before: Time | UnsetType = UNSET
     due_at: Time | UnsetType = UNSET
     due_after_ms: Annotated[Count | UnsetType, Meta(description="Of a template: from each of its times on.")] = UNSET
@@ -147,6 +141,30 @@ class Item(_Line, kw_only=True, tag="item"):
     attempts: Annotated[Count, Meta(description="That count towards the quarantine.")] = 0
     last_attempts: Annotated[list[Attempt], Meta(max_length=20, description="The last one first.")] = []
     last_transition: Annotated[Entry | UnsetType, Meta(description="The transition that came last.")] = UNSET
+
+
+_PLAIN: dict[Kind, Callable[[Field], tuple[Any, Any]]] = {
+    Kind.TEXT: lambda field: (Annotated[str, Meta(max_length=field.most or None)], ""),
+    Kind.NUMBER: lambda field: (Annotated[int, Meta(ge=field.least, le=field.most or None)] | UnsetType, UNSET),
+    Kind.YES: lambda field: (Annotated[bool, Meta(description=field.fact or None)], False),
+    Kind.NAMES: lambda _: (list[str], []),
+}
+"""The type of a plain field, and its value where a line does not have it."""
+ITEM = cast(
+    type[Item],
+    msgspec.defstruct(
+        "Item",
+        [
+            (field.attribute, *_PLAIN[field.kind](field))
+            for field in FIELDS
+            if field.kind in _PLAIN and field.attribute in ItemSpec.__struct_fields__
+        ],
+        bases=(Item,),
+        namespace={"__doc__": "A work item."},
+        kw_only=True,
+    ),
+)
+"""A work item with all that callers say of it: what lines are read into, and written from."""
 
 
 class Note(_Line, kw_only=True, tag="note"):
@@ -207,15 +225,17 @@ class End(_Line, kw_only=True, tag="end"):
 
 
 Line = Project | Item | Note | Dependency | Transition | Usage | End
-_ORDER: dict[type, int] = {kind: n for n, kind in enumerate((Project, Item, Note, Dependency, Transition, Usage, End))}
+_LINE: Any = Project | ITEM | Note | Dependency | Transition | Usage | End
+"""Their types as they are read, in their order."""
+_ORDER: dict[type, int] = {kind: n for n, kind in enumerate(get_args(_LINE))}
 
-_decode = msgspec.json.Decoder(Line).decode
+_decode: Callable[[bytes], Line] = msgspec.json.Decoder(_LINE).decode
 encode = msgspec.json.Encoder().encode
 
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a line."""
-    found = msgspec.json.schema(Line)
+    found = msgspec.json.schema(_LINE)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A line of a fleet's project", **found}
 
 
