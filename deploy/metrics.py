@@ -11,8 +11,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from coordinator.metrics.catalogue import CATALOGUE
-from coordinator.metrics.metric import SLOT, Label, Metric
+from coordinator.metrics import SLOT, Label, Metric
+from coordinator.metrics_catalogue import CATALOGUE
 from deploy.grafana.boards import ALL
 from deploy.grafana.panels import Dashboard, Panel
 
@@ -24,7 +24,7 @@ _HEAD = """\
 # Metrics
 
 The metrics that `/metrics` of a host serves, for all of its processes together. Written by `python -m deploy.metrics`
-from `coordinator/metrics/catalogue.py`, the dashboards and the alerts.
+from `coordinator/metrics_catalogue.py`, the dashboards and the alerts.
 
 One host always has fewer than 7,800 series. Labels have few values: those listed, or a bounded number after which
 further ones count as `other`. No label is ever the id of an item, request or agent. Counters continue where a
@@ -48,9 +48,9 @@ def page() -> str:
     return _HEAD + "\n".join(rows) + "\n\n" + "\n".join(sections)
 
 
-def _section(metric: Metric, panels: Iterable[tuple[Dashboard, Panel]], alerts: Iterable[str]) -> str:
+def _section(metric: Metric[Any], panels: Iterable[tuple[Dashboard, Panel]], alerts: Iterable[str]) -> str:
     merged = f"; of several processes the {_together(metric.merge)}"
-    if any(label.limit for label in metric.labels if label != SLOT):
+    if any(label.limit for label in metric.dimensions if label != SLOT):
         merged += f"; `other` is the {_together(metric.together)}"
     lines = [
         f"## {metric.name}",
@@ -60,8 +60,8 @@ def _section(metric: Metric, panels: Iterable[tuple[Dashboard, Panel]], alerts: 
         f"- **Type:** {metric.kind}{merged if metric.kind == 'gauge' else ''}",
         f"- **Unit:** {metric.unit}",
     ]
-    if metric.labels:
-        lines.append(f"- **Labels:** {'; '.join(map(_label, metric.labels))}")
+    if metric.dimensions:
+        lines.append(f"- **Labels:** {'; '.join(map(_label, metric.dimensions))}")
     if metric.buckets:
         lines.append(f"- **Buckets:** {', '.join(f'{bound:g}' for bound in metric.buckets)}")
     shown = [f"{panel.title} ({dashboard.title.removeprefix('Fleet: ')})" for dashboard, panel in panels]
@@ -90,7 +90,7 @@ def _label(label: Label) -> str:
     return f"`{label.name}` (at most {label.limit} values)"
 
 
-def _panels(metric: Metric) -> Iterator[tuple[Dashboard, Panel]]:
+def _panels(metric: Metric[Any]) -> Iterator[tuple[Dashboard, Panel]]:
     for dashboard in ALL:
         for _, panels in dashboard.rows:
             for panel in panels:

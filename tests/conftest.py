@@ -36,11 +36,13 @@ import structlog
 from hypothesis import HealthCheck
 from hypothesis import settings as properties
 
+from coordinator.metrics import MemoryCells, Recorder
 from coordinator.store import Store, subscription
 from coordinator.store.address import parse
 from coordinator.store.clients import client as redis_client
 from coordinator.store.embedded import EmbeddedServer
 from tests.support import leaks
+from tests.support.counts import recorded_in
 from tests.support.sentinels import Watched, watched
 from tests.support.servers import DEFAULT_KIND, KINDS, Kind, Servers, emptied
 from tests.support.template import template
@@ -149,6 +151,13 @@ def logging_restored() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {"use_uvloop": False}
+
+
+@pytest.fixture(autouse=True)
+def counts_of_its_own() -> Iterator[None]:
+    """Metrics begin at 0 with each test."""
+    with recorded_in(Recorder(MemoryCells())):
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

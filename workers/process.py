@@ -21,6 +21,8 @@ from redis.retry import Retry
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder, tracing
+from coordinator.metrics.catalogue import STEPS
+from coordinator.metrics.growth import Growth
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.settings import Settings
 from coordinator.steps import queue_place
@@ -211,9 +213,14 @@ class WorkerProcess:
             if scope:
                 await states.give_up()
 
+        steps_ended = Growth(STEPS, "outcome")
+
         def describe(status: ProcessStatus) -> None:
             status.stopping, status.paused = self._stop.is_set(), engine.paused
             status.slots, status.running = settings.steps.slots, engine.busy
+            rates = steps_ended.per_second()
+            status.done_per_minute = round(60 * rates.get("ok", 0.0), 1)
+            status.failed_per_minute = round(60 * (rates.get("failed", 0.0) + rates.get("retry", 0.0)), 1)
             status.uses = [use for kind in kinds.values() for use in kind.executor.connections()]
 
         def lost(attempt: Attempt) -> None:

@@ -36,8 +36,10 @@ from coordinator.feed.waits import Waits
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.metrics import Exposition, Recorder, tracing
+from coordinator.metrics.growth import Growth
 from coordinator.metrics.hot import publish
 from coordinator.overload import Admission, ShardedAdmission
+from coordinator.overload.metrics import SHED
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.queue_depth import QueueDepth
@@ -118,9 +120,9 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         for toolset in toolsets.values():
             toolset.start()
         admission: Admission | ShardedAdmission = (
-            ShardedAdmission(store.shard_of, settings.overload, recorder)
+            ShardedAdmission(store.shard_of, settings.overload)
             if store.sharded
-            else Admission(settings.overload, recorder, time.monotonic)
+            else Admission(settings.overload, time.monotonic)
         )
         projects = Projects(store, settings.projects)
         name = f"{socket.gethostname()}/{recorder.slot}"
@@ -181,7 +183,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
 
         sock = listening(settings.host, settings.port)
         server = McpServer(app, settings, sock)
-        status = StatusReport("frontend", recorder, partial(_describe, server, app, admission))
+        status = StatusReport("frontend", recorder, partial(_describe, server, app, admission, Growth(SHED, "class")))
         following = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work, status), name="drains")
         leading = (
             item_metrics,
@@ -323,7 +325,13 @@ async def announce(app: FrontEnd, lifecycle: Lifecycle, port: int) -> None:
     _log.info("front-end ready", port=port)
 
 
-def _describe(server: McpServer, app: FrontEnd, admission: Admission | ShardedAdmission, status: ProcessStatus) -> None:
+def _describe(
+    server: McpServer,
+    app: FrontEnd,
+    admission: Admission | ShardedAdmission,
+    shed: Growth,
+    status: ProcessStatus,
+) -> None:
     """Adds to the status of this process what a front-end reports."""
     status.stopping = app.draining
     status.connections = len(server.server_state.connections)
@@ -331,6 +339,7 @@ def _describe(server: McpServer, app: FrontEnd, admission: Admission | ShardedAd
     status.in_flight, status.limit = admission.in_flight, admission.most
     status.waiting, status.parked = admission.waiting, admission.parked
     status.breaker = admission.shown()
+    status.shed_per_second = {name: round(rate, 1) for name, rate in shed.per_second().items() if rate > 0}
 
 
 async def watch(

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from coordinator.metrics.metric import Metric
+from coordinator.metrics.metric import Gauge
 
-KNOWN = Metric(
+KNOWN = Gauge(
     "coordinator_agents_known",
-    "gauge",
     "agents",
     "Agents that claimed, renewed or waited in the last day, at most 10000 of a project. Measured with "
     "coordinator_items.",
     merge="max",
 )
-DRAINS = Metric(
+DRAINS = Gauge(
     "coordinator_agent_drains",
-    "gauge",
     "drains",
     "Names under which agents are being drained, in all projects; `fleet agents` shows them. Measured with "
     "coordinator_items.",
     merge="max",
 )
-
-ALL = (KNOWN, DRAINS)

@@ -23,11 +23,14 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client.mmap_dict import mmap_key
 
-from coordinator.metrics.metric import Metric
 from coordinator.metrics.slots import forget_gauges, own
+
+if TYPE_CHECKING:
+    from coordinator.metrics.metric import Metric
 
 HEADER = 8
 """Bytes before the first entry; the first four say how many bytes are used, the others which file this is."""
@@ -82,15 +85,15 @@ class Cells(ABC):
     """The numbers of one process, and where they are kept."""
 
     @abstractmethod
-    def _place(self, metric: Metric, keys: list[str]) -> tuple[Numbers, list[int]]:
+    def _place(self, metric: Metric[Any], keys: list[str]) -> tuple[Numbers, list[int]]:
         """The array that holds the values of these keys, and their indices in it; new values begin at 0."""
 
-    def number(self, metric: Metric, labels: Mapping[str, str]) -> Cell:
+    def number(self, metric: Metric[Any], labels: Mapping[str, str]) -> Cell:
         """The cell of a counter or gauge; equal labels give the same cell."""
         numbers, (at,) = self._place(metric, [_key(metric, metric.name, labels)])
         return Cell.from_buffer(numbers, at * ctypes.sizeof(Cell))
 
-    def histogram(self, metric: Metric, labels: Mapping[str, str]) -> Buckets:
+    def histogram(self, metric: Metric[Any], labels: Mapping[str, str]) -> Buckets:
         """The cells of a histogram."""
         bounds = [*map(repr, metric.buckets), "+Inf"]
         buckets = [_key(metric, metric.name + "_bucket", {**labels, "le": bound}) for bound in bounds]
@@ -107,7 +110,7 @@ class MemoryCells(Cells):
     def __init__(self) -> None:
         self._places: dict[str, tuple[Numbers, list[int]]] = {}
 
-    def _place(self, metric: Metric, keys: list[str]) -> tuple[Numbers, list[int]]:
+    def _place(self, metric: Metric[Any], keys: list[str]) -> tuple[Numbers, list[int]]:
         if keys[0] not in self._places:
             self._places[keys[0]] = _private(len(keys))
         return self._places[keys[0]]
@@ -137,7 +140,7 @@ class SharedCells(Cells):
         self._owner: int | None = own(directory, slot)
         forget_gauges(directory, slot)
 
-    def _place(self, metric: Metric, keys: list[str]) -> tuple[Numbers, list[int]]:
+    def _place(self, metric: Metric[Any], keys: list[str]) -> tuple[Numbers, list[int]]:
         kind = f"gauge_live{metric.merge}" if metric.kind == "gauge" else metric.kind
         with self._making:
             try:
@@ -190,7 +193,7 @@ def _private(count: int) -> tuple[Numbers, list[int]]:
     return (ctypes.c_double * count)(), list(range(count))
 
 
-def _key(metric: Metric, name: str, labels: Mapping[str, str]) -> str:
+def _key(metric: Metric[Any], name: str, labels: Mapping[str, str]) -> str:
     family = metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name
     return mmap_key(family, name, list(labels), list(labels.values()), metric.meaning)
 

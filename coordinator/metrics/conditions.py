@@ -16,20 +16,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from coordinator.metrics import (
-    attempts,
-    catalogue,
-    due_times,
-    fleet,
-    gateway,
-    identity,
-    resources,
-    runs,
-    shards,
-    usage,
-    webhooks,
-)
-from coordinator.metrics.metric import Metric
 from coordinator.metrics.samples import Samples
 
 Severity = Literal["page", "ticket"]
@@ -56,7 +42,7 @@ class Level:
     """
 
     how: Literal["sum", "max", "count"]
-    gauge: Metric
+    gauge: str
     where: tuple[str, tuple[str, ...]] = ("", ())
     by: tuple[str, ...] = ()
 
@@ -67,14 +53,14 @@ class Level:
         match = f'{{{label}{"=~" if len(values) > 1 else "="}"{"|".join(values)}"}}' if label else ""
         by = ", ".join(("fleet", *self.by))
         if self.how == "count":
-            return f"count by (fleet) (max by ({by}) ({self.gauge.name}{match}) == 1)"
-        return f"{self.how} by ({by}) ({self.gauge.name}{match})"
+            return f"count by (fleet) (max by ({by}) ({self.gauge}{match}) == 1)"
+        return f"{self.how} by ({by}) ({self.gauge}{match})"
 
     def of(self, samples: Samples) -> dict[tuple[str, ...], float]:
         """The numbers by the values of the labels ``by``; empty: there are no such series."""
         label, values = self.where
         found: dict[tuple[str, ...], list[float]] = {}
-        for labels, value in samples.get(self.gauge.name, {}).items():
+        for labels, value in samples.get(self.gauge, {}).items():
             named = dict(labels)
             if not label or named.get(label) in values:
                 found.setdefault(tuple(named.get(name, "") for name in self.by), []).append(value)
@@ -184,11 +170,11 @@ def _shown(value: float, unit: Unit) -> str:
     return f"{value:.1%}" if unit == "ratio" else f"{value:.10g}"
 
 
-_BUDGET = Level("max", usage.PROJECT_BUDGET, by=("project", "period"))
+_BUDGET = Level("max", "coordinator_project_budget_spent_ratio", by=("project", "period"))
 _BUDGET_SPENT = "{value} of the budget of {project} ({period}) is spent."
-_MEMORY = Level("max", fleet.MEMORY_RATIO)
-_DISK = Level("max", fleet.DISK_RATIO, by=("instance",))
-_QUEUED = Level("max", catalogue.STEPS_QUEUED)
+_MEMORY = Level("max", "coordinator_store_memory_ratio")
+_DISK = Level("max", "coordinator_store_disk_free_ratio", by=("instance",))
+_QUEUED = Level("max", "coordinator_steps_queued")
 
 
 def _in_a_day(series: str, bound: str, six_hours_ago: str) -> str:
@@ -202,7 +188,7 @@ CONDITIONS: tuple[Condition, ...] = (
     Condition(
         "NoFrontEnds",
         "page",
-        Level("sum", catalogue.PROCESSES, ("role", ("frontend",)), by=("instance",)),
+        Level("sum", "coordinator_processes", ("role", ("frontend",)), by=("instance",)),
         "No front-end process runs.",
         "{instance:The fleet} serves no calls.",
         bounds=(("==", 0),),
@@ -212,7 +198,7 @@ CONDITIONS: tuple[Condition, ...] = (
     Condition(
         "StoreUnavailable",
         "page",
-        Level("sum", catalogue.BREAKER_STATE, ("state", ("open",))),
+        Level("sum", "coordinator_store_breaker", ("state", ("open",))),
         "The Redis does not answer.",
         "Calls fail with store_unavailable.",
         or_else='sum by (fleet) (rate(coordinator_store_errors_total{kind="unavailable"}[1m])) > 0',
@@ -220,21 +206,21 @@ CONDITIONS: tuple[Condition, ...] = (
     Condition(
         "StoreChanged",
         "page",
-        Level("sum", catalogue.STORE_CHANGED),
+        Level("sum", "coordinator_store_changed"),
         "The Redis was replaced or emptied; every call is refused.",
         "Processes that found another Redis, or an emptied one: {value}.",
     ),
     Condition(
         "StoreShardDown",
         "page",
-        Level("sum", shards.AWAY, by=("shard",)),
+        Level("sum", "coordinator_store_shard_away", by=("shard",)),
         "A shard of the store does not answer.",
         "Front-ends without a connection to shard {shard}: {value}.",
     ),
     Condition(
         "StoreSlotsUncovered",
         "page",
-        Level("max", shards.UNCOVERED),
+        Level("max", "coordinator_store_slots_uncovered"),
         "No node of the store has some of its slots.",
         "Slots that nobody has: {value}; calls for the projects there fail.",
     ),
@@ -248,7 +234,7 @@ CONDITIONS: tuple[Condition, ...] = (
         unit="ratio",
         # It is 0 until a front-end has measured it.
         or_else=f"{_MEMORY.expr} > 0.5 and "
-        + _in_a_day(f"({_MEMORY.expr} > 0)", "> 1", f"max by (fleet) ({fleet.MEMORY_RATIO.name} offset 6h) > 0"),
+        + _in_a_day(f"({_MEMORY.expr} > 0)", "> 1", "max by (fleet) (coordinator_store_memory_ratio offset 6h) > 0"),
         told_by="store.memory",
     ),
     Condition(
@@ -260,12 +246,12 @@ CONDITIONS: tuple[Condition, ...] = (
         bounds=(("<", 0.1),),
         unit="ratio",
         or_else=f"{_DISK.expr} < 0.5 and "
-        + _in_a_day(_DISK.expr, "< 0", f"max by (fleet, instance) ({fleet.DISK_RATIO.name} offset 6h)"),
+        + _in_a_day(_DISK.expr, "< 0", "max by (fleet, instance) (coordinator_store_disk_free_ratio offset 6h)"),
     ),
     Condition(
         "DrainForgotten",
         "ticket",
-        Level("max", fleet.DRAINS),
+        Level("max", "coordinator_process_drains"),
         "Processes are drained for long: they take no new work.",
         "Drains that nobody has ended: {value}.",
         lasting=True,
@@ -274,7 +260,7 @@ CONDITIONS: tuple[Condition, ...] = (
     Condition(
         "ItemsWait",
         "ticket",
-        Level("max", catalogue.OLDEST_READY),
+        Level("max", "coordinator_oldest_ready_age_seconds"),
         "Ready work items are not claimed.",
         "The oldest one is {value} old.",
         bounds=((">", 14400),),
@@ -283,7 +269,7 @@ CONDITIONS: tuple[Condition, ...] = (
     Condition(
         "ItemsAbandoned",
         "ticket",
-        Level("max", catalogue.OLDEST_ABANDONED),
+        Level("max", "coordinator_oldest_abandoned_age_seconds"),
         "Abandoned work items are not taken over.",
         "The first one was abandoned {value} ago.",
         bounds=((">", 900),),
@@ -293,21 +279,21 @@ CONDITIONS: tuple[Condition, ...] = (
     Condition(
         "ItemsQuarantined",
         "ticket",
-        Level("max", attempts.QUARANTINED),
+        Level("max", "coordinator_quarantined_items"),
         "Work items are quarantined because agents keep failing with them, or call them hopeless.",
         "Items that wait for somebody to resume or cancel them: {value}.",
     ),
     Condition(
         "ItemsOverdue",
         "ticket",
-        Level("max", due_times.OVERDUE),
+        Level("max", "coordinator_overdue_items"),
         "Work items are not done at the time at which they are due.",
         "Open items that are overdue: {value}.",
     ),
     Condition(
         "ResourceBusy",
         "ticket",
-        Level("max", resources.WAITED, by=("resource",)),
+        Level("max", "coordinator_resource_wait_seconds", by=("resource",)),
         "Items wait for a resource, and none of them gets it.",
         "For {value} callers have passed over items that demand {resource}.",
         bounds=((">", 1800),),
@@ -335,21 +321,21 @@ CONDITIONS: tuple[Condition, ...] = (
     Condition(
         "RunnersPaused",
         "ticket",
-        Level("sum", runs.PAUSED),
+        Level("sum", "coordinator_runs_paused"),
         "Runners claim nothing, because no attempt succeeds.",
         "Runners that are paused: {value}.",
     ),
     Condition(
         "WebhookDisabled",
         "ticket",
-        Level("sum", webhooks.STATES, ("state", ("disabled", "unusable"))),
+        Level("sum", "coordinator_webhooks", ("state", ("disabled", "unusable"))),
         "Nothing is sent to a webhook any more.",
         "Webhooks that are disabled, or have no secret: {value}.",
     ),
     Condition(
         "WebhookFails",
         "ticket",
-        Level("max", webhooks.LAG, by=("webhook",)),
+        Level("max", "coordinator_webhook_lag_seconds", by=("webhook",)),
         "The webhook {webhook} takes no messages.",
         "The first that waits is {value} old.",
         bounds=((">", 1800),),
@@ -358,14 +344,14 @@ CONDITIONS: tuple[Condition, ...] = (
     Condition(
         "IdentityDegraded",
         "ticket",
-        Level("sum", identity.STATE, ("state", ("stale", "unavailable"))),
+        Level("sum", "coordinator_identity_state", ("state", ("stale", "unavailable"))),
         "Keys that verify actors cannot be refreshed.",
         "The degraded-mode policy decides who is trusted.",
     ),
     Condition(
         "KeysOld",
         "ticket",
-        Level("max", identity.KEY_AGE, by=("source",)),
+        Level("max", "coordinator_identity_key_age_seconds", by=("source",)),
         "Keys have not been refreshed for more than an hour.",
         "Those of {source} are {value} old.",
         bounds=((">", 3600),),
@@ -374,7 +360,7 @@ CONDITIONS: tuple[Condition, ...] = (
     Condition(
         "ConfigsDiffer",
         "ticket",
-        Level("count", catalogue.CONFIG_INFO, by=("version",)),
+        Level("count", "coordinator_config_info", by=("version",)),
         "Processes run with different settings.",
         "Some processes rejected or missed a reload, or a host has another file.",
         bounds=((">", 1),),
@@ -385,13 +371,13 @@ CONDITIONS: tuple[Condition, ...] = (
         _QUEUED,
         "Steps wait and no worker runs.",
         "Steps that wait: {value}.",
-        unless=Level("sum", catalogue.PROCESSES, ("role", ("worker",))),
+        unless=Level("sum", "coordinator_processes", ("role", ("worker",))),
         told_by="steps.queues",
     ),
     Condition(
         "ApprovalsWait",
         "ticket",
-        Level("max", gateway.OLDEST_OPEN),
+        Level("max", "coordinator_oldest_approval_age_seconds"),
         "Workflows wait for decisions of people, and nobody decides.",
         "The first approval was asked for {value} ago.",
         bounds=((">", 259200),),

@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
-from coordinator.metrics.cells import Cells
-from coordinator.metrics.families import Family
-from coordinator.metrics.metric import SLOT, Label, Metric
+from coordinator.metrics.labels import SLOT, Label
+from coordinator.metrics.metric import Counter, Gauge
+from coordinator.metrics.recording import Recording
 
-TABS = Metric(
-    "coordinator_console_tabs", "gauge", "tabs", "Visible tabs of the console on each front-end now.", (SLOT,)
-)
-FRAMES = Metric("coordinator_console_frames_total", "counter", "frames", "Frames sent to tabs of the console.")
-BYTES = Metric("coordinator_console_frame_bytes_total", "counter", "bytes", "Bytes of these frames.")
-GAPS = Metric(
+TABS = Gauge("coordinator_console_tabs", "tabs", "Visible tabs of the console on each front-end now.", (SLOT,))
+FRAMES = Counter("coordinator_console_frames_total", "frames", "Frames sent to tabs of the console.")
+BYTES = Counter("coordinator_console_frame_bytes_total", "bytes", "Bytes of these frames.")
+GAPS = Counter(
     "coordinator_console_gaps_total",
-    "counter",
     "frames",
     "How often the tabs of a project were told to look at everything: too much had changed at once, or events were "
     "missing.",
 )
-SHED = Metric("coordinator_console_shed_total", "counter", "reads", "Reads of the console that were shed.")
-ACTIONS = Metric(
+SHED = Counter("coordinator_console_shed_total", "reads", "Reads of the console that were shed.")
+ACTIONS = Counter(
     "coordinator_console_actions_total",
-    "counter",
     "actions",
     "What people have done in the console, by the tool or operation. refused: as the rules say; failed: otherwise.",
     (Label("action", limit=24), Label("outcome", ("ok", "refused", "failed"))),
 )
 
-ALL = (TABS, FRAMES, BYTES, GAPS, SHED, ACTIONS)
-
 
 class Recorder:
     """Records them; ``coordinator.metrics.Recorder.console``."""
 
-    def __init__(self, cells: Cells, slot: str) -> None:
+    def __init__(self, cells: Recording, slot: str) -> None:
         self._slot = slot
-        self._tabs = Family(TABS, cells.number)
-        self._frames = Family(FRAMES, cells.number)
-        self._bytes = Family(BYTES, cells.number)
-        self._gaps = Family(GAPS, cells.number)
-        self._shed = Family(SHED, cells.number)
-        self._actions = Family(ACTIONS, cells.number)
+        self._tabs = cells.of(TABS)
+        self._frames = cells.of(FRAMES)
+        self._bytes = cells.of(BYTES)
+        self._gaps = cells.of(GAPS)
+        self._shed = cells.of(SHED)
+        self._actions = cells.of(ACTIONS)
 
     def start(self) -> None:
         """Starts the numbers of a front-end at zero."""

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from coordinator.metrics.cells import Cells
-from coordinator.metrics.families import Family
-from coordinator.metrics.metric import Label, Metric
+from coordinator.metrics.labels import Label
+from coordinator.metrics.metric import Counter, Gauge
+from coordinator.metrics.recording import Recording
 
-USES = Metric(
+USES = Counter(
     "coordinator_connection_uses_total",
-    "counter",
     "uses",
     "Uses of connections by workers: calls, lists of tools, and attempts to connect. ok: it answered, if only with an "
     "error of its own; failed: it could not be reached or used, or broke off.",
     (Label("connection", limit=40), Label("outcome", ("ok", "failed"))),
 )
-SERVERS_DOWN = Metric(
+SERVERS_DOWN = Gauge(
     "coordinator_gateway_servers_unavailable",
-    "gauge",
     "servers",
     "Downstream servers that the gateway imports tools from and that did not answer its last request.",
     merge="max",
 )
 
-ALL = (USES, SERVERS_DOWN)
-
 
 class DownstreamRecorder:
     """Records them."""
 
-    def __init__(self, cells: Cells) -> None:
-        self._uses = Family(USES, cells.number)
-        self._servers_down = Family(SERVERS_DOWN, cells.number)
+    def __init__(self, cells: Recording) -> None:
+        self._uses = cells.of(USES)
+        self._servers_down = cells.of(SERVERS_DOWN)
 
     def known(self, connection: str) -> None:
         """There is such a connection: its metrics start at 0."""

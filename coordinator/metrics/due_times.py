@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from coordinator.metrics.cells import Cells
-from coordinator.metrics.families import Family
-from coordinator.metrics.metric import Label, Metric
+from coordinator.metrics.labels import Label
+from coordinator.metrics.metric import Counter, Gauge
+from coordinator.metrics.recording import Recording
 
-POSTPONED = Metric(
+POSTPONED = Gauge(
     "coordinator_postponed_items",
-    "gauge",
     "items",
     "Items that are not ready before a time (notBefore). Measured with coordinator_items.",
     merge="max",
 )
-OVERDUE = Metric(
+OVERDUE = Gauge(
     "coordinator_overdue_items",
-    "gauge",
     "items",
     "Open items whose time to be done (dueAt) has passed. Measured with coordinator_items.",
     merge="max",
 )
-OCCURRENCES = Metric(
+OCCURRENCES = Counter(
     "coordinator_occurrences_total",
-    "counter",
     "items",
     "Times of templates. made: an item was made; skipped: not, because an earlier one is open. Missed times for which "
     "none is to be made do not count.",
     (Label("outcome", ("made", "skipped")),),
 )
 
-ALL = (POSTPONED, OVERDUE, OCCURRENCES)
-
 
 class TimesRecorder:
     """Records them."""
 
-    def __init__(self, cells: Cells) -> None:
-        self._postponed = Family(POSTPONED, cells.number)
-        self._overdue = Family(OVERDUE, cells.number)
-        self.made = Family(OCCURRENCES, cells.number)
+    def __init__(self, cells: Recording) -> None:
+        self._postponed = cells.of(POSTPONED)
+        self._overdue = cells.of(OVERDUE)
+        self.made = cells.of(OCCURRENCES)
         """The counter that front-ends start at zero."""
 
     def items(self, postponed: int, overdue: int) -> None:

@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-from coordinator.metrics.metric import SLOT, Label, Metric
+from coordinator.metrics.labels import SLOT, Label
+from coordinator.metrics.metric import Counter, Gauge, Histogram
 
-LISTENERS = Metric(
+LISTENERS = Gauge(
     "coordinator_feed_listeners",
-    "gauge",
     "listeners",
     "Listeners of the change feed in each front-end now: event streams, and requests that wait for events. Tabs of the "
     "console, webhooks and subscriptions have metrics of their own.",
     (SLOT,),
 )
-DELIVERIES = Metric(
+DELIVERIES = Counter(
     "coordinator_feed_deliveries_total",
-    "counter",
     "events",
     "Events sent to the listeners that coordinator_feed_listeners counts; one for each event and listener.",
 )
-CUT = Metric(
+CUT = Counter(
     "coordinator_feed_cut_total",
-    "counter",
     "listeners",
     "Listeners and subscriptions that the server has cut off. slow: they took less than came; revoked: their callers' "
     "rights ended or changed; drain: the process stops, or takes no new work; moved: the project is served from "
     "another store.",
     (Label("reason", ("slow", "revoked", "drain", "moved")),),
 )
-GAPS = Metric(
+GAPS = Counter(
     "coordinator_feed_gaps_total",
-    "counter",
     "gaps",
     "How often events were missing at a position that a front-end or a listener had reached. failover: another server "
     "answers, whose history differs; lost: the store has lost its last events; trimmed: they were older than kept.",
     (Label("reason", ("failover", "lost", "trimmed")),),
 )
-LAG = Metric(
+LAG = Histogram(
     "coordinator_feed_lag_seconds",
-    "histogram",
     "seconds",
     "Time from an event's commit, by the clock of Redis, until a front-end passed it to its listeners, by its own "
     "clock; of the oldest of those read together.",
@@ -45,43 +41,36 @@ LAG = Metric(
     (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0),
 )
 
-SUBSCRIPTIONS = Metric(
+SUBSCRIPTIONS = Gauge(
     "coordinator_subscriptions",
-    "gauge",
     "subscriptions",
     "Streams of the MCP request subscriptions/listen now.",
 )
-TOLD = Metric(
+TOLD = Counter(
     "coordinator_subscription_notifications_total",
-    "counter",
     "notifications",
     "Notifications sent to subscriptions: a resource or a list has changed.",
 )
 
-READS_WAITING = Metric(
+READS_WAITING = Gauge(
     "coordinator_reads_waiting",
-    "gauge",
     "calls",
     "Waiting reads in each front-end now: calls with waitMs and waitFor.",
     (SLOT,),
 )
-WAIT_READS = Metric(
+WAIT_READS = Counter(
     "coordinator_wait_reads_total",
-    "counter",
     "reads",
     "Reads of what waiting reads wait for; one for any number of them that wait for the same. call: one has come; "
     "event: something has happened to it; time: it was not read for 10 s; reader: events may be missing; failure: the "
     "read before failed.",
     (Label("reason", ("call", "event", "time", "reader", "failure")),),
 )
-WAITS_ENDED = Metric(
+WAITS_ENDED = Counter(
     "coordinator_waits_ended_total",
-    "counter",
     "calls",
     "Waiting reads that have ended. met: what they waited for is there; unmet: their time was over, or the process "
     "takes no new work; gone: it does not exist (any more); cancelled: their clients have left; failed: the store does "
     "not answer, or the caller may not read any longer.",
     (Label("outcome", ("met", "unmet", "gone", "cancelled", "failed")),),
 )
-
-ALL = (LISTENERS, DELIVERIES, CUT, GAPS, LAG, SUBSCRIPTIONS, TOLD, READS_WAITING, WAIT_READS, WAITS_ENDED)

@@ -2,89 +2,78 @@
 
 from __future__ import annotations
 
-from coordinator.metrics.cells import Cells
-from coordinator.metrics.families import Family
-from coordinator.metrics.metric import Metric
+from coordinator.metrics.metric import Gauge
+from coordinator.metrics.recording import Recording
 
 _ASKED = "Asked every few seconds by one front-end of the fleet; others say 0."
 
-MEMORY = Metric(
+MEMORY = Gauge(
     "coordinator_store_memory_bytes",
-    "gauge",
     "bytes",
     "Memory that the store uses; of a cluster that of the primary nearest to its limit, or without limits of the "
     f"largest. {_ASKED}",
     merge="max",
 )
-MEMORY_LIMIT = Metric(
+MEMORY_LIMIT = Gauge(
     "coordinator_store_memory_limit_bytes",
-    "gauge",
     "bytes",
     "How much memory that server may use (maxmemory): it takes no writes beyond; 0: no limit. Asked with "
     "coordinator_store_memory_bytes.",
     merge="max",
 )
-MEMORY_RATIO = Metric(
+MEMORY_RATIO = Gauge(
     "coordinator_store_memory_ratio",
-    "gauge",
     "ratio",
     "How much of that limit is used; 0: there is none. Asked with coordinator_store_memory_bytes.",
     merge="max",
 )
-APPEND_FILE = Metric(
+APPEND_FILE = Gauge(
     "coordinator_store_append_file_bytes",
-    "gauge",
     "bytes",
     "Size of the store's append-only file, which grows until it is rewritten; 0: there is none. Of a cluster the "
     "largest. Asked with coordinator_store_memory_bytes.",
     merge="max",
 )
-CLIENTS = Metric(
+CLIENTS = Gauge(
     "coordinator_store_clients",
-    "gauge",
     "connections",
     "Connections of all its clients to the store; of a cluster to the primary with most. Asked with "
     "coordinator_store_memory_bytes.",
     merge="max",
 )
-DISK_FREE = Metric(
+DISK_FREE = Gauge(
     "coordinator_store_disk_free_bytes",
-    "gauge",
     "bytes",
     "What is left of the disk of an embedded store; other stores are none of this host's.",
     merge="max",
 )
-DISK_RATIO = Metric(
+DISK_RATIO = Gauge(
     "coordinator_store_disk_free_ratio",
-    "gauge",
     "ratio",
     "The same as a share of that disk.",
     merge="max",
 )
-DRAINS = Metric(
+DRAINS = Gauge(
     "coordinator_process_drains",
-    "gauge",
     "drains",
     "Drains that operators have begun and not ended (`fleet drain`): of the fleet, a host or a process. Asked with "
     "coordinator_store_memory_bytes.",
     merge="max",
 )
 
-ALL = (MEMORY, MEMORY_LIMIT, MEMORY_RATIO, APPEND_FILE, CLIENTS, DISK_FREE, DISK_RATIO, DRAINS)
-
 
 class FleetRecorder:
     """Records them; ``Recorder.fleet``."""
 
-    def __init__(self, cells: Cells) -> None:
-        self._memory = Family(MEMORY, cells.number)
-        self._memory_limit = Family(MEMORY_LIMIT, cells.number)
-        self._memory_ratio = Family(MEMORY_RATIO, cells.number)
-        self._append_file = Family(APPEND_FILE, cells.number)
-        self._clients = Family(CLIENTS, cells.number)
-        self._disk_free = Family(DISK_FREE, cells.number)
-        self._disk_ratio = Family(DISK_RATIO, cells.number)
-        self._drains = Family(DRAINS, cells.number)
+    def __init__(self, cells: Recording) -> None:
+        self._memory = cells.of(MEMORY)
+        self._memory_limit = cells.of(MEMORY_LIMIT)
+        self._memory_ratio = cells.of(MEMORY_RATIO)
+        self._append_file = cells.of(APPEND_FILE)
+        self._clients = cells.of(CLIENTS)
+        self._disk_free = cells.of(DISK_FREE)
+        self._disk_ratio = cells.of(DISK_RATIO)
+        self._drains = cells.of(DRAINS)
 
     def store(self, memory: int, limit: int, append_file: int, clients: int) -> None:
         """What the store uses, in bytes, and how many clients are connected; all 0 if another process asks it."""

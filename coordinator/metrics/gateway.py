@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-from coordinator.metrics.cells import Cells
-from coordinator.metrics.families import Family
-from coordinator.metrics.metric import Label, Metric
+from coordinator.metrics.labels import Label
+from coordinator.metrics.metric import Counter, Gauge
+from coordinator.metrics.recording import Recording
 
-OPEN = Metric(
+OPEN = Gauge(
     "coordinator_open_approvals",
-    "gauge",
     "approvals",
     "Decisions that instances of the gateway wait for, of all projects (the 1000 written to last), counted every few "
     "seconds by one front-end of the fleet; others say 0.",
     merge="max",
 )
-OLDEST_OPEN = Metric(
+OLDEST_OPEN = Gauge(
     "coordinator_oldest_approval_age_seconds",
-    "gauge",
     "seconds",
     "Time since the first of these was asked for; 0: there is none. Measured with coordinator_open_approvals.",
     merge="max",
 )
-COPIES = Metric(
+COPIES = Counter(
     "coordinator_gateway_audit_copies_total",
-    "counter",
     "copies",
     "Copies of new entries of the gateway's audit to the file of gateway.audit, at most 500 entries each. failed: the "
     "entries stay, and are tried again.",
     (Label("outcome", ("ok", "failed")),),
 )
 
-ALL = (OPEN, OLDEST_OPEN, COPIES)
-
 
 class GatewayRecorder:
     """Records them; ``Recorder.gateway``."""
 
-    def __init__(self, cells: Cells) -> None:
-        self._open = Family(OPEN, cells.number)
-        self._oldest_open = Family(OLDEST_OPEN, cells.number)
-        self.copies = Family(COPIES, cells.number)
+    def __init__(self, cells: Recording) -> None:
+        self._open = cells.of(OPEN)
+        self._oldest_open = cells.of(OLDEST_OPEN)
+        self.copies = cells.of(COPIES)
         """The counter that workers start at zero."""
 
     def approvals(self, count: int, oldest_seconds: float) -> None:

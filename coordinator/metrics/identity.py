@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from coordinator.metrics.metric import OTHER, Label, Metric
+from coordinator.metrics.labels import OTHER, Label
+from coordinator.metrics.metric import Counter, Gauge, Histogram
 
 SOURCE = Label("source", ("oidc_discovery", "jwks_uri", "jwks_path", "did"))
-VERIFICATIONS = Metric(
+VERIFICATIONS = Counter(
     "coordinator_identity_verifications_total",
-    "counter",
     "proofs",
     "Actors by the result of verifying their proof; verified_stale: with keys that could not be renewed in time.",
     (
@@ -28,9 +28,8 @@ VERIFICATIONS = Metric(
         ),
     ),
 )
-TRUST = Metric(
+TRUST = Counter(
     "coordinator_identity_trust_total",
-    "counter",
     "actors",
     "Whose identity counted, by degraded-mode policy: that of the proof, the actor's own claim, or none (refused).",
     (
@@ -38,43 +37,36 @@ TRUST = Metric(
         Label("whose", ("proof", "actor", "nobody")),
     ),
 )
-SIGNATURE_SECONDS = Metric(
+SIGNATURE_SECONDS = Histogram(
     "coordinator_identity_verification_seconds",
-    "histogram",
     "seconds",
     "Time to verify a proof that the process had not seen before, waiting for keys included.",
     (),
     (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.1, 0.5, 1.0, 2.5),
 )
-KEY_FETCHES = Metric(
+KEY_FETCHES = Counter(
     "coordinator_identity_key_fetches_total",
-    "counter",
     "requests",
     "Requests for keys to their sources.",
     (SOURCE, Label("outcome", ("ok", "failed"))),
 )
-KEY_AGE = Metric(
+KEY_AGE = Gauge(
     "coordinator_identity_key_age_seconds",
-    "gauge",
     "seconds",
     "Age of the oldest keys in use. Far above cache_ttl_seconds: they cannot be renewed.",
     (SOURCE,),
     merge="max",
 )
-STATE = Metric(
+STATE = Gauge(
     "coordinator_identity_state",
-    "gauge",
     "processes",
     "Front-ends and workers by the state of their keys. stale: some are old, unavailable: some are missing, off: not "
     "used.",
     (Label("state", ("off", "ok", "stale", "unavailable")),),
 )
-POLICY = Metric(
+POLICY = Gauge(
     "coordinator_identity_policy",
-    "gauge",
     "processes",
     "Front-ends and workers by degraded-mode policy in force.",
     (Label("policy", ("accept-cached", "accept-self-reported", "reject")),),
 )
-
-ALL = (VERIFICATIONS, TRUST, SIGNATURE_SECONDS, KEY_FETCHES, KEY_AGE, STATE, POLICY)

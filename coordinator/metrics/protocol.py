@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from coordinator.metrics.cells import Cells
-from coordinator.metrics.families import Family
-from coordinator.metrics.metric import Label, Metric
+from coordinator.metrics.labels import Label
+from coordinator.metrics.metric import Counter
+from coordinator.metrics.recording import Recording
 
-QUESTIONS = Metric(
+QUESTIONS = Counter(
     "coordinator_questions_total",
-    "counter",
     "questions",
     "Questions to the people behind clients (elicitation), and their answers. repeated: asked again, because the form "
     "was not filled in; refused: the state that came back was not one for the call, or too old.",
@@ -18,24 +17,21 @@ QUESTIONS = Metric(
     ),
 )
 
-TASKS = Metric(
+TASKS = Counter(
     "coordinator_tasks_total",
-    "counter",
     "tasks",
     "Calls whose results clients ask for later (MCP tasks). created: the call has become a task; cancelled: its client "
     "wants no result any more. Requests for results are calls of tasks/get in coordinator_requests_total.",
     (Label("tool", limit=20), Label("event", ("created", "cancelled"))),
 )
 
-ALL = (QUESTIONS, TASKS)
-
 
 class ProtocolRecorder:
     """Records them; ``Recorder.protocol``."""
 
-    def __init__(self, cells: Cells) -> None:
-        self._questions = Family(QUESTIONS, cells.number)
-        self._tasks = Family(TASKS, cells.number)
+    def __init__(self, cells: Recording) -> None:
+        self._questions = cells.of(QUESTIONS)
+        self._tasks = cells.of(TASKS)
 
     def question(self, tool: str, event: str) -> None:
         """A question to a person was asked or answered; see ``QUESTIONS``."""

@@ -10,17 +10,16 @@ import resource
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from coordinator.metrics import agents, attempts, catalogue, console, feed, identity, runs, webhooks
 from coordinator.metrics.cells import Buckets, Cell, Cells, MemoryCells
 from coordinator.metrics.downstream import DownstreamRecorder
 from coordinator.metrics.due_times import TimesRecorder
-from coordinator.metrics.families import Family, set_all
 from coordinator.metrics.fleet import FleetRecorder
 from coordinator.metrics.gateway import GatewayRecorder
-from coordinator.metrics.hot import HotItems
 from coordinator.metrics.protocol import ProtocolRecorder
+from coordinator.metrics.recording import Family, Recording, install, recording, set_all, start
 from coordinator.metrics.resources import ResourceRecorder
 from coordinator.metrics.shards import ShardRecorder
 from coordinator.metrics.states import StateRecorder
@@ -31,7 +30,7 @@ _ANSWERS = dict.fromkeys(("ok", "new", "replay", "stopped"), "ok") | dict.fromke
 _WITH_ID = frozenset({"new", "replay", "mismatch"})
 
 
-class Recorder:
+class Recorder(Recording):
     """Records the metrics of one process.
 
     Args:
@@ -40,135 +39,121 @@ class Recorder:
     """
 
     def __init__(self, cells: Cells, slot: str = "local") -> None:
-        self.slot = slot
-        self._cells = cells
-        self._requests = Family(catalogue.REQUESTS, cells.number)
-        self._durations = Family(catalogue.REQUEST_DURATION, cells.histogram)
-        self._slot_requests = Family(catalogue.SLOT_REQUESTS, cells.number)
-        self._fast_path = Family(catalogue.FAST_PATH, cells.number)
-        self._auth_refused = Family(catalogue.AUTH_REFUSED, cells.number)
-        self._token_file_reads = Family(catalogue.TOKEN_FILE_READS, cells.number)
-        self._inflight = Family(catalogue.INFLIGHT, cells.number)
-        self._connections = Family(catalogue.CONNECTIONS, cells.number)
-        self._shed = Family(catalogue.SHED, cells.number)
-        self._queue = Family(catalogue.ADMISSION_QUEUE, cells.histogram)
-        self._limit = Family(catalogue.CONCURRENCY_LIMIT, cells.number)
-        self._at_work = Family(catalogue.CALLS_AT_WORK, cells.number)
-        self._saturation = Family(catalogue.SATURATION, cells.number)
-        self._waiting = Family(catalogue.ADMISSION_WAITING, cells.number)
-        self._breaker = Family(catalogue.BREAKER_STATE, cells.number)
-        self._store_changed = Family(catalogue.STORE_CHANGED, cells.number)
-        self._store_went_back = Family(catalogue.STORE_WENT_BACK, cells.number)
-        self._claims = Family(catalogue.CLAIMS, cells.number)
-        self._conflicts = Family(catalogue.CLAIM_CONFLICTS, cells.number)
-        self._holds = Family(catalogue.CLAIM_HOLD, cells.histogram)
-        self._losers = Family(catalogue.CLAIM_LOSERS, cells.histogram)
-        self._items = Family(catalogue.ITEMS, cells.number)
-        self._oldest_ready = Family(catalogue.OLDEST_READY, cells.number)
-        self._abandoned = Family(catalogue.ABANDONED, cells.number)
-        self._oldest_abandoned = Family(catalogue.OLDEST_ABANDONED, cells.number)
-        self._attempts = Family(attempts.ATTEMPTS, cells.number)
-        self._quarantines = Family(attempts.QUARANTINES, cells.number)
-        self._quarantined = Family(attempts.QUARANTINED, cells.number)
-        self._in_backoff = Family(attempts.IN_BACKOFF, cells.number)
-        self.times = TimesRecorder(cells)
-        self.resources = ResourceRecorder(cells)
-        self.used = UsageRecorder(cells)
-        self.shards = ShardRecorder(cells)
-        self.downstream = DownstreamRecorder(cells)
-        self.states = StateRecorder(cells, slot)
-        self._agents_known = Family(agents.KNOWN, cells.number)
-        self._agent_drains = Family(agents.DRAINS, cells.number)
-        self._agents_waiting = Family(catalogue.AGENTS_WAITING, cells.number)
-        self._claim_waits = Family(catalogue.CLAIM_WAIT, cells.histogram)
-        self._feed_listeners = Family(feed.LISTENERS, cells.number)
-        self._feed_deliveries = Family(feed.DELIVERIES, cells.number)
-        self._feed_cut = Family(feed.CUT, cells.number)
-        self._feed_gaps = Family(feed.GAPS, cells.number)
-        self._feed_lag = Family(feed.LAG, cells.histogram)
-        self._subscriptions = Family(feed.SUBSCRIPTIONS, cells.number)
-        self._subscription_told = Family(feed.TOLD, cells.number)
-        self._reads_waiting = Family(feed.READS_WAITING, cells.number)
-        self._wait_reads = Family(feed.WAIT_READS, cells.number)
-        self._waits_ended = Family(feed.WAITS_ENDED, cells.number)
-        self.console = console.Recorder(cells, slot)
-        self._webhook_attempts = Family(webhooks.ATTEMPTS, cells.number)
-        self._webhook_durations = Family(webhooks.DURATION, cells.histogram)
-        self._webhook_states = Family(webhooks.STATES, cells.number)
-        self._webhook_lags = Family(webhooks.LAG, cells.number)
-        self._webhook_gaps = Family(webhooks.GAPS, cells.number)
-        self._run_attempts = Family(runs.ATTEMPTS, cells.number)
-        self._run_durations = Family(runs.DURATION, cells.histogram)
-        self._run_cost = Family(runs.COST, cells.number)
-        self._run_refused = Family(runs.USAGE_REFUSED, cells.number)
-        self._run_running = Family(runs.RUNNING, cells.number)
-        self._runs_paused = Family(runs.PAUSED, cells.number)
-        self.fleet = FleetRecorder(cells)
-        self.gateway = GatewayRecorder(cells)
-        self.protocol = ProtocolRecorder(cells)
-        self._idempotency = Family(catalogue.IDEMPOTENCY, cells.number)
-        self._checkpoints = Family(catalogue.CHECKPOINTS, cells.number)
-        self._session_tokens = Family(catalogue.SESSION_TOKENS_REFUSED, cells.number)
-        self._scripts = Family(catalogue.SCRIPT_DURATION, cells.histogram)
-        self._script_failures = Family(catalogue.SCRIPT_FAILURES, cells.number)
-        self._restarted = Family(catalogue.RESTARTS_OF_OPERATIONS, cells.number)
-        self._store_errors = Family(catalogue.STORE_ERRORS, cells.number)
-        self._jobs = Family(catalogue.WORKER_JOBS, cells.number)
-        self._steps = Family(catalogue.STEPS, cells.number)
-        self._step_durations = Family(catalogue.STEP_DURATION, cells.histogram)
-        self._step_waits = Family(catalogue.STEP_WAIT, cells.histogram)
-        self._steps_running = Family(catalogue.STEPS_RUNNING, cells.number)
-        self._reports_refused = Family(catalogue.STEP_REPORTS_REFUSED, cells.number)
-        self._leases_lost = Family(catalogue.STEP_LEASES_LOST, cells.number)
-        self._jobs_restored = Family(catalogue.STEP_JOBS_RESTORED, cells.number)
-        self._steps_queued = Family(catalogue.STEPS_QUEUED, cells.number)
-        self._runs_ended = Family(catalogue.RUNS_ENDED, cells.number)
-        self._gateway_submits = Family(catalogue.GATEWAY_SUBMITS, cells.number)
-        self._gateway_executors = Family(catalogue.GATEWAY_EXECUTORS, cells.histogram)
-        self._loop_lag = Family(catalogue.LOOP_LAG, cells.histogram)
-        self._processes = Family(catalogue.PROCESSES, cells.number)
-        self._restarts = Family(catalogue.RESTARTS, cells.number)
-        self._cpu = Family(catalogue.CPU, cells.number)
-        self._memory = Family(catalogue.MEMORY, cells.number)
-        self._config_info = Family(catalogue.CONFIG_INFO, cells.number)
-        self._reloads = Family(catalogue.CONFIG_RELOADS, cells.number)
-        self._verifications = Family(identity.VERIFICATIONS, cells.number)
-        self._trust = Family(identity.TRUST, cells.number)
-        self._signatures = Family(identity.SIGNATURE_SECONDS, cells.histogram)
-        self._key_fetches = Family(identity.KEY_FETCHES, cells.number)
-        self._key_age = Family(identity.KEY_AGE, cells.number)
-        self._identity_state = Family(identity.STATE, cells.number)
-        self._identity_policy = Family(identity.POLICY, cells.number)
+        super().__init__(cells, slot)
+        self._requests = self.of(catalogue.REQUESTS)
+        self._durations = self.of(catalogue.REQUEST_DURATION)
+        self._slot_requests = self.of(catalogue.SLOT_REQUESTS)
+        self._fast_path = self.of(catalogue.FAST_PATH)
+        self._auth_refused = self.of(catalogue.AUTH_REFUSED)
+        self._token_file_reads = self.of(catalogue.TOKEN_FILE_READS)
+        self._inflight = self.of(catalogue.INFLIGHT)
+        self._connections = self.of(catalogue.CONNECTIONS)
+        self._store_changed = self.of(catalogue.STORE_CHANGED)
+        self._store_went_back = self.of(catalogue.STORE_WENT_BACK)
+        self._claims = self.of(catalogue.CLAIMS)
+        self._conflicts = self.of(catalogue.CLAIM_CONFLICTS)
+        self._holds = self.of(catalogue.CLAIM_HOLD)
+        self._losers = self.of(catalogue.CLAIM_LOSERS)
+        self._items = self.of(catalogue.ITEMS)
+        self._oldest_ready = self.of(catalogue.OLDEST_READY)
+        self._abandoned = self.of(catalogue.ABANDONED)
+        self._oldest_abandoned = self.of(catalogue.OLDEST_ABANDONED)
+        self._attempts = self.of(attempts.ATTEMPTS)
+        self._quarantines = self.of(attempts.QUARANTINES)
+        self._quarantined = self.of(attempts.QUARANTINED)
+        self._in_backoff = self.of(attempts.IN_BACKOFF)
+        self.times = TimesRecorder(self)
+        self.resources = ResourceRecorder(self)
+        self.used = UsageRecorder(self)
+        self.shards = ShardRecorder(self)
+        self.downstream = DownstreamRecorder(self)
+        self.states = StateRecorder(self, slot)
+        self._agents_known = self.of(agents.KNOWN)
+        self._agent_drains = self.of(agents.DRAINS)
+        self._agents_waiting = self.of(catalogue.AGENTS_WAITING)
+        self._claim_waits = self.of(catalogue.CLAIM_WAIT)
+        self._feed_listeners = self.of(feed.LISTENERS)
+        self._feed_deliveries = self.of(feed.DELIVERIES)
+        self._feed_cut = self.of(feed.CUT)
+        self._feed_gaps = self.of(feed.GAPS)
+        self._feed_lag = self.of(feed.LAG)
+        self._subscriptions = self.of(feed.SUBSCRIPTIONS)
+        self._subscription_told = self.of(feed.TOLD)
+        self._reads_waiting = self.of(feed.READS_WAITING)
+        self._wait_reads = self.of(feed.WAIT_READS)
+        self._waits_ended = self.of(feed.WAITS_ENDED)
+        self.console = console.Recorder(self, slot)
+        self._webhook_attempts = self.of(webhooks.ATTEMPTS)
+        self._webhook_durations = self.of(webhooks.DURATION)
+        self._webhook_states = self.of(webhooks.STATES)
+        self._webhook_lags = self.of(webhooks.LAG)
+        self._webhook_gaps = self.of(webhooks.GAPS)
+        self._run_attempts = self.of(runs.ATTEMPTS)
+        self._run_durations = self.of(runs.DURATION)
+        self._run_cost = self.of(runs.COST)
+        self._run_refused = self.of(runs.USAGE_REFUSED)
+        self._run_running = self.of(runs.RUNNING)
+        self._runs_paused = self.of(runs.PAUSED)
+        self.fleet = FleetRecorder(self)
+        self.gateway = GatewayRecorder(self)
+        self.protocol = ProtocolRecorder(self)
+        self._idempotency = self.of(catalogue.IDEMPOTENCY)
+        self._checkpoints = self.of(catalogue.CHECKPOINTS)
+        self._session_tokens = self.of(catalogue.SESSION_TOKENS_REFUSED)
+        self._scripts = self.of(catalogue.SCRIPT_DURATION)
+        self._script_failures = self.of(catalogue.SCRIPT_FAILURES)
+        self._restarted = self.of(catalogue.RESTARTS_OF_OPERATIONS)
+        self._store_errors = self.of(catalogue.STORE_ERRORS)
+        self._jobs = self.of(catalogue.WORKER_JOBS)
+        self._steps = self.of(catalogue.STEPS)
+        self._step_durations = self.of(catalogue.STEP_DURATION)
+        self._step_waits = self.of(catalogue.STEP_WAIT)
+        self._steps_running = self.of(catalogue.STEPS_RUNNING)
+        self._reports_refused = self.of(catalogue.STEP_REPORTS_REFUSED)
+        self._leases_lost = self.of(catalogue.STEP_LEASES_LOST)
+        self._jobs_restored = self.of(catalogue.STEP_JOBS_RESTORED)
+        self._steps_queued = self.of(catalogue.STEPS_QUEUED)
+        self._runs_ended = self.of(catalogue.RUNS_ENDED)
+        self._gateway_submits = self.of(catalogue.GATEWAY_SUBMITS)
+        self._gateway_executors = self.of(catalogue.GATEWAY_EXECUTORS)
+        self._loop_lag = self.of(catalogue.LOOP_LAG)
+        self._processes = self.of(catalogue.PROCESSES)
+        self._restarts = self.of(catalogue.RESTARTS)
+        self._cpu = self.of(catalogue.CPU)
+        self._memory = self.of(catalogue.MEMORY)
+        self._config_info = self.of(catalogue.CONFIG_INFO)
+        self._reloads = self.of(catalogue.CONFIG_RELOADS)
+        self._verifications = self.of(identity.VERIFICATIONS)
+        self._trust = self.of(identity.TRUST)
+        self._signatures = self.of(identity.SIGNATURE_SECONDS)
+        self._key_fetches = self.of(identity.KEY_FETCHES)
+        self._key_age = self.of(identity.KEY_AGE)
+        self._identity_state = self.of(identity.STATE)
+        self._identity_policy = self.of(identity.POLICY)
         # The cells that change with each call, grouped: one look-up instead of one per metric.
         self._answered: dict[tuple[str, str, str], tuple[Cell, Buckets, Cell]] = {}
         self._ran: dict[tuple[str, str], tuple[Buckets, tuple[Cell, ...]]] = {}
         self._judged: dict[tuple[str, str, str], tuple[Cell, Cell]] = {}
-        self.hot = HotItems(time.monotonic)
-        self.version = self.config_version = ""
-        self._worst_lag = 0.0
-        self._cpu_seen = 0.0
+        self.version = ""
         self._config: Cell | None = None
 
     def families(self) -> dict[str, Family[Any]]:
         """The cells by the name of their metric: what this process alone has recorded."""
-        parts = (self, self.console, self.times, self.resources, self.used, self.shards, self.downstream, self.states)
-        held = (one for part in (*parts, self.fleet, self.gateway, self.protocol) for one in vars(part).values())
-        return {one.metric.name: one for one in held if isinstance(one, Family)}
+        return {metric.name: family for metric, family in self._families.items()}
 
     def start_frontend(self, tools: Iterable[str], scripts: Iterable[str]) -> None:
         """Starts the counters of a front-end at zero. From now on, other tools and scripts count as ``other``."""
         names = sorted(set(tools))
-        self._requests.declare("tool", names)
-        self._durations.declare("tool", names)
+        self._requests.only_allow(0, names)
+        self._durations.only_allow(0, names)
         known = sorted(set(scripts))
-        self._scripts.declare("script", known)
-        self._script_failures.declare("script", known)
+        self._scripts.only_allow(0, known)
+        self._script_failures.only_allow(0, known)
         for family in (
             self._requests,
             self._fast_path,
             self._auth_refused,
             self._token_file_reads,
-            self._shed,
             self._claims,
             self._conflicts,
             self._idempotency,
@@ -203,6 +188,7 @@ class Recorder:
         self.feed_listeners(0)
         self.subscriptions(0)
         self.reads_waiting(0)
+        start("frontend")
 
     def start_worker(self) -> None:
         """Starts the counters of a worker at zero."""
@@ -210,12 +196,14 @@ class Recorder:
         for family in (*counters, self.gateway.copies):
             family.start_at_zero()
         self.states.start()
+        start("worker")
 
     def start_runner(self) -> None:
         """Starts the counters of a runner at zero."""
         for family in (self._run_attempts, self._run_cost, self._run_refused, self._run_running, self._runs_paused):
             family.start_at_zero()
         self._run_durations.start_at_zero()
+        start("runner")
 
     def start_supervisor(self, roles: Iterable[str]) -> None:
         """Starts at zero the counters of a supervisor of processes in these roles."""
@@ -257,23 +245,6 @@ class Recorder:
     def connections(self, count: int) -> None:
         """Client connections open now."""
         self._connections(self.slot).set(count)
-
-    def shed(self, criticality: str, reason: str) -> None:
-        """A call was shed to protect the fleet."""
-        self._shed[criticality, reason].value += 1.0
-
-    def queued(self, criticality: str, seconds: float) -> None:
-        """A call was admitted after waiting for room."""
-        self._queue(criticality).observe(seconds)
-
-    def limits(self, at_work: int, limit: int, waiting: int, breaker: str) -> None:
-        """The present state of this front-end's admission."""
-        self._limit(self.slot).set(limit)
-        self._at_work(self.slot).set(at_work)
-        self._saturation().set(at_work / limit)
-        self._waiting(self.slot).set(waiting)
-        for state in ("closed", "open", "half-open"):
-            self._breaker(state).set(state == breaker)
 
     def claim(self, outcome: str) -> None:
         """A claim attempt ended."""
@@ -395,7 +366,7 @@ class Recorder:
 
     def webhooks(self, states: Mapping[str, int], lags: Mapping[str, float]) -> None:
         """How many webhooks are in each state, and for how long each could not be told something."""
-        for state in webhooks.STATES.labels[0].values:
+        for state in webhooks.STATES.dimensions[0].values:
             self._webhook_states(state).set(states.get(state, 0))
         set_all(self._webhook_lags, {(webhook,): lag for webhook, lag in lags.items()})
 
@@ -469,11 +440,11 @@ class Recorder:
     def loop_lag(self, role: str, seconds: float) -> None:
         """A timer of the event loop ran this late."""
         self._loop_lag(role).observe(seconds)
-        self._worst_lag = max(self._worst_lag, seconds)
+        self.worst_lag = max(self.worst_lag, seconds)
 
     def take_worst_lag(self) -> float:
         """The longest ``loop_lag`` since the last call of this method, in seconds."""
-        worst, self._worst_lag = self._worst_lag, 0.0
+        worst, self.worst_lag = self.worst_lag, 0.0
         return worst
 
     def store_changed(self, changed: bool) -> None:
@@ -500,14 +471,14 @@ class Recorder:
     def process(self) -> None:
         """Samples this process's CPU time and memory; to be called about once a second."""
         used = time.process_time()
-        self._cpu(self.slot).inc(used - self._cpu_seen)
-        self._cpu_seen = used
+        self._cpu(self.slot).inc(used - self.cpu_seen)
+        self.cpu_seen = used
         self._memory(self.slot).set(_resident_bytes())
 
     def build(self, version: str) -> None:
         """Says which code is running."""
         self.version = version
-        Family(catalogue.BUILD_INFO, self._cells.number)(version, platform.python_version()).set(1)
+        self.of(catalogue.BUILD_INFO)(version, platform.python_version()).set(1)
 
     def config(self, digest: str, version: str) -> None:
         """Says which settings are in force, from now on."""
@@ -586,15 +557,9 @@ def _resident_bytes() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-_current = Recorder(MemoryCells())
+install(Recorder(MemoryCells()))
 
 
 def recorder() -> Recorder:
     """The recorder of this process: in memory until a command installs a shared one."""
-    return _current
-
-
-def install(new: Recorder) -> None:
-    """Makes ``new`` the recorder of this process."""
-    global _current
-    _current = new
+    return cast(Recorder, recording())

@@ -4,51 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinator.metrics.cells import Cells
-from coordinator.metrics.families import Family, set_all
-from coordinator.metrics.metric import Label, Metric
+from coordinator.metrics.labels import Label
+from coordinator.metrics.metric import Gauge
+from coordinator.metrics.recording import Recording, set_all
 
 MODES = ("exclusive", "shared")
 RESOURCE = Label("resource", limit=50)
 _MEASURED = "Of the first 50 keys of the setting resources. Measured with coordinator_items."
 
-CAPACITY = Metric(
+CAPACITY = Gauge(
     "coordinator_resource_capacity",
-    "gauge",
     "units",
     f"Units that each project has of a resource. {_MEASURED}",
     (RESOURCE,),
     merge="max",
 )
-HELD = Metric(
+HELD = Gauge(
     "coordinator_resource_held",
-    "gauge",
     "units",
     "What claims hold of a resource and of keys below it, in the project where that is most: units of exclusive "
     f"claims, and shared ones, which exclude exclusive ones only. {_MEASURED}",
     (RESOURCE, Label("mode", MODES)),
     merge="max",
 )
-RESERVATIONS = Metric(
+RESERVATIONS = Gauge(
     "coordinator_resource_reservations",
-    "gauge",
     "items",
     f"Items for which a resource is reserved, because they were passed over for long; of all projects. {_MEASURED}",
     (RESOURCE,),
     merge="max",
 )
-WAITING = Metric(
+WAITING = Gauge(
     "coordinator_resource_waiting_items",
-    "gauge",
     "items",
     "Ready items that demand more of a resource than is free; of all projects. Of a key that at most 8 items demand, "
     f"those that callers have passed over. {_MEASURED}",
     (RESOURCE,),
     merge="max",
 )
-WAITED = Metric(
+WAITED = Gauge(
     "coordinator_resource_wait_seconds",
-    "gauge",
     "seconds",
     "For how long callers have passed over items for want of a resource without any of them being claimed, where that "
     f"is longest; 0: nowhere. {_MEASURED}",
@@ -56,9 +51,8 @@ WAITED = Metric(
     merge="max",
     together="max",
 )
-LEFT = Metric(
+LEFT = Gauge(
     "coordinator_resource_minute_units_left",
-    "gauge",
     "units",
     "Units of a resource with perMinute that claims can take at once, in the project where these are fewest. "
     f"{_MEASURED}",
@@ -66,19 +60,17 @@ LEFT = Metric(
     merge="max",
 )
 
-ALL = (CAPACITY, HELD, RESERVATIONS, WAITING, WAITED, LEFT)
-
 
 class ResourceRecorder:
     """Records them."""
 
-    def __init__(self, cells: Cells) -> None:
-        self._capacity = Family(CAPACITY, cells.number)
-        self._held = Family(HELD, cells.number)
-        self._reservations = Family(RESERVATIONS, cells.number)
-        self._waiting = Family(WAITING, cells.number)
-        self._waited = Family(WAITED, cells.number)
-        self._left = Family(LEFT, cells.number)
+    def __init__(self, cells: Recording) -> None:
+        self._capacity = cells.of(CAPACITY)
+        self._held = cells.of(HELD)
+        self._reservations = cells.of(RESERVATIONS)
+        self._waiting = cells.of(WAITING)
+        self._waited = cells.of(WAITED)
+        self._left = cells.of(LEFT)
 
     def capacity(self, units: Mapping[str, float]) -> None:
         """What there is of each resource, by its key."""

@@ -2,55 +2,48 @@
 
 from __future__ import annotations
 
-from coordinator.metrics.cells import Cells
-from coordinator.metrics.families import Family, set_all
-from coordinator.metrics.metric import Label, Metric
+from coordinator.metrics.labels import Label
+from coordinator.metrics.metric import Counter, Gauge
+from coordinator.metrics.recording import Recording, set_all
 
 SHARD = Label("shard", limit=32)
 """Shards are numbered from 0 in the order of their first slots (``fleet cluster status``)."""
-AWAY = Metric(
+AWAY = Gauge(
     "coordinator_store_shard_away",
-    "gauge",
     "processes",
     "Front-ends that have no connection to each shard of a cluster.",
     (SHARD,),
 )
-UNCOVERED = Metric(
+UNCOVERED = Gauge(
     "coordinator_store_slots_uncovered",
-    "gauge",
     "slots",
     "Slots of a cluster that no node has, by the map of the front-end that sees most of them.",
     merge="max",
 )
-REDIRECTS = Metric(
+REDIRECTS = Counter(
     "coordinator_store_redirects_total",
-    "counter",
     "calls",
     "Calls that a node of a cluster did not run because it does not have the slot. moved: another node has it, and was "
     "asked; moving: the slot is on its way, and the call was refused.",
     (Label("kind", ("moved", "moving")),),
 )
-MAPS = Metric(
-    "coordinator_store_maps_total", "counter", "maps", "How often processes have read which node has which slots."
-)
-TORN = Metric(
+MAPS = Counter("coordinator_store_maps_total", "maps", "How often processes have read which node has which slots.")
+TORN = Counter(
     "coordinator_store_torn_scripts_total",
-    "counter",
     "calls",
     "Scripts that a cluster ended half-way, because they touched keys that are elsewhere: a defect.",
 )
-ALL = (AWAY, UNCOVERED, REDIRECTS, MAPS, TORN)
 
 
 class ShardRecorder:
     """Records them."""
 
-    def __init__(self, cells: Cells) -> None:
-        self._away = Family(AWAY, cells.number)
-        self._uncovered = Family(UNCOVERED, cells.number)
-        self._redirects = Family(REDIRECTS, cells.number)
-        self._maps = Family(MAPS, cells.number)
-        self._torn = Family(TORN, cells.number)
+    def __init__(self, cells: Recording) -> None:
+        self._away = cells.of(AWAY)
+        self._uncovered = cells.of(UNCOVERED)
+        self._redirects = cells.of(REDIRECTS)
+        self._maps = cells.of(MAPS)
+        self._torn = cells.of(TORN)
 
     def begin(self) -> None:
         """This process uses a cluster; starts the counters at 0."""

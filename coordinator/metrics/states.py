@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from coordinator.metrics.cells import Cells
-from coordinator.metrics.families import Family
-from coordinator.metrics.metric import SLOT, Metric
+from coordinator.metrics.labels import SLOT
+from coordinator.metrics.metric import Counter, Gauge
+from coordinator.metrics.recording import Recording
 
-HELD = Metric(
+HELD = Gauge(
     "coordinator_states_held",
-    "gauge",
     "states",
     "States of downstream servers (`state: shared` or `session`) that each worker has.",
     (SLOT,),
 )
-LOST = Metric(
+LOST = Counter(
     "coordinator_states_lost_total",
-    "counter",
     "calls",
     "Calls that were not made because what their owner had done on the server before is lost (`state_lost`).",
 )
-
-ALL = (HELD, LOST)
 
 
 class StateRecorder:
@@ -30,9 +26,9 @@ class StateRecorder:
         slot: the process's stable name on its host.
     """
 
-    def __init__(self, cells: Cells, slot: str) -> None:
-        self._held = Family(HELD, cells.number)
-        self._lost = Family(LOST, cells.number)
+    def __init__(self, cells: Recording, slot: str) -> None:
+        self._held = cells.of(HELD)
+        self._lost = cells.of(LOST)
         self._slot = slot
 
     def start(self) -> None:

@@ -4,66 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from coordinator.metrics.cells import Cells
-from coordinator.metrics.families import Family, set_all
-from coordinator.metrics.metric import Label, Metric
+from coordinator.metrics.labels import Label
+from coordinator.metrics.metric import Gauge
+from coordinator.metrics.recording import Recording, set_all
 
 KINDS = ("input", "output", "cached")
 PERIODS = ("day", "total")
 PROJECT = Label("project", limit=50)
 PERIOD = Label("period", PERIODS)
 
-TOKENS = Metric(
+TOKENS = Gauge(
     "coordinator_usage_tokens",
-    "gauge",
     "tokens",
     "Tokens that agents have reported in a project since it began; cached ones are a part of the input. Measured with "
     "coordinator_items.",
     (PROJECT, Label("kind", KINDS)),
     merge="max",
 )
-COST = Metric(
+COST = Gauge(
     "coordinator_usage_cost_micro_usd",
-    "gauge",
     "micro-USD",
     "Cost that agents have reported in a project since it began. Measured with coordinator_items.",
     (PROJECT,),
     merge="max",
 )
-SECONDS = Metric(
+SECONDS = Gauge(
     "coordinator_usage_seconds",
-    "gauge",
     "seconds",
     "Time of work that agents have reported in a project since it began. Measured with coordinator_items.",
     (PROJECT,),
     merge="max",
 )
-SPENT = Metric(
+SPENT = Gauge(
     "coordinator_spent_budgets",
-    "gauge",
     "items",
     "Items that have not ended and whose budget is spent: they and what is below them are not claimed. Measured with "
     "coordinator_items.",
     merge="max",
 )
 
-TODAY_TOKENS = Metric(
+TODAY_TOKENS = Gauge(
     "coordinator_usage_today_tokens",
-    "gauge",
     "tokens",
     "Input and output tokens that agents have reported today (UTC), of all projects. Measured with coordinator_items.",
     merge="max",
 )
-TODAY_COST = Metric(
+TODAY_COST = Gauge(
     "coordinator_usage_today_cost_micro_usd",
-    "gauge",
     "micro-USD",
     "Cost that agents have reported today (UTC), of all projects. Measured with coordinator_items.",
     merge="max",
 )
-PROJECT_BUDGET = Metric(
+PROJECT_BUDGET = Gauge(
     "coordinator_project_budget_spent_ratio",
-    "gauge",
     "ratio",
     "How much of the budget of a project is spent, of the limit nearest to be reached; from 1 on nothing in the "
     "project is claimed. Measured with coordinator_items.",
@@ -71,9 +64,8 @@ PROJECT_BUDGET = Metric(
     merge="max",
     together="max",
 )
-AGENT_BUDGET = Metric(
+AGENT_BUDGET = Gauge(
     "coordinator_agent_budget_spent_ratio",
-    "gauge",
     "ratio",
     "How much of a budget for agents is spent by the agent that has used most of it, of the limit nearest to be "
     "reached; of the 200 agents of each project seen last, by the name in the settings. Measured with "
@@ -83,21 +75,19 @@ AGENT_BUDGET = Metric(
     together="max",
 )
 
-ALL = (TOKENS, COST, SECONDS, SPENT, TODAY_TOKENS, TODAY_COST, PROJECT_BUDGET, AGENT_BUDGET)
-
 
 class UsageRecorder:
     """Records them."""
 
-    def __init__(self, cells: Cells) -> None:
-        self._tokens = Family(TOKENS, cells.number)
-        self._cost = Family(COST, cells.number)
-        self._seconds = Family(SECONDS, cells.number)
-        self._spent = Family(SPENT, cells.number)
-        self._today_tokens = Family(TODAY_TOKENS, cells.number)
-        self._today_cost = Family(TODAY_COST, cells.number)
-        self._project_budget = Family(PROJECT_BUDGET, cells.number)
-        self._agent_budget = Family(AGENT_BUDGET, cells.number)
+    def __init__(self, cells: Recording) -> None:
+        self._tokens = cells.of(TOKENS)
+        self._cost = cells.of(COST)
+        self._seconds = cells.of(SECONDS)
+        self._spent = cells.of(SPENT)
+        self._today_tokens = cells.of(TODAY_TOKENS)
+        self._today_cost = cells.of(TODAY_COST)
+        self._project_budget = cells.of(PROJECT_BUDGET)
+        self._agent_budget = cells.of(AGENT_BUDGET)
 
     def projects(self, used: Mapping[str, Sequence[int]]) -> None:
         """What was used in each project since it began: input, output and cached tokens, micro-USD, ms."""

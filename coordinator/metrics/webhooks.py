@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from coordinator.metrics.metric import Label, Metric
+from coordinator.metrics.labels import Label
+from coordinator.metrics.metric import Counter, Gauge, Histogram
 
 _WEBHOOK = Label("webhook", limit=20)
 
-ATTEMPTS = Metric(
+ATTEMPTS = Counter(
     "coordinator_webhook_attempts_total",
-    "counter",
     "attempts",
     "Attempts at a delivery to each webhook. status: the receiver refused it; redirect: it redirects, which is not "
     "followed; gone: it answered 410; refused: its address is not public.",
     (_WEBHOOK, Label("outcome", ("delivered", "status", "redirect", "gone", "timeout", "unreachable", "refused"))),
 )
-DURATION = Metric(
+DURATION = Histogram(
     "coordinator_webhook_attempt_seconds",
-    "histogram",
     "seconds",
     "How long attempts at a delivery to a webhook took, whatever came of them.",
     (),
     (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0),
 )
-STATES = Metric(
+STATES = Gauge(
     "coordinator_webhooks",
-    "gauge",
     "webhooks",
     "Webhooks of the settings by how they go. failing: the last attempt failed, and another follows; disabled: the "
     "receiver is gone, or has failed for 5 days; unusable: it has no secret. Measured by the process that delivers.",
     (Label("state", ("active", "failing", "paused", "disabled", "unusable")),),
 )
-LAG = Metric(
+LAG = Gauge(
     "coordinator_webhook_lag_seconds",
-    "gauge",
     "seconds",
     "How long ago that happened which a webhook could not be told yet, because attempts fail; 0: nothing waits for "
     "another attempt, or the webhook is paused or disabled. Measured by the process that delivers.",
@@ -40,13 +37,10 @@ LAG = Metric(
     merge="max",
     together="max",
 )
-GAPS = Metric(
+GAPS = Counter(
     "coordinator_webhook_gaps_total",
-    "counter",
     "gaps",
     "How often events were missing at the position that a webhook had reached; its receiver is told. Reasons as in "
     "coordinator_feed_gaps_total.",
     (Label("reason", ("failover", "lost", "trimmed")),),
 )
-
-ALL = (ATTEMPTS, DURATION, STATES, LAG, GAPS)

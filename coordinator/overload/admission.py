@@ -7,7 +7,6 @@ import math
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
 
@@ -15,6 +14,7 @@ from coordinator.errors import ToolFailure
 from coordinator.overload.breaker import Breaker
 from coordinator.overload.fairness import Shares
 from coordinator.overload.limit import AdaptiveLimit
+from coordinator.overload.metrics import ADMISSION_QUEUE, SHED, report
 from coordinator.settings.overload import Overload
 from coordinator.toolsets.tool import Criticality
 
@@ -39,19 +39,6 @@ _RELAPSE_SHARE = 0.02
 """What share of the usual waiting time a call may wait during that time."""
 _TOLERATED_SHARE = 0.02
 """A surplus of a class is over when less than this share of its calls finds no room."""
-
-
-class Watcher(Protocol):
-    """What admission reports to; ``coordinator.metrics.Recorder`` is one."""
-
-    def shed(self, criticality: str, reason: str) -> None:
-        """A call was shed."""
-
-    def queued(self, criticality: str, seconds: float) -> None:
-        """A call was admitted after waiting."""
-
-    def limits(self, at_work: int, limit: int, waiting: int, breaker: str) -> None:
-        """The present state."""
 
 
 class Ticket(msgspec.Struct, gc=False):
@@ -119,7 +106,6 @@ class Admission:
 
     Args:
         settings: the limits; ``configure`` replaces them.
-        watcher: gets the events and figures to report.
         clock: monotonic, in seconds.
         jitter: gives a number from 0 to 1.
     """
@@ -127,11 +113,9 @@ class Admission:
     def __init__(
         self,
         settings: Overload,
-        watcher: Watcher,
         clock: Callable[[], float],
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._watcher = watcher
         self._clock = clock
         self._jitter = jitter
         now = clock()
@@ -254,7 +238,7 @@ class Admission:
                 self._forget(one)
             raise
         self.begins(one.ticket)
-        self._watcher.queued(_LABELS[criticality], one.ticket.since - one.since)
+        ADMISSION_QUEUE.labels(_LABELS[criticality]).observe(one.ticket.since - one.since)
         return one.ticket
 
     def leave(self, ticket: Ticket) -> None:
@@ -290,8 +274,8 @@ class Admission:
         return self.breaker.shown(self._clock())
 
     def report(self) -> None:
-        """Reports the present state to the watcher."""
-        self._watcher.limits(self.in_flight, self.limit.value, self.waiting, self.shown())
+        """Records the present state."""
+        report(self.in_flight, self.limit.value, self.waiting, self.shown())
 
     def _set_class_limits(self) -> None:
         """Derives the limits of the classes, of one actor and of one project from the present limit."""
@@ -427,7 +411,7 @@ class Admission:
 
     def _count_shed(self, criticality: Criticality, code: str) -> None:
         self.limit.rejected += 1
-        self._watcher.shed(_LABELS[criticality], code)
+        SHED.cells[_LABELS[criticality], code].value += 1.0
 
     def _retry_after_ms(self, least_ms: int = 0) -> int:
         """The retry delay for callers, with jitter in 16 steps, so that rendered answers can be reused."""

@@ -6,19 +6,10 @@ import time
 from collections.abc import Callable
 
 from coordinator.errors import ToolFailure
-from coordinator.overload.admission import Admission, Ticket, Watcher
+from coordinator.overload.admission import Admission, Ticket
+from coordinator.overload.metrics import report
 from coordinator.settings.overload import Overload
 from coordinator.toolsets.tool import Criticality
-
-
-class _Unreported:
-    """Passes on everything but the state of one shard, which is reported for all together."""
-
-    def __init__(self, watcher: Watcher) -> None:
-        self.shed, self.queued = watcher.shed, watcher.queued
-
-    def limits(self, at_work: int, limit: int, waiting: int, breaker: str) -> None:
-        pass
 
 
 class ShardedAdmission:
@@ -26,19 +17,17 @@ class ShardedAdmission:
 
     Args:
         shard_of: the number of the shard that has a project; -1: none has it.
-        settings, watcher, clock: as for ``Admission``.
+        settings, clock: as for ``Admission``.
     """
 
     def __init__(
         self,
         shard_of: Callable[[str], int],
         settings: Overload,
-        watcher: Watcher,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._shard_of = shard_of
         self._settings = settings
-        self._watcher = watcher
         self._clock = clock
         self._draining = False
         self.shards: dict[int, Admission] = {}
@@ -129,11 +118,11 @@ class ShardedAdmission:
 
     def report(self) -> None:
         """As ``Admission.report``, for all shards together."""
-        self._watcher.limits(self.in_flight, self.most, self.waiting, self.shown())
+        report(self.in_flight, self.most, self.waiting, self.shown())
 
     def _of(self, shard: int) -> Admission:
         one = self.shards.get(shard)
         if one is None:
-            one = self.shards[shard] = Admission(self._settings, _Unreported(self._watcher), self._clock)
+            one = self.shards[shard] = Admission(self._settings, self._clock)
             one.draining = self._draining
         return one

@@ -13,9 +13,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from coordinator.metrics import Recorder
-from coordinator.metrics.catalogue import SHED, STEPS
 from coordinator.metrics.hot import Hot, merged
-from coordinator.metrics.metric import Metric
 from coordinator.store import keys
 from coordinator.store.connection_states import ConnectionState, ConnectionStatus, connection_states
 from coordinator.store.scripts import STORE, Script
@@ -146,14 +144,9 @@ class StatusReport:
         self._recorder = recorder
         self._fill = fill
         self._started_at = round(time.time() * 1000)
-        self._at = time.monotonic()
-        self._counted = {metric.name: self._totals(metric, label) for metric, label in _RATES}
 
     def __call__(self, drained: str) -> bytes:
         """The status as JSON. ``drained``: the scope of the drain that covers this process; '' for none."""
-        now = time.monotonic()
-        seconds, self._at = max(now - self._at, 1e-3), now
-        shed, steps = (self._grown(metric, label, seconds) for metric, label in _RATES)
         status = ProcessStatus(
             self._role,
             self._recorder.version,
@@ -162,26 +155,7 @@ class StatusReport:
             self._recorder.config_version,
             drained,
             lag_ms=round(self._recorder.take_worst_lag() * 1000, 1),
-            shed_per_second={name: round(rate, 1) for name, rate in shed.items() if rate > 0},
             hot=self._recorder.hot.top(HOT_ITEMS),
-            done_per_minute=round(60 * steps.get("ok", 0.0), 1),
-            failed_per_minute=round(60 * (steps.get("failed", 0.0) + steps.get("retry", 0.0)), 1),
         )
         self._fill(status)
         return msgspec.json.encode(status)
-
-    def _grown(self, metric: Metric, label: str, seconds: float) -> dict[str, float]:
-        """By how much a counter has grown per second since the last call, by the label."""
-        before, now = self._counted[metric.name], self._totals(metric, label)
-        self._counted[metric.name] = now
-        return {name: (count - before.get(name, 0.0)) / seconds for name, count in now.items()}
-
-    def _totals(self, metric: Metric, label: str) -> dict[str, float]:
-        at = [one.name for one in metric.labels].index(label)
-        found: dict[str, float] = {}
-        for values, cell in self._recorder.families()[metric.name].items():
-            found[values[at]] = found.get(values[at], 0.0) + cell.value
-        return found
-
-
-_RATES = ((SHED, "class"), (STEPS, "outcome"))

@@ -18,7 +18,7 @@ from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.exits import Exit
 from coordinator.metrics import SharedCells
 from coordinator.metrics.conditions import CONDITIONS, REPORTED, UNCHECKED, Condition, Level
-from coordinator.metrics.metric import Metric
+from coordinator.metrics_catalogue import CATALOGUE
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.connection_states import ConnectionStatus
@@ -27,7 +27,8 @@ from coordinator.store.processes import Process, Processes, ProcessStatus
 from tests.support.fleets import fleet_command
 
 ALERTS = {one.alert: one for one in CONDITIONS}
-Series = Sequence[tuple[Metric, dict[str, str], float]]
+GAUGES = {metric.name: metric for metric in CATALOGUE if metric.kind == "gauge"}
+Series = Sequence[tuple[str, dict[str, str], float]]
 """Gauges to set."""
 
 
@@ -42,8 +43,8 @@ def at(level: Level, value: float) -> Series:
     return [(level.gauge, labelled(level.gauge, **{label: one}), value / len(values)) for one in values]
 
 
-def labelled(gauge: Metric, **given: str) -> dict[str, str]:
-    return {one.name: given.get(one.name, one.values[0] if one.values else "any") for one in gauge.labels}
+def labelled(gauge: str, **given: str) -> dict[str, str]:
+    return {one.name: given.get(one.name, one.values[0] if one.values else "any") for one in GAUGES[gauge].dimensions}
 
 
 def around(condition: Condition) -> tuple[float, list[float]]:
@@ -61,8 +62,8 @@ def measured(folder: Path, gauges: Series, slot: str = "fe-0") -> Iterator[Gauge
     """What doctor reads of a process that measures this."""
     cells = SharedCells(folder / "run" / "metrics", slot)
     try:
-        for metric, labels, value in gauges:
-            cells.number(metric, labels).set(value)
+        for gauge, labels, value in gauges:
+            cells.number(GAUGES[gauge], labels).set(value)
         yield read_gauges(Settings(data_dir=str(folder)))
     finally:
         cells.close()
@@ -93,8 +94,8 @@ def test_texts_name_labels_and_values(tmp_path: Path) -> None:
         "ItemsOverdue": "Work items are not done at the time at which they are due. Open items that are overdue: 3.",
     }
     for alert, value in (("WebhookFails", 3600), ("BudgetAlmostSpent", 0.85), ("NoFrontEnds", 0), ("ItemsOverdue", 3)):
-        for metric, labels, number in at(ALERTS[alert].level, value):
-            cells.number(metric, labels).set(number)
+        for gauge, labels, number in at(ALERTS[alert].level, value):
+            cells.number(GAUGES[gauge], labels).set(number)
     found = {one.alert: one.said for one in check(read_gauges(Settings(data_dir=str(tmp_path))), [])}
     cells.close()
     assert found == told

@@ -172,7 +172,7 @@ async def test_it_keeps_measuring_on_a_full_disk(tmp_path: Path, monkeypatch: py
     app = make_app()
     with listening("127.0.0.1", 0) as sock:
         server = McpServer(app, Settings(), sock)
-        admission = Reporting(Settings().overload, recorder, time.monotonic)
+        admission = Reporting(Settings().overload, time.monotonic)
         watching = asyncio.create_task(frontend.watch(server, app, recorder, admission, tmp_path / "gone"))
         told = asyncio.create_task(reported.wait())
         await asyncio.wait([watching, told], timeout=20, return_when=asyncio.FIRST_COMPLETED)

@@ -339,4 +339,4 @@ async def test_an_advance_without_a_required_note_names_it(store: Store, project
 
 
 def test_the_metric_has_room_for_all_actions() -> None:
-    assert len([*OPERATIONS, *(tool for tools in CALLS.values() for tool in tools)]) <= ACTIONS.labels[0].limit
+    assert len([*OPERATIONS, *(tool for tools in CALLS.values() for tool in tools)]) <= ACTIONS.dimensions[0].limit

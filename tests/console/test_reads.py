@@ -20,7 +20,7 @@ from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.tool import Criticality
 from tests.console.site import ADA, SETTINGS, Site
-from tests.overload.front import Front
+from tests.overload.front import Front, shed_calls
 from tests.support.counts import counted
 from tests.support.wait import wait_until
 
@@ -93,7 +93,7 @@ async def test_pages_shed_no_pages(store: Store, site: Site) -> None:
         await wait_until(lambda: front.admission.in_flight + front.admission.waiting == 5)
         done.set()
     assert all(page.result() for page in pages)
-    assert not front.watcher.shed_calls
+    assert not shed_calls()
 
 
 async def test_find_reads_no_more_items_than_it_shows(site: Site, reads: Counted) -> None:

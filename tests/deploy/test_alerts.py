@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 from ruamel.yaml import YAML
 
-from coordinator.metrics.catalogue import CATALOGUE
 from coordinator.metrics.conditions import CONDITIONS, REPORTED, UNCHECKED
+from coordinator.metrics_catalogue import CATALOGUE
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 RULES = DEPLOY / "prometheus"

@@ -15,7 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from coordinator.cli.supervision.supervisor import KILL_SECONDS
-from coordinator.metrics import catalogue
+from coordinator.metrics_catalogue import CATALOGUE
 from coordinator.settings import SettingsError, load_settings
 from coordinator.transport.health import PROBES
 from tests.deploy.chart import CHART, NAMESPACE, RELEASE, RENDERED_HERE, Rendered, check, newest, render
@@ -166,7 +166,7 @@ def test_probes_use_served_paths_and_open_ports(chart: Rendered) -> None:
 
 
 def test_front_ends_scale_by_metrics_that_exist(charts: dict[str, Rendered]) -> None:
-    gauges = {metric.name for metric in catalogue.CATALOGUE if metric.kind == "gauge"}
+    gauges = {metric.name for metric in CATALOGUE if metric.kind == "gauge"}
     wanted = {
         # With a metric that no adapter serves, the autoscaler would never scale down.
         "defaults": {"cpu"},

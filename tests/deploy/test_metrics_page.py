@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from coordinator.metrics.catalogue import CATALOGUE
 from coordinator.metrics.metric import Metric
+from coordinator.metrics_catalogue import CATALOGUE
 from deploy.metrics import HERE, PAGE, page
 from tests.deploy.test_alerts import alerts
 
@@ -26,7 +26,7 @@ def test_names_follow_prometheus_practice() -> None:
         assert list(metric.buckets) == sorted(set(metric.buckets))
         if metric.unit in ("seconds", "bytes"):
             assert re.search(rf"_{metric.unit}(_total)?$", metric.name), metric.name
-        for label in metric.labels:
+        for label in metric.dimensions:
             assert label.values or label.limit, f"{metric.name}: {label.name} is not bounded"
     assert len({metric.name for metric in CATALOGUE}) == len(CATALOGUE)
 
@@ -39,7 +39,7 @@ def test_each_metric_has_a_section_with_all_of_it(metric: Metric) -> None:
     assert " ".join(metric.meaning.split()) in section
     assert f"**Type:** {metric.kind}" in section
     assert f"**Unit:** {metric.unit}" in section
-    for label in metric.labels:
+    for label in metric.dimensions:
         assert f"`{label.name}`" in section
         for value in label.values:
             assert value in section

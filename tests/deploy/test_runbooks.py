@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.errors import CATALOGUE as CODES
 from coordinator.feed.kinds import NAMES
-from coordinator.metrics.catalogue import CATALOGUE
+from coordinator.metrics_catalogue import CATALOGUE
 from coordinator.settings import Settings
 from coordinator.settings.fields import fields_of
 from tests.support.contracts import toolsets
@@ -30,7 +30,7 @@ def known() -> frozenset[str]:
     """Names of settings, metrics and their label values, error codes, events and tools."""
     names = {name for field in fields_of(Settings) for name in (field.name, field.path[-1])}
     for metric in CATALOGUE:
-        names |= {metric.name, *(value for label in metric.labels for value in label.values)}
+        names |= {metric.name, *(value for label in metric.dimensions for value in label.values)}
     return frozenset(
         names
         | CODES.keys()

@@ -174,7 +174,7 @@ async def serving(
     delegations = Delegations(TokenStore(store), seals, authenticator.still)
     services = Services(settings, store, trust_self_reported, room, delegations.make)
     toolsets = toolsets or load_toolsets(services)
-    admission = Admission(settings.overload, recorder(), asyncio.get_running_loop().time)
+    admission = Admission(settings.overload, asyncio.get_running_loop().time)
     app = FrontEnd(
         settings,
         store,

@@ -21,9 +21,15 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.metrics import (
+    OTHER,
+    SLOT,
+    Counter,
     Exposition,
+    Label,
     MemoryCells,
+    Metric,
     Recorder,
+    Recording,
     SharedCells,
     SlotBusy,
     clear_free_slots,
@@ -31,12 +37,13 @@ from coordinator.metrics import (
     reserved_slots,
     slot_is_free,
 )
-from coordinator.metrics.catalogue import CATALOGUE, CLAIMS, REQUESTS
-from coordinator.metrics.families import Family
+from coordinator.metrics.catalogue import CLAIMS, REQUESTS
+from coordinator.metrics.growth import Growth
 from coordinator.metrics.hot import Hot, publish, published
-from coordinator.metrics.metric import OTHER, SLOT, Label, Metric
 from coordinator.metrics.resources import MODES
 from coordinator.metrics.usage import KINDS, PERIODS
+from coordinator.metrics_catalogue import CATALOGUE
+from coordinator.overload.metrics import SHED
 from tests.support.fleets import environment, samples
 from tests.support.users import common_folder, without_privileges
 
@@ -296,20 +303,20 @@ def test_a_supervisor_clears_only_unused_slots(tmp_path: Path) -> None:
 
 
 def test_an_open_label_has_a_limited_number_of_values() -> None:
-    some = Metric("coordinator_some_total", "counter", "things", "Some things.", (Label("name", limit=3),))
-    family = Family(some, MemoryCells().number)
+    some = Counter("coordinator_some_total", "things", "Some things.", (Label("name", limit=3),))
+    family = Recording(MemoryCells()).of(some)
     for name in ("a", "b", "c", "d", "e", "a"):
-        family(name).inc()
+        family[name,].inc()
     assert {values: cell.value for values, cell in family.items()} == {("a",): 2, ("b",): 1, ("c",): 1, (OTHER,): 2}
 
 
 def test_files_grow_and_cells_from_before_stay_right(tmp_path: Path) -> None:
-    wide = Metric("coordinator_wide_total", "counter", "things", "x" * 500, (Label("name", limit=1000),))
+    wide = Counter("coordinator_wide_total", "things", "x" * 500, (Label("name", limit=1000),))
     cells = SharedCells(tmp_path, "fe-0")
-    family = Family(wide, cells.number)
-    early = family("early")
+    family = Recording(cells).of(wide)
+    early = family["early",]
     for number in range(500):
-        family(f"n{number}").inc(number)
+        family[f"n{number}",].inc(number)
     early.inc(7)
     seen = samples(Exposition(tmp_path).text())
     assert seen["coordinator_wide_total{name=early}"] == 7
@@ -439,7 +446,7 @@ def test_memory_cells_hold_the_same_numbers() -> None:
 
 
 @pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
-def test_the_catalogue_keeps_the_naming_rules(metric: Metric) -> None:
+def test_the_catalogue_keeps_the_naming_rules(metric: Metric[Any]) -> None:
     assert metric.name.startswith("coordinator_")
     assert metric.name.endswith("_total") == (metric.kind == "counter")
     if metric.unit in ("seconds", "bytes"):
@@ -447,7 +454,7 @@ def test_the_catalogue_keeps_the_naming_rules(metric: Metric) -> None:
     assert bool(metric.buckets) == (metric.kind == "histogram")
     assert list(metric.buckets) == sorted(metric.buckets)
     assert metric.meaning.endswith(".")
-    assert all(bool(label.values) != bool(label.limit) for label in metric.labels)
+    assert all(bool(label.values) != bool(label.limit) for label in metric.dimensions)
     json.dumps(metric.meaning)
 
 
@@ -503,21 +510,21 @@ def test_other_is_the_sum_of_what_it_stands_for_or_the_largest_share() -> None:
         recorder.shards.state(dict.fromkeys(numbers.values(), True), 0)
 
     record(dict(sorted(many.items(), reverse=True)))  # the smallest last
-    for name, family in recorder.families().items():
-        metric = family.metric
-        if metric.kind != "gauge" or not any(label.limit for label in metric.labels if label != SLOT):
+    for metric in CATALOGUE:
+        name, family = metric.name, recorder.of(metric)
+        if metric.kind != "gauge" or not any(label.limit for label in metric.dimensions if label != SLOT):
             continue
-        if name == "coordinator_config_info":
+        if name in ("coordinator_build_info", "coordinator_config_info"):
             continue
         found = {labels: cell.value for labels, cell in family.items()}
         assert any(OTHER in labels for labels in found), name
         sums[name] = sum(found.values())
         if metric.together == "max":
-            (limit,) = (label.limit for label in metric.labels if label.limit)
+            (limit,) = (label.limit for label in metric.dimensions if label.limit)
             assert max(value for labels, value in found.items() if OTHER in labels) == longest - limit, name
         else:
-            each = len(KINDS) if "kind" in (label.name for label in metric.labels) else 1
-            each *= len(MODES) if "mode" in (label.name for label in metric.labels) else 1
+            each = len(KINDS) if "kind" in (label.name for label in metric.dimensions) else 1
+            each *= len(MODES) if "mode" in (label.name for label in metric.dimensions) else 1
             total = len(many) if name == "coordinator_store_shard_away" else sum(many.values())
             assert sums[name] == each * total, name
     assert len(sums) == 13
@@ -526,3 +533,15 @@ def test_other_is_the_sum_of_what_it_stands_for_or_the_largest_share() -> None:
     assert sum(cell.value for cell in usage.values()) == 7 * len(KINDS), "what is not there any more counts as 0"
     budgets = recorder.families()["coordinator_project_budget_spent_ratio"]
     assert max(cell.value for cell in budgets.values()) == 7
+
+
+def test_a_rate_is_that_since_the_last_look() -> None:
+    growth = Growth(SHED, "class")
+    for _ in range(7):
+        SHED.labels("normal", "over_capacity").inc()
+        SHED.labels("normal", "draining").inc()
+        SHED.labels("sheddable", "draining").inc()
+    found = growth.per_second()
+    assert found.keys() == {"normal", "sheddable"}
+    assert found["normal"] == 2 * found["sheddable"] > 0
+    assert growth.per_second() == {"normal": 0, "sheddable": 0}

@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.metrics import Recorder, SharedCells
-from coordinator.metrics.catalogue import CATALOGUE
-from coordinator.metrics.metric import SLOT, Label, Metric
+from coordinator.metrics import SLOT, Label, Metric, Recorder, SharedCells
+from coordinator.metrics_catalogue import CATALOGUE
 from deploy.metrics import PAGE
 from tests.support.contracts import toolsets
 from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, once
@@ -51,7 +50,7 @@ def call(client: Http, toolset: str, tool: str, arguments: Any, **more: Any) -> 
     response.read()
 
 
-def possible(metric: Metric, label: Label, allowed: set[str]) -> list[str]:
+def possible(metric: Metric[Any], label: Label, allowed: set[str]) -> list[str]:
     """The values that a label can have in the metrics of one host."""
     if label == SLOT:
         return [f"slot-{number}" for number in range(PROCESSES)]
@@ -74,10 +73,10 @@ def use_everything(recorder: Recorder) -> set[str]:
     recorder.start_frontend(names, shown.split())
     recorder.build("1")
     used = {"coordinator_build_info"}
-    for family in recorder.families().values():
-        metric = family.metric
-        for values in product(*map(possible, [metric] * len(metric.labels), metric.labels, family.allowed)):
-            family(*values)
+    for metric in CATALOGUE:
+        family = recorder.of(metric)
+        for values in product(*map(possible, [metric] * len(metric.dimensions), metric.dimensions, family.allowed)):
+            family[values]
         used.add(metric.name)
     return used
 

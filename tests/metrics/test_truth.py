@@ -15,9 +15,9 @@ from time import monotonic
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import MemoryCells, Recorder, catalogue
-from coordinator.metrics.catalogue import CATALOGUE
+from coordinator.metrics_catalogue import CATALOGUE
 from coordinator.overload import Admission
+from coordinator.overload.metrics import CALLS_AT_WORK, CONCURRENCY_LIMIT, SATURATION, SHED
 from coordinator.settings.overload import Overload
 from coordinator.toolsets.tool import Criticality
 from tests.metrics.traffic import CONFIG, NOWHERE, SLOW_MS, Traffic
@@ -427,20 +427,19 @@ def test_the_tests_of_other_metrics_compare_them() -> None:
 
 @pytest.mark.anyio
 async def test_the_limit_is_compared_with_what_it_limits() -> None:
-    shown = Recorder(MemoryCells(), "fe-0")
-    admission = Admission(SMALL, shown, lambda: 0.0)
+    admission = Admission(SMALL, lambda: 0.0)
     calls = [admission.enter(Criticality.NORMAL, f"a{n}", f"p{n}") for n in range(3)]
     parked = [admission.enter(Criticality.NORMAL, f"b{n}", f"q{n}", parks=True) for n in range(2)]
     admission.report()
-    limit = counted(catalogue.CONCURRENCY_LIMIT, "fe-0", of=shown)
-    assert counted(catalogue.CALLS_AT_WORK, "fe-0", of=shown) == len(calls) == 3
-    assert counted(catalogue.SATURATION, of=shown) == 3 / limit
+    limit = counted(CONCURRENCY_LIMIT)
+    assert counted(CALLS_AT_WORK) == len(calls) == 3
+    assert counted(SATURATION) == 3 / limit
     admission.draining = True
     with pytest.raises(ToolFailure):
         admission.enter(Criticality.NORMAL, "c", "r")
-    assert counted(catalogue.SHED, "normal", "draining", of=shown) == 1
+    assert counted(SHED, "normal", "draining") == 1
     for ticket in (*calls, *parked):
         assert ticket is not None
         admission.leave(ticket)
     admission.report()
-    assert counted(catalogue.CALLS_AT_WORK, "fe-0", of=shown) == 0
+    assert counted(CALLS_AT_WORK) == 0

@@ -1,9 +1,8 @@
-"""An admission with a clock of its own, and its watcher."""
+"""An admission with a clock of its own, and what it records."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from typing import Any
 
 import msgspec
@@ -11,26 +10,22 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.overload import Admission, Ticket
+from coordinator.overload.metrics import BREAKER_STATE, SHED
 from coordinator.settings.overload import Overload
 from coordinator.toolsets.tool import Criticality
 
 SMALL = Overload(least_limit=8, most_limit=8, hard_limit=12, queue_most=4, queue_ms=10_000, parked_most=3)
 
 
-class Watcher:
-    def __init__(self) -> None:
-        self.shed_calls: Counter[tuple[str, str]] = Counter()
-        self.waits: list[str] = []
-        self.last: tuple[int, int, str] = (0, 0, "")
+def shed_calls() -> dict[tuple[str, ...], int]:
+    """How many calls were shed, by class and reason."""
+    return {labels: round(cell.value) for labels, cell in SHED.cells.items() if cell.value}
 
-    def shed(self, criticality: str, reason: str) -> None:
-        self.shed_calls[criticality, reason] += 1
 
-    def queued(self, criticality: str, seconds: float) -> None:
-        self.waits.append(criticality)
-
-    def limits(self, at_work: int, limit: int, waiting: int, breaker: str) -> None:
-        self.last = (limit, waiting, breaker)
+def breaker_state() -> str:
+    """What was reported last."""
+    (state,) = (labels[0] for labels, cell in BREAKER_STATE.cells.items() if cell.value)
+    return state
 
 
 class Front:
@@ -38,10 +33,7 @@ class Front:
 
     def __init__(self, given: Overload = SMALL, **changes: Any) -> None:
         self.now = 0.0
-        self.watcher = Watcher()
-        self.admission = Admission(
-            msgspec.structs.replace(given, **changes), self.watcher, lambda: self.now, lambda: 0.5
-        )
+        self.admission = Admission(msgspec.structs.replace(given, **changes), lambda: self.now, lambda: 0.5)
         self.names = 0
 
     def enter(self, criticality: Criticality, actor: str = "", project: str = "", **more: bool) -> Ticket | None:

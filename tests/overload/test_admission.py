@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 
 import pytest
 import uvloop
@@ -12,8 +11,10 @@ from hypothesis import strategies as st
 
 from coordinator.errors import ToolFailure
 from coordinator.overload import Ticket
+from coordinator.overload.metrics import ADMISSION_QUEUE
 from coordinator.toolsets.tool import Criticality
-from tests.overload.front import SMALL, Front, code
+from tests.overload.front import SMALL, Front, breaker_state, code, shed_calls
+from tests.support.counts import by_bucket
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +54,8 @@ async def test_waiting_calls_are_admitted_by_criticality_then_arrival() -> None:
     tickets = await asyncio.gather(*waiting)
     await wait_until(lambda: len(seen) == 4)
     assert seen == [2, 1, 3, 0]
-    assert front.watcher.waits == ["critical", "normal", "normal", "sheddable"]
+    waits = {each.label: sum(by_bucket(ADMISSION_QUEUE, each.label)) for each in (CRITICAL, NORMAL, SHEDDABLE)}
+    assert waits == {"critical": 1, "normal": 2, "sheddable": 1}
     for ticket in tickets:
         front.admission.leave(ticket)
     assert (front.admission.in_flight, front.admission.waiting) == (0, 0)
@@ -87,7 +89,7 @@ async def test_a_full_queue_sheds_the_least_critical() -> None:
         await waiting[3]
     assert code(displaced) == "over_capacity"
     assert not any(task.done() for task in (*waiting[:3], urgent))
-    assert front.watcher.shed_calls == {("sheddable", "over_capacity"): 2}
+    assert shed_calls() == {("sheddable", "over_capacity"): 2}
     for task in (*waiting, urgent):
         task.cancel()
     await asyncio.gather(*waiting, urgent, return_exceptions=True)
@@ -261,7 +263,7 @@ def test_calls_to_a_failing_store_are_paused() -> None:
     for _ in range(3):
         front.admission.store_call(0.001, ok=True)
     front.admission.report()
-    assert front.watcher.last[2] == "closed"
+    assert breaker_state() == "closed"
 
 
 def test_repeatedly_shed_callers_get_longer_retry_delays() -> None:
@@ -325,7 +327,7 @@ async def test_a_queue_timeout_ends_the_wait_of_lower_classes_unless_it_is_criti
     await asyncio.sleep(0)
     front.configure(queue_ms=20)
     await front.wait_in_vain(criticality)
-    assert set(front.watcher.shed_calls) == {(each, "queue_timeout") for each in ended}
+    assert set(shed_calls()) == {(each, "queue_timeout") for each in ended}
     assert front.admission.turns_away(CRITICAL) == 0
     for task in waiting:
         task.cancel()
@@ -513,14 +515,14 @@ def test_refusal_before_entering_equals_refusal_at_entering(state: str, parks: b
         for each in (SHEDDABLE, NORMAL, READ):
             front.admission.surplus[each].begin(front.now)
     refusal = front.admission.refusal(criticality, parks=parks)
-    counted = front.watcher.shed_calls.copy()
+    counted = shed_calls()
     if state == "draining":
         assert (refusal is None) is (criticality in (READ, CRITICAL) and not parks)
     if refusal is None:
         assert not counted
         assert front.enter(criticality, parks=parks) is not None
         return
-    assert counted == Counter({(criticality.label, refusal.code): 1})
+    assert counted == {(criticality.label, refusal.code): 1}
     assert refusal.retry_after_ms
     with pytest.raises(ToolFailure) as failure:
         front.enter(criticality, parks=parks)
@@ -532,11 +534,11 @@ def test_asking_for_a_refusal_uses_up_no_probe() -> None:
     for _ in range(10):
         front.admission.breaker.ended(False, front.now)
     front.admission.report()
-    assert front.watcher.last[2] == "open"
+    assert breaker_state() == "open"
     front.now = 60.0
     for _ in range(20):
         assert front.admission.refusal(NORMAL) is None
     assert front.admission.breaker.state == "open", "no call was let through"
     front.admission.report()
-    assert front.watcher.last[2] == "half-open", "the shown state says that one would be"
+    assert breaker_state() == "half-open", "the shown state says that one would be"
     assert front.enter(NORMAL) is not None

@@ -10,14 +10,14 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.overload import ShardedAdmission
 from coordinator.toolsets.tool import Criticality
-from tests.overload.front import SMALL, Watcher
+from tests.overload.front import SMALL
 
 NORMAL = Criticality.NORMAL
 
 
 def sharded() -> ShardedAdmission:
     """The project ``p1`` is on the shard 1, and so on."""
-    return ShardedAdmission(lambda project: int(project[1:]), SMALL, Watcher(), lambda: 0.0)
+    return ShardedAdmission(lambda project: int(project[1:]), SMALL, lambda: 0.0)
 
 
 def test_the_breaker_of_a_shard_that_does_not_answer_refuses_its_calls_only() -> None:

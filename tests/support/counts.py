@@ -1,27 +1,39 @@
-"""What one process has counted: the cells of its recorder, without the other processes of its host."""
+"""What one process has counted, without the other processes of its host."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
-from coordinator.metrics import Recorder, recorder
-from coordinator.metrics.metric import Metric
+from coordinator.metrics import Metric, Recording, install, recording
 
 
-def _cell(metric: Metric, labels: tuple[str, ...], of: Recorder | None) -> Any:
-    return (of or recorder()).families()[metric.name][labels]
+@contextlib.contextmanager
+def recorded_in(own: Recording) -> Iterator[Recording]:
+    """Records in ``own`` what happens in the block, as a process of its own would."""
+    before = install(own)
+    try:
+        yield own
+    finally:
+        install(before)
 
 
-def counted(metric: Metric, *labels: str, of: Recorder | None = None) -> float:
+def _cell(metric: Metric[Any], labels: tuple[str, ...], of: Recording | None) -> Any:
+    family = (of or recording()).of(metric)
+    return family[labels or family.own]
+
+
+def counted(metric: Metric[Any], *labels: str, of: Recording | None = None) -> float:
     """The value of a counter or a gauge.
 
     Args:
-        labels: their values.
-        of: None: the recorder of this process.
+        labels: their values; none are needed if the process is the only one.
+        of: None: the recording of this process.
     """
     return float(_cell(metric, labels, of).value)
 
 
-def by_bucket(metric: Metric, *labels: str, of: Recorder | None = None) -> list[float]:
+def by_bucket(metric: Metric[Any], *labels: str, of: Recording | None = None) -> list[float]:
     """How many values of a histogram are in each bucket. Arguments as for ``counted``."""
     return list(_cell(metric, labels, of).counts())

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from coordinator.cli.exits import CommandFailed
 from coordinator.cli.supervision.roles import start_tracing
-from coordinator.metrics import MemoryCells, Recorder, tracing
+from coordinator.metrics import tracing
 from coordinator.overload import Admission
 from coordinator.settings import Settings
 from coordinator.settings.tracing import Tracing as Section
@@ -169,7 +169,7 @@ async def test_both_paths_accept_both_forms_of_trace_context(
 
 
 async def test_a_shed_call_has_a_span_too(exported: InMemorySpanExporter) -> None:
-    admission = Admission(Settings().overload, Recorder(MemoryCells()), time.monotonic)
+    admission = Admission(Settings().overload, time.monotonic)
     app = make_app(admission=admission)
     headers, body = traced("modern", "echo", text="x")
     try:

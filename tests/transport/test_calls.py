@@ -16,7 +16,6 @@ from coordinator.overload import Admission
 from coordinator.settings.overload import Overload
 from coordinator.toolsets.tool import Call, Reply
 from coordinator.transport.calls import Calls, Done
-from tests.overload.front import Watcher
 from tests.support.wait import wait_until
 from tests.transport.rig import Add, Fail, Hooks, Nothing, Pong, Rig, Wait, call, legacy, make_app, modern, send
 
@@ -90,7 +89,7 @@ async def test_shed_calls_have_no_duration() -> None:
 
 async def test_calls_are_admitted_as_parked_only_if_they_wait() -> None:
     _, hooks, rig, tools = make()
-    admission = Admission(Overload(), Watcher(), time.monotonic)
+    admission = Admission(Overload(), time.monotonic)
     calls = Calls(10_000, hooks, admission)
     watch = dataclasses.replace(tools["watch"], parks=True)
     for gate, parked in (("g", 1), ("open", 0)):
@@ -106,7 +105,7 @@ async def test_calls_are_admitted_as_parked_only_if_they_wait() -> None:
 
 async def test_a_call_that_may_enter_is_not_reported_as_shed() -> None:
     _, hooks, _, tools = make()
-    calls = Calls(10_000, hooks, Admission(Overload(), Watcher(), time.monotonic))
+    calls = Calls(10_000, hooks, Admission(Overload(), time.monotonic))
     assert calls.shed_at_once(tools["add"], tools["add"].weigh(Add(left=1)), "fast") == 0
     assert hooks.requests == []
 

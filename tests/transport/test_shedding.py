@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from coordinator.overload import Admission
 from coordinator.settings.overload import Overload
 from coordinator.toolsets.tool import Criticality, Reply, Tool, Toolset
+from tests.overload.front import shed_calls
 from tests.support.wait import wait_until_sync
 from tests.transport.live import Live, serving
 from tests.transport.rig import Hooks, Rig, call, legacy, make_app, modern
@@ -26,30 +26,13 @@ NOTHING = call("nothing", {})
 MAKES = pytest.mark.parametrize("make", [modern, legacy])
 
 
-class Watcher:
-    """Counts shed calls."""
-
-    def __init__(self) -> None:
-        self.rejected: Counter[tuple[str, str]] = Counter()
-
-    def shed(self, criticality: str, reason: str) -> None:
-        self.rejected[criticality, reason] += 1
-
-    def queued(self, criticality: str, seconds: float) -> None:
-        pass
-
-    def limits(self, at_work: int, limit: int, waiting: int, breaker: str) -> None:
-        pass
-
-
 class Busy:
     """A live front that can be put over capacity."""
 
-    def __init__(self, live: Live, rig: Rig, admission: Admission, watcher: Watcher) -> None:
+    def __init__(self, live: Live, rig: Rig, admission: Admission) -> None:
         self.port = live.port
         self.hits = lambda: live.app.fast_path.hits
         self.rig = rig
-        self.watcher = watcher
         self._admission = admission
 
     @property
@@ -67,10 +50,9 @@ class Busy:
 
 @contextlib.contextmanager
 def busy_with(rig: Rig, **options: int) -> Iterator[Busy]:
-    watcher = Watcher()
-    admission = Admission(Overload(), watcher, time.monotonic, lambda: 0.5)
+    admission = Admission(Overload(), time.monotonic, lambda: 0.5)
     with serving(lambda: make_app(rig, admission=admission, hooks=Hooks()), **options) as live:
-        yield Busy(live, rig, admission, watcher)
+        yield Busy(live, rig, admission)
 
 
 @pytest.fixture
@@ -109,7 +91,7 @@ def test_a_call_over_capacity_gets_a_retry_delay(busy: Busy, make: Any) -> None:
             assert headers["x-request-id"]
         assert len(busy.rig.calls) == ran
         assert busy.hits() == hits + 5
-        assert busy.watcher.rejected == {("read", "over_capacity"): 5}
+        assert shed_calls() == {("read", "over_capacity"): 5}
         busy.flood(lasts=False)
         client.send(raw(make("tools/call", ADD)))
         assert total(client.answer()[2]) == 5
@@ -193,7 +175,7 @@ def test_a_call_on_the_slow_path_is_shed_early(busy: Busy, make: Any, tool: str)
             assert headers["content-type"] == "application/json"
             assert (failure["kind"], failure["code"], headers["retry-after"]) == ("shedding", "over_capacity", "1")
         assert busy.rig.calls == []
-        assert sum(busy.watcher.rejected.values()) == 2
+        assert sum(shed_calls().values()) == 2
         busy.flood(lasts=False)
         client.send(raw(make("tools/call", asked), UNUSUAL, ("connection", "close")))
         assert client.answer()[0] == 200
@@ -224,7 +206,7 @@ def test_invalid_calls_are_reported_under_load_too(busy: Busy, make: Any, wrong:
             client.send(raw(make("tools/call", wrong), UNUSUAL))
             answers.append(json.loads(client.answer()[2]))
     assert answers[0] == answers[1]
-    assert busy.watcher.rejected == {}
+    assert shed_calls() == {}
 
 
 @MAKES
