@@ -16,7 +16,6 @@ from cyclopts import Group, Parameter
 from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.run_metrics import metrics_directories
-from coordinator.client.short_forms import budget
 from coordinator.runner.commands import CannotStart
 from coordinator.runner.environment import NAME, absolute, environment_of
 from coordinator.runner.options import PLACES, Options, Selection, unknown_place
@@ -25,9 +24,8 @@ from coordinator.runner.protocols import Workspaces
 from coordinator.runner.records import PLACES as PLACES_OF_STATE
 from coordinator.runner.usage import COUNTED, Most
 from coordinator.runner.workspaces import MIN_FREE, Directories, Hooks, Worktrees
-from coordinator.settings.runners import DURATION
+from coordinator.units import SECONDS, budget, milliseconds
 
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _GIB = 1 << 30
 _MOST_SLOTS = 200
 _DEFAULTS: Mapping[str, Any] = {
@@ -79,7 +77,7 @@ class Limits:
     slots: Annotated[int | None, Parameter(help="How many commands run side by side. [default: 1]")] = None
     ttl: Annotated[Text, _more("How long a claim lasts if this runner dies. [default: 15m]")] = None
     timeout: Annotated[
-        Text, Parameter(help="How long a command may run: 90s, 15m, 2h; it is ended within 20 s. [default: 2h]")
+        Text, Parameter(help="How long a command may run: 90s, 15m, 1.5h; it is ended within 20 s. [default: 2h]")
     ] = None
     stall: Annotated[
         Text,
@@ -255,9 +253,12 @@ def seconds_of(flag: str, text: str) -> float:
     Raises:
         CommandFailed: it is none.
     """
-    found = DURATION.fullmatch(text.strip())
-    if found is None or (seconds := float(found[1]) * _UNITS[found[2]]) > 365 * _UNITS["d"]:
-        raise CommandFailed(f"{flag}: must be a time such as 90s, 15m or 2h, not {text}", Exit.USAGE)
+    try:
+        seconds = milliseconds(text, alone=True) / 1_000
+    except ValueError as error:
+        raise CommandFailed(f"{flag}: {error}", Exit.USAGE) from None
+    if seconds > 365 * SECONDS["d"]:
+        raise CommandFailed(f"{flag}: must be at most 365d, not {text}", Exit.USAGE)
     return seconds
 
 

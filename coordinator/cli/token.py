@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import re
 import sys
@@ -28,11 +29,10 @@ from coordinator.identity.token_file import (
 )
 from coordinator.settings import LoadedSettings
 from coordinator.settings.model import TOOLSETS
+from coordinator.units import milliseconds
 
 _PERMISSIONS = {*vocabulary(TOOLSETS), EVERYTHING, EVERYTHING + READ, OPERATE}
 _NEVER = "never"
-_UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_SPAN = re.compile(r"(\d{1,6})([mhdw])\Z")
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_DIGITS},64}}\Z")
 
 _File = Annotated[
@@ -41,7 +41,7 @@ _File = Annotated[
 ]
 
 _Expires = Annotated[
-    str, Parameter(help="When it ends: a time from now (12h, 90d, 8w), a UTC date or time, or 'never'.")
+    str, Parameter(help="When it ends: a time from now (12h, 90d, 1w12h), a UTC date or time, or 'never'.")
 ]
 
 
@@ -234,12 +234,13 @@ def _moment(text: str, now: dt.datetime) -> dt.datetime | None:
     """
     if text == _NEVER:
         return None
-    if match := _SPAN.match(text):
+    with contextlib.suppress(ValueError):
+        ms = milliseconds(text)
         try:
-            end = now + dt.timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+            end = now + dt.timedelta(milliseconds=ms)
         except OverflowError:
             raise CommandFailed(f"--expires: {text} is too far away", Exit.USAGE) from None
-        if end == now:
+        if not ms:
             raise CommandFailed(f"--expires: {text} expires at once", Exit.USAGE)
         return end
     try:

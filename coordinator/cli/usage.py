@@ -12,12 +12,12 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
 from coordinator.cli.terminal import print_json, printable
-from coordinator.client.short_forms import money
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.items.contract.usage import UsageSum
 from coordinator.toolsets.items.store.usage import UsageReport, UsageRow, read_usage
+from coordinator.units import clock, money
 
 _UNNAMED = {"agent": "(nobody)", "model": "(no model)"}
 
@@ -65,14 +65,13 @@ def _lines(found: UsageReport, project: str) -> Iterator[str]:
 
 
 def _cells(found: UsageSum) -> tuple[str, ...]:
-    minutes, seconds = divmod(found.wall_ms // 1000, 60)
     return (
         money(found.cost_micro_usd),
         f"{found.tokens:,}",
         f"{found.input_tokens:,}",
         f"{found.cached_tokens:,}",
         f"{found.output_tokens:,}",
-        f"{minutes // 60}:{minutes % 60:02}:{seconds:02}",
+        clock(found.wall_ms),
     )
 
 

@@ -31,8 +31,8 @@ An orchestrator plans a tree, waits for its end, and reads what came of it:
 
 ``calls`` has who makes calls and how they are repeated, ``http`` the connections, ``wire`` what is said over them,
 ``tools`` which toolset has a tool. ``jobs`` has slots and the loop, ``job`` one job, ``metering`` what it has used,
-``stopping`` the signals. ``plan``, ``plan_fields``, ``markdown`` and ``short_forms`` read plans, ``trees`` creates and
-follows them, ``flows`` is about workflows. Nothing here imports the server, so that it runs wherever a front-end is
+``stopping`` the signals. ``plan``, ``plan_fields`` and ``markdown`` read plans, ``trees`` creates and follows
+them, ``flows`` is about workflows. Nothing here imports the server, so that it runs wherever a front-end is
 reached.
 """
 

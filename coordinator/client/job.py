@@ -14,7 +14,7 @@ import msgspec
 from coordinator.client.errors import ClaimLost, FleetError, JobStopped, Refused, Unavailable, error_of
 from coordinator.client.metering import Meter, Told, checked, taken
 from coordinator.client.renewals import Claim, now
-from coordinator.client.short_forms import demands
+from coordinator.units import demands
 
 if TYPE_CHECKING:
     from coordinator.client.fleet import Fleet

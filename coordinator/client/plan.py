@@ -27,8 +27,8 @@ from typing import Any, BinaryIO
 from coordinator.client.errors import FleetError, error_of
 from coordinator.client.markdown import markdown
 from coordinator.client.plan_fields import PLAN_FIELDS
-from coordinator.client.short_forms import moment
 from coordinator.errors import that_exist
+from coordinator.units import MOMENT, moment
 
 DEEPEST = 3
 MOST_BYTES = 10_000_000
@@ -284,7 +284,7 @@ def _fields(given: Mapping[str, Any], path: str) -> dict[str, Any]:
 def _time(given: date, path: str) -> str:
     """A time of YAML, which reads it by itself."""
     if not isinstance(given, datetime) or given.tzinfo is None:
-        raise _wrong(path, "must be a time with a zone, as in 2026-01-01T12:00:00Z, or from now on, as in +30m")
+        raise _wrong(path, MOMENT)
     return given.isoformat()
 
 

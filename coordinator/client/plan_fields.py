@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from coordinator.client.short_forms import budget, demands, moment
+from coordinator.units import budget, demands, moment
 
 
 class PlanField(NamedTuple):

@@ -7,9 +7,8 @@ from typing import Any
 
 from htpy import Node, div, span
 
-from coordinator.client.short_forms import money
 from coordinator.console.parts import chip, item_link, number, plain
-from coordinator.console.uses import amount, bar, hours, share_text
+from coordinator.console.uses import amount, bar, share_text
 from coordinator.console.view import Asked
 from coordinator.toolsets.items.contract.usage import MEASURES, UsageSum
 from coordinator.toolsets.items.rules.budget_shares import shares_of
@@ -20,6 +19,7 @@ from coordinator.toolsets.items.rules.usage import shown_limits
 from coordinator.toolsets.items.store import rows
 from coordinator.toolsets.items.store.obstacles import FREE, Obstacle, read_obstacles
 from coordinator.toolsets.items.store.usage import stored_sum
+from coordinator.units import clock, money
 
 
 async def obstacle_of(asked: Asked, item: rows.Row) -> Obstacle:
@@ -100,6 +100,6 @@ def _sum(what: str, found: UsageSum) -> Node:
         f"{number(found.input_tokens)} tokens in" if found.input_tokens else "",
         f"{number(found.cached_tokens)} of them cached" if found.cached_tokens else "",
         f"{number(found.output_tokens)} out" if found.output_tokens else "",
-        f"{hours(found.wall_ms)} h" if found.wall_ms else "",
+        f"{clock(found.wall_ms)} h" if found.wall_ms else "",
     ]
     return span[span(".dim")[f"{what}: "], ", ".join(filter(None, parts))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import htpy
 from htpy import Node, span
 
-from coordinator.client.short_forms import money
 from coordinator.console.parts import chip, number
 from coordinator.toolsets.items.contract.usage import UsageSum
 from coordinator.toolsets.items.rules.budget_shares import Share, share_of
@@ -14,6 +13,7 @@ from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage import shown_limits
 from coordinator.toolsets.items.store.rows import Row
 from coordinator.toolsets.items.store.usage import stored_sum
+from coordinator.units import clock, money
 
 NEAR_PERCENT = 80
 """From which share on a budget is said to be nearly spent."""
@@ -29,17 +29,11 @@ def short_number(count: int) -> str:
     return number(count)
 
 
-def hours(ms: int) -> str:
-    """A time worked, as h:mm:ss."""
-    minutes, seconds = divmod(ms // 1000, 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
-
-
 def amount(measure: str, value: int) -> str:
     """Something of what budgets limit."""
     if measure == "costMicroUsd":
         return money(value)
-    return hours(value) + " h" if measure == "wallMs" else f"{short_number(value)} tokens"
+    return clock(value) + " h" if measure == "wallMs" else f"{short_number(value)} tokens"
 
 
 def used(total: UsageSum) -> str:

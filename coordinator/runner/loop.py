@@ -13,7 +13,6 @@ from coordinator.client import ClaimLost, Denied, Fleet, FleetError, Invalid, Jo
 from coordinator.client.held_back import described
 from coordinator.client.job import Job
 from coordinator.client.jobs import Jobs
-from coordinator.client.short_forms import money
 from coordinator.metrics import recorder
 from coordinator.runner import commands, records
 from coordinator.runner.breaker import Breaker
@@ -26,6 +25,7 @@ from coordinator.runner.telling import AGAIN_SECONDS, access_of, keep_telling, o
 from coordinator.runner.untold import keep_telling as keep_telling_untold
 from coordinator.runner.untold import tell_untold
 from coordinator.runner.usage import RunNote, words_of
+from coordinator.units import money
 
 _ROOM_SECONDS = 30.0
 """How long claiming pauses when there is no room for logs."""

@@ -16,9 +16,9 @@ import msgspec
 
 from coordinator.client import Fleet, Invalid, Unavailable
 from coordinator.client.metering import MOST, PARTS
-from coordinator.client.short_forms import money
 from coordinator.metrics import recorder
 from coordinator.runner.protocols import Usage
+from coordinator.units import money
 
 TELL_SECONDS = 60.0
 """How often a running attempt tells what it has used."""

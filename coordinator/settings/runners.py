@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 from msgspec import Meta, Struct
+
+from coordinator.units import DURATION, DURATION_PATTERN, USAGE_PATTERN
 
 RunnerName = Annotated[
     str,
@@ -14,11 +15,7 @@ RunnerName = Annotated[
         extra={"allowed": "a name of 1 to 50 lower-case letters, digits, '-' and '_', a letter first"},
     ),
 ]
-DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
-"""A time: a number of seconds, or one with a unit."""
-_Time = Annotated[
-    str, Meta(pattern=r"^\d+(\.\d+)?[smhd]?\Z", extra={"allowed": "a time such as 90s, 15m or 2h", "one": True})
-]
+_Time = Annotated[str, Meta(pattern=DURATION_PATTERN, extra={"allowed": DURATION, "one": True})]
 _Words = Annotated[tuple[str, ...], Meta(extra={"one": True, "allowed": "a list of words"})]
 _Names = Annotated[tuple[str, ...], Meta(extra={"one": True, "allowed": "a list of names"})]
 
@@ -48,7 +45,7 @@ class Runner(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
         Annotated[
             str,
             Meta(
-                pattern=r"^((cost=\d+(\.\d+)?|tokens=\d+)(, *|\Z))+(?<![, ])\Z",
+                pattern=USAGE_PATTERN,
                 extra={"allowed": "cost=DOLLARS or tokens=NUMBER, after commas, as in cost=25,tokens=50000000"},
             ),
         ]

@@ -68,7 +68,11 @@ def test_a_token_ends_after_90_days_unless_told_otherwise(fleet: Fleet, tmp_path
     fleet("create", "a")
     fleet("create", "b", "--expires", "never")
     fleet("create", "c", "--expires", "2199-01-31")
-    first, second, third = read_tokens(tmp_path / "tokens.yaml")[0].tokens
+    fleet("create", "d", "--expires", "1w0.5d30s")
+    first, second, third, last = read_tokens(tmp_path / "tokens.yaml")[0].tokens
+    assert last.expires is not None
+    assert last.created is not None
+    assert (last.expires - last.created).total_seconds() == 7.5 * 86_400 + 30
     assert first.expires is not None
     assert first.created is not None
     assert (first.expires - first.created).days == 90

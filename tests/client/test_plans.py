@@ -412,7 +412,7 @@ def test_both_forms_can_say_what_is_used(tmp_path: Path) -> None:
     for wrong in ("gpu=many", "gpu=-1"):
         with pytest.raises(Invalid, match=r"plan\.resources: '.*' must be KEY, KEY=UNITS or KEY=shared"):
             plan.read({"title": "R", "resources": wrong})
-    for wrong in ("", "cost=", "cost=1m", "tokens=1.5", "time=5", "time=1w", "euros=5", "tokens=9999999999999"):
+    for wrong in ("", "cost=", "cost=1m", "tokens=1.5", "time=5", "time=1y", "euros=5", "tokens=9999999999999"):
         with pytest.raises(Invalid, match=r"plan\.budget: '.*' must be cost=DOLLARS, tokens=NUMBER or time=TIME"):
             plan.read({"title": "R", "budget": wrong})
 

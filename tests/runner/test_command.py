@@ -33,6 +33,8 @@ USED = json.dumps({"result": "fine", "usage": {"outputTokens": 12, "costUsd": 26
         ((), "needs a command"),
         (("--ttl", "5", "--", "true"), "--ttl must be from 10"),
         (("--stall", "soon", "--", "true"), "--stall: must be a time such as 90s"),
+        (("--timeout", "52w1d1s", "--", "true"), "--timeout: must be at most 365d, not 52w1d1s"),
+        (("--ttl", "0.1m3s", "--", "true"), "--ttl must be from 10"),
         (("--usage-per-attempt", "cost=lots", "--", "true"), "--usage-per-attempt: 'cost=lots' must be cost=DOLLARS"),
         (("--usage-per-attempt", "time=1h", "--", "true"), "--usage-per-attempt: has cost and tokens"),
         (("--slots", "0", "--", "true"), "--slots must be from 1"),

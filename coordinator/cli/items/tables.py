@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from coordinator.cli.terminal import printable
-from coordinator.client.short_forms import money
 from coordinator.client.standing import left
 from coordinator.toolsets.items.fields import COLUMNS, FACTS, Field, Kind
+from coordinator.units import money
 
 Json = Mapping[str, Any]
 

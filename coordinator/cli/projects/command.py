@@ -14,8 +14,8 @@ from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import moment, print_json
 from coordinator.settings import LoadedSettings
 from coordinator.toolsets.timestamp import iso
+from coordinator.units import size
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _HEAD = ("PROJECT", "KEYS", "SIZE", "SHARD", "CHANGED", "")
 
 
@@ -50,16 +50,14 @@ def list_(
 def _cells(row: Counted) -> tuple[str, ...]:
     number = "?" if row.keys is None else str(row.keys)
     changed = "-" if row.changed_ms is None else moment(row.changed_ms)
-    return row.project, number, _size(row.bytes), "?" if row.shard < 0 else str(row.shard), changed, row.fence
-
-
-def _size(number: int | None) -> str:
-    if number is None:
-        return "?"
-    size, unit = float(number), 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
+    return (
+        row.project,
+        number,
+        "?" if row.bytes is None else size(row.bytes),
+        "?" if row.shard < 0 else str(row.shard),
+        changed,
+        row.fence,
+    )
 
 
 def _as_json(row: Counted) -> dict[str, object]:

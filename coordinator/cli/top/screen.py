@@ -13,9 +13,9 @@ from rich.text import Text
 from coordinator.cli.fleetfile import Fleet
 from coordinator.cli.terminal import counted
 from coordinator.cli.top.readings import Interval
-from coordinator.client.short_forms import money
 from coordinator.metrics.hot import Hot
 from coordinator.metrics.resources import MODES
+from coordinator.units import money
 
 _TOOLS = 12
 _FEWEST_TOOLS = 3

@@ -18,6 +18,7 @@ from coordinator.store.drains import FLEET_SCOPE, ending
 from coordinator.store.facts import StoreFacts
 from coordinator.store.operator_actions import read_actions
 from coordinator.store.processes import Process, ProcessStatus
+from coordinator.units import size
 
 SECONDS = 5
 BOARDS = (
@@ -193,12 +194,12 @@ def _facts(facts: StoreFacts) -> Iterator[tuple[str, Node]]:
         f"{facts.name} {facts.version}, up {facts.uptime_seconds // 86_400} d {facts.uptime_seconds // 3600 % 24} h",
     )
     full = bool(facts.memory_limit_bytes) and facts.memory_bytes >= _FULL * facts.memory_limit_bytes
-    limit = f" of {_bytes(facts.memory_limit_bytes)}" if facts.memory_limit_bytes else ", no limit"
+    limit = f" of {size(facts.memory_limit_bytes)}" if facts.memory_limit_bytes else ", no limit"
     yield (
         "memory",
         [
-            span(".bad" if full else "")[f"{_bytes(facts.memory_bytes)}{limit}"],
-            f", at most {_bytes(facts.memory_peak_bytes)} so far",
+            span(".bad" if full else "")[f"{size(facts.memory_bytes)}{limit}"],
+            f", at most {size(facts.memory_peak_bytes)} so far",
         ],
     )
     evicts = facts.eviction != "noeviction"
@@ -216,15 +217,6 @@ def _facts(facts: StoreFacts) -> Iterator[tuple[str, Node]]:
     )
     yield "replicas", number(facts.replicas)
     yield "answers in", f"{facts.latency_ms:,.1f} ms, {number(facts.in_flight)} commands on their way"
-
-
-def _bytes(count: int) -> str:
-    size, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, larger
-    return f"{size:,.4g} {unit}"
 
 
 async def _body(asked: Asked, found: Mapping[str, Rendered]) -> Node:

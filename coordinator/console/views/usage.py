@@ -9,12 +9,11 @@ import htpy
 from htpy import Node, a, code, div, h2, section, span, tr, ul
 from msgspec import UnsetType
 
-from coordinator.client.short_forms import money
 from coordinator.console.charts import bars
 from coordinator.console.parts import agent_link, chip, holder_link, item_id, item_link, number, plain, role
 from coordinator.console.spent import project_budgets, usage_report
 from coordinator.console.tables import cell, choices, pager, region_table
-from coordinator.console.uses import amount, bar, hours, short_number
+from coordinator.console.uses import amount, bar, short_number
 from coordinator.console.view import MOST_ROWS, Asked, Region, Rendered, Row, Rows, View, region_element, region_head
 from coordinator.settings.budgets import Periods
 from coordinator.toolsets.items.contract.usage import UsageSum
@@ -22,6 +21,7 @@ from coordinator.toolsets.items.rules.budget_shares import Share, budget_of_agen
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.store.resources import ResourceRow, Use, read_resources
 from coordinator.toolsets.items.store.usage import GROUPS, UsageRow, last_days
+from coordinator.units import clock, money
 
 SECONDS = 5
 """How often all of it is read: reports of usage alone are no events."""
@@ -78,7 +78,7 @@ def _value(measure: str, found: UsageSum) -> int:
 def _tile(key: str, name: str, sum: UsageSum) -> Row:
     figure = money(sum.cost_micro_usd) if sum.cost_micro_usd else f"{short_number(sum.tokens)} tokens"
     more = [f"{number(sum.tokens)} tokens"] if sum.cost_micro_usd else []
-    more += [f"{hours(sum.wall_ms)} h of work"] if sum.wall_ms else []
+    more += [f"{clock(sum.wall_ms)} h of work"] if sum.wall_ms else []
     return Row(key, [div(".name")[name], div(".figure")[figure], div(".tile-note")[", ".join(more)]], "card")
 
 
@@ -126,7 +126,7 @@ def _sums(sum: UsageSum) -> Iterator[Node]:
         ("tokens", sum.tokens), ("in", sum.input_tokens), ("cached", sum.cached_tokens), ("out", sum.output_tokens)
     ):  # fmt: skip
         yield cell(name, ".number")[number(count)]
-    yield cell("time", ".number")[hours(sum.wall_ms)]
+    yield cell("time", ".number")[clock(sum.wall_ms)]
 
 
 # --- budgets ---

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from coordinator.runner.protocols import Trouble
+from coordinator.units import SECONDS
 
 LONGEST_WAIT = 8 * 86_400.0
 """Seconds: weekly limits are the longest; what is longer was misread."""
@@ -52,7 +53,6 @@ _WORDS: tuple[tuple[Trouble, re.Pattern[str]], ...] = (
     ),
     ("usage", re.compile(r"model .{0,80}(?:not found|does not exist|not supported)|unknown model", re.IGNORECASE)),
 )
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(
     r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|[smhdw])(?![a-z])",
     re.IGNORECASE,
@@ -104,7 +104,7 @@ def wait_of(message: str, now: float | None = None) -> float | None:
     if found := _EPOCH.search(message):
         seconds = float(found[1]) - now
     elif found := _IN.search(message):
-        spans = [float(number) * _UNITS[_unit(unit)] for number, unit in _SPAN.findall(found[1])]
+        spans = [float(number) * _seconds(unit) for number, unit in _SPAN.findall(found[1])]
         seconds = sum(spans) if spans else None
     elif found := _HEADER.search(message):
         seconds = float(found[1])
@@ -115,9 +115,9 @@ def wait_of(message: str, now: float | None = None) -> float | None:
     return seconds if seconds is not None and 0 < seconds <= LONGEST_WAIT else None
 
 
-def _unit(word: str) -> str:
-    word = word.lower()
-    return "ms" if word.startswith(("ms", "milli")) else word[0]
+def _seconds(unit: str) -> float:
+    unit = unit.lower()
+    return 0.001 if unit.startswith(("ms", "milli")) else SECONDS[unit[0]]
 
 
 def _until_clock(found: re.Match[str], now: float) -> float | None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from datetime import timedelta
 
 from coordinator.errors import invalid
 from coordinator.toolsets.items.contract.due_times import Recurs
 from coordinator.toolsets.items.rules.recurrence import recurrence
 from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.timestamp import iso
+from coordinator.units import FROM_NOW, SECONDS, duration, milliseconds
 
-_PART = re.compile(r"([0-9]{1,9})([smhdw])")
-_AFTER = re.compile(r"\+(?:[0-9]{1,9}[smhdw])+")
-_UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _FIRST, _LAST = 946_684_800_000, 4_102_444_799_999
 """2000 and the end of 2099, in ms."""
-_LONGEST = 3_650 * _UNITS["d"]
+_LONGEST = 3_650 * 1_000 * SECONDS["d"]
 Time = int | str
 """In ms since 1970; or '+' and the ms from the store's now on."""
 Fields = dict[str, Time | bool]
@@ -32,9 +28,9 @@ def moment(text: str, field: str) -> Time:
     """
     stripped = text.strip()
     if stripped.startswith("+"):
-        if not _AFTER.fullmatch(stripped):
+        if not FROM_NOW.fullmatch(stripped):
             raise invalid(field, "must be + and a duration, as in +30m or +1d12h (s, m, h, d, w), or an ISO-8601 time")
-        after = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(stripped))
+        after = milliseconds(stripped[1:])
         if after > _LONGEST:
             raise invalid(field, "must be at most +3650d")
         return f"+{after}"
@@ -44,15 +40,6 @@ def moment(text: str, field: str) -> Time:
     return at
 
 
-def duration(ms: int) -> str:
-    """A time from now on as callers give it: '+1d12h'."""
-    rest, parts = timedelta(milliseconds=ms) // timedelta(seconds=1), ""
-    for unit in ("w", "d", "h", "m", "s"):
-        count, rest = divmod(rest, _UNITS[unit] // 1000)
-        parts += f"{count}{unit}" if count else ""
-    return f"+{parts or '0s'}"
-
-
 def given(text: str, field: str) -> Time | bool:
     """The same; False for a blank text. Raises as ``moment``."""
     return moment(text, field) if text.strip() else False
@@ -60,7 +47,7 @@ def given(text: str, field: str) -> Time | bool:
 
 def shown_due(stored: str) -> str:
     """When an item is due, as results show it."""
-    return duration(int(stored[1:])) if stored.startswith("+") else iso(int(stored))
+    return "+" + duration(int(stored[1:])) if stored.startswith("+") else iso(int(stored))
 
 
 def stored_recurs(how: Recurs, field: str) -> str:
