@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,5 +24,15 @@ def counted(answer: Mapping[str, Any]) -> dict[str, int]:
 
 
 def described(counts: Mapping[str, int] | None) -> str:
-    """What ``heldBack`` of an answer says: ``2 quarantined, 1 in back-off``; an empty text if nothing is held back."""
-    return ", ".join(f"{count} {why}" for kind, why in _REASONS.items() if (count := (counts or {}).get(kind, 0)))
+    """What ``heldBack`` of an answer says: ``2 quarantined, 1 in back-off``; an empty text if nothing is held back.
+
+    A reason of a later release is described by its name.
+    """
+    found = {kind: count for kind, count in (counts or {}).items() if count}
+    kinds = [*(kind for kind in _REASONS if kind in found), *(kind for kind in found if kind not in _REASONS)]
+    return ", ".join(f"{found[kind]} {_REASONS.get(kind) or _in_words(kind)}" for kind in kinds)
+
+
+def _in_words(name: str) -> str:
+    """``openChildren`` -> ``open children``."""
+    return re.sub("[A-Z]", lambda letter: f" {letter[0].lower()}", name)

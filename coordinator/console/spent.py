@@ -13,6 +13,7 @@ from coordinator.console.uses import amount
 from coordinator.console.view import Asked
 from coordinator.settings.budgets import Periods
 from coordinator.store import keys
+from coordinator.toolsets.items.contract.claims import HeldBack
 from coordinator.toolsets.items.contract.usage import UsageSum
 from coordinator.toolsets.items.rules.budget_shares import Share, budget_of_agent, share_of
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
@@ -28,6 +29,8 @@ MOST = 50
 MOST_AGENTS = 1_000
 """Agents that are looked at for budgets."""
 _OFFERED = ("queue", "work", "review")
+_REASONS = dict(zip(HeldBack.__struct_fields__, HeldBack.__struct_encode_fields__, strict=True))
+"""By attribute, as in answers."""
 
 
 class Spent(NamedTuple):
@@ -115,7 +118,8 @@ async def _held(asked: Asked) -> Held:
         reads.admitted(project, lambda: count_held_back(reads.store, terms, project)),
         *(reads.tool(asked.viewer, project, "items", "get_next_item", {"role": role}) for role in _OFFERED),
     )
-    return Held(spent, more, counts, any(one.recommendations for one in found))
+    named = {_REASONS[why]: count for why, count in counts.items()}
+    return Held(spent, more, named, any(one.recommendations for one in found))
 
 
 async def _spent(asked: Asked) -> tuple[tuple[Spent, ...], bool]:

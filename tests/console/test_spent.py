@@ -106,6 +106,14 @@ def test_spent_budgets_of_items_are_raised_from_the_inbox(
     expect(board.locator("[data-region=queue] li.entry")).to_have_count(3)
 
 
+def test_what_waits_for_a_time_is_named_as_held_back(console: Callable[..., Page], fleet: SyncFleet) -> None:
+    (item,) = create(fleet, "Later")
+    idle(fleet, item)
+    fleet.call("manage_items", {"operation": "update", "items": [{"id": item, "notBefore": "+1h"}]})
+    agents = live(console("agents"))
+    expect(agents.get_by_text("Nothing is offered: 1 not before a later time").first).to_be_visible()
+
+
 def test_what_is_free_beside_a_spent_budget_is_counted_alone(
     console: Callable[..., Page], fleet: SyncFleet, running: RunningFleet, named: str
 ) -> None:
