@@ -10,6 +10,7 @@ import msgspec
 from coordinator.errors import invalid
 from coordinator.toolsets.items.contract import claims as contract
 from coordinator.toolsets.items.contract.claims import ORDERS
+from coordinator.toolsets.items.contract.next import GetNextItem
 from coordinator.toolsets.items.rules import values
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, one_of
@@ -125,3 +126,10 @@ def selector(filters: Filters, parent: str, ancestor: str, place: str = "", *, o
         ancestor=ancestor,
         order=one_of(values.not_blank(filters.order_by) or "priority", ORDERS, f"{place}orderBy"),
     )
+
+
+def recommended(args: GetNextItem, parent: str, ancestor: str) -> Selector:
+    """The checked selector of ``get_next_item``, with what the caller says of itself; else as ``selector``."""
+    wanted = selector(args, parent, ancestor)
+    wanted.capabilities = ",".join(values.capabilities(args.capabilities, "capabilities"))
+    return wanted

@@ -17,8 +17,8 @@ from coordinator.toolsets.items.rules import graph
 from coordinator.toolsets.items.rules.ids import FULL, dashed
 from coordinator.toolsets.items.rules.next import held_back, next_status
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.selection import OFFERED, selector
-from coordinator.toolsets.items.rules.values import capabilities, not_blank
+from coordinator.toolsets.items.rules.selection import OFFERED, recommended
+from coordinator.toolsets.items.rules.values import not_blank
 from coordinator.toolsets.items.store.next import Next, NextStore
 from coordinator.toolsets.items.tools.said import Showing
 from coordinator.toolsets.items.tools.shared import ancestors
@@ -49,8 +49,7 @@ class Recommendations:
         given, above = not_blank(args.parent_id), not_blank(args.ancestor_id)
         parent = await self._store.resolve_one(call.project, given, "parentId") if given else ""
         ancestor = await self._store.resolve_one(call.project, above, "ancestorId") if above else ""
-        wanted = selector(args, parent, ancestor)
-        wanted.capabilities = ",".join(capabilities(args.capabilities, "capabilities"))
+        wanted = recommended(args, parent, ancestor)
         found = await self._store.next(call.project, wanted, args.limit, args.include_claimed, args.include_ancestors)
         result = GetNextItemResult(recommendations=[_recommended(item, args) for item in found], total=len(found))
         if not found:
