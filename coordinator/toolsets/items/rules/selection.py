@@ -20,6 +20,15 @@ from coordinator.toolsets.timestamp import iso
 OFFERED = -1
 """In place of a role: items that agents are offered."""
 ACTIONABLE = ("queue", "work", "review", "blocked")
+_WHY_NOT_OFFERED = {
+    "quarantined": "it is quarantined, because attempts with it have failed: apply 'resume' first",
+    "blocked": "it is in role blocked: apply 'resume' first",
+    "template": "it is a template, which is never offered: its occurrences are",
+    "dependencies": "{} blocking dependencies are not satisfied",
+    "not_before": "it is not ready before {}: until then it is offered to nobody",
+    "backoff": "an attempt on it has failed: it is offered to others again at {}",
+}
+"""With the detail: how many, or until when."""
 
 
 class Selector(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -133,3 +142,9 @@ def recommended(args: GetNextItem, parent: str, ancestor: str) -> Selector:
     wanted = selector(args, parent, ancestor)
     wanted.capabilities = ",".join(values.capabilities(args.capabilities, "capabilities"))
     return wanted
+
+
+def why_not_offered(why: str, detail: int | str) -> str:
+    """Why selectors do not find an item, in words; ``detail`` as ``lua/transitions/readiness.lua`` has it."""
+    shown = iso(detail) if why in ("not_before", "backoff") and isinstance(detail, int) else detail
+    return _WHY_NOT_OFFERED[why].format(shown)

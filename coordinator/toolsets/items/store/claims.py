@@ -27,18 +27,12 @@ Release = tuple[str, int, str, str] | tuple[str, int, str, str, Used | bool]
 
 
 class Waiting(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Why a claimed item cannot start."""
+    """Why a claimed item is not ready."""
 
-    role: int
-    count: int
-    """Of unsatisfied blockers."""
+    whys: list[tuple[str, int | str]]
+    """Each with its detail (``rules.selection.why_not_offered``)."""
     blockers: list[tuple[str, int, int]]
-    """Some of these: id, role, role that they must reach."""
-    held_until: int
-    """Until when it is held back, in ms; 0: it is quarantined, -1: neither."""
-    not_before: bool = False
-    """Whether by its notBefore."""
-    template: bool = False
+    """Some unsatisfied blockers: id, role, role that they must reach."""
 
 
 class Further(msgspec.Struct, frozen=True, gc=False):

@@ -42,7 +42,7 @@ local function decide(run, agent, drained, budgeted, wanted)
   local results, winner, place, ttl, taken = {}, nil, nil, nil, nil
   for n, claim in ipairs(wanted) do
     local id, fence, further = claim[1], claim[3], claim[4]
-    local item = agents.item_of(run, agent) == id and claims.load(run, id) or items.load(run, id)
+    local item = agents.item_of(run, agent) == id and readiness.load(run, id) or items.load(run, id)
     local outcome, wait, busy, needs = 'success', 0, nil, nil
     local older = item and fence > 0 and fence < (item.fence or 0)
     local renews = item and claims.is_live(run, item) and item.holder == agent

@@ -34,16 +34,6 @@ function claims.is_live(run, item)
   return item.holder and item.expires > run.now
 end
 
--- An item with its score, claim and count of blockers only, for less than `items.load`; nil if there is none.
-function claims.load(run, id)
-  local values = not run.loaded[id] and redis.call('HMGET', run.keys.item .. id, 'w', 'nb', 'nt')
-  if not values then return run.loaded[id] end
-  if not values[1] then return nil end
-  local item = {id = id, nb = values[2] or nil, nt = values[3] or nil}
-  items.unpack_record(item, values[1])
-  return item
-end
-
 -- Adds `by` to the counts of lapsed claims of an item.
 function claims.count_lapsed(run, item, by)
   for _, scope in ipairs({'*', 'p' .. (item.pa or '')}) do

@@ -1,4 +1,4 @@
--- Why an item that is claimed is not ready to be worked on.
+-- Why an item that is claimed is not ready to be worked on: why no selector would find it.
 -- owns: none
 local classes = require 'classes'
 local graph = require 'graph'
@@ -9,16 +9,37 @@ local readiness = {}
 
 local BLOCKED = classes.BLOCKED
 local BLOCKERS_NAMED = 20
+local READ = {'nb', 'nt'} -- the fields of an item that say whether it may wait
 
--- The reason in the form of the reply of claim_item.lua; nil: it is ready.
+-- An item with its score, claim and what says whether it is ready, for less than `items.load`; nil if there is none.
+function readiness.load(run, id)
+  local values = not run.loaded[id] and redis.call('HMGET', run.keys.item .. id, 'w', unpack(READ))
+  if not values then return run.loaded[id] end
+  if not values[1] then return nil end
+  local item = {id = id}
+  for n, field in ipairs(READ) do item[field] = values[n + 1] or nil end
+  items.unpack_record(item, values[1])
+  return item
+end
+
+-- What keeps an item from all agents, by name, and how many or until when (ms); nil: nothing does.
+local function obstacle(run, item)
+  if item.nt and not item.depth then item = items.load(run, item.id) end -- `readiness.load` reads less
+  local ends = tonumber(item.nt or 0)
+  if held_back.is_quarantined(item) then return 'quarantined', 0 end
+  if item.role == BLOCKED then return 'blocked', 0 end
+  if held_back.is_template(item) then return 'template', 0 end
+  if item.nb then return 'dependencies', tonumber(item.nb) end
+  if ends <= run.now then return nil end -- nothing does, or nobody has noticed the end yet
+  return held_back.not_before(item) and 'not_before' or 'backoff', ends
+end
+
+-- The reasons, as `Waiting` of store/claims.py; nil: it is ready.
 function readiness.why_not(run, item)
   if not (item.nt or item.nb) and item.role ~= BLOCKED then return nil end
-  if item.nt and not item.depth then item = items.load(run, item.id) end -- `claims.load` reads less
-  local held_until, template = tonumber(item.nt or -1), held_back.is_template(item)
-  if held_until > 0 and held_until <= run.now and not template then held_until = -1 end -- nobody has noticed yet
-  if not item.nb and held_until < 0 and item.role ~= BLOCKED then return nil end
-  local found = item.nb and graph.unsatisfied_blockers(run, item, BLOCKERS_NAMED) or {}
-  return {item.role, tonumber(item.nb or 0), found, held_until, held_back.not_before(item) ~= nil, template}
+  local why, detail = obstacle(run, item)
+  if not why then return nil end
+  return {{{why, detail}}, item.nb and graph.unsatisfied_blockers(run, item, BLOCKERS_NAMED) or {}}
 end
 
 return readiness

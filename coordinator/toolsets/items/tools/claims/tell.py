@@ -20,8 +20,9 @@ from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.resources import shown as shown_resources
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaConfig
+from coordinator.toolsets.items.rules.selection import why_not_offered
 from coordinator.toolsets.items.rules.usage import spent_budget, why_exhausted
-from coordinator.toolsets.items.store.claims import NOTHING, Claimed, ClaimReply, Further, Released, Waiting
+from coordinator.toolsets.items.store.claims import NOTHING, Claimed, ClaimReply, Further, Released
 from coordinator.toolsets.items.tools.included import add_to, rendered
 from coordinator.toolsets.items.tools.shared import held_back
 from coordinator.toolsets.timestamp import iso
@@ -67,7 +68,7 @@ def _success(result: ClaimResult, further: Further) -> None:
         result.stop, result.stop_reason = True, "; ".join(stops)
     if further.waiting:
         result.ready, result.blockers = False, unsatisfied(further.waiting.blockers)
-        whys.append(_why_it_waits(further.waiting))
+        whys += (why_not_offered(why, detail) for why, detail in further.waiting.whys)
     if whys:
         result.reason = "; ".join(whys)
 
@@ -175,17 +176,3 @@ def add_included(claimed: Sequence[ClaimResult], reply: ClaimReply, include: str
     for result, placed in zip(claimed, reply.claims, strict=True):
         if placed.further.included:
             add_to(result, rendered(placed.further.included, include, schemas))
-
-
-def _why_it_waits(waiting: Waiting) -> str:
-    if not waiting.held_until:
-        return "it is quarantined, because attempts with it have failed: apply 'resume' first"
-    if ROLE_NAMES[waiting.role] == "blocked":
-        return "it is in role blocked: apply 'resume' first"
-    if waiting.template:
-        return "it is a template, which is never offered: its occurrences are"
-    if waiting.count:
-        return f"{waiting.count} blocking dependencies are not satisfied"
-    if waiting.not_before:
-        return f"it is not ready before {iso(waiting.held_until)}: until then it is offered to nobody"
-    return f"an attempt on it has failed: it is offered to others again at {iso(waiting.held_until)}"
