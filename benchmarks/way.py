@@ -58,9 +58,9 @@ from tests.transport.rig import modern, send
 
 BOUNDS = {
     "claim_item by id": (44, 95),
-    "claim_item by selector": (53, 134),
+    "claim_item by selector": (54, 135),
     "advance_item": (46, 120),
-    "work_next": (71, 203),
+    "work_next": (72, 204),
     "work_done": (51, 124),
     "get_context": (39, 83),
 }

@@ -85,6 +85,11 @@ async def test_many_items_below_a_held_one_are_skipped_at_once(tools: Client, de
     result, taken = await cost(tools, take(tools, "agent"))
     assert result["itemId"] == small
     assert taken < FEW
+    required = await tools.add(priority="medium", requires=["gpu"])
+    for agent, best in (("able", required), ("as able", large)):
+        result, taken = await cost(tools, take(tools, agent, capabilities=["gpu"]))
+        assert result["itemId"] == best
+        assert taken < FEW, "also with sets of required capabilities"
     own, taken = await cost(tools, take(tools, "holder", {"priority": "high"}))
     assert own["outcome"] == "success"
     assert taken < FEW, "items below one's own claim are available"

@@ -29,6 +29,7 @@ local included = require 'included'
 local notes = require 'notes'
 local requests = require 'requests'
 local selection = require 'selection'
+local selectors = require 'selectors'
 local serve = require 'serve'
 local triggers = require 'triggers'
 local waiters = require 'waiters'
@@ -43,8 +44,9 @@ local function find(run, selector, agent)
   if not run.absent[run.keys.waiting] then serve.parked_calls(run) end
   if debts.are_left(run) or not none_left then return nil end -- the indexes are not up to date yet
   local some_abandoned = not run.absent[run.keys.abandoned] or abandoned.was_noted(run)
-  local class_list = selection.claimable_classes(selector, some_abandoned)
-  local _, found = selection.select(run, selector, class_list, agent, nil, SCAN_MAX, 1, nil)
+  local class_list = selectors.claimable_classes(selector, some_abandoned)
+  local search = {selector = selector, agent = agent, wanted = 1}
+  local _, found = selection.select(run, search, class_list, nil, SCAN_MAX, nil)
   return found
 end
 

@@ -87,7 +87,7 @@ local function store_item(run, spec, depth, created)
   if demanded then add_field('rs', demanded) end
   items.create(run, id, fields, texts)
   if demanded and item.role ~= TERMINAL then demands.count(run, demanded, 1) end
-  if demanded or item.du then apart.moved(run, item, -1) end
+  apart.moved(run, item, -1)
   if timed then items.save(run, item) end
   return item
 end

@@ -58,12 +58,14 @@ local function update(run, id, fields)
   local full = set and set ~= set_before and not requirements.count(run, set)
   if full then return {'too_many_requirements', id, 0, false} end
   local entries_before, apart_before = index.entries_of(item), item.as and apart.set_of(item)
+  local causes_before = apart.causes_of(item)
   index.set_class(run, item, item.class) -- it may match other selectors now
   items.set(item, 'score', new_score(item, fields.p, fields.c))
   for field, value in pairs(fields) do items.give(run, item, field, value) end
   apart.update_demands(run, item, fields.rs, demanded)
   resources.take_further(run, item, missing)
-  if due_times.change_due(run, item, fields) then apart.update_due(run, item) end
+  due_times.change_due(run, item, fields)
+  apart.update(run, item, causes_before)
   if moves then reparent.apply(run, item, fields.pa, shift, below) end
   if item.ch and (fields.y ~= nil or fields.g ~= nil) then children.changed(run, id) end -- another lifecycle
   items.set_modified(run, item)

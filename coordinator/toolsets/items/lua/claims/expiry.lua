@@ -7,12 +7,13 @@ local claim_ends = require 'claim_ends'
 local claims = require 'claims'
 local due_times = require 'due_times'
 local held_back = require 'held_back'
+local requirements = require 'requirements'
 
 local expiry = {}
 
 local SWEEP_BATCH = 16
--- What a sweep and a search would read, as families: what may end by time besides claims, and what keeps items back.
-local FAMILIES = {'owed', 'abandoned', 'retries', 'apart', 'spent_budgets', 'spent_ended', 'reserved'}
+-- What a sweep and a search would read: what may end by time besides claims, and what keeps items back.
+local LOOKED_FOR = {'owed', 'abandoned', 'retries', 'apart', 'spent_budgets', 'spent_ended', 'reserved'}
 
 -- Puts back up to `budget` (default SWEEP_BATCH) items whose claims have expired, and as many that are held back no
 -- longer. Returns whether none are left.
@@ -40,8 +41,8 @@ function expiry.next_end(run)
 end
 
 -- What operations look for with these (change.lua), and those that also change something.
-expiry.looked_for = absence.of_families(FAMILIES)
-expiry.looked_for_by_changes = absence.of_families({'waiting', 'agent_drains'}, FAMILIES)
+expiry.looked_for = absence.of_keys(LOOKED_FOR, nil, requirements.LOOKED_FOR)
+expiry.looked_for_by_changes = absence.of_keys(LOOKED_FOR, {'waiting', 'agent_drains'}, requirements.LOOKED_FOR)
 expiry.SWEEP_BATCH = SWEEP_BATCH
 
 return expiry

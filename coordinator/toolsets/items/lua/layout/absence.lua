@@ -8,22 +8,29 @@ local absence = {}
 
 local KEPT_MAX = 200
 
--- The keys of families as what an operation looks for: a list in which each key also leads to true. It is a function of
--- the partition's prefix; `further` = more names, if given.
-function absence.of_families(names, further)
+-- Keys as what an operation looks for: a list in which each key also leads to true, and `often`, those that may be
+-- there every day, and are looked at by themselves then. It is a function of the partition's prefix. A name is that of
+-- a family, perhaps with a blank and the rest of the key; `further` and `often` = more names, if given.
+function absence.of_keys(names, further, often)
   return remembered(KEPT_MAX, function(prefix)
-    local all, set = keys(prefix), {}
-    for _, list in ipairs({names, further}) do
-      for _, name in ipairs(list) do set[#set + 1], set[all[name]] = all[name], true end
+    local all, set = keys(prefix), {often = {}}
+    for _, list in ipairs({names, further or {}, often or {}}) do
+      for _, name in ipairs(list) do
+        local family, rest = string.match(name, '^(%S+) ?(.*)$')
+        local key = all[family] .. rest
+        set[#set + 1], set[key] = key, true
+        if list == often then table.insert(set.often, key) end
+      end
     end
     return set
   end)
 end
 
--- Notes that a key may exist.
-function absence.forget(run, key)
+-- Notes that keys may exist.
+function absence.forget(run, present)
   local known = {}
-  for other in pairs(run.absent) do known[other] = other ~= key or nil end
+  for key in pairs(run.absent) do known[key] = true end
+  for _, key in ipairs(present) do known[key] = nil end
   run.absent = known
 end
 

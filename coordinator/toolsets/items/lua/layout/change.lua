@@ -10,7 +10,7 @@ local requests = require 'requests'
 local serve = require 'serve'
 local settle = require 'settle'
 
-local USUAL = absence.of_families({'waiting', 'owed'})
+local USUAL = absence.of_keys({'waiting', 'owed'})
 
 -- The answer to the request without a change: the recorded reply, or an error reply if the request id was used for
 -- another call. Else nil, and the progress of a long call with this request (packed), if any.
@@ -24,13 +24,17 @@ end
 
 -- Notes which of the keys to look for do not exist. Returns whether there is a record of the request, or a debt. In the
 -- usual case one command shows that there are none of them, and no calls that wait; with sets of items that are apart
--- (apart.lua) it takes two.
+-- (apart.lua), and with each key that is there often, it takes one more.
 local function are_there(run, record, looks_for)
-  local waiting = run.keys.waiting
+  local waiting, present = run.keys.waiting, {}
   local there = redis.call('EXISTS', record, unpack(looks_for))
-  if there == 0 or there == 1 and looks_for[run.keys.apart] and first_sets.look(run) then
+  if there > 0 and looks_for[run.keys.apart] and first_sets.look(run) then present[1] = run.keys.apart end
+  for _, key in ipairs(there > #present and looks_for.often or {}) do
+    if redis.call('EXISTS', key) == 1 then present[#present + 1] = key end
+  end
+  if there == #present then
     run.absent = looks_for
-    if there == 1 then absence.forget(run, run.keys.apart) end
+    if there > 0 then absence.forget(run, present) end
     return false
   end
   local found = redis.call('EXISTS', waiting, run.keys.owed, record)

@@ -13,7 +13,7 @@ local waiters = require 'waiters'
 
 local handover = {}
 
--- Claims an item for a waiter from `queues.front`, and answers its call. `waiter.selector` = its selector.
+-- Claims an item for a waiter from `queues.first`, and answers its call. `waiter.selector` = its selector.
 function handover.give(run, item, waiter)
   queues.leave(run, waiter)
   local claim = claims.acquire(run, item, waiter.agent, tonumber(waiter.ttl_ms), waiter.selector, item.rs)
@@ -23,7 +23,7 @@ function handover.give(run, item, waiter)
   waiters.publish(run, waiter.processes, waiter.id, requests.remember(run, waiter, 'H', reply))
 end
 
--- Answers the call of a waiter from `queues.front` whose agent may claim nothing any more, because its budget is spent.
+-- Answers the call of a waiter from `queues.first` whose agent may claim nothing any more, because its budget is spent.
 function handover.refuse(run, waiter, told)
   queues.leave(run, waiter)
   local reply = cmsgpack.pack({run.now, {budgets.refusal(run, '', told)}, cmsgpack.unpack(waiter.releases)})

@@ -9,8 +9,10 @@ local holders = {}
 local LOOKS_MAX = 256 -- parked calls read by one call
 
 -- The next waiter of a queue, from the n-th on, whose agent holds something above or below freed items; nil if there
--- is none, or it has read LOOKS_MAX. `around` = by id, true for freed items and false for their ancestors.
+-- is none, or it has read LOOKS_MAX. `around` = by id, true for freed items and false for their ancestors; nil: there
+-- are none.
 function holders.next(run, queue, n, around)
+  if not around then return nil end
   while (run[holders] or 0) < LOOKS_MAX do
     local waiter = queues.at(run, queue, n)
     if waiter == nil then return nil end

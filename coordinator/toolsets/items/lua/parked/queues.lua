@@ -11,7 +11,7 @@ local parked = require 'parked'
 local queues = {}
 
 local WAITERS_READ = 16 -- at a time
-local PASSED_MAX = 256 -- waiters checked for the holder above one item
+local PASSED_MAX = 4096 -- waiters checked for one item
 
 local function own_of(run)
   run[queues] = run[queues] or {processes = {}, queues = {}}
@@ -57,7 +57,7 @@ local function look_at(run, waiter, state)
   if living == '' or tonumber(ends) <= run.now then queues.leave(run, waiter) end
 end
 
--- The n-th waiter of a queue opened by `queues.front`; false if it has left, nil past the end.
+-- The n-th waiter of a queue opened by `queues.first`; false if it has left, nil past the end.
 function queues.at(run, queue, n)
   local state = own_of(run).queues[queue]
   if state[n] == nil and not state.last then
@@ -73,8 +73,9 @@ function queues.at(run, queue, n)
   return state[n]
 end
 
--- The first waiter of a queue (of an agent, if given); nil if there is none.
-function queues.front(run, queue, agent)
+-- The first waiter of a queue, with `may` the first for which may(waiter) is true; nil if there is none, or `may` says
+-- in its second value that none will be.
+function queues.first(run, queue, may)
   local open = own_of(run).queues
   local state = open[queue] or {first = 1, gone = {}}
   open[queue] = state
@@ -82,8 +83,11 @@ function queues.front(run, queue, agent)
   while passed < PASSED_MAX do
     local waiter = queues.at(run, queue, n)
     if waiter == nil then return nil end
-    if waiter and (not agent or waiter.agent == agent) then return waiter end
     if waiter then
+      local found, over = true, nil
+      if may then found, over = may(waiter) end
+      if found then return waiter end
+      if over then return nil end
       passed = passed + 1
     elseif state.first == n then
       state.first = n + 1

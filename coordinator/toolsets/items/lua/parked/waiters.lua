@@ -69,10 +69,10 @@ end
 -- items (`around` as for `holders.next`, else nil), it may be available to one agent only; so the waiters of agents
 -- that hold an item around there retry too.
 function waiters.wake(run, queue, around)
-  local waiter = queues.front(run, queue, nil)
+  local waiter = queues.first(run, queue)
   while waiter do
     waiters.publish(run, waiter.processes, waiter.id, '')
-    waiter = around and holders.next(run, queue, waiter.at + 1, around)
+    waiter = holders.next(run, queue, waiter.at + 1, around)
   end
   queues.flush(run)
 end
@@ -101,7 +101,7 @@ function waiters.park(run, request, agent, queue, packed_selector, wait, process
   local id = request.id
   -- It may have left since it was loaded: its time was over.
   local new = not waiter or waiter.queue ~= queue or not redis.call('ZSCORE', run.keys.queue .. queue, id)
-  absence.forget(run, run.keys.waiting)
+  absence.forget(run, {run.keys.waiting})
   if new and waiter then parked.remove(run, {id}, waiter.queue, waiter.places) end
   if new then
     parked.append(run, queue, id)

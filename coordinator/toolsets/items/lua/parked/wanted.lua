@@ -2,17 +2,18 @@
 -- them; comparisons, of items with them.
 -- owns: none
 local classes = require 'classes'
-local fairness = require 'fairness'
 local index = require 'index'
 local parked = require 'parked'
 local queues = require 'queues'
+local requirements = require 'requirements'
 local selectors = require 'selectors'
 
 local QUEUE, STATES = classes.QUEUE, classes.STATES
 
 local wanted = {}
 
-local HOLDERS_MAX = 16 -- waiters looked at for one that holds itself what an item demands
+local BUSY_MAX = 16 -- waiters looked at for one that holds itself what an item demands
+local PASSED_COST = 1 / 16 -- of a waiter that is passed over, relative to comparing an item with a selector
 
 local function own_of(run)
   run[wanted] = run[wanted] or {selectors = {}, comparisons = 0}
@@ -62,23 +63,23 @@ local function places_around(run, item)
   return list
 end
 
--- Whether an agent could take what an item demands of resources.
-local function can_take(run, item, agent)
-  return not item.rs or not fairness.busy_node(run, item, item.rs, agent)
-end
-
 -- The first waiter of a queue that may get an item for a selector, nil if none may.
 local function first_that_may(run, queue, item, selector)
+  local search = {selector = selector}
+  if requirements.against(run, item, search) ~= nil then return nil end
   -- The only agent that may get it; nil: any, false: none.
-  local agent = selectors.holder_above(run, item, selector.parent or selector.ancestor)
-  local waiter = agent ~= false and queues.front(run, queue, agent) or nil
-  local last = waiter and waiter.at + HOLDERS_MAX
-  while waiter and not can_take(run, item, waiter.agent) do -- what it demands is held, perhaps by one that waits
-    local n = waiter.at + 1
-    while queues.at(run, queue, n) == false do n = n + 1 end
-    waiter = not agent and n <= last and queues.at(run, queue, n) or nil
-  end
-  return waiter
+  local holder = selectors.holder_above(run, item, selector.parent or selector.ancestor)
+  if holder == false then return nil end
+  local own, busy = own_of(run), 0
+  return queues.first(run, queue, function(waiter)
+    own.comparisons = own.comparisons + PASSED_COST
+    if holder and waiter.agent ~= holder then return false end
+    search.agent = waiter.agent
+    local why = requirements.against(run, item, search)
+    if why == nil then return true end
+    busy = busy + (why == 'resources' and 1 or 0)
+    return false, busy > BUSY_MAX
+  end)
 end
 
 -- The longest waiting match for an item, with its selector; nil: none.

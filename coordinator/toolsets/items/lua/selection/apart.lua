@@ -126,7 +126,7 @@ local function choose(run, item)
   end
 end
 
--- Prepares the index entries of an item whose class has changed from `before`.
+-- Prepares the index entries of an item whose class has changed from `before` (-1: it is new).
 function apart.moved(run, item, before)
   item.was_ready = item.was_ready or classes.READY_CLASSES[before] and before
   local ready = classes.READY_CLASSES[item.class]
@@ -135,7 +135,7 @@ function apart.moved(run, item, before)
 end
 
 -- Brings what an item demands up to date (`demands.after`); `own` = what it says itself, false: not any more, nil: as
--- before.
+-- before. `apart.update` must follow.
 function apart.update_demands(run, item, own, demanded)
   if own ~= nil then items.set(item, 'ro', own and '1') end
   local before = item.rs
@@ -146,19 +146,24 @@ function apart.update_demands(run, item, own, demanded)
     if demanded then demands.count(run, demanded, 1) end
   end
   items.set(item, 'rs', demanded)
-  if classes.READY_CLASSES[item.class] then choose(run, item) end
 end
 
--- The same after when it is due has changed.
-function apart.update_due(run, item)
-  if classes.READY_CLASSES[item.class] then choose(run, item) end
+-- What the set of an item follows from.
+function apart.causes_of(item)
+  return (item.rs or '') .. ' ' .. (item.du or '')
+end
+
+-- Chooses the set of an item again, if that followed from something else (`before`).
+function apart.update(run, item, before)
+  if classes.READY_CLASSES[item.class] and apart.causes_of(item) ~= before then choose(run, item) end
 end
 
 -- Brings the entry of a set with further conditions up to date, after items of a class have come or gone; `gone` = the
 -- only one of these, if known.
 function apart.refresh(run, set, class, gone)
   local low, scope = class * CLASS_SIZE, run.keys.ranked .. apart.scope(set, '*')
-  local two, best, score = first_sets.items(run, scope), nil, nil
+  local two = first_sets.items(run, scope)
+  local best, score
   if gone and two and two[1] == gone then
     best, score = two[3], two[4]
   else

@@ -32,7 +32,7 @@ end)
 local function is_open(run, search, set)
   local parts, agent = parts_of(set), search.agent
   local required, conditions = parts[1], parts[2]
-  if required ~= '' and not requirements.is_met(required, search.selector.capabilities) then return false end
+  if not requirements.opens(required, search.selector) then return false end
   if not agent then return true end
   search.own_demands = search.own_demands or resources.of_agent(run, agent)
   if not resources.busy_node(run, parts[3], search.own_demands) then return true end

@@ -8,6 +8,7 @@ local expiry = require 'expiry'
 local requests = require 'requests'
 local resources = require 'resources'
 local selection = require 'selection'
+local selectors = require 'selectors'
 local serve = require 'serve'
 
 local finding = {}
@@ -44,9 +45,10 @@ end
 -- The best item from a cursor on, or nil; and the cursor if the search stopped early, else nil.
 function finding.search(run, selector, agent, after, some_abandoned)
   some_abandoned = some_abandoned or abandoned.was_noted(run)
-  local class_list = selection.claimable_classes(selector, some_abandoned)
+  local class_list = selectors.claimable_classes(selector, some_abandoned)
   local from = after ~= '' and selection.parse_cursor(after) or nil
-  local stopped, found = selection.select(run, selector, class_list, agent, from, SCAN_MAX, 1, nil)
+  local search = {selector = selector, agent = agent, wanted = 1}
+  local stopped, found = selection.select(run, search, class_list, from, SCAN_MAX, nil)
   return found, stopped
 end
 

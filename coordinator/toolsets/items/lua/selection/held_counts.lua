@@ -8,7 +8,6 @@
 local budgets = require 'budgets'
 local candidates = require 'candidates'
 local classes = require 'classes'
-local fairness = require 'fairness'
 local held_back = require 'held_back'
 local items = require 'items'
 local requirements = require 'requirements'
@@ -26,15 +25,16 @@ local TOLD_MS = 1000
 -- The item as it will be when nothing holds it back any more; nil if it will not be offered then either.
 local function as_offered(item)
   if held_back.is_template(item) or item.st or classes.is_held(item) then return nil end
-  local offered = setmetatable({nt = false, nb = false, bx = false, rq = false}, {__index = item})
+  local offered = setmetatable({nt = false, nb = false, bx = false}, {__index = item})
   if item.ch then offered.ch = '3' end
   if held_back.is_quarantined(item) then offered.role, offered.u = tonumber(item.pr or QUEUE), '2' end
   offered.class = classes.unclaimed_class(offered, offered.role)
   return offered
 end
 
--- The first that holds an item back from an agent; nil: nothing does, or it is permanent.
-local function reason_of(run, item, selector, agent)
+-- The first that holds an item back; nil: nothing does, or it is permanent. `missing` = what it requires that is not
+-- there for the caller.
+local function reason_of(run, item, selector, missing)
   if held_back.is_quarantined(item) then return 'quarantined' end
   if item.nt then
     local later = held_back.not_before(item) or tonumber(item.nv or 0) > run.now
@@ -45,8 +45,7 @@ local function reason_of(run, item, selector, agent)
     return item.ch == '1' and 'open_children' or nil
   end
   if budgets.spent_at(run, item.id) then return 'budget' end
-  if item.rq and not requirements.is_met(item.rq, selector.capabilities) then return 'capabilities' end
-  return item.rs and fairness.busy_node(run, item, item.rs, agent) and 'resources'
+  return missing
 end
 
 -- Calls look(id) for the best LOOKED_MAX items of a class that may match a selector.
@@ -68,12 +67,14 @@ end
 
 -- How many matches are held back, by why they are; false: none.
 function held_counts.of(run, selector, agent)
-  local counts, seen = {}, {}
+  local counts, seen, search = {}, {}, {selector = selector, agent = agent}
   local function look(id)
     local item = not seen[id] and items.load(run, id)
     seen[id] = true
     local offered = item and as_offered(item)
-    local why = offered and selectors.matches(run, offered, selector) and reason_of(run, item, selector, agent)
+    local matches = offered and selectors.matches(run, offered, selector)
+    local missing = matches and requirements.against(run, item, search)
+    local why = matches and missing ~= false and reason_of(run, item, selector, missing)
     local holder = why and selectors.holder_above(run, item, selector.parent or selector.ancestor)
     if why and (holder == nil or holder == agent) then counts[why] = (counts[why] or 0) + 1 end
   end
@@ -82,7 +83,7 @@ function held_counts.of(run, selector, agent)
   local more = look_at_first(run.keys.quarantined, look) and next(selector)
   if more then look_at_best(run, selector, BLOCKED * STATES + WAITING, look) end
   local states = {WAITING, PARENT, PARENT_LEFT}
-  if budgets.any_spent(run) or redis.call('EXISTS', run.keys.requirements, run.keys.demands) > 0 then
+  if budgets.any_spent(run) or requirements.any(run) then
     states = {WAITING, PARENT, PARENT_LEFT, READY, ABANDONED, APART}
   end
   for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do

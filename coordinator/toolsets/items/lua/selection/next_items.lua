@@ -20,6 +20,7 @@ local debts = require 'debts'
 local expiry = require 'expiry'
 local items = require 'items'
 local selection = require 'selection'
+local selectors = require 'selectors'
 local serve = require 'serve'
 local settle = require 'settle'
 local views = require 'views'
@@ -43,11 +44,11 @@ end
 local function look(run, budget, held, selector, limit, with_ancestors, after)
   local rows, none_left = {}, expiry.sweep(run, budget)
   serve.parked_calls(run)
-  local class_list = selection.claimable_classes(selector, true)
+  local class_list = selectors.claimable_classes(selector, true)
   if held then class_list[#class_list + 1] = selector.role * STATES + HELD end
-  local agent = not held and '' -- nobody: skip items below held ones
+  local search = {selector = selector, agent = not held and '', wanted = limit} -- for nobody: not below held ones
   local keeps_from_work = selector.parents and classes.is_kept_back or classes.waits -- those that are held, too
-  local stopped = selection.select(run, selector, class_list, agent, after, SCAN_MAX, limit, function(item)
+  local stopped = selection.select(run, search, class_list, after, SCAN_MAX, function(item)
     if not keeps_from_work(item) then rows[#rows + 1] = row_of(run, item, with_ancestors) end
     return #rows == limit
   end)

@@ -1,21 +1,21 @@
 -- Selectors: which items a caller wants, and in which order. A selector is a map, each field optional: role (default:
--- offered items, that is ready ones in queue and abandoned ones, the latter first at equal priorities),
--- parents ('any': items with open children, too; children.lua), parent, tags (any of them), priority, type,
--- complexity (at most), created_from, created_to, changed_from, changed_to (ms), ancestor, capabilities (of the agent,
--- in order, separated by commas: items that require others do not match), order ('priority' by default, 'oldest',
--- 'newest'). A position is an item's place in the selector's
--- order of rank, independent of its class: an item that moves to another class keeps it. With a role that is the score
--- without the class. Without one, priority comes first, then whether the item is abandoned, then the rest of the score.
+-- offered items, that is ready ones in queue and abandoned ones, the latter first at equal priorities), parents ('any':
+-- items with open children, too; children.lua), parent, tags (any of them), priority, type, complexity (at most),
+-- created_from, created_to, changed_from, changed_to (ms), ancestor, order ('priority' by default, 'oldest', 'newest'),
+-- and what requirements.lua looks at: capabilities (of the agent, in order, separated by commas). A position is an
+-- item's place in the selector's order of rank, independent of its class: an item that moves to another class keeps it.
+-- With a role that is the score without the class. Without one, priority comes first, then whether the item is
+-- abandoned, then the rest of the score.
 -- In a call: by scope and parent, who holds what is above an item, as a list of one.
 -- owns: none
 local budgets = require 'budgets'
 local classes = require 'classes'
 local index = require 'index'
 local item_record = require 'item_record'
-local requirements = require 'requirements'
 
-local ABANDONED, PARENT_LEFT, WAITING = classes.ABANDONED, classes.PARENT_LEFT, classes.WAITING
-local QUEUE, STATES = classes.QUEUE, classes.STATES
+local ABANDONED, READY, WAITING = classes.ABANDONED, classes.READY, classes.WAITING
+local PARENT, PARENT_LEFT, STATES = classes.PARENT, classes.PARENT_LEFT, classes.STATES
+local QUEUE, REVIEW, WORK = classes.QUEUE, classes.REVIEW, classes.WORK
 local CLASS_SIZE, PRIORITY_SIZE, GROUP_SIZE = classes.CLASS_SIZE, classes.PRIORITY_SIZE, classes.GROUP_SIZE
 local NO_COMPLEXITY, RANK_EPOCH = classes.NO_COMPLEXITY, classes.RANK_EPOCH
 
@@ -64,14 +64,28 @@ local function matches_all(run, item, selector)
     and (not selector.ancestor or selectors.is_below(run, item, selector.ancestor))
 end
 
--- Whether an item matches a selector. The empty selector is checked first, because it is cheap.
+-- Whether an item matches a selector, whatever it requires. The empty selector is checked first, because it is cheap.
 function selectors.matches(run, item, selector)
   local state = item.class % STATES
   if state > WAITING and not selector.parents then return false end -- it has open children
   local left = state == ABANDONED or state == PARENT_LEFT
   local right_role = item.role == (selector.role or QUEUE) or not selector.role and left
-  if item.rq and not requirements.is_met(item.rq, selector.capabilities) then return false end
   return right_role and (next(selector) == nil or matches_all(run, item, selector))
+end
+
+-- The classes from which a selector takes unclaimed items; `some_abandoned` = whether there may be abandoned ones.
+function selectors.claimable_classes(selector, some_abandoned)
+  local role = selector.role or QUEUE
+  local list = {role * STATES + READY}
+  if some_abandoned and not selector.role then
+    list[2], list[3] = WORK * STATES + ABANDONED, REVIEW * STATES + ABANDONED
+  elseif some_abandoned and (role == WORK or role == REVIEW) then
+    list[2] = role * STATES + ABANDONED
+  end
+  if not selector.parents then return list end
+  if role == QUEUE or role == WORK then list[#list + 1] = role * STATES + PARENT end
+  if role == WORK or not selector.role then list[#list + 1] = WORK * STATES + PARENT_LEFT end
+  return list
 end
 
 -- Whether a selector asks for the order of rank, and not of age.

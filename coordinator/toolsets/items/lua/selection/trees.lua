@@ -5,12 +5,14 @@
 -- opened as another stream. Bounds that are too low, or belong to items that are skipped, are corrected at the end.
 -- owns: none
 local agents = require 'agents'
+local apart = require 'apart'
 local bounds = require 'bounds'
 local budgets = require 'budgets'
 local candidates = require 'candidates'
 local classes = require 'classes'
 local item_record = require 'item_record'
 local items = require 'items'
+local requirements = require 'requirements'
 local selectors = require 'selectors'
 local streams = require 'streams'
 
@@ -18,6 +20,7 @@ local CLASS_SIZE, PRIORITY_SIZE = classes.CLASS_SIZE, classes.PRIORITY_SIZE
 
 local trees = {}
 
+local SHARED_ALONE = {requirements.SHARED}
 local VISITS_MAX = 100 -- items whose children one call opens
 
 -- By position; at equal ones, items that may have candidates below them come first, then by id.
@@ -102,10 +105,12 @@ function trees.next(run, walk)
   end
 end
 
--- Begins a walk of the items of some classes, for an agent ('' for nobody), from `after` on (as in
--- candidates.lua). The fields of a walk: selector, agent, from = the position to begin at, own_id = the item
--- that the agent holds, inputs = streams, mends = corrections for `bounds.mend` at the end, visits, over.
-function trees.start(run, selector, class_list, agent, after)
+-- Begins a walk of the items of some classes for a search (selection.lua), from `after` on (as in candidates.lua).
+-- Items of sets are in no index of what is below others: they are met one by one. The fields of a walk: selector,
+-- agent, from = the position to begin at, own_id = the item that the agent holds, inputs = streams, mends = corrections
+-- for `bounds.mend` at the end, visits, over.
+function trees.start(run, search, class_list, after)
+  local selector, agent = search.selector, search.agent
   local own_id, scope = agent ~= '' and agents.item_of(run, agent), selector.ancestor
   local own = own_id and items.load(run, own_id)
   local walk = {selector = selector, agent = agent, own_id = own_id, from = after and after[1] or 0, inputs = {},
@@ -114,8 +119,14 @@ function trees.start(run, selector, class_list, agent, after)
     and not selectors.is_shielded(run, own, agent, scope)
   for _, class in ipairs(class_list) do
     for _, range in ipairs(candidates.score_ranges(selector, class)) do
-      open_below(run, walk, scope or '', range[1], range[2], range[2])
-      if own_too then open_below(run, walk, own_id, range[1], range[2], range[2]) end
+      for _, set in ipairs(search.sets or SHARED_ALONE) do
+        if set ~= requirements.SHARED then
+          open(walk, run.keys.ranked .. apart.scope(set, '*'), range[1], range[2], range[2])
+        else
+          open_below(run, walk, scope or '', range[1], range[2], range[2])
+          if own_too then open_below(run, walk, own_id, range[1], range[2], range[2]) end
+        end
+      end
     end
   end
   return walk

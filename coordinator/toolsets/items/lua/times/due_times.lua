@@ -97,14 +97,11 @@ function due_times.is_wrong(item, fields)
   return template and due and not string.match(due, '^%+')
 end
 
--- Changes when an item is due, as the field du says, and a new or former template needs. Returns whether that changed.
+-- Changes when an item is due, as the field du says, and a new or former template needs.
 function due_times.change_due(run, item, fields)
   local due, template = fields.du, fields.rc
   if template == nil then template = item.rc else due = due == nil and item.du or due end
-  if due == nil then return false end
-  local before = item.du
-  set_due(run, item, due, template)
-  return item.du ~= before
+  if due ~= nil then set_due(run, item, due, template) end
 end
 
 -- Changes what else an item says about time: nv, rc, false clears; moves it to its class, and saves it.
