@@ -99,7 +99,7 @@ class Console:
 
     def recheck(self) -> None:
         """Ends the streams of visitors whose rights have changed."""
-        self._live.recheck()
+        self._live.recheck_all()
 
     async def aclose(self) -> None:
         """Ends what runs in the background."""

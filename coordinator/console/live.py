@@ -8,13 +8,11 @@ in the feed, so a tab that connects again, to any process, hears at once what it
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import msgspec
-import structlog
 
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
@@ -23,10 +21,10 @@ from coordinator.feed.cursor import parse
 from coordinator.feed.events import Event
 from coordinator.feed.kinds import NAMES, ROLES, uuid
 from coordinator.metrics import recorder
+from coordinator.transport import streams
 from coordinator.transport.feed_ids import limited
-from coordinator.transport.replies import CONNECTION, STREAM_HEADERS, Connection, Scope, Send
-
-_log = structlog.get_logger(__name__)
+from coordinator.transport.replies import Scope, Send
+from coordinator.transport.streams import FULL_MS, EventStream, Streams, send_away
 
 PACE_SECONDS = 0.5
 PACE_SECONDS_PER_TAB = 0.0012
@@ -40,17 +38,8 @@ MOST_IDS = 200
 MOST_REPLAYED = 2_000
 """Events that a tab which connects again is told of one by one."""
 MOST_TABS = 2_000
-HEARTBEAT_SECONDS = 15.0
-_BEAT = b"event: beat\ndata\n\n"
-"""Not a comment, which scripts do not hear of: a page that hears nothing takes the connection for dead."""
-RECHECK_SECONDS = 20.0
-"""How often the rights of a tab are checked again."""
-STUCK_SECONDS = 30.0
-"""A tab that has taken nothing for so long is cut off."""
 STORE_SECONDS = 2.0
 """How often a process with tabs asks the store for a sign of life, to tell them when there is none."""
-RETRY_MS = 2_000
-AWAY_SECONDS = 1.0
 INBOX = "inbox"
 """What frames call the ids of what may have come into the inbox or gone from it, beside their toolset's."""
 _encode = msgspec.json.Encoder().encode
@@ -69,41 +58,58 @@ class Rights(NamedTuple):
     filter: Filter
 
 
-class _Tab:
-    """A stream."""
+class _Tab(EventStream):
+    """A stream.
 
-    def __init__(self, connection: Connection | None) -> None:
-        self.connection = connection
-        self.over = asyncio.Event()
-        """Set when the stream is to end."""
-        self.doubted = False
-        """Whether the rights of its viewer may have changed."""
-        self.missed = 0.0
-        """Since when its client has not taken frames; 0: it takes them."""
-        self.begun = False
+    Args:
+        viewer: for whom it is.
+        recheck: the viewer as they are now; None: they are signed out.
+    """
+
+    def __init__(self, scope: Scope, send: Send, viewer: Viewer, recheck: _Recheck) -> None:
+        super().__init__("", scope, send)
+        self._viewer = viewer
+        self._recheck = recheck
+        self.behind = False
+        """Whether its client has not taken the last frame."""
+        self._begun = False
         """Whether the head of its answer is sent; nothing may be written before that."""
-        self.waiting: list[bytes] = []
+        self._waiting: list[bytes] = []
         """Frames of a stream that has not begun, or for another server than ours, which is not written to directly."""
-        self.woken = asyncio.Event()
+        self._woken = asyncio.Event()
 
-    def write(self, frame: _Frame) -> bool:
+    def wake(self) -> None:
+        self._woken.set()
+
+    def beat(self) -> None:
+        self.tell(_BEAT)
+
+    async def permitted(self) -> bool:
+        return await self._recheck() == self._viewer
+
+    def tell(self, frame: _Frame) -> bool:
         """Writes a frame if the client takes it; it is told later to look at everything if it does not."""
-        now = time.monotonic()
-        if self.connection is None or not self.begun:
-            self.waiting.append(frame.text)
-            self.woken.set()
+        if self.connection is None or not self._begun:
+            self._waiting.append(frame.text)
+            self.wake()
             return True
         if not self.connection.write_chunk(frame.chunk):
-            self.missed = self.missed or now
-            if now - self.missed > STUCK_SECONDS:
-                self.over.set()
-                self.connection.abort()
+            if self.untaken_since is None:
+                self.untaken_since = asyncio.get_running_loop().time()
             return False
+        self.untaken_since, self.written = None, True
         return True
 
-    def end(self) -> None:
-        self.over.set()
-        self.woken.set()
+    async def send_frames(self) -> None:
+        """Sends the frames that wait, until it ends; others are written at once."""
+        self._begun = True
+        while self.ended is None:
+            await self._woken.wait()
+            self._woken.clear()
+            for text in self._waiting:
+                await self.send(text)
+            self._waiting.clear()
+        await self.finish()
 
 
 class _Frame:
@@ -112,6 +118,10 @@ class _Frame:
     def __init__(self, text: bytes) -> None:
         self.text = text
         self.chunk = b"%x\r\n%b\r\n" % (len(text), text)
+
+
+_BEAT = _Frame(b"event: beat\ndata\n\n")
+"""Not a comment, which scripts do not hear of: a page that hears nothing takes the connection for dead."""
 
 
 class _Changes:
@@ -158,7 +168,7 @@ def asks_people(event: Event) -> bool:
     return event.kind.name in _ASK
 
 
-class Live:
+class Live(Streams[_Tab]):
     """The streams of one process.
 
     Args:
@@ -166,39 +176,22 @@ class Live:
     """
 
     def __init__(self, reader: FeedReader, ping: Callable[[], Awaitable[object]]) -> None:
+        self._metrics = recorder().console
+        super().__init__("tabs of the console", self._metrics.tabs, None, self._watch_store)
         self._reader = reader
         self._ping = ping
-        self._watching: asyncio.Task[None] | None = None
         self._groups: dict[Rights, set[_Tab]] = {}
         self._following: dict[Rights, asyncio.Task[None]] = {}
-        self._draining = False
-        self._metrics = recorder().console
 
-    @property
-    def tabs(self) -> int:
-        """Streams that are open."""
-        return sum(map(len, self._groups.values()))
-
-    def hold(self, held: bool, seconds: float) -> None:
-        """Ends all streams, spread over some seconds, because this process takes no new work; or serves them again."""
-        self._draining = held
-        if held:
-            loop = asyncio.get_running_loop()
-            for tab in [tab for tabs in self._groups.values() for tab in tabs]:
-                loop.call_later(random.uniform(0, seconds), tab.end)
-
-    def recheck(self) -> None:
+    def recheck_all(self) -> None:
         """Has the rights of all tabs checked again now."""
-        for tab in [tab for tabs in self._groups.values() for tab in tabs]:
-            tab.doubted = True
-            tab.woken.set()
+        for tab in self.open:
+            self.recheck(tab)
 
     async def aclose(self) -> None:
-        """Ends what runs in the background."""
-        tasks = [*self._following.values(), *([self._watching] if self._watching is not None else [])]
-        for task in tasks:
+        for task in self._following.values():
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(super().aclose(), *self._following.values(), return_exceptions=True)
 
     async def position(self, project: str) -> str:
         """The present position in a project's feed. Raises ToolFailure."""
@@ -221,38 +214,27 @@ class Live:
             ToolFailure: there is no room, the position is malformed, or the store does not answer.
         """
         at = parse(after, project)
-        retry = b"retry: %d\n\n" % int(RETRY_MS * random.uniform(0.5, 1.5))
-        if self._draining:
-            await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
-            await send({"type": "http.response.body", "body": retry})
+        if self.draining:
+            await send_away(send)
             return
-        if self.tabs >= MOST_TABS:
-            raise ToolFailure("over_capacity", f"{self.tabs} tabs are open here already", retry_after_ms=5_000)
+        if len(self.open) >= MOST_TABS:
+            raise ToolFailure("over_capacity", f"{len(self.open)} tabs are open here already", retry_after_ms=FULL_MS)
         everything = Filter(kinds=frozenset(NAMES))
         wanted = limited(everything, viewer.caller, None if viewer.caller is None else viewer.readable())
         rights = Rights(project, wanted)
-        connection: Connection | None = scope.get(CONNECTION)
-        tab = _Tab(connection)
+        tab = _Tab(scope, send, viewer, recheck)
         tabs = self._groups.setdefault(rights, set())
         tabs.add(tab)  # before it catches up, so that it misses nothing
-        if connection is not None:
-            connection.on_lost = tab.end
-        self._metrics.tabs(self.tabs)
         try:
-            cursor, missed = await self._missed(at, wanted)
-            await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
-            await send({"type": "http.response.body", "body": retry + missed.text, "more_body": True})
-            tab.begun = True
-            self._follow(rights, cursor)
-            await self._until_over(tab, send, viewer, recheck)
-            await send({"type": "http.response.body", "body": retry})
+            with self.entered(tab):
+                cursor, missed = await self._missed(at, wanted)
+                await tab.begin(missed.text)
+                self._follow(rights, cursor)
+                await tab.send_frames()
         finally:
-            if connection is not None:
-                connection.on_lost = None
             tabs.discard(tab)
             if not tabs and rights not in self._following:  # it has never got so far
                 self._groups.pop(rights, None)
-            self._metrics.tabs(self.tabs)
 
     async def _missed(self, at: Cursor, wanted: Filter) -> tuple[str, _Frame]:
         """Up to where it has read, and a frame with what has changed since a position."""
@@ -273,34 +255,12 @@ class Live:
                 cursor = self._reader.cursor_of(listener)
         finally:
             self._reader.close(listener)
-        return cursor, changes.frame(cursor, self.tabs)
+        return cursor, changes.frame(cursor, len(self.open))
 
-    async def _until_over(self, tab: _Tab, send: Send, viewer: Viewer, recheck: _Recheck) -> None:
-        checked = spoken = time.monotonic()
-        while not tab.over.is_set():
-            try:
-                async with asyncio.timeout(HEARTBEAT_SECONDS * random.uniform(0.8, 1.0)):
-                    await tab.woken.wait()
-            except TimeoutError:
-                pass
-            tab.woken.clear()
-            now = time.monotonic()
-            for text in tab.waiting:
-                await send({"type": "http.response.body", "body": text, "more_body": True})
-                spoken = now
-            tab.waiting.clear()
-            if tab.doubted or now - checked >= RECHECK_SECONDS:
-                checked, tab.doubted = now, False
-                if await recheck() != viewer:
-                    return
-            if now - spoken >= HEARTBEAT_SECONDS / 2 and not tab.over.is_set():
-                tab.write(_Frame(_BEAT))
-                spoken = now
-
-    async def _watch(self) -> None:
+    async def _watch_store(self) -> None:
         """Tells the tabs when the store does not answer any more, and when it does again; ends with the last tab."""
         told = False
-        while self.tabs:
+        while self.open:
             try:
                 await self._ping()
                 away = False
@@ -309,13 +269,11 @@ class Live:
             if away != told:
                 told = away
                 frame = _Frame(b"event: store\ndata: %b\n\n" % (b"away" if told else b"back"))
-                for tab in [tab for tabs in self._groups.values() for tab in tabs]:
-                    tab.write(frame)
+                for tab in self.open:
+                    tab.tell(frame)
             await asyncio.sleep(STORE_SECONDS)
 
     def _follow(self, rights: Rights, cursor: str) -> None:
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.create_task(self._watch(), name="console store")
         task = self._following.get(rights)
         if task is None or task.done():
             self._following[rights] = asyncio.create_task(self._frames(rights, cursor), name="console frames")
@@ -329,13 +287,13 @@ class Live:
                 try:
                     changes = await self._gathered(listener)
                 except ToolFailure:
-                    await asyncio.sleep(AWAY_SECONDS)
+                    await asyncio.sleep(streams.AWAY_SECONDS)
                     continue
                 if changes.any:
-                    self._send(tabs, changes.frame(self._reader.cursor_of(listener), self.tabs))
+                    self._send(tabs, changes.frame(self._reader.cursor_of(listener), len(self.open)))
                     if changes.reset:
                         self._metrics.gap()
-                    await asyncio.sleep(max(PACE_SECONDS, self.tabs * PACE_SECONDS_PER_TAB) - GATHER_SECONDS)
+                    await asyncio.sleep(max(PACE_SECONDS, len(self.open) * PACE_SECONDS_PER_TAB) - GATHER_SECONDS)
                 elif listener.ended is not None:  # it was too slow
                     self._reader.close(listener)
                     listener = self._reader.listen(parse(listener.cursor, rights.project), rights.filter)
@@ -349,7 +307,7 @@ class Live:
         """What has changed, as soon as something has, or nothing after a while."""
         changes = _Changes()
         try:
-            async with asyncio.timeout(HEARTBEAT_SECONDS):
+            async with asyncio.timeout(streams.HEARTBEAT_SECONDS):
                 items = await listener.take()
         except TimeoutError:
             return changes
@@ -365,10 +323,9 @@ class Live:
         late: _Frame | None = None
         for tab in tuple(tabs):
             told = frame
-            if tab.missed:
+            if tab.behind:
                 late = late or _Frame(frame.text.replace(b'"reset":false', b'"reset":true'))
                 told = late
-            if tab.write(told):
-                tab.missed = 0.0
-                sent += 1
+            tab.behind = not tab.tell(told)
+            sent += not tab.behind
         self._metrics.frames(sent, sent * len(frame.chunk))

@@ -12,7 +12,8 @@ negotiates media types, and ``cors`` decides which pages in browsers may read th
 
 ``protocol`` limits the time and size of arriving requests, and the number of idle clients. ``endpoints`` maps paths to
 tools. ``health`` answers probes and scrapes; ``admin`` serves these on a separate port.
-``welcome`` is the page for people who open the address. ``stdio`` serves one local client. ``app`` puts it all
+``welcome`` is the page for people who open the address. ``stdio`` serves one local client. ``streams`` is what answers
+that last have in common: those of ``feed``, of ``listening`` (subscriptions), and of the console. ``app`` puts it all
 together. The schemas of tools and the decoding of arguments do not depend on the transport, so they are in
 ``coordinator.toolsets`` (``schema``, ``arguments``).
 

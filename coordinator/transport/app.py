@@ -41,7 +41,7 @@ from coordinator.transport.cors import Cors
 from coordinator.transport.delegations import Delegations
 from coordinator.transport.endpoints import Endpoints, Target
 from coordinator.transport.fast_path import FastPath, ParsedCall, Plan
-from coordinator.transport.feed import DRAIN_SECONDS, Feed
+from coordinator.transport.feed import Feed
 from coordinator.transport.guards import Gate, sane_request_id
 from coordinator.transport.health import PROBES, PROBES_OF_CLIENTS, Health, Pingable
 from coordinator.transport.listening import Listening
@@ -64,6 +64,7 @@ from coordinator.transport.rounds import Rounds
 from coordinator.transport.sdk import SdkApps, ServerFactory, build_server, server_info
 from coordinator.transport.sealing import Seals
 from coordinator.transport.slow_path import Limits, SlowPath, while_connected
+from coordinator.transport.streams import DRAIN_SECONDS
 from coordinator.transport.welcome import Welcome
 
 _log = structlog.get_logger(__name__)

@@ -41,6 +41,9 @@ _BUSY_SECONDS = 5
 _enclosing = lru_cache(maxsize=_REMEMBERED_PATHS)(enclosing)
 _canonical = lru_cache(maxsize=16)(canonical)
 
+Admitted = tuple[Grant | None, frozenset[str] | None]
+"""What admits a listener, and the toolsets whose events it may read; None: an anonymous caller, and all."""
+
 
 class Authorization:
     """Applies the authenticator of one process to its endpoints.
@@ -130,9 +133,8 @@ class Authorization:
         project: str,
         needed: Collection[str] = (),
         begun: Grant | None = None,
-    ) -> tuple[Grant | None, frozenset[str] | None]:
-        """What admits the caller who listens to a project's feed, and the toolsets whose events they may read; None: an
-        anonymous caller, and all.
+    ) -> Admitted:
+        """Admits a caller who listens to a project's feed.
 
         Args:
             begun: what admitted the caller when it began to listen; None: it begins.

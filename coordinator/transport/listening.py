@@ -11,10 +11,7 @@ change of every URI.
 from __future__ import annotations
 
 import asyncio
-import random
-from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextvars import Context as Variables
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -25,44 +22,30 @@ from coordinator.metrics import recorder
 from coordinator.settings.feed import Feed as Limits
 from coordinator.transport.declared import require_tasks
 from coordinator.transport.exchange import Context, Exchange, ExchangeOf
+from coordinator.transport.streams import FULL_MS, Streams
 from coordinator.transport.subscription import Offer, Subscription
 
 MOST_URIS = 256
 """URIs of one subscription."""
 LISTS_SECONDS = 0.25
 """How often it is looked whether lists have changed."""
-_FULL_MS = 5_000
 _DRAIN_MS = 2_000
 """After how many milliseconds a refused client may try again."""
 
 
-class Listening:
+class Listening(Streams[Subscription]):
     """The subscriptions of one process."""
 
     def __init__(self, reader: FeedReader, limits: Limits) -> None:
+        metrics = recorder()
+        super().__init__("subscriptions", metrics.subscriptions, metrics.feed_cut, self._look_at_lists)
         self.reader = reader
         self.limits = limits
-        self.metrics = recorder()
-        self.open: set[Subscription] = set()
-        """Those that are open now."""
-        self._callers: Counter[str] = Counter()
-        self._draining = False
-        self._looking: asyncio.Task[None] | None = None
-
-    def hold(self, held: bool, seconds: float) -> None:
-        """Ends all streams, spread over some seconds, because this process takes no new work; or accepts them again."""
-        self._draining = held
-        if held:
-            loop = asyncio.get_running_loop()
-            for one in self.open:
-                loop.call_later(random.uniform(0, seconds), one.end, "drain")
 
     async def aclose(self) -> None:
         """Ends what runs in the background; the reader, too."""
         await self.reader.aclose()
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        await super().aclose()
 
     def handler(
         self,
@@ -103,47 +86,24 @@ class Listening:
         flags = (("tools", asked.tools_list_changed), ("prompts", asked.prompts_list_changed))
         named = {name for name, on in (*flags, ("resources", asked.resources_list_changed)) if on}
         told = named & offer.lists() if offer.endpoint.changes else set()
-        name = exchange.caller.id if exchange.caller is not None else ""
-        self._check_room(name, exchange)
-        one = Subscription(self.reader, context, exchange, offer, wanted, tasks or [], told)
-        self._enter(one, name)
         try:
-            return await one.run()
+            self._check_room("" if exchange.caller is None else exchange.caller.id)
+            one = Subscription(self.reader, context, exchange, offer, wanted, tasks or [], told)
+            with self.entered(one):
+                return await one.run()
         except ToolFailure as failure:
             raise _refusal(failure, exchange) from None
-        finally:
-            self._exit(one, name)
 
-    def _check_room(self, name: str, exchange: Exchange) -> None:
-        if self._draining:
-            raise _refusal(
-                ToolFailure("draining", "this process takes no new work", retry_after_ms=_DRAIN_MS), exchange
-            )
+    def _check_room(self, name: str) -> None:
+        if self.draining:
+            raise ToolFailure("draining", "this process takes no new work", retry_after_ms=_DRAIN_MS)
         full = ""
         if len(self.open) >= self.limits.subscriptions_most:
             full = f"{len(self.open)} subscriptions are open here already"
-        elif name and self._callers[name] >= self.limits.caller_subscriptions_most:
-            full = f"this caller has {self._callers[name]} subscriptions open here already, as many as one may"
+        elif name and self.callers[name] >= self.limits.caller_subscriptions_most:
+            full = f"this caller has {self.callers[name]} subscriptions open here already, as many as one may"
         if full:
-            raise _refusal(ToolFailure("over_capacity", full, retry_after_ms=_FULL_MS), exchange)
-
-    def _enter(self, one: Subscription, name: str) -> None:
-        self.open.add(one)
-        self._callers[name] += 1
-        self.metrics.subscriptions(len(self.open))
-        if one.endpoint.changes and (self._looking is None or self._looking.done()):
-            # In an empty context, so that its log lines do not carry the id of a request.
-            self._looking = asyncio.create_task(self._look_at_lists(), name="changed lists", context=Variables())
-
-    def _exit(self, one: Subscription, name: str) -> None:
-        one.close()
-        if one.ended is not None:
-            self.metrics.feed_cut(one.ended)
-        self.open.discard(one)
-        self.metrics.subscriptions(len(self.open))
-        self._callers[name] -= 1
-        if not self._callers[name]:
-            del self._callers[name]
+            raise ToolFailure("over_capacity", full, retry_after_ms=FULL_MS)
 
     async def _look_at_lists(self) -> None:
         """Tells subscriptions whose lists have changed. Definitions are read by threads and the catalogue by tasks of

@@ -30,9 +30,11 @@ from coordinator.metrics import recorder
 from coordinator.store.fences import Fenced
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import document_uri
+from coordinator.transport import streams
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.exchange import Context, Exchange
 from coordinator.transport.resources import Place, Resources, absent
+from coordinator.transport.streams import Stream
 from coordinator.transport.task_methods import TaskMethods
 from coordinator.transport.watch import Tree, Watch, lineage_of
 
@@ -40,12 +42,6 @@ SPACING_SECONDS = 0.25
 """The least time between two notifications about the same URI."""
 LOOK_SECONDS = 1.0
 """Rights are checked before a notification if the last check is longer ago."""
-RECHECK_SECONDS = 20.0
-"""They are checked so often if there is nothing to tell."""
-STUCK_SECONDS = 30.0
-"""A client that has taken nothing for so long is cut off."""
-AWAY_SECONDS = 1.0
-"""The pause while the store does not answer."""
 _AT_ONCE = 16
 """URIs that are checked at the same time."""
 _FLEETING = ("lastUpdatedAt", "pollIntervalMs")
@@ -56,7 +52,6 @@ _LISTS: dict[str, ServerEvent] = {
     "prompts": PromptsListChanged(),
     "resources": ResourcesListChanged(),
 }
-End = Literal["drain", "revoked", "moved"]
 _Answer = TypeVar("_Answer")
 
 
@@ -78,7 +73,7 @@ class TaskNotification(pydantic.BaseModel):
     params: dict[str, Any]
 
 
-class Subscription:
+class Subscription(Stream):
     """One stream.
 
     Args:
@@ -97,6 +92,7 @@ class Subscription:
         tasks: list[str],
         lists: set[str],
     ) -> None:
+        super().__init__("" if exchange.caller is None else exchange.caller.id, exchange.connection)
         self._reader = reader
         self._metrics = recorder()
         self._context = context
@@ -109,7 +105,6 @@ class Subscription:
         """Task -> what was last told of it."""
         self._wanted_tasks = tasks if self._methods is not None else []
         self.lists = lists
-        self.ended: End | None = None
         self._offered = offer.endpoint.offered()
         self._loop = asyncio.get_running_loop()
         self._watch = Watch()
@@ -122,21 +117,28 @@ class Subscription:
         """Lists that are to be told."""
         self._stale = False
         """Whether the URIs have to be checked again."""
+        self._doubted = False
+        """Whether the caller's rights have to be."""
         self._other_rights = False
-        """Whether that is because of the caller's rights."""
+        """Whether the URIs have to be because the rights have changed."""
         self._moved: set[Tree] = set()
         """Trees that may have another root now."""
         self._looked = self._loop.time()
         self._woken = asyncio.Event()
         self._meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: context.request_id}
 
-    def end(self, why: End) -> None:
-        """It tells nothing more."""
-        self.ended = self.ended or why
+    def wake(self) -> None:
         self._woken.set()
 
+    def beat(self) -> None:
+        pass  # the protocol knows no sign of life
+
+    async def permitted(self) -> bool:
+        self._doubted = True  # rights are checked where their change can be told
+        self.wake()
+        return True
+
     def close(self) -> None:
-        """Follows no events any more."""
         for listener in self._listeners:
             self._reader.close(listener)
         self._listeners = []
@@ -147,7 +149,7 @@ class Subscription:
             self._offered = offered
             self._changed |= self.lists
             self._due.update(dict.fromkeys(self._watch.offers, self._loop.time()))
-            self._woken.set()
+            self.wake()
 
     async def run(self) -> types.SubscriptionsListenResult:
         """Acknowledges, and tells of changes until the end. Raises ToolFailure before it has acknowledged."""
@@ -173,7 +175,8 @@ class Subscription:
             except ToolFailure as failure:
                 if isinstance(failure, Fenced) and failure.for_good:
                     self.end("moved")
-                await self._sleep(AWAY_SECONDS)
+                else:
+                    await asyncio.sleep(streams.AWAY_SECONDS)
         if self.ended == "revoked":
             raise MCPError(types.INVALID_REQUEST, "The rights of this token have ended or changed")
         return types.SubscriptionsListenResult(_meta=self._meta)
@@ -182,9 +185,9 @@ class Subscription:
         """Tells what is due, or waits for something."""
         now = self._loop.time()
         due = [uri for uri, at in self._due.items() if at <= now]
-        recheck_at = self._looked + RECHECK_SECONDS
-        if due or self._changed or self._stale or now >= recheck_at:
-            if now >= recheck_at:
+        if due or self._changed or self._stale or self._doubted:
+            if self._doubted:
+                self._doubted = False
                 self._look_at_tasks()  # some end by time alone
             await self._look(now)
             while self._moved and not self._stale and self.ended is None:
@@ -203,7 +206,7 @@ class Subscription:
             return
         self._told = {uri: at for uri, at in self._told.items() if at > now}
         if self.ended is None:
-            await self._sleep(min([recheck_at, *self._due.values()]) - now)
+            await self._sleep(min(self._due.values(), default=now + streams.RECHECK_SECONDS) - now)
 
     async def _follow_again(self) -> None:
         """Follows other events, because trees have moved or the caller's rights have changed."""
@@ -217,7 +220,7 @@ class Subscription:
     async def _sleep(self, seconds: float) -> None:
         """Sleeps until the time is over or something comes."""
         self._woken.clear()
-        timer = self._loop.call_later(seconds, self._woken.set)
+        timer = self._loop.call_later(seconds, self.wake)
         try:
             await self._woken.wait()
         finally:
@@ -228,6 +231,7 @@ class Subscription:
         if now < self._looked + LOOK_SECONDS:
             return
         self._looked = now
+        self.recheck_at = now + streams.RECHECK_SECONDS
         try:
             caller = await self._exchange.recheck() if self._exchange.recheck is not None else None
         except ToolFailure as failure:
@@ -298,7 +302,7 @@ class Subscription:
             for uri in self._watch.told_by(event):
                 self._due.setdefault(uri, max(now, self._told.get(uri, now)))
         if len(self._due) + len(self._moved) != before:  # not for each event of a burst
-            self._woken.set()
+            self.wake()
         return True
 
     def tell_all(self) -> None:
@@ -350,14 +354,4 @@ class Subscription:
         self._metrics.subscription_told()
 
     async def _send(self, notification: Any) -> None:
-        timer = self._loop.call_later(STUCK_SECONDS, self._cut)
-        try:
-            await self._context.session.send_notification(notification, self._context.request_id)
-        finally:
-            timer.cancel()
-
-    def _cut(self) -> None:
-        """Its client takes nothing, so it is disconnected, and will listen and read again."""
-        if self._exchange.connection is not None:
-            self._metrics.feed_cut("slow")
-            self._exchange.connection.abort()
+        await self.taken(self._context.session.send_notification(notification, self._context.request_id))

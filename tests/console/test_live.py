@@ -143,7 +143,7 @@ async def test_a_frame_that_says_look_at_everything_is_counted(
 async def test_a_tab_that_takes_nothing_is_cut_off_and_keeps_no_frames(
     streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "STUCK_SECONDS", 0.0)
+    monkeypatch.setattr("coordinator.transport.streams.STUCK_SECONDS", 0.0)
     monkeypatch.setattr(live, "PACE_SECONDS", 0.06)
     stuck, other = await streams.open(2)
     stuck.takes = False
@@ -153,13 +153,13 @@ async def test_a_tab_that_takes_nothing_is_cut_off_and_keeps_no_frames(
     await stuck.task
     assert stuck.aborted
     assert stuck.chunks == []
-    assert streams.live.tabs == 1
+    assert len(streams.live.open) == 1
 
 
 async def test_a_tab_hears_that_its_stream_is_alive_though_nothing_changes(
     streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr("coordinator.transport.streams.HEARTBEAT_SECONDS", 0.02)
     (tab,) = await streams.open()
     await wait_until(lambda: any(b"event: beat\ndata\n\n" in chunk for chunk in tab.chunks), what="a sign of life")
 
@@ -168,7 +168,7 @@ async def test_a_tab_hears_that_its_stream_is_alive_though_nothing_changes(
 async def test_a_stream_ends_when_the_rights_of_its_viewer_have_changed(streams: Streams, now: Viewer | None) -> None:
     changed, same = await streams.open(2)
     changed.viewer = now
-    streams.live.recheck()
+    streams.live.recheck_all()
     await changed.task
     assert not same.task.done()
     await streams.items.add("t")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.store import Store
-from coordinator.transport import feed as endpoint
+from coordinator.transport import streams
 from tests.feed.guarded import Guarded, guarding
 from tests.feed.rig import Front, serving
 from tests.items.client import Client
@@ -48,6 +48,6 @@ def tools(store: Store, project: str) -> Client:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heartbeats and checks of rights come at once."""
-    monkeypatch.setattr(endpoint, "TICK_SECONDS", 0.05)
-    monkeypatch.setattr(endpoint, "HEARTBEAT_SECONDS", 0.1)
-    monkeypatch.setattr(endpoint, "RECHECK_SECONDS", 0.1)
+    monkeypatch.setattr(streams, "TICK_SECONDS", 0.05)
+    monkeypatch.setattr(streams, "HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(streams, "RECHECK_SECONDS", 0.1)

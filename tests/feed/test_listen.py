@@ -26,7 +26,7 @@ from coordinator.store import Store, keys
 from coordinator.toolsets import deferral
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
-from coordinator.transport import app, listening, subscription
+from coordinator.transport import app, listening, streams, subscription
 from tests.authentication.support import KEYS
 from tests.feed.guarded import Guarded, bearer, token
 from tests.feed.rig import Front, serving
@@ -70,7 +70,8 @@ def uris(project: str) -> Uris:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rights are checked before each notification, and often without one."""
     monkeypatch.setattr(subscription, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(subscription, "RECHECK_SECONDS", 0.1)
+    monkeypatch.setattr(streams, "RECHECK_SECONDS", 0.1)
+    monkeypatch.setattr(streams, "TICK_SECONDS", 0.05)
 
 
 async def test_what_can_be_read_is_acknowledged(front: Front, tools: Client, uris: Uris) -> None:
@@ -455,7 +456,7 @@ async def test_rights_that_cannot_be_checked_are_tried_again_after_a_pause(
 
     async with subscribed(guarded, tools.project, uri, headers=bearer(mine)) as stream:
         monkeypatch.setattr(guarded.reader, "position", fails)
-        monkeypatch.setattr(subscription, "AWAY_SECONDS", 0.3)
+        monkeypatch.setattr(streams, "AWAY_SECONDS", 0.3)
         guarded.tokens.write(guarded.tokens.path.read_text().replace("[items, workflow]", "[items]"))
         await guarded.authenticator.read(guarded.tokens.path)
         await stream.tells(*uri)
@@ -483,7 +484,7 @@ async def test_a_caller_has_a_limit_of_subscriptions(guarded: Guarded, project: 
 async def test_a_client_that_takes_nothing_is_cut_off(
     front: Front, tools: Client, uris: Uris, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscription, "STUCK_SECONDS", 0.2)
+    monkeypatch.setattr(streams, "STUCK_SECONDS", 0.2)
     monkeypatch.setattr(subscription, "SPACING_SECONDS", 0.0)
     before = counted(metrics.CUT, "slow")
     many = uris(*(f"items/{item}" for item in await tools.add_many(50)))

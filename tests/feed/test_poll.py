@@ -40,7 +40,7 @@ async def test_without_after_only_what_comes_is_answered(front: Front, tools: Cl
     answer = await front.poll(tools.project, waitMs=0)
     assert answer["events"] == []
     waiting = asyncio.create_task(front.poll(tools.project, waitMs=50_000))
-    await wait_until(lambda: front.feed.listeners)
+    await wait_until(lambda: front.feed.open)
     item = await tools.add("new")
     answer = await waiting
     assert [event["data"]["id"] for event in answer["events"]] == [item]
@@ -127,7 +127,7 @@ async def test_deliveries_are_what_listeners_were_sent(front: Front, tools: Clie
 
 async def test_a_drain_answers_those_who_wait(front: Front, tools: Client) -> None:
     waiting = asyncio.create_task(front.poll(tools.project, waitMs=50_000))
-    await wait_until(lambda: front.feed.listeners)
+    await wait_until(lambda: front.feed.open)
     front.feed.hold(True, 0)
     answer = await waiting
     assert answer["events"] == []
@@ -140,7 +140,7 @@ async def test_streams_and_waits_end_when_the_project_is_served_from_another_sto
     fencing, copy = Fencing(tools.store), secrets.token_hex(8)
     async with front.stream(tools.project) as stream:
         waiting = asyncio.create_task(front.get(tools.project, waitMs=20_000))
-        await wait_until(lambda: front.feed.listeners == 2)
+        await wait_until(lambda: len(front.feed.open) == 2)
         await fencing.put(tools.project, copy, "moved")
         await fencing.note(tools.project, Fence(copy, "moved", 0, "", ""))
         await tools.store.fences.look()

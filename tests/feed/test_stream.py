@@ -12,7 +12,7 @@ from coordinator.feed import listener as listeners
 from coordinator.feed.cursor import entry_of
 from coordinator.settings.feed import Feed
 from coordinator.store import keys
-from coordinator.transport import feed as endpoint
+from coordinator.transport import streams
 from tests.feed.rig import Front, Json
 from tests.items.client import Client, actor, fresh_id
 from tests.support.wait import wait_until
@@ -159,7 +159,7 @@ async def test_heartbeats_move_the_position_of_a_rare_filter(front: Front, tools
 async def test_a_client_that_takes_nothing_is_cut_and_can_resume(
     front: Front, tools: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoint, "TICK_SECONDS", 0.05)
+    monkeypatch.setattr(streams, "TICK_SECONDS", 0.05)
     monkeypatch.setattr(listeners, "MOST_EVENTS", 50)
     begin = (await front.poll(tools.project))["cursor"]
     # A small window, so that the kernel does not take it all.
@@ -173,7 +173,7 @@ async def test_a_client_that_takes_nothing_is_cut_and_can_resume(
             await tools.add_many(50)
             total += 50
             await healthy.events(50)
-            if front.feed.listeners == 1:
+            if len(front.feed.open) == 1:
                 break
         assert total < 20_000, "it was not cut"
     writer.close()
@@ -266,7 +266,7 @@ async def test_a_project_that_is_full_of_listeners_says_so(front: Front, project
         refused = await front.get(project)
         assert refused.status_code == 503
         assert refused.headers["retry-after"] == "5"
-    await wait_until(lambda: not front.feed.listeners)
+    await wait_until(lambda: not front.feed.open)
     assert (await front.get(project)).status_code == 200
 
 
