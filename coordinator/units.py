@@ -26,6 +26,7 @@ MOMENT = "must be a time with a zone, as in 2026-01-01T12:00:00Z, or from now on
 """What is allowed as a time, for messages."""
 _DEMAND = "must be KEY, KEY=UNITS or KEY=shared, after commas"
 _BUDGET = "must be cost=DOLLARS, tokens=NUMBER or time=TIME, after commas, as in cost=2.50,tokens=200000,time=2h"
+_RECURS = {"zone": "timeZone", "missed": "missed", "overlap": "overlap"}
 _AMOUNT = {"cost": _NUMBER, "tokens": r"[0-9]{1,12}", "time": _DURATION}
 _USAGE = "|".join(f"{name}={_AMOUNT[name]}" for name in ("cost", "tokens"))
 USAGE_PATTERN = rf"^({_USAGE})(, *({_USAGE}))*\Z"
@@ -139,3 +140,22 @@ def budget_text(given: Mapping[str, Any]) -> str:
     parts = [f"cost={Decimal(cost) / 1_000_000:f}"] if cost is not None else []
     parts += [f"tokens={tokens}"] if tokens is not None else []
     return ", ".join(parts + ([f"time={duration(time)}"] if time is not None else []))
+
+
+def recurrence(text: str) -> dict[str, str]:
+    """When something recurs, as the tools take it: ``0 9 * * MON-FRI; zone=Europe/Berlin``. Raises as ``moment``."""
+    cron, *parts = (part.strip() for part in text.split(";"))
+    found = {"cron": cron}
+    for one in parts:
+        name, _, value = one.partition("=")
+        if name not in _RECURS or not value:
+            raise ValueError(f"{one!r} must be zone=ZONE, missed=skip, one or all, or overlap=skip or allow")
+        found[_RECURS[name]] = value
+    return found
+
+
+def recurrence_text(given: Mapping[str, Any]) -> str:
+    """The text that ``recurrence`` reads so; what a plain cron expression means is left out."""
+    plain = {"timeZone": "UTC", "missed": "one", "overlap": "skip"}
+    more = [f"; {name}={given[of]}" for name, of in _RECURS.items() if given.get(of, plain[of]) != plain[of]]
+    return f"{given['cron']}{''.join(more)}"

@@ -24,6 +24,8 @@ from coordinator.units import (
     duration,
     milliseconds,
     money,
+    recurrence,
+    recurrence_text,
     size,
 )
 
@@ -98,6 +100,20 @@ def test_budgets_and_demands_are_read_as_they_are_written() -> None:
 
     budgets()
     resources()
+
+
+def test_recurrences_are_read_as_they_are_written() -> None:
+    for text in (
+        "0 9 * * MON,FRI",
+        "@daily; zone=Europe/Berlin",
+        "@hourly; zone=Asia/Tokyo; missed=all; overlap=allow",
+    ):
+        assert recurrence_text(recurrence(text)) == text
+    plain = {"cron": "@daily", "timeZone": "UTC", "missed": "one", "overlap": "skip", "nextAt": "2030-01-01T00:00:00Z"}
+    assert recurrence_text(plain) == "@daily"
+    for wrong in ("@daily; UTC", "@daily; zone=", "@daily; timeZone=UTC"):
+        with pytest.raises(ValueError, match="must be zone=ZONE, missed="):
+            recurrence(wrong)
 
 
 def test_budgets_say_what_is_allowed() -> None:

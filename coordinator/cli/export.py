@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import Exit
-from coordinator.cli.terminal import printable
+from coordinator.cli.terminal import counted, printable
 from coordinator.interchange.exporting import read_project
 from coordinator.interchange.formats import beads, markdown
 
@@ -46,6 +46,9 @@ def export(
     shown = printable if sys.stdout.isatty() else _plain
     for line in _MODULES[format].write(records):
         print(shown(line))
+    if format == "markdown" and (left := sum(1 for one in records if one.notes or one.related)):
+        told = "a list of tasks has no notes, nor links that hold nothing back: left out are those of"
+        print(f"fleet: {told} {counted(left, 'item')}", file=sys.stderr)
     return Exit.OK
 
 

@@ -6,12 +6,16 @@
       - {ref: notes, title: Write notes, tags: [docs, text], after: [build]}
       - {title: Publish, after: [build, notes]}
 
-An item has ``title``, and may have ``ref``, ``after``, ``children``, ``notes`` (key: body) and ``done`` besides the
-fields that ``manage_items`` takes; ``recurs`` can be a cron expression alone, ``resources`` and ``budget`` have short
-forms (``gpu=2``; ``cost=2.50, tokens=200000, time=2h``). ``after`` names refs, or titles that
-occur once, anywhere in the plan; what is below an item waits with it. An item with children is offered to nobody, and
-ends with the last of them: what comes after them is one more child, ``after`` the others. ``markdown`` has the other
-form.
+An item has ``title``, and may have ``ref``, ``after``, ``blockers``, ``children``, ``notes`` (key: body), ``done`` and
+``blocked`` besides the fields that ``manage_items`` takes; ``recurs`` can be a cron expression alone, ``resources`` and
+``budget`` have short forms (``gpu=2``; ``cost=2.50, tokens=200000, time=2h``). ``after`` names refs, or titles that
+occur once, anywhere in the plan; what is below an item waits with it, but not for its ``blockers``. An item with
+children is offered to nobody, and ends with the last of them: what comes after them is one more child, ``after`` the
+others.
+
+A list of tasks (``task_list``) is a plan, too. Its root is the one heading that all else is below, or one task, if it
+has an identity, as exports write it; else it has the file's name. Headings are containers, the root only with an
+identity.
 """
 
 from __future__ import annotations
@@ -25,8 +29,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from coordinator.client.errors import FleetError, error_of
-from coordinator.client.markdown import markdown
 from coordinator.client.plan_fields import PLAN_FIELDS
+from coordinator.client.task_list import BOXES, Task, TaskList, named, read_tasks
 from coordinator.errors import that_exist
 from coordinator.units import MOMENT, moment
 
@@ -35,7 +39,7 @@ MOST_BYTES = 10_000_000
 """Of a plan in a file."""
 _PATH = re.compile(r"plan((?:\.children\[\d+\])*)(?:\.(\w+))?: ")
 _NUMBER = re.compile(r"\d+")
-_OWN = ("ref", "after", "children", "notes", "done")
+_OWN = ("ref", "after", "blockers", "children", "notes", "done", "blocked")
 
 
 @dataclass
@@ -47,9 +51,12 @@ class Node:
     fields: dict[str, Any]
     ref: str
     after: list[str] = field(default_factory=list)
+    blockers: list[str] = field(default_factory=list)
+    """What it waits for alone, without what is below it."""
     children: list[Node] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
     done: bool = False
+    blocked: bool = False
 
     def all(self) -> Iterator[Node]:
         """It and all items below, parents first."""
@@ -100,7 +107,10 @@ class Text:
     def mapping(self) -> Mapping[str, Any]:
         """The mapping that it stands for. Raises as ``read``."""
         if self.markdown:
-            return markdown(self.text, Path(self.name).stem)
+            try:
+                return _of_tasks(read_tasks(self.text, boxless=True), Path(self.name).stem)
+            except ValueError as error:
+                raise _wrong(self.name, str(error)) from None
         from ruamel.yaml import YAML
         from ruamel.yaml.error import MarkedYAMLError, YAMLError  # only plans in files need it
 
@@ -125,14 +135,11 @@ class Text:
         return f"{self.name}:{line}: {message}" if line else f"{self.name}: {message}"
 
     def _task_line(self, numbers: Sequence[int]) -> int:
-        places: list[int] = []
-        at: Mapping[str, Any] = markdown(self.text, "", places)
-        task = 0
+        found = read_tasks(self.text, boxless=True)
+        at = _root(found) or Task("", children=found.tops)
         for number in numbers:
-            before: Sequence[Mapping[str, Any]] = at["children"][:number]
-            task += 1 + sum(map(_size, before))
-            at = at["children"][number]
-        return places[task - 1] if task else 0
+            at = at.children[number]
+        return at.line
 
     def _entry_line(self, numbers: Sequence[int], field: str) -> int:
         from ruamel.yaml import YAML
@@ -144,19 +151,55 @@ class Text:
         return int((key or at).start_mark.line) + 1
 
 
-def _size(item: Mapping[str, Any]) -> int:
-    return 1 + sum(map(_size, item.get("children", ())))
+def _root(found: TaskList) -> Task | None:
+    """What is the root of the plan, of what the list has."""
+    top = found.tops[0] if len(found.tops) == 1 else None
+    return top if top is not None and (top.heading or top.identity) else None
+
+
+def _of_tasks(found: TaskList, title: str) -> dict[str, Any]:
+    """The mapping that a list stands for. Raises ValueError naming the line."""
+    text, root = found.text, _root(found)
+    if not found.tops and text.startswith("#"):
+        title, _, text = text.lstrip("#").strip().partition("\n")
+    items: dict[Task | None, dict[str, Any]] = {None: {"title": title, "description": text.strip("\n"), "children": []}}
+    refs = {one.identity: one.ref for one in found.all() if one.identity and one.ref}
+    steps = 0
+    for one in found.all():
+        if one.doubled:
+            raise ValueError(f"line {one.line} has {one.doubled[0]} besides another such mark")
+        if one.box not in BOXES:
+            raise ValueError(f"line {one.line}: [{one.box}] is no state: a box has one of '{''.join(BOXES)}'")
+        state = BOXES[one.box]
+        item: dict[str, Any] = {
+            "title": one.title,
+            "description": one.description,
+            "ref": one.ref or one.identity,
+            "tags": one.tags,
+            "priority": one.priority,
+            "after": [refs.get(name, name) for name in one.after],
+            "blockers": [refs.get(name, name) for name in one.blockers],
+            "done": state in ("done", "cancelled"),
+            "blocked": state == "blocked",
+            "statusLabel": state if state in ("cancelled", "in-progress") else "",
+        }
+        if one.heading and (one.identity or one is not root):
+            item |= {"type": "heading", "container": True}
+        if one.before is not None:
+            before = items[one.before]
+            item["after"].append(before.setdefault("ref", f"step {steps}"))
+        steps += one.numbered
+        items[one] = {name: value for name, value in (item | one.fields).items() if value}
+        items[one.parent].setdefault("children", []).append(items[one])
+    if root is not None and text:
+        items[root]["description"] = "\n\n".join(filter(None, (text, root.description)))
+    return {name: value for name, value in items[root].items() if value}
 
 
 def _member(node: Any, name: str) -> tuple[Any, Any]:
     """Key and value of a member of a YAML mapping; None: it has none."""
     members = node.value if isinstance(node.value, list) else ()
     return next(((key, value) for key, value in members if key.value == name), (None, None))
-
-
-def load(path: str | Path) -> Mapping[str, Any]:
-    """The mapping that a file has. Raises as ``read``."""
-    return Text.of(Path(path)).mapping()
 
 
 def read(given: Mapping[str, Any] | str | Path | Text | Plan) -> Plan:
@@ -191,6 +234,7 @@ def _checked(given: Mapping[str, Any]) -> Plan:
     for node in nodes.values():
         titles.setdefault(str(node.fields["title"]).casefold(), []).append(node.ref)
     waits: dict[str, set[str]] = {ref: {child.ref for child in node.children} for ref, node in nodes.items()}
+    own = [(_named(name, node, nodes, titles), node.ref) for node in nodes.values() for name in node.blockers]
     above = {child.ref: ref for ref, node in nodes.items() for child in node.children}
     named = {node.ref: [_named(name, node, nodes, titles) for name in node.after] for node in nodes.values()}
     edges = []
@@ -206,22 +250,24 @@ def _checked(given: Mapping[str, Any]) -> Plan:
                 # One that waits for an open sibling waits with it.
                 if all(above.get(one) != node.ref or nodes[one].done for one in named[child.ref]):
                     named[child.ref].append(ref)
+    for ref, other in own:
+        waits[other].add(ref)
     try:
         TopologicalSorter(waits).prepare()
     except CycleError as cycle:
         told = " -> ".join(str(nodes[ref].fields["title"]) for ref in reversed(cycle.args[1]))
-        raise _wrong("plan", f"these wait for each other, or for what they are part of: {told}") from None
-    return Plan(root, edges)
+        raise _wrong(
+            nodes[cycle.args[1][0]].path, f"these wait for each other, or for what they are part of: {told}"
+        ) from None
+    return Plan(root, [*dict.fromkeys([*edges, *own])])
 
 
 def _named(name: str, node: Node, nodes: Mapping[str, Node], titles: Mapping[str, Sequence[str]]) -> str:
     """The ref that ``after`` of a node means by a name."""
-    same = titles.get(name.casefold(), [])
-    if name in nodes or len(same) == 1:
-        return name if name in nodes else same[0]
-    if same:
-        raise _wrong(f"{node.path}.after", f"{len(same)} items have the title {name!r}: give them a ref")
-    raise _wrong(f"{node.path}.after", f"there is no {name!r}{that_exist(name, [*nodes, *titles])}")
+    try:
+        return named(name, nodes, titles)
+    except ValueError as error:
+        raise _wrong(f"{node.path}.after", str(error)) from None
 
 
 def _node(given: Any, path: str, ref: str, depth: int) -> Node:
@@ -241,22 +287,26 @@ def _node(given: Any, path: str, ref: str, depth: int) -> Node:
     notes = given.get("notes") or {}
     if not isinstance(notes, Mapping) or not all(isinstance(body, str) for body in notes.values()):
         raise _wrong(f"{path}.notes", "must be a mapping of keys to texts")
-    after = given.get("after") or []
-    done = given.get("done") or False
-    if not isinstance(done, bool):
-        raise _wrong(f"{path}.done", "must be true or false")
+    for name in ("done", "blocked"):
+        if not isinstance(given.get(name) or False, bool):
+            raise _wrong(f"{path}.{name}", "must be true or false")
+    if given.get("done") and given.get("blocked"):
+        raise _wrong(f"{path}.blocked", "must be false: it is done")
     if not isinstance(given.get("ref") or "", str | int):
         raise _wrong(f"{path}.ref", "must be a text")
     children = given.get("children") or []
     if not isinstance(children, Sequence) or isinstance(children, str):
         raise _wrong(f"{path}.children", "must be a list")
+    after, blockers = (given.get(name) or [] for name in ("after", "blockers"))
     node = Node(
         path,
         fields,
         str(given.get("ref") or ref),
-        _texts([after] if isinstance(after, str | int) else after, f"{path}.after"),
+        _names(after, f"{path}.after"),
+        _names(blockers, f"{path}.blockers"),
         notes={str(key): body for key, body in notes.items()},
-        done=done,
+        done=bool(given.get("done")),
+        blocked=bool(given.get("blocked")),
     )
     for number, child in enumerate(children):
         below = f"{number + 1}" if ref == "root" else f"{ref}.{number + 1}"
@@ -286,6 +336,10 @@ def _time(given: date, path: str) -> str:
     if not isinstance(given, datetime) or given.tzinfo is None:
         raise _wrong(path, MOMENT)
     return given.isoformat()
+
+
+def _names(given: Any, path: str) -> list[str]:
+    return _texts([given] if isinstance(given, str | int) else given, path)
 
 
 def _texts(given: Any, path: str) -> list[str]:

@@ -196,7 +196,8 @@ def _whole(plan: Plan, nodes: list[Node], parent: str | None) -> dict[str, Any] 
     ]
     most, most_notes, most_bytes = _AT_ONCE
     unusual = any(
-        node.done or node.fields.keys() & {"container", "metadata", "properties", "statusLabel"} for node in nodes
+        node.done or node.blocked or node.fields.keys() & {"container", "metadata", "properties", "statusLabel"}
+        for node in nodes
     )
     if deep or unusual or len(nodes) + len(plan.edges) > most or len(notes) > most_notes:
         return None
@@ -240,23 +241,26 @@ async def _in_stages(fleet: Fleet, plan: Plan, nodes: list[Node], parent: str | 
         if answer["failed"]:
             raise error_of("VALIDATION_ERROR", f"notes: {answer['failures'][0]['error']}", answer)
     # The root is the last: with it goes its label.
-    blocked = [ids[node.ref] for node in (*nodes[1:], plan.root) if _role(node) == "blocked"]
-    for part_of in _parts(blocked, _TRANSITIONS):
+    held = [ids[node.ref] for node in (*nodes[1:], plan.root) if not node.done and not node.blocked]
+    for part_of in _parts(held, _TRANSITIONS):
         moved = [{"itemId": item, "trigger": "resume"} for item in part_of]
         answer = await fleet.call("advance_item", {"transitions": moved})
         if refused := [one for one in answer["results"] if not one["applied"]]:
             raise Refused("refused", refused[0]["error"], refused[0])
+    labels = [
+        {"id": ids[node.ref], "statusLabel": node.fields.get("statusLabel")}
+        for node in nodes
+        if not node.done and ("statusLabel" in node.fields or (node.blocked and node is plan.root))
+    ]
+    for changed in _parts(labels, _ITEMS):
+        await fleet.call("manage_items", {"operation": "update", "items": changed})
 
 
 def _item(node: Node, parent: str | None, root: Node) -> dict[str, Any]:
-    item = {**node.fields, "role": _role(node)}
+    item = {**node.fields, "role": "terminal" if node.done else "blocked"}
     if node is root and not node.done:
         item["statusLabel"] = UNFINISHED
     return item if parent is None else {**item, "parentId": parent}
-
-
-def _role(node: Node) -> str:
-    return "terminal" if node.done else "blocked"
 
 
 def _parts(whole: Sequence[T], size: int) -> Iterator[Sequence[T]]:

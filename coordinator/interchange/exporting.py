@@ -9,12 +9,15 @@ import msgspec
 
 from coordinator.client import Fleet, FleetError
 from coordinator.client.plan_fields import MARKS
-from coordinator.interchange.identity import IDENTITY, external_of, source_tag, sources_of
+from coordinator.interchange.identity import HOLD, IDENTITY, external_of, source_tag, sources_of
 from coordinator.interchange.model import Record, State
 from coordinator.interchange.side_by_side import side_by_side
 
 PAGE = 200
+FIELDS = sorted({*MARKS.values()} - {"summary", "tags", "type", "complexity", "container"})
+"""Those that tasks have marks for, and records no place of their own."""
 _SECONDS = 60.0
+_NONE = (None, "", [HOLD])
 
 
 async def search(fleet: Fleet, filters: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
@@ -73,6 +76,7 @@ def _record(item: Mapping[str, Any], notes: list[dict[str, Any]], source: str) -
     name = external_of(properties, source).get("id") or item["id"]
     origins = {one: external_of(properties, one).get("id") for one in sources_of(properties)}
     hidden = {source_tag(one) for one in origins}
+    given = {**item, "traits": ",".join(properties.get("traits", ()))}
     terminal, label = item["role"] == "terminal", item.get("statusLabel")
     state: State | None = "in-progress" if label == "in-progress" else None
     if terminal:
@@ -94,7 +98,7 @@ def _record(item: Mapping[str, Any], notes: list[dict[str, Any]], source: str) -
         parent=item.get("parentId"),
         notes={one["key"]: one.get("body", "") for one in notes},
         url=item["id"],
-        fields={name: item[name] for name in MARKS.values() if name in item},
+        fields={name: given[name] for name in FIELDS if given.get(name) is not False and given.get(name) not in _NONE},
         extra={"created_at": item["createdAt"], "updated_at": item["modifiedAt"]}
         | ({"closed_at": item["roleChangedAt"]} if terminal else {}),
     )

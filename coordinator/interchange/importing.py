@@ -29,6 +29,8 @@ _BATCH_BYTES = 1_500_000
 _PAGE = 200
 _SECONDS = 60.0
 _ROLES = {"queue": "queue", "in-progress": "queue", "blocked": "blocked", "done": "terminal", "cancelled": "terminal"}
+_CLEARED = {"traits": "", "requiresVerification": False}
+"""What clears fields that null leaves unchanged."""
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LABELS = {"in-progress": "in-progress", "blocked": "blocked", "done": "done", "cancelled": "cancelled"}
 
@@ -212,9 +214,10 @@ class Import:
             "container": one.container or None,
             "complexity": one.complexity,
             "statusLabel": _LABELS.get(state),
-            "requires": None if finished or _ROLES[state] == "terminal" else [HOLD],
             **one.fields,
         }
+        if not finished and _ROLES[state] != "terminal":
+            spec["requires"] = [*one.fields.get("requires", ()), HOLD]
         return {name: value for name, value in spec.items() if value is not None}
 
     # --- dependencies, notes, and the end of what has them ----------------------------------------
@@ -286,7 +289,7 @@ class Import:
                     "id": self._ids[one.id],
                     "properties": _json(external({}, one, self._source, finished=True)),
                 }
-            changes.append({**change, "requires": None})
+            changes.append({**change, "requires": one.fields.get("requires")})
         await self._change(changes)
 
     async def _change(self, changes: Sequence[dict[str, Any]]) -> None:
@@ -328,7 +331,7 @@ class Import:
                 change[name] = getattr(one, name) or None
         for name in known.fields.keys() | one.fields.keys():
             if known.fields.get(name) != one.fields.get(name):
-                change[name] = one.fields.get(name)
+                change[name] = one.fields.get(name, _CLEARED.get(name))
         # An item that comes back in a format without containers stays one.
         if "container" in different and (one.container or known.seen is not None):
             change["container"] = one.container

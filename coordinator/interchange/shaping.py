@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -52,7 +53,7 @@ def shape(source: Source, below: int = -1) -> None:
             say(f"are deeper than {most}: put below an ancestor, or at the top", key)
     parents = {one.parent for one in records.values()}
     for one in records.values():
-        if one.container and one.id not in parents:  # else it would be open for ever
+        if one.container and not one.status and one.id not in parents:  # else it would be open for ever
             one.state = "done"
     order = sorted(records, key=lambda key: depths[key])
     source.records = [records[key] for key in order]
@@ -112,7 +113,7 @@ def _links(one: Record, records: Mapping[str, Record], say: _Say) -> None:
 
 
 def _lengths(one: Record, say: _Say) -> None:
-    title = " ".join(one.title.split())
+    title = " ".join(re.split(r"[\r\n]+", one.title)).strip()
     if not title:
         say("have no title", one.id)
         title = f"({one.id})"

@@ -60,6 +60,13 @@ def test_the_plan_has_a_root_distributions_and_steps(tmp_path: Path) -> None:
     first, second = from_file(str(tmp_path / "plan.md")).trees(2)
     assert (first["title"], second["title"]) == ("t (1 of 2)", "t (2 of 2)")
     assert first["children"] == [{"title": "a", "maxAttempts": 0, "retryBackoffSeconds": 0, "children": []}]
+    (tmp_path / "plan.md").write_text("# t\n- [x] a #x\n- [!] b (recurs: @daily)\n- c (after: a)\n- [ ] d\n")
+    done = from_file(str(tmp_path / "plan.md"))
+    assert [one.endswith(": a, b") for one in done.notes] == [True]
+    (tree,) = done.trees(1)
+    assert [{*one} - {"title", "maxAttempts", "retryBackoffSeconds", "children"} for one in tree["children"]] == [
+        {"tags"}, set(), {"after"}, set(),
+    ]  # fmt: skip
     found = read(planned({name: name.upper() for name in DIAMOND}, DIAMOND))
     whole = by_id(found, {node.ref: node.ref for node in found.root.all()})
     assert len(whole) == 1 + 4 + 4 * 3
@@ -74,6 +81,8 @@ def test_the_plan_has_a_root_distributions_and_steps(tmp_path: Path) -> None:
         ("a.yaml", b"a: [", "is not YAML"),
         ("a.yaml", b"\xff\xfe", "is not text"),
         ("a.yaml", b"[]", "must be a mapping"),
+        ("a.yaml", b"title: a\nchildren: 3", "a.yaml:2: plan.children: must be a list"),
+        ("a.md", b"- a\n- [?] b", "a.md: line 2: [?] is no state"),
         ("missing.yaml", None, "No such file"),
     ],
 )

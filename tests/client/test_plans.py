@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 
 from coordinator.client import Fleet, Invalid, NotFound, Refused, calls, plan
 from coordinator.client.calls import away_seconds
-from coordinator.client.markdown import markdown
 from tests.client.backlog import add, notes, seen
 from tests.client.scripted import Scripted, answer, refusal
 
@@ -38,6 +38,11 @@ MARKDOWN = """# Release 2
 - [ ] Write notes (ref: notes) (after: build)
 1. Publish (after: build, write notes)
 """
+
+
+def markdown(text: str) -> Any:
+    """The mapping of a list of tasks in the file list.md."""
+    return plan.Text(text, "list.md", markdown=True).mapping()
 
 
 def shape(given: Any) -> tuple[list[tuple[str, str, list[str]]], set[tuple[str, str]]]:
@@ -75,7 +80,7 @@ Intro.
 1) First
 2) Second
 """
-    assert markdown(text, "list") == {
+    assert markdown(text) == {
         "title": "list",
         "description": "Intro.",
         "children": [
@@ -92,10 +97,75 @@ Intro.
     }
 
 
+def test_a_list_has_states_marks_and_headings() -> None:
+    text = """
+# Phase 1 #ci
+- [~] Ask !HIGH
+- [/] Write #docs to all (complexity: 3) (summary: "a (b (c))") <!-- fleet:1a2b -->
+  - no task, as it is below an identity
+- [!] Tell \\#1 (after 1a2b) (after: ask)
+## Part
+1. [x] Over (ref: over)
+# Notes
+Odds and ends.
+# Phase 2
+- [-] Ship (after: over, Tell #1)
+"""
+    ask = {"title": "Ask", "priority": "high", "done": True, "statusLabel": "cancelled"}
+    write = {"title": "Write to all", "ref": "1a2b", "tags": ["docs"], "statusLabel": "in-progress", "complexity": "3"}
+    write |= {"summary": "a (b (c))", "description": "- no task, as it is below an identity"}
+    tell = {"title": "Tell #1", "blocked": True, "blockers": ["1a2b"], "after": ["ask"]}
+    part = {"title": "Part", "type": "heading", "container": True, "done": True}
+    ship = {"title": "Ship", "done": True, "statusLabel": "cancelled", "after": ["over", "Tell #1"]}
+    heading = {"type": "heading", "container": True}
+    assert markdown(text) == {
+        "title": "list",
+        "description": "# Notes\nOdds and ends.",
+        "children": [
+            {
+                "title": "Phase 1",
+                "tags": ["ci"],
+                **heading,
+                "children": [ask, write, tell, {**part, "children": [{"title": "Over", "ref": "over", "done": True}]}],
+            },
+            {"title": "Phase 2", "done": True, **heading, "children": [ship]},
+        ],
+    }
+    told = {"title": "A", "description": "intro\n\nmore", "children": [{"title": "b"}]}
+    assert markdown("intro\n# A\nmore\n- [ ] b") == told
+    exported = "# A <!-- fleet:1 -->\n- [ ] b <!-- fleet:2 -->"
+    assert markdown(exported) == {"title": "A", "ref": "1", **heading, "children": [{"title": "b", "ref": "2"}]}
+    assert markdown("- [ ] b <!-- fleet:2 -->\n  - [ ] c") == {"title": "b", "ref": "2", "children": [{"title": "c"}]}
+    assert markdown("- [ ] b\n") == {"title": "list", "children": [{"title": "b"}]}
+    assert markdown("# A #1\n\nWhy.\n") == {"title": "A #1", "description": "Why."}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- [ ] a\n- [?] b\n", r"line 2: \[\?\] is no state: a box has one of ' /!x~-'"),
+        ("- [ ] a\n- [ ] b (due: +1h) (due: +2h)\n", r"line 2 has \(due: \+2h\) besides another such mark"),
+        ("- [ ] a\n<<<<<<< HEAD\n- [x] b\n", "line 2 begins a merge conflict"),
+        ("- [ ] a\n  - [ ] b (after: a)\n", r"list\.md:[12]: plan.* wait for each other, or for what they are part of"),
+        ("- [ ] a\n- [ ] b (after 1a2b)\n", r"list\.md:2: plan\.children\[1\]\.after: there is no '1a2b'"),
+        ("- [ ] a (complexity: much)\n", r"list\.md:1: plan\.children\[0\]\.complexity: must be a whole number"),
+        ("- [ ] a (container: maybe)\n", r"list\.md:1: plan\.children\[0\]\.container: must be true or false"),
+        ("- [ ] a <!-- fleet:1 -->\n- [ ] b <!-- fleet:1 -->\n", r"list\.md:2: plan\.children\[1\]\.ref: '1' is used"),
+    ],
+)
+def test_a_wrong_list_is_refused_with_its_line(text: str, said: str) -> None:
+    with pytest.raises(Invalid, match=said):
+        plan.read(plan.Text(text, "list.md", markdown=True))
+
+
 @given(st.lists(st.tuples(st.integers(0, 8), st.text("ab #!()x:[]-1.`", max_size=12))))
 def test_any_text_is_a_task_list(lines: list[tuple[int, str]]) -> None:
     text = "\n".join(" " * indent + line for indent, line in lines)
-    found = markdown(text, "list")
+    try:
+        found = markdown(text)
+    except Invalid as error:
+        assert re.search(r"line \d+: \[.\] is no state", error.message)  # noqa: PT017
+        return
     assert found["title"]
     waiting = [found]
     while waiting:
@@ -127,7 +197,7 @@ def test_what_is_below_an_item_waits_with_it() -> None:
    - Order (after: Choose)
    - Polish (after: Collect)
 """
-    found = plan.read(markdown(text, "list"))
+    found = plan.read(markdown(text))
     named = {node.ref: node.fields["title"] for node in found.root.all()}
     edges = {(named[one], named[other]) for one, other in found.edges}
     assert {other for one, other in edges if one == "Build"} == {"Write", "Collect", "Ask", "Choose", "Order"}
@@ -135,19 +205,19 @@ def test_what_is_below_an_item_waits_with_it() -> None:
 
 
 def test_a_task_is_a_step_by_its_number_only() -> None:
-    found = markdown("1. Build\n- Build\n1. Ship\n   1. a\n2. Tell", "list")["children"]
+    found = markdown("1. Build\n- Build\n1. Ship\n   1. a\n2. Tell")["children"]
     assert [one.get("after") for one in found] == [None, None, None, [found[2]["ref"]]]
 
 
 def test_fences_end_with_their_own_kind() -> None:
-    found = markdown("\ufeff- a\n  ````\n  ```\n  - no\n  ````\n- b\n  ```js``` said\n- c"[1:], "list")["children"]
+    found = markdown("\ufeff- a\n  ````\n  ```\n  - no\n  ````\n- b\n  ```js``` said\n- c"[1:])["children"]
     assert [one["title"] for one in found] == ["a", "b", "c"]
     assert found[0]["description"] == "````\n```\n- no\n````"
 
 
 def test_long_lines_and_lists_take_no_square_of_time() -> None:
     text = f"- a{' ' * 200_000}x\n- b{' #t' * 20_000}\n" + "  text\n" * 50_000 + "1. step\n" * 5_000
-    found = markdown(text, "list")["children"]
+    found = markdown(text)["children"]
     assert (len(found[1]["tags"]), len(found)) == (20_000, 5_002)
 
 
@@ -166,6 +236,7 @@ def test_long_lines_and_lists_take_no_square_of_time() -> None:
         ([{"title": "a", "after": "b"}, {"title": "b", "after": "a"}], "wait for each other"),
         ([{"title": "a", "ref": ["x"]}], r"ref: must be a text"),
         ([{"title": "a", "done": "no"}], r"done: must be true or false"),
+        ([{"title": "a", "done": True, "blocked": True}], r"blocked: must be false: it is done"),
         ([{"title": "a", "after": "root"}], "what they are part of: root -> a -> root"),
         ([{"title": "a", "children": [{"title": "b", "children": [{"title": "c", "children": ["d"]}]}]}], "too deep"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,32 @@ def test_what_a_plan_says_is_imported_kept_and_taken_back(run: Run, tmp_path: Pa
     assert code != Exit.OK
     assert out == ""
     assert "line 1: dueAt: 'soon' must be a time with a zone" in err
+
+
+def test_an_export_is_a_plan_and_an_import(run: Run, project: str, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.md", tmp_path / "second.md"
+    first.write_text(
+        "# Release\n- [ ] Build #ci #x !high (ref: build)\n- [ ] Notes #docs (after: build)\n"
+        "  - [x] Ask\n  - [~] Tell\n- [!] Ship (due: 2030-01-31T12:00:00Z) (after: Notes)\n"
+    )
+    assert run("import", "--format", "markdown", str(first))[0] == Exit.OK
+    first.write_text(text := run("export", "--format", "markdown")[1])
+    assert run("items", "note", run("items", "search", "Ship")[1].split()[0], "key", "body")[0] == Exit.OK
+    code, out, err = run("export", "--format", "markdown")
+    assert (code, out, err.endswith("left out are those of 1 item\n")) == (Exit.OK, text, True)
+    named = re.compile(r"<!-- fleet:(\S+) -->|(?<=after )[\w, -]+")
+    for words in (("items", "plan"), ("import", "--format", "markdown")):
+        into = ("--project", f"{project}-{words[0]}")
+        code, _, err = run(*words, *into, str(first))
+        assert code == Exit.OK, err
+        second.write_text(run("export", "--format", "markdown", *into)[1])
+        assert named.sub("", second.read_text()) == named.sub("", text)
+        assert [len(found.split(",")) for found in re.findall(r"after ([^)]*)", second.read_text())] == [1, 1, 1, 1]
+    page = run("items", "plan", "--dry-run", "--project", f"{project}-3", str(second))[1].splitlines()
+    assert page == [
+        *("Release", "  Build", "  Notes  (after Build)", "    Ask  (done)  (after Build)"),
+        *("    Tell  (cancelled)  (after Build)", "  Ship  (blocked)  (after Notes)"),
+    ]  # fmt: skip
 
 
 def test_headings_that_end_with_their_tasks_are_no_failures(

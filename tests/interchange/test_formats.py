@@ -402,7 +402,8 @@ def test_tasks_of_markdown_are_those_that_commonmark_shows(text: str, titles: li
 def test_text_of_markdown_that_belongs_to_no_task_is_told() -> None:
     source = markdown.read(b"Intro\n\n# Plan\nWhy.\n\n- [ ] a\n  Text\n\nMore\n## Notes\n```\ncode\n```\n")
     assert source.records[1].description == "Text\n\nMore"
-    assert source.losses() == ["3 x lines of text below no task"]
+    assert source.records[0].description == "Why.\n\n## Notes\n```\ncode\n```"
+    assert source.losses() == ["1 x lines of text below no task"]
     source = markdown.read(b"- [ ] a\n  - [ ] \n    - [ ] b\n- [x]\n")
     assert (len(source.records), source.losses()) == (2, ["2 x tasks without a text: line 2, line 4"])
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from coordinator.client.markdown import markdown as plan
+from coordinator.client.plan import Text
 from coordinator.interchange.formats import markdown
 from coordinator.interchange.model import ImportProblem
 
@@ -52,7 +52,7 @@ def test_marks_of_plans_are_read_as_in_plans() -> None:
     ("mark", "problem"),
     [
         ("(after: Desing)", "line 2: after: there is no 'Desing'; did you mean"),
-        ("(after: twice)", "line 2: after: 2 tasks have the title 'twice': give them a ref"),
+        ("(after: twice)", "line 2: after: 2 items have the title 'twice': give them a ref"),
         ("(resources: gpu=x)", "line 2: resources: 'gpu=x' must be KEY, KEY=UNITS or KEY=shared"),
         ("(budget: 3)", "line 2: budget: '3' must be cost=DOLLARS"),
         ("(ref: design)", "line 2: ref: 'design' is used twice"),
@@ -87,4 +87,7 @@ def test_marks_may_name_titles_with_parentheses() -> None:
     text += "- [ ] c (after: Fix f(x) (again), 1a2b3c)\n"
     first, second, _, last = markdown.read(text.encode()).records
     assert (last.title, last.blockers) == ("c", [first.id, second.id])
-    assert plan(text, "")["children"][-1] == {"title": "c", "after": ["Fix f(x) (again)", "1a2b3c"]}
+    assert Text(text, "plan.md", markdown=True).mapping()["children"][-1] == {
+        "title": "c",
+        "after": ["Fix f(x) (again)", "1a2b3c"],
+    }

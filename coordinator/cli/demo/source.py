@@ -10,8 +10,9 @@ the distributions installed here      the root, done when every distribution is
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
@@ -20,10 +21,12 @@ from packaging.utils import canonicalize_name
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.client import Invalid
-from coordinator.client.plan import load
+from coordinator.client.plan import Text, read
 
 _UNLIMITED = {"maxAttempts": 0, "retryBackoffSeconds": 0}
 """Its agents crash on purpose."""
+_HOLDS_BACK = ("done", "blocked", "statusLabel", "notBefore", "recurs", "requires", "budget")
+"""What keeps agents from doing an item of a plan."""
 
 
 class Source(NamedTuple):
@@ -41,13 +44,18 @@ class Source(NamedTuple):
 
 
 def from_file(path: str) -> Source:
-    """A plan in YAML or Markdown. Raises CommandFailed: it cannot be read."""
+    """A plan in YAML or Markdown. Raises CommandFailed: it cannot be read, or is wrong."""
     try:
-        return Source(path, dict(load(path)))
+        text = Text.of(Path(path))
+        read(text)
     except OSError as error:
         raise CommandFailed(f"--from {path}: {error.strerror or error}", Exit.USAGE) from None
     except Invalid as error:
         raise CommandFailed(f"--from {error.message}", Exit.USAGE) from None
+    plan = dict(text.mapping())
+    held = [*_held_back(plan)]
+    notes = (f"done all the same, whatever the plan says of {', '.join(_HOLDS_BACK)}: {', '.join(held)}",)
+    return Source(path, plan, notes if held else ())
 
 
 def installed() -> Source:
@@ -111,6 +119,16 @@ def acyclic(requires: Mapping[str, list[str]]) -> tuple[dict[str, list[str]], li
     return kept, dropped
 
 
+def _held_back(item: Mapping[str, Any] | str) -> Iterator[str]:
+    """The titles of items that agents would not do, if they are as the plan says."""
+    if isinstance(item, Mapping):
+        if any(item.get(name) for name in _HOLDS_BACK):
+            yield str(item.get("title"))
+        for child in item.get("children") or ():
+            yield from _held_back(child)
+
+
 def _unlimited(item: Mapping[str, Any] | str) -> dict[str, Any]:
     given = {"title": item} if isinstance(item, str) else item
-    return {**given, **_UNLIMITED, "children": [_unlimited(child) for child in given.get("children") or ()]}
+    free = {name: value for name, value in given.items() if name not in _HOLDS_BACK}
+    return {**free, **_UNLIMITED, "children": [_unlimited(child) for child in given.get("children") or ()]}

@@ -109,7 +109,10 @@ def _text(file: str, format: str | None) -> Text:
 
 def _mark(plan: Plan, parent: str | None) -> str:
     """Gives the root a tag by which the plan is found again, and returns it: one that lists do not show."""
-    nodes = [(node.fields, node.notes, node.done, len(node.children)) for node in plan.root.all()]
+    nodes = [
+        (node.fields | ({"blocked": True} if node.blocked else {}), node.notes, node.done, len(node.children))
+        for node in plan.root.all()
+    ]
     written = msgspec.json.encode([nodes, sorted(plan.edges), parent], order="sorted")
     tag = f"x-{hashlib.sha256(written).hexdigest()[:_DIGITS]}"
     tags = plan.root.fields.get("tags")
@@ -147,7 +150,8 @@ async def _roots(fleet: Fleet, tag: str) -> list[dict[str, Any]]:
 def _lines(node: Node, made: Mapping[str, str], waits: Mapping[str, list[str]], depth: int) -> Iterator[str]:
     """A line for each item: its id, if it has one, title, and what it waits for."""
     lead = f"{short(made[node.ref])}  " if made else ""
-    more = "  (done)" if node.done else ""
+    state = node.fields.get("statusLabel") or ("done" if node.done else "blocked" if node.blocked else "")
+    more = f"  ({printable(state)})" if state else ""
     more += f"  (after {', '.join(waits[node.ref])})" if node.ref in waits else ""
     yield f"{lead}{'  ' * depth}{printable(node.fields['title'])}{more}"
     for child in node.children:

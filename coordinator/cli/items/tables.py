@@ -15,7 +15,7 @@ from typing import Any
 from coordinator.cli.terminal import printable
 from coordinator.client.standing import left
 from coordinator.toolsets.items.fields import COLUMNS, FACTS, Field, Kind
-from coordinator.units import money
+from coordinator.units import demands_text, money
 
 Json = Mapping[str, Any]
 
@@ -110,7 +110,7 @@ def item_page(context: Json, edges: Iterable[Json], *, everything: bool) -> list
     lines += [*_times(item), *_usage(item)]
     if claim := context.get("claimDetail"):
         word = "was held" if claim["isExpired"] else "held"
-        holds = f", holds {printable(demands(claim['resources']))}" if claim.get("resources") else ""
+        holds = f", holds {printable(demands_text(claim['resources']))}" if claim.get("resources") else ""
         lines.append(f"{_INDENT}{word} by {printable(claim['claimedBy'])} until {claim['claimExpiresAt']}{holds}")
     if attempts := context.get("attempts"):
         lines += _attempts(attempts)
@@ -138,7 +138,7 @@ def _fact(one: Field, value: Any) -> str:
         return one.fact
     if one.kind is Kind.NAMES:
         value = ", ".join(value)
-    return f"{one.fact} {demands(value) if one.name == 'resources' else value}"
+    return f"{one.fact} {demands_text(value) if one.name == 'resources' else value}"
 
 
 def _times(item: Json) -> list[str]:
@@ -184,14 +184,6 @@ def note_page(note: Json) -> list[str]:
     cut = f", the beginning of {note['size']} bytes" if "size" in note else ""
     head = f"{heading('note ' + note['key'])} ({note['role']}, {note['modifiedAt']}{by}{cut})"
     return ["", head, *block(note.get("body", ""))]
-
-
-def demands(resources: list[Json]) -> str:
-    """Resources for people: ``gpu=2, repo/app=shared``, as ``--resources`` takes them."""
-    return ", ".join(
-        one["key"] + ("=shared" if one["mode"] == "shared" else f"={one['units']}" if one["units"] > 1 else "")
-        for one in resources
-    )
 
 
 def _attempts(attempts: Json) -> list[str]:
