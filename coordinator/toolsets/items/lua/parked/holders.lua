@@ -12,7 +12,7 @@ local LOOKS_MAX = 256 -- parked calls read by one call
 -- is none, or it has read LOOKS_MAX. `around` = by id, true for freed items and false for their ancestors; nil: there
 -- are none.
 function holders.next(run, queue, n, around)
-  if not around then return nil end
+  if not around or not next(around) then return nil end
   while (run[holders] or 0) < LOOKS_MAX do
     local waiter = queues.at(run, queue, n)
     if waiter == nil then return nil end

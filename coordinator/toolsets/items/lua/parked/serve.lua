@@ -119,7 +119,7 @@ end
 -- Makes calls search that may wait for items whose resources this call has given back.
 local function wake_for_resources(run)
   if not demands.are_wanted(run, available.take(run, 'given_back')) then return end
-  for _, queue in ipairs(redis.call('ZRANGE', run.keys.waiting, 0, WOKEN_MAX - 1)) do waiters.wake(run, queue, nil) end
+  for _, queue in ipairs(redis.call('ZRANGE', run.keys.waiting, 0, WOKEN_MAX - 1)) do waiters.wake(run, queue, {}) end
 end
 
 -- Offers the items that this call has made ready or freed; if these are too many, the rest becomes a debt.
