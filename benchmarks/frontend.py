@@ -50,7 +50,8 @@ from benchmarks.support import (
 )
 from coordinator.identity import token_edit
 from coordinator.identity.token_file import TokenEntry, digest_of, new_token
-from coordinator.toolsets.items.contract.items import CreateItemsResult, ItemSpec, ManageItems
+from coordinator.toolsets.items.contract.items import CreateItemsResult, ManageItems
+from coordinator.toolsets.items.contract.specs import ItemSpec
 from coordinator.toolsets.tool import Call
 
 CONNECTIONS = 32

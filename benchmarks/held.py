@@ -25,7 +25,7 @@ from benchmarks.support import embedded, table
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.idempotency import NO_KEY
-from coordinator.toolsets.items.contract.items import ItemSpec
+from coordinator.toolsets.items.contract.specs import ItemSpec
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.items import new_item
 from coordinator.toolsets.items.rules.schema import SchemaSource

@@ -14,9 +14,8 @@ from coordinator.cli.projects.restoring import restore
 from coordinator.client.plan_fields import MARKS, PLAN_FIELDS
 from coordinator.settings import Settings
 from coordinator.toolsets.items.audit.run import audit
-from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.contract.query import FoundItem, FullItem
-from coordinator.toolsets.items.contract.trees import TreeItem
+from coordinator.toolsets.items.contract.specs import ItemSpec, TreeItem
 from coordinator.toolsets.items.fields import FIELDS, LETTERED, NAMED
 from tests.items.client import Client, Json
 

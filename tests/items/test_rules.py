@@ -16,7 +16,7 @@ from coordinator.errors import ToolFailure
 from coordinator.store.idempotency import NO_KEY, idempotency_key
 from coordinator.store.record_layout import NO_COMPLEXITY, RANK_EPOCH
 from coordinator.toolsets.items.contract.dependencies import DependencySpec, ManageDependencies
-from coordinator.toolsets.items.contract.items import ItemSpec
+from coordinator.toolsets.items.contract.specs import ItemSpec
 from coordinator.toolsets.items.rules import dependencies, ids, records, values
 from coordinator.toolsets.items.rules import items as item_rules
 from coordinator.toolsets.timestamp import iso

@@ -18,7 +18,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.interchange.formats.lines import MOST_BYTES
 from coordinator.interchange.model import ImportProblem
-from coordinator.toolsets.items.contract.items import ItemSpec
+from coordinator.toolsets.items.contract.specs import ItemSpec
 from coordinator.toolsets.items.fields import FIELDS, Field, Kind
 
 VERSION = 2

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.toolsets.items.contract.items import ItemSpec, ManageItems
+from coordinator.toolsets.items.contract.items import ManageItems
+from coordinator.toolsets.items.contract.specs import ItemSpec
 
 
 class EditItems(ManageItems, kw_only=True):

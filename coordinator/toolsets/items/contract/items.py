@@ -26,35 +26,7 @@ from coordinator.toolsets.items.contract.base import (
     SchemaMatch,
     Title,
 )
-
-
-class ItemSpec(Arguments, kw_only=True):
-    """An item to create, or with ``id`` the fields of one to change."""
-
-    id: Annotated[str | None, Meta(description="Update: the item.")] = None
-    title: fields.GivenTitle = UNSET
-    description: fields.GivenDescription = UNSET
-    summary: fields.GivenSummary = UNSET
-    role: fields.GivenRole = UNSET
-    status_label: fields.GivenStatusLabel = UNSET
-    priority: fields.GivenPriority = UNSET
-    complexity: fields.GivenComplexity = UNSET
-    parent_id: fields.GivenParent = UNSET
-    tags: fields.GivenTags = UNSET
-    metadata: fields.GivenMetadata = UNSET
-    type: fields.GivenType = UNSET
-    properties: fields.GivenProperties = UNSET
-    traits: fields.GivenTraits = UNSET
-    requires: fields.GivenRequires = UNSET
-    resources: fields.GivenResources = UNSET
-    not_before: fields.GivenNotBefore = UNSET
-    due_at: fields.GivenDueAt = UNSET
-    recurs: fields.GivenRecurs = UNSET
-    requires_verification: fields.GivenRequiresVerification = UNSET
-    container: fields.GivenContainer = UNSET
-    max_attempts: fields.GivenMaxAttempts = UNSET
-    retry_backoff_seconds: fields.GivenBackoff = UNSET
-    budget: fields.GivenBudget = UNSET
+from coordinator.toolsets.items.contract.specs import ItemSpec
 
 
 class ManageItems(Arguments, kw_only=True):

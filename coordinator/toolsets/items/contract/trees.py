@@ -6,10 +6,8 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from coordinator.toolsets.canonical import UNORDERED, meant
-from coordinator.toolsets.items import fields
+from coordinator.toolsets.canonical import meant
 from coordinator.toolsets.items.contract.base import (
-    PRIORITIES,
     Arguments,
     Count,
     Depth,
@@ -36,56 +34,11 @@ from coordinator.toolsets.items.contract.dependencies import (
     Threshold,
     UnblockAt,
 )
+from coordinator.toolsets.items.contract.specs import TreeChild, TreeItem
 
 COMPLETIONS = ("complete", "cancel")
 
 Ref = Annotated[str, Meta(description="'root', or the ref of a child.")]
-
-
-class TreeItem(Arguments, kw_only=True):
-    """The root of a new tree."""
-
-    title: Annotated[
-        str, Meta(description="1 to 500 characters.", extra_json_schema={"minLength": 1, "maxLength": fields.MAX_TITLE})
-    ]
-    priority: Annotated[
-        str | None,
-        Meta(description="Default medium.", extra_json_schema={"enum": [*PRIORITIES, None]}, extra=meant("medium")),
-    ] = None
-    complexity: Annotated[fields.GivenComplexity, Meta(description="1 (quick) to 10.")] = None
-    tags: Annotated[str | None, Meta(description="Comma-separated tags of a-z, 0-9 and -_.:/, at most 32.")] = None
-    type: Annotated[
-        str | None, Meta(description="Selects the work-item schema.", extra_json_schema={"maxLength": fields.MAX_TYPE})
-    ] = None
-    traits: Annotated[str | None, Meta(description="Comma-separated trait names, at most 32.")] = None
-    requires: Annotated[
-        list[str],
-        Meta(description="Only agents with all of these get it.", extra_json_schema={"maxItems": 32}, extra=UNORDERED),
-    ] = []
-    resources: fields.GivenResources = UNSET
-    not_before: fields.GivenNotBefore = UNSET
-    due_at: fields.GivenDueAt = UNSET
-    recurs: fields.GivenRecurs = UNSET
-    summary: Annotated[
-        str | None, Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": fields.MAX_SUMMARY})
-    ] = None
-    description: Annotated[fields.GivenDescription, Meta(description="Long text.")] = None
-    requires_verification: Annotated[bool, Meta(description="Kept with the item.")] = False
-    max_attempts: fields.GivenMaxAttempts = UNSET
-    retry_backoff_seconds: fields.GivenBackoff = UNSET
-    budget: fields.GivenBudget = UNSET
-
-
-class TreeChild(TreeItem, kw_only=True):
-    """A child of the new root."""
-
-    ref: Annotated[
-        str,
-        Meta(
-            description="Local name, unique in the call, not 'root'.",
-            extra_json_schema={"minLength": 1, "maxLength": 100},
-        ),
-    ]
 
 
 class TreeDependency(Arguments, kw_only=True, rename={"source": "from", "target": "to", "unblock_at": "unblockAt"}):

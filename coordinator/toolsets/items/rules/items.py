@@ -7,8 +7,7 @@ from typing import Any, NamedTuple, get_type_hints
 from msgspec import UNSET, Struct
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.items.contract.items import ItemSpec
-from coordinator.toolsets.items.contract.trees import TreeChild, TreeItem
+from coordinator.toolsets.items.contract.specs import ItemSpec, TreeChild, TreeItem
 from coordinator.toolsets.items.contract.usage import Budget
 from coordinator.toolsets.items.fields import FIELDS
 from coordinator.toolsets.items.rules import due_times, values

@@ -9,7 +9,8 @@ from graphlib import CycleError, TopologicalSorter
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.notes import NOTE_ROLES
-from coordinator.toolsets.items.contract.trees import CreateWorkTree, TreeItem
+from coordinator.toolsets.items.contract.specs import TreeItem
+from coordinator.toolsets.items.contract.trees import CreateWorkTree
 from coordinator.toolsets.items.rules.dependencies import Edge, edge_type, threshold
 from coordinator.toolsets.items.rules.items import NewItem, new_item
 from coordinator.toolsets.items.rules.notes import check_key

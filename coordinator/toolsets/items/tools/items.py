@@ -16,11 +16,11 @@ from coordinator.toolsets.items.contract.items import (
     CreatedItem,
     CreateItemsResult,
     DeleteItemsResult,
-    ItemSpec,
     ManageItems,
     UpdatedItem,
     UpdateItemsResult,
 )
+from coordinator.toolsets.items.contract.specs import ItemSpec
 from coordinator.toolsets.items.live.expiring import Expiring
 from coordinator.toolsets.items.rules import items as rules
 from coordinator.toolsets.items.rules import values

@@ -9,6 +9,7 @@ from msgspec import UNSET
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.actor import attributed, attribution, checked
 from coordinator.toolsets.items.contract.base import ExpectedNote
+from coordinator.toolsets.items.contract.specs import TreeItem
 from coordinator.toolsets.items.contract.trees import (
     CompletedItem,
     CompleteSummary,
@@ -18,7 +19,6 @@ from coordinator.toolsets.items.contract.trees import (
     CreateWorkTree,
     CreateWorkTreeResult,
     TreeEdge,
-    TreeItem,
     TreeNode,
 )
 from coordinator.toolsets.items.live.expiring import Expiring
