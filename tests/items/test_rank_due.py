@@ -12,7 +12,7 @@ from coordinator.store import Store
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.timestamp import iso
 from tests.items.client import LONG_MS, Client, Json
-from tests.items.moments import ms, next_ms, server_time
+from tests.items.moments import lapse, ms, next_ms, server_time
 from tests.items.selectors import PRIORITIES, take
 
 pytestmark = pytest.mark.anyio
@@ -48,6 +48,14 @@ def best_first(items: list[Json], selector: Json, able: set[str]) -> list[str]:
     else:
         found.sort(key=lambda one: (-ms(one["createdAt"]) if order == "newest" else ms(one["createdAt"]), one["id"]))
     return [one["id"] for one in found]
+
+
+async def test_the_call_that_puts_the_only_item_of_a_set_back_finds_it(tools: Client) -> None:
+    item = await tools.add(dueAt="+1h")
+    assert (await take(tools, "ann"))["itemId"] == item
+    await lapse(tools, item)
+    assert (await take(tools, "bob"))["itemId"] == item
+    await must_be_sound(tools)
 
 
 async def test_what_is_due_comes_first_for_every_selector(tools: Client) -> None:

@@ -2,6 +2,7 @@
 -- a call: exist, whether there are sets with further conditions; list, the first ones of all classes as the key apart
 -- has them; items, by key of a scope: its first items in a class with their scores. The last two only while that is so.
 -- owns: none
+local absence = require 'absence'
 
 local first_sets = {}
 
@@ -28,9 +29,10 @@ function first_sets.list(run)
   return run[first_sets] and run[first_sets].list
 end
 
--- Forgets them, as the items of one have changed.
+-- Forgets them, as the items of one have changed: it may be the first one.
 function first_sets.forget(run)
-  if run[first_sets] then run[first_sets].list = nil end
+  if run[first_sets] then run[first_sets].list, run[first_sets].exist = nil, nil end
+  if run.absent[run.keys.apart] then absence.forget(run, {run.keys.apart}) end
 end
 
 -- Notes the first two items of a scope.

@@ -1,0 +1,237 @@
+"""Items that are assigned to somebody: who gets them, where they are shown, and what the others cost."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coordinator.store import keys
+from coordinator.toolsets.items.audit import audit
+from tests.items.client import Client, Json, counts
+from tests.items.moments import lapse
+from tests.items.parked import Fronts
+from tests.items.planting import plant
+from tests.items.selectors import take
+
+pytestmark = pytest.mark.anyio
+
+ODD = "ann, the 1st: |due *"
+
+
+async def consistent(tools: Client) -> None:
+    assert (await audit(tools.store, tools.project)).differences == []
+
+
+@pytest.mark.parametrize("name", ["ann", ODD, "team/ann", "é", "@3:ann"])
+async def test_only_the_assignee_and_its_slots_get_an_item(tools: Client, name: str) -> None:
+    item = await tools.add(assignee=name, tags="t")
+    assert (await tools.get(item))["assignee"] == name
+    for agent in ("bob", f"{name}x", f"{name}/1/2", f"x/{name}", f"{name}/-"):
+        found = await take(tools, agent)
+        assert (found["outcome"], found.get("heldBack")) == ("no_match", counts(assigned=1)), agent
+        assert await tools.next(agentId=agent) == []
+    assert await tools.next() == []
+    for agent in (name, f"{name}/1", f"{name}/a.b-c_1"):
+        for selector in ({}, {"tags": "t"}, {"orderBy": "oldest"}, {"priority": "medium"}):
+            claim = await take(tools, agent, selector)
+            assert (claim["outcome"], claim.get("itemId")) == ("success", item), (agent, selector)
+            await consistent(tools)
+            await tools.release(agent, item)
+        assert await tools.next(agentId=agent) == [item]
+    await consistent(tools)
+
+
+async def test_a_selector_asks_for_those_of_one_only(tools: Client) -> None:
+    ann, bob, _ = [await tools.add(**({"assignee": name} if name else {})) for name in ("ann", "bob", "")]
+    assert await tools.next(limit=5, assignee="bob") == [bob]
+    assert await tools.next(limit=5, assignee="ann", agentId="bob") == [ann]
+    assert await tools.next(limit=5, assignee="cy") == []
+    assert (await take(tools, "cy", {"assignee": "ann"}))["itemId"] == ann
+    found = await tools("query_items", operation="search", assignee="bob")
+    assert [one["id"] for one in found["items"]] == [bob]
+
+
+async def test_a_claim_by_id_says_whose_it_is(tools: Client) -> None:
+    item = await tools.add(assignee="ann")
+    for _ in range(2):  # a renewal says so, too
+        claim = await tools.claim("bob", item)
+        assert (claim["outcome"], claim["ready"], claim["reason"]) == ("success", False, "it is assigned to 'ann'")
+    await tools.release("bob", item)
+    assert "ready" not in await tools.claim("ann/1", item)
+    await tools.link(await tools.add(), item)
+    claim = await tools.claim("cy", await tools.add(role="blocked", assignee="ann"))
+    assert claim["reason"] == "it is in role blocked: apply 'resume' first; it is assigned to 'ann'"
+    await consistent(tools)
+
+
+async def test_they_come_in_the_order_of_all(tools: Client) -> None:
+    wanted: list[tuple[str, str | None, list[str]]] = [
+        ("low", None, []), ("medium", "ann", ["a"]), ("high", "ann/1", []), ("medium", None, []), ("high", None, ["a"]),
+        ("high", "ann", []), ("medium", "ann", ["b"]), ("high", "bob", []),
+    ]  # fmt: skip
+    made = await tools.create(*({"title": "x", "priority": a, "assignee": b, "requires": c} for a, b, c in wanted))
+    ids = [item["id"] for item in made["items"]]
+    expected = [ids[n] for n in (2, 4, 5, 1, 3, 0)]
+    assert await tools.next(limit=20, capabilities=["a"], agentId="ann/1") == expected
+    taken = []
+    for _ in expected:
+        taken.append((await take(tools, "ann/1", capabilities=["a"]))["itemId"])
+        await tools.advance(taken[-1], "complete", "ann/1")
+    assert taken == expected
+    assert (await take(tools, "ann/1")).get("heldBack") == counts(capabilities=1, assigned=1)
+    await consistent(tools)
+
+
+async def test_an_assignee_changes(tools: Client) -> None:
+    parent = await tools.add(container=True)
+    item = await tools.add(tags="t", type="y", dueAt="+2h", parentId=parent, resources=[{"key": "site"}])
+    changes: list[Json] = [
+        {"assignee": "ann"}, {"requires": ["gpu"]}, {"tags": "u", "priority": "high"}, {"assignee": "bob"},
+        {"dueAt": "+1h"}, {"resources": []}, {"requires": []}, {"parentId": None}, {"assignee": None},
+        {"resources": [{"key": "site"}]}, {"assignee": "ann", "tags": "t", "dueAt": None},
+    ]  # fmt: skip
+    for change in changes:
+        await tools.update(item, **change)
+        await consistent(tools)
+    assert await tools.next(agentId="ann", tags="t", type="y") == [item]
+    await tools.update(item, assignee="  ")
+    assert (await tools.get(item))["assignee"] == "ann"
+    await tools.update(item, assignee=None)
+    assert "assignee" not in await tools.get(item)
+    assert await tools.next() == [item]
+    await tools.update(item, assignee="ann")
+    await tools.delete(item)
+    await consistent(tools)
+
+
+async def test_a_change_while_it_is_held_or_waits(tools: Client) -> None:
+    blocker, waits, held = await tools.add_many(3)
+    await tools.link(blocker, waits)
+    await tools.claim("a", held)
+    for item in (waits, held):
+        await tools.update(item, assignee="ann")
+    await consistent(tools)
+    await tools.release("a", held)
+    await tools.move(blocker, "complete")
+    assert await tools.next(limit=5) == []
+    assert set(await tools.next(limit=5, agentId="ann")) == {waits, held}
+    await tools.claim("ann", held)
+    await tools.advance(held, "start", "ann")
+    await lapse(tools, held)
+    await tools("get_context")
+    assert (await take(tools, "bob"))["outcome"] == "no_match"
+    await consistent(tools)
+
+
+async def test_a_tree_with_assignees(tools: Client) -> None:
+    children: list[Json] = [
+        {"ref": "a", "title": "A", "assignee": "ann"}, {"ref": "b", "title": "B"},
+    ]  # fmt: skip
+    ids = await plant(tools, root={"title": "R", "assignee": "x"}, children=children)
+    assert await tools.next(limit=5) == [ids["b"]]
+    assert await tools.next(limit=5, agentId="ann") == [ids["a"], ids["b"]]
+    assert await tools.next(limit=5, agentId="x", parents="any") == [ids["root"], ids["b"]]
+    assert await tools.next(limit=5, parents="any") == [ids["b"]]
+
+
+async def test_a_name_that_is_too_long_is_refused(tools: Client) -> None:
+    said = "assignee: must be at most 200 characters, not 201"
+    made = await tools.create({"title": "x", "assignee": "a" * 201})
+    assert made["failures"][0]["error"].startswith(said)
+    changed = await tools.update(await tools.add(), assignee="a" * 201)
+    assert changed["failures"][0]["error"].startswith(said)
+    refusal = await tools.refusal("get_next_item", assignee="a" * 201)
+    assert refusal.message.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("scope", "said"), [("R@3:ann *", "is missing in R@3:ann *"), ("A@3:ann gt", "is missing in A@3:ann gt"),
+                        ("@", "is missing in @")]
+)  # fmt: skip
+async def test_the_audit_knows_their_sets(tools: Client, scope: str, said: str) -> None:
+    await tools.add(assignee="ann", tags="t")
+    await consistent(tools)
+    await tools.store.command("DEL", keys.ranked.key(tools.project, scope))
+    assert [one.problem for one in (await audit(tools.store, tools.project)).differences] == [said]
+
+
+async def test_parked_claims(fronts: Fronts) -> None:
+    one, other = await fronts.pair()
+    plain = await one.park("plain")
+    ann = await other.park("ann")
+    slot = await one.park("ann/2")
+    of_ann = await one.park("cy", {"assignee": "ann"})
+    assert await one.add(assignee="ann/2") == await slot.item()
+    assert await other.add(assignee="ann") == await ann.item()
+    assert await other.add(assignee="ann") == await of_ann.item()
+    assert plain.waits
+    item = await one.add(assignee="ann")
+    later = await other.park("bob")
+    await other.update(item, assignee="bob")
+    assert await later.item() == item
+    assert plain.waits
+    item = await one.add(assignee="ann")
+    await other.update(item, assignee=None)
+    assert await plain.item() == item
+
+
+async def test_past_held_subtrees(tools: Client) -> None:
+    """The walk of the tree finds assigned items among others, in order, and skips those below held ones."""
+    tops = await tools.add_many(8)
+    made = await tools.create(*({"title": "x", "parentId": top, "priority": "high"} for top in tops for _ in range(6)))
+    below = [item["id"] for item in made["items"]]
+    for n, top in enumerate(tops[:7]):
+        await tools.claim(f"holder-{n}", top)
+    mine = [await tools.add(parentId=tops[n], priority="high", assignee="ann") for n in (0, 7)]
+    low = await tools.add(priority="low", assignee="ann")
+    plain = await tools.add(priority="medium")
+    assert await tools.next(limit=20, agentId="ann") == [*below[42:], mine[1], tops[7], plain, low]
+    assert await tools.next(limit=20) == [*below[42:], tops[7], plain]
+    taken = []
+    for _ in range(9):
+        taken.append((await take(tools, "ann"))["itemId"])
+        await tools.advance(taken[-1], "complete", "ann")
+    assert taken == [*below[42:], mine[1], plain, low]
+    await consistent(tools)
+
+
+async def test_racing_agents_get_what_is_theirs(clients: list[Client]) -> None:
+    """Three front-ends: each item goes to one agent, and to none but its assignee."""
+    names = (None, "ann", "bob", "cy/1", "nobody")
+    made = await clients[0].create(*({"title": "x", "assignee": names[n % len(names)]} for n in range(60)))
+    assignees = {item["id"]: names[n % len(names)] for n, item in enumerate(made["items"])}
+    taken: dict[str, str] = {}
+
+    async def work(client: Client, agent: str) -> None:
+        while (found := await take(client, agent))["outcome"] == "success":
+            assert found["itemId"] not in taken
+            taken[found["itemId"]] = agent
+            assert (await client.advance(found["itemId"], "complete", agent))["applied"]
+
+    agents = ("ann", "ann/1", "bob", "cy", "cy/1", "dan")
+    await asyncio.gather(*(work(clients[n % 3], agent) for n, agent in enumerate(agents)))
+    for item, agent in taken.items():
+        assert assignees[item] in (None, agent, agent.partition("/")[0])
+    assert len(taken) == 48, "all but those of nobody"
+    await consistent(clients[0])
+
+
+async def test_selectors_beside_very_many_items_of_others(tools: Client) -> None:
+    """The commands of a claim do not depend on how many items are assigned to others, nor to how many."""
+    plain = await tools.add_many(24, tags="t")
+    await tools.create({"title": "x", "assignee": "z"})
+
+    async def commands_of(agent: str) -> int:
+        info = await tools.store.client.info("commandstats")
+        before = sum(one["calls"] for one in info.values())
+        assert (await take(tools, agent, {"tags": "t"}))["itemId"] in plain
+        info = await tools.store.client.info("commandstats")
+        return int(sum(one["calls"] for one in info.values()) - before)
+
+    few = sorted([await commands_of(f"a-{n}") for n in range(7)])[3]
+    for part in range(2):
+        specs = ({"title": "x", "tags": "t", "priority": "high", "assignee": f"o-{part}-{n}"} for n in range(800))
+        assert (await tools.create(*specs))["created"] == 800
+    many = sorted([await commands_of(f"b-{n}") for n in range(7)])[3]
+    assert many <= few + 3, "the store's background work counts, too"
