@@ -30,7 +30,7 @@ local function are_there(run, record, looks_for)
   local there = redis.call('EXISTS', record, unpack(looks_for))
   if there > 0 and looks_for[run.keys.apart] and first_sets.look(run) then present[1] = run.keys.apart end
   for _, key in ipairs(there > #present and looks_for.often or {}) do
-    if redis.call('EXISTS', key) == 1 then present[#present + 1] = key end
+    if there > #present and redis.call('EXISTS', key) == 1 then present[#present + 1] = key end
   end
   if there == #present then
     run.absent = looks_for
