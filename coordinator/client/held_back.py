@@ -28,9 +28,8 @@ def described(counts: Mapping[str, int] | None) -> str:
 
     A reason of a later release is described by its name.
     """
-    found = {kind: count for kind, count in (counts or {}).items() if count}
-    kinds = [*(kind for kind in _REASONS if kind in found), *(kind for kind in found if kind not in _REASONS)]
-    return ", ".join(f"{found[kind]} {_REASONS.get(kind) or _in_words(kind)}" for kind in kinds)
+    given = (counts or {}).items()
+    return ", ".join(f"{count} {_REASONS.get(why) or _in_words(why)}" for why, count in given if count)
 
 
 def _in_words(name: str) -> str:

@@ -28,7 +28,7 @@ def test_every_reason_has_words() -> None:
 
 def test_a_reason_of_a_later_release_is_described_by_its_name() -> None:
     counts = {"lateStaffing": 3, "resources": 1, "weather": 2, "never": 0, "quarantined": 1}
-    assert described(counts) == "1 quarantined, 1 waiting for resources, 3 late staffing, 2 weather"
+    assert described(counts) == "3 late staffing, 1 waiting for resources, 2 weather, 1 quarantined"
 
 
 async def test_a_loop_says_why_nothing_comes(
