@@ -47,6 +47,7 @@ PLAN_FIELDS: Mapping[str, PlanField] = {
     "container": _YES._replace(mark="container"),
     "traits": PlanField(mark="traits", listed=True),
     "requires": _NAMES._replace(mark="requires"),
+    "assignee": PlanField(mark="assignee"),
     "resources": PlanField(demands, "resources", text=demands_text),
     "requiresVerification": _YES._replace(mark="requires verification"),
     "maxAttempts": PlanField(_whole, "max attempts"),

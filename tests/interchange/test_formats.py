@@ -50,6 +50,7 @@ def test_beads() -> None:
     assert cache.description == "## Design\n\nLRU\n\n## Acceptance criteria\n\nfast"
     assert cache.notes == {"comments": "ann 2025-01-01:\nhi"}
     assert cache.extra == {"estimated_minutes": 30}
+    assert (cache.fields, found["app-2"].fields) == ({}, {"assignee": "bob"})
     assert (found["app-1"].priority, found["app-2"].state, found["app-3"].state) == ("high", "done", "blocked")
     assert source.losses() == [
         "1 x lines of type memory: x",
@@ -58,7 +59,6 @@ def test_beads() -> None:
         "1 x issues of type message: Mail",
         "1 x dependencies of type waits-for: RELATES_TO, they hold nothing back",
         "1 x authors and times of comments: kept as one note",
-        "1 x assignee",
         "1 x odd",
     ]
 
@@ -245,7 +245,8 @@ def test_task_master_at_any_depth() -> None:
     assert (blockers["7"], blockers["7.2"]) == (["1"], ["7.1", "1.1"])
     assert (blockers["7.2.1"], blockers["7.2.2"]) == (["7.2.2", "900"], ["7.1"]), "one of a cycle is left out"
     assert (found["7.2.1"].parent, found["7.2.2"].title) == ("master/7.2", "beside")
-    assert source.losses() == ["1 x assignee"]
+    assert found["7.2"].fields == {"assignee": "ann"}
+    assert source.losses() == []
     for _ in range(200):
         below: dict[str, Any] = {"id": 1, "title": "deeper"}
         deep["subtasks"] = [below]
@@ -316,8 +317,10 @@ def test_files_of_backlog_are_those_that_the_tool_reads(tmp_path: Path) -> None:
         "1 x files in the folder drafts: draft-1 - Idea",
         f"{len(people)} x reporter",
         f"{len(people)} x odd",
-        f"{len(people) - 2} x assignee",
+        "2 x assignees besides the first",
     ]
+    named = [source.records[n].fields.get("assignee") for n in range(len(people))]
+    assert named == ["alex", "alex", "alex", "A: b", "alex", None, None, "*star"]
 
 
 def test_all_files_of_backlog_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None:
@@ -479,8 +482,8 @@ def test_links_of_jira_hold_back_or_are_named() -> None:
     assert source.losses() == [
         "1 x Inward issue link (Problem/Incident): RELATES_TO, it holds nothing back",
         "1 x Custom field (Story Points)",
-        "1 x Assignee",
     ]
+    assert found["A-1"].fields == {"assignee": "ann"}
 
 
 def test_rows_with_more_cells_than_columns_are_named_and_refused() -> None:

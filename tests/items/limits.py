@@ -57,6 +57,7 @@ class Item:
     parent: str
     demands: list[Demand] = field(default_factory=list)
     requires: set[str] = field(default_factory=set)
+    assignee: str = ""
     budget: Json = field(default_factory=dict)
     own: Sum = NONE
     gone: Sum = NONE
@@ -261,6 +262,7 @@ class Model:
             "openChildren": bool(one.child),
             "budget": bool(self.spent_at(name)),
             "capabilities": bool(one.requires - self.able.get(agent, set())),
+            "assigned": one.assignee not in ("", agent),
             "resources": not self.fits(agent, one.demands, one.demands),
         }
         return next((reason for reason, holds in reasons.items() if holds), "")

@@ -492,6 +492,7 @@ class Model:
             and not self.waits_for(it.id)
             and not self.waits_for_children(it)
             and it.requires <= self.able.get(agent, set())
+            and it.assignee in (None, agent)
             and not any(self.holds(each) and each.claim and each.claim.agent != agent for each in self.above(it.id))
         ]
         if not found:
@@ -560,7 +561,7 @@ class Model:
             for it in self.items.values()
             if it.role == role
             and not it.quarantined
-            and not it.requires
+            and not (it.requires or it.assignee)
             and (parent is None or it.parent == parent)
             and not self.waits_for(it.id)
             and (include_claimed or not (self.claimed(it) or shielded(it)))

@@ -46,6 +46,7 @@ class Item:
     quarantined: bool = False
     attempts: int = 0
     requires: set[str] = field(default_factory=set)
+    assignee: str | None = None
     taken_over: int = 0
     """The fence of the takeover claim, until it is started again."""
     traits: list[str] = field(default_factory=list)

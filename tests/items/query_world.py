@@ -18,7 +18,7 @@ PRIORITIES = ("high", "medium", "low")
 TAGS = ("api", "ui", "db", "a-1")
 TYPES = ("bug", "feature", "with:colon *{}")
 DETAILS = (
-    *("requires", "resources", "abandoned", "notBefore", "dueAt", "overdue", "recurs", "recurrenceOf"),
+    *("requires", "assignee", "resources", "abandoned", "notBefore", "dueAt", "overdue", "recurs", "recurrenceOf"),
     *("usage", "budget", "budgetSpent"),
 )
 """What a search adds with includeDetails."""
@@ -147,7 +147,7 @@ class World:
                 return False
             if f"{name}Before" in search and time > ms(search[f"{name}Before"]):
                 return False
-        same = ("parentId", "depth", "role", "priority", "type")
+        same = ("parentId", "depth", "role", "priority", "type", "assignee")
         return all(item.get(field) == search[field] for field in same if field in search)
 
 
@@ -183,6 +183,7 @@ def _spec(rng: random.Random, parent: str | None) -> Json:
         "dueAt": rng.choice((None, *(f"2030-01-0{rng.randint(1, 9)}T00:00:00Z",) * 2)),
         "notBefore": rng.choice((None, "2020-01-01T00:00:00Z")),
         "requires": rng.choice(([], ["sql"])),
+        "assignee": rng.choice((None, None, "ann", "b, c")),
         "resources": rng.choice(([], [{"key": "licence", "mode": "shared"}])),
         "budget": rng.choice((None, {"tokens": 9})),
     }

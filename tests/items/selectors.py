@@ -62,6 +62,8 @@ class Thing:
     """Whether it is abandoned, if unheld."""
     requires: frozenset[str] = frozenset()
     """Capabilities of agents that may take it."""
+    assignee: str | None = None
+    """Who alone is offered it, or its slots."""
 
 
 @dataclass
@@ -123,16 +125,25 @@ class Model:
             )
         )
 
+    @staticmethod
+    def is_for(thing: Thing, agent: str, selector: Mapping[str, Any]) -> bool:
+        """Whether a selector of an agent may find what is assigned as the item is."""
+        wanted = selector.get("assignee")
+        return (
+            thing.assignee == wanted if wanted else thing.assignee in (None, agent, agent.rpartition("/")[0] or agent)
+        )
+
     def found(
         self,
         selector: Mapping[str, Any],
         agent: str | None = None,
         claimed: bool = False,
         able: Iterable[str] = (),
+        asks: str = "",
     ) -> Sequence[str]:
         """Ids in the order offered to ``agent``, with these capabilities, by a claim; without an agent, recommended.
 
-        ``claimed`` adds held and shielded items.
+        ``claimed`` adds held and shielded items; ``asks`` is for whom is asked without an agent.
         """
         on_offer = agent is not None
         parents = selector.get("parents") or ("after_children" if on_offer else "any")
@@ -141,6 +152,7 @@ class Model:
             for thing in self.things.values()
             if self.matches(thing, selector, on_offer)
             and thing.requires <= set(able)
+            and self.is_for(thing, agent or asks, selector)
             and not self.waits(thing)
             and (parents == "any" or not self.waits_for_children(thing))
             and (claimed or (thing.holder is None and not self.shielded(thing, agent, selector)))

@@ -8,11 +8,12 @@ import pytest
 
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
-from tests.items.client import Client, Json, counts
+from tests.items.client import Client, Json, actor, counts
 from tests.items.moments import lapse
-from tests.items.parked import Fronts
+from tests.items.parked import LONG_MS, SOON, Fronts
 from tests.items.planting import plant
 from tests.items.selectors import take
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -176,6 +177,36 @@ async def test_parked_claims(fronts: Fronts) -> None:
     assert await plain.item() == item
 
 
+async def test_resources_that_come_back_wake_whose_item_needs_them(fronts: Fronts) -> None:
+    one, other = await fronts.pair()
+    gpu: Json = {"resources": [{"key": "gpu"}]}
+    held = await one.add(**gpu)
+    await one.claim("holder", held)
+    item = await one.add(assignee="ann", **gpu)
+    first, ann = await one.park("first"), await other.park("ann/1")
+    await one.release("holder", held)
+    assert await first.item() == held
+    assert ann.waits
+    await other.advance(held, "complete", actor=actor("first"))
+    assert await ann.item() == item
+    await one.advance(item, "complete", actor=actor("ann/1"))
+    held, item = await one.add(assignee="holder", **gpu), await one.add(assignee="ann", **gpu)
+    await one.claim("holder", held)
+    first, ann = await one.park("first"), await other.park("ann/1")
+    await one.advance(held, "complete", actor=actor("holder"))
+    assert await ann.item() == item
+    assert first.waits
+
+
+async def test_an_item_finds_its_assignee_behind_many_calls_that_wait(fronts: Fronts) -> None:
+    one, other = await fronts.pair()
+    many = [other.begin(f"other-{n}", wait_ms=LONG_MS) for n in range(300)]
+    await wait_until(lambda: other.runs["claim_next"] >= len(many), SOON, "these to wait")
+    ann = await one.park("ann")
+    assert await other.add(assignee="ann") == await ann.item()
+    assert all(call.waits for call in many)
+
+
 async def test_past_held_subtrees(tools: Client) -> None:
     """The walk of the tree finds assigned items among others, in order, and skips those below held ones."""
     tops = await tools.add_many(8)
@@ -235,3 +266,11 @@ async def test_selectors_beside_very_many_items_of_others(tools: Client) -> None
         assert (await tools.create(*specs))["created"] == 800
     many = sorted([await commands_of(f"b-{n}") for n in range(7)])[3]
     assert many <= few + 3, "the store's background work counts, too"
+
+
+async def test_the_call_that_puts_an_assigned_item_back_finds_it(tools: Client) -> None:
+    item = await tools.add(assignee="ann")
+    assert (await take(tools, "ann/1"))["itemId"] == item
+    await lapse(tools, item)
+    assert (await take(tools, "ann/2"))["itemId"] == item
+    await consistent(tools)

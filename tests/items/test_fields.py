@@ -75,6 +75,7 @@ GIVEN: Json = {
     "properties": '{"a":1}',
     "requiresVerification": True,
     "requires": ["gpu", "os"],
+    "assignee": 'ann, "b"/1',
     "resources": [{"key": "site", "mode": "exclusive", "units": 1}],
     "budget": {"tokens": 1000},
     "maxAttempts": 0,

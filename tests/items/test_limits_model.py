@@ -111,8 +111,8 @@ class Walk:
     async def step(self) -> None:
         chances = {
             "claim": 8, "take": 8, "release": 4, "advance": 8, "note": 3, "lapse": 6, "backoff": 1, "not_before": 3,
-            "budget": 2, "resources": 1, "requires": 3, "drain": 1, "replace": 1, "move": 1, "refill": 2, "link": 2,
-            "child": 2,
+            "budget": 2, "resources": 1, "requires": 3, "assign": 2, "drain": 1, "replace": 1, "move": 1, "refill": 2,
+            "link": 2, "child": 2,
         }  # fmt: skip
         (kind,) = self.chance.choices(list(chances), list(chances.values()))
         await getattr(self, kind)(self.chance.choice(AGENTS))
@@ -177,7 +177,7 @@ class Walk:
             self.model.add(agent, name, parts, model)
             self.noticed = self.noticed or not renewed
             assert found.get("takeover", False) == before
-            ready = not (one.held or one.later or one.waits) and one.role != "blocked"
+            ready = not (one.held or one.later or one.waits) and one.role != "blocked" and one.assignee in ("", agent)
             assert found.get("ready", True) == ready
             assert found.get("stop", False) == (
                 renewed and (agent in self.model.drained or self.model.exhausted(agent, name))
@@ -287,6 +287,11 @@ class Walk:
         name, requires = self.item(), self.chance.sample(("gpu", "linux"), self.chance.choice((0, 0, 1, 2)))
         await self.tools.update(name, requires=requires)
         self.model.items[name].requires = set(requires)
+
+    async def assign(self, _: str) -> None:
+        name, one = self.item(), self.chance.choice(("", *AGENTS))
+        await self.tools.update(name, assignee=one or None)
+        self.model.items[name].assignee = one
 
     async def link(self, _: str) -> None:
         name = self.item()

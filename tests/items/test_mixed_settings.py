@@ -41,6 +41,7 @@ FIELDS: dict[str, list[Any]] = {
     "notBefore": [None, "+1h", "+0s", "2026-01-01T00:00:00Z"],
     "budget": [None, {"tokens": 5}, {"wallMs": 10**15}],
     "requires": [[], ["gpu"]],
+    "assignee": [None, None, "ann", "bob"],
     "tags": [None, "x", "x,y"],
     "type": [None, "bug"],
     "traits": [None, "t"],

@@ -61,6 +61,7 @@ scopes: dict[str, Any] = {
     "parentId": st.integers(0, 999),
     "tags": st.sampled_from(TAGS),
     "type": st.sampled_from((*TYPES, "unknown")),
+    "assignee": st.sampled_from(("ann", "b, c", "nobody")),
     "depth": st.just(0),
 }
 others: dict[str, Any] = {

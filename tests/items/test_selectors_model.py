@@ -26,6 +26,7 @@ OPEN = ("queue", "work", "review", "blocked")
 TAGS = ("api", "ui", "db")
 TYPES = ("bug", "feature")
 CAPABILITIES = ("gpu", "linux", "mac")
+NAMES = ("a", "b", "c/1", "c, d")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 specs = st.fixed_dictionaries(
@@ -36,8 +37,11 @@ specs = st.fixed_dictionaries(
         "tags": st.none() | st.lists(st.sampled_from(TAGS), min_size=1, max_size=3).map(",".join),
         "type": st.none() | st.sampled_from(TYPES),
         "requires": st.just([]) | st.lists(st.sampled_from(CAPABILITIES), max_size=2),
+        "assignee": st.none() | st.none() | st.sampled_from(NAMES),
     }
 )
+ASKING = st.sampled_from(("", "a", "b/2", "c/1", "c/1/x"))
+AGENTS = st.sampled_from((*"abcde", "a/1", "c/1", "c/1/2", "c, d"))
 able = st.none() | st.lists(st.sampled_from(CAPABILITIES), max_size=3)
 
 
@@ -74,6 +78,7 @@ FILTERS: dict[str, st.SearchStrategy[Any]] = {
     "priority": st.sampled_from(PRIORITIES),
     "type": st.sampled_from((*TYPES, "unknown")),
     "complexityMax": st.integers(1, 10),
+    "assignee": st.sampled_from((*NAMES, "z")),
     "createdAfter": bounds,
     "createdBefore": bounds,
     "roleChangedAfter": bounds,
@@ -120,6 +125,7 @@ async def built(tools: Client, plan: Json) -> Model:
             created=ms(seen["createdAt"]),
             changed=ms(seen["roleChangedAt"]),
             requires=frozenset(seen.get("requires", ())),
+            assignee=seen.get("assignee"),
         )
     for agent, number in plan["claims"]:
         if (await tools.claim(agent, ids[number]))["outcome"] == "success":
@@ -171,20 +177,25 @@ examples = settings(max_examples=25, suppress_health_check=[HealthCheck.function
 
 
 @examples
-@given(plan=plans(), asked=st.lists(st.tuples(selectors(), st.booleans(), able), min_size=4, max_size=10))
+@given(plan=plans(), asked=st.lists(st.tuples(selectors(), st.booleans(), able, ASKING), min_size=4, max_size=10))
 async def test_get_next_item_matches_the_model(store: Store, redis_url: str, plan: Json, asked: Any) -> None:
     async with a_project(store, redis_url) as tools:
         model = await built(tools, plan)
-        for drawn, claimed, named in [({}, False, None), ({}, True, CAPABILITIES), *asked]:
+        for drawn, claimed, named, asks in [({}, False, None, ""), ({}, True, CAPABILITIES, "a"), *asked]:
             selector = materialized(drawn, model)
-            expected = list(model.found(selector, claimed=claimed, able=named or ()))
-            options = {**selector, "includeClaimed": claimed, "capabilities": list(named or ())}
+            expected = list(model.found(selector, claimed=claimed, able=named or (), asks=asks))
+            options = {
+                **selector,
+                "includeClaimed": claimed,
+                "capabilities": list(named or ()),
+                "agentId": asks or None,
+            }
             assert await tools.next(**options, limit=20) == expected[:20]
             assert await tools.next(**options, limit=3) == expected[:3]
 
 
 @examples
-@given(plan=plans(), asked=st.lists(st.tuples(st.sampled_from("abcdefgh"), selectors(), able), min_size=4, max_size=16))
+@given(plan=plans(), asked=st.lists(st.tuples(AGENTS, selectors(), able), min_size=4, max_size=16))
 async def test_claims_match_the_model(store: Store, redis_url: str, plan: Json, asked: Any) -> None:
     async with a_project(store, redis_url) as tools:
         model = await built(tools, plan)

@@ -172,6 +172,13 @@ class Together(NotedTools):
         if item in self.model.items:
             self.model.items[item].requires = {*requires}
 
+    @rule(slot=SLOTS, assignee=st.none() | AGENTS)
+    def assign(self, slot: int, assignee: str | None) -> None:
+        item = self.at(slot)
+        self.change("manage_items", operation="update", items=[{"id": item, "assignee": assignee}])
+        if item in self.model.items:
+            self.model.items[item].assignee = assignee
+
     @rule(agent=AGENTS, able=CAPABILITIES, begin=st.booleans())
     def take_with(self, agent: str, able: list[str], begin: bool) -> None:
         """Names what the agent can do, which counts until it names something else."""
@@ -236,6 +243,7 @@ class Together(NotedTools):
         if wanted in self.model.items:
             known, shown = self.model.items[wanted], self.run(self.tools.get(wanted))
             assert {*shown.get("requires", ())} == known.requires
+            assert shown.get("assignee") == known.assignee
             assert shown.get("attempts", {"count": 0})["count"] == known.attempts
             self.check_included(wanted, self.run(self.tools("get_context", itemId=wanted, include=ALL)), ALL)
 

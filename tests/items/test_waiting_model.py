@@ -24,13 +24,14 @@ from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 
-AGENTS = "abcd"
+AGENTS = ("a", "b", "c", "a/1")
 SELECTORS: tuple[Json, ...] = (
     {},
     {"tags": "api"},
     {"role": "work"},
     {"priority": "high", "orderBy": "newest"},
     {"complexityMax": 5},
+    {"assignee": "a"},
 )
 
 agents = st.sampled_from(AGENTS)
@@ -41,6 +42,7 @@ item = st.fixed_dictionaries(
         "priority": st.sampled_from(("high", "low")),
         "tags": st.sampled_from(("api", "ui")),
         "complexity": st.integers(1, 10),
+        "assignee": agents,
     },
 )
 steps = st.one_of(
@@ -53,6 +55,7 @@ steps = st.one_of(
     st.tuples(st.just("release"), agents),
     st.tuples(st.just("lapse"), agents),
     st.tuples(st.just("tag"), index, st.sampled_from(("api", "ui", None))),
+    st.tuples(st.just("assign"), index, st.none() | agents),
     st.tuples(st.just("move"), index, st.none() | index),
     st.tuples(st.just("link"), index, index),
     st.tuples(st.just("advance"), agents, index, st.sampled_from(("start", "complete", "block", "resume", "reopen"))),
@@ -94,6 +97,7 @@ class World:
             model.things[item] = Thing(
                 item, seen.get("parentId"), seen["role"], seen["priority"], seen["complexity"], tags, None,
                 ms(seen["createdAt"]), ms(seen["roleChangedAt"]), holders.get(item), states.abandoned(fields),
+                assignee=seen.get("assignee"),
             )  # fmt: skip
         return model
 
@@ -152,6 +156,9 @@ class World:
 
     async def tag(self, front: Front, number: int, tags: str | None) -> None:
         await front.update(self.pick(number), tags=tags)
+
+    async def assign(self, front: Front, number: int, name: str | None) -> None:
+        await front.update(self.pick(number), assignee=name)
 
     async def move(self, front: Front, number: int, parent: int | None) -> None:
         await front.update(self.pick(number), parentId=None if parent is None else self.pick(parent))

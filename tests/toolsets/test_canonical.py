@@ -43,7 +43,7 @@ NOT_COMPARED = {
 }
 UNCHANGED: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("title", "summary", "priority"), (None, *BLANKS)),
-    **dict.fromkeys(("parentId", "notBefore", "dueAt"), BLANKS),
+    **dict.fromkeys(("parentId", "assignee", "notBefore", "dueAt"), BLANKS),
     **dict.fromkeys(("traits", "requiresVerification"), (None,)),
     "id": (None, *BLANKS),
 }
@@ -263,6 +263,7 @@ FIELDS: dict[str, list[Any]] = {
     "properties": [None, "", "{}", '{"traits": ["p"]}'],
     "traits": [None, "", " ", "q"],
     "requires": [None, [], ["a"], ["a", "a"], ["b", "a"], ["a", "b"]],
+    "assignee": [None, "", "ann", "bob"],
     "resources": [*RESOURCES, [{"key": "a", "mode": "shared"}], [{"key": "a", "units": 2}]],
     "notBefore": [None, "", "2026-01-01T00:00:00Z"],
     "dueAt": [None, " ", "2026-01-01T00:00:00Z"],

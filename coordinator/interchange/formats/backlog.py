@@ -9,6 +9,7 @@ from typing import Any
 
 from coordinator.interchange.encodings import text_of_bytes
 from coordinator.interchange.files import read_regular
+from coordinator.interchange.formats import assigned
 from coordinator.interchange.model import ImportProblem, Record, Source, State, sections, text_of, texts_of
 from coordinator.interchange.yamltext import safe_yaml
 
@@ -20,6 +21,7 @@ _NUMBER = re.compile(r"(?:[A-Za-z]+-)?(\d+(?:\.\d+)*)")
 _MOST_BYTES = 4 * 1024 * 1024
 _NOTES = {"implementation plan": "plan", "implementation notes": "notes"}
 _READ = {"id", "title", "status", "priority", "type", "labels", "parent_task_id", "dependencies", "milestone"}
+_READ |= {"assignee"}
 _PEOPLE = re.compile(r"^([ \t]*(?:(?:assignee|reporter):[ \t]*|-[ \t]+(?=@)))([^\s-].*)$", re.MULTILINE)
 
 
@@ -113,6 +115,7 @@ def _record(file: Path, ended: bool, last: str, source: Source) -> Record:
         blockers=texts_of(front.get("dependencies")),
         notes=notes,
         updated=str(front.get("updated_date") or ""),
+        fields=assigned([one.removeprefix("@") for one in texts_of(front.get("assignee"))], source.lost),
         extra={"milestone": front["milestone"]} if text_of(front.get("milestone")) else {},
     )
 

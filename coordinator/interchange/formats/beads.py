@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from coordinator.interchange.formats import assigned
 from coordinator.interchange.formats.lines import json_lines
 from coordinator.interchange.model import ImportProblem, Record, Source, State, sections, text_of, texts_of
 
@@ -24,7 +25,7 @@ _PRIORITIES = {"0": "high", "1": "high", "2": "medium", "3": "low", "4": "low"}
 _NO_ITEMS = ("message", "event", "gate", "molecule")
 _KEPT = ("estimated_minutes", "external_ref", "due_at", "defer_until", "close_reason")
 _READ = {*_KEPT, "_type", "id", "title", "description", "design", "acceptance_criteria", "notes", "status", "priority"}
-_READ |= {"issue_type", "labels", "dependencies", "comments"}
+_READ |= {"assignee", "issue_type", "labels", "dependencies", "comments"}
 _READ |= {"dependency_count", "dependent_count", "comment_count", "content_hash"}  # other members say the same
 _STATUS_OUT = {"queue": "open", "work": "in_progress", "review": "in_progress", "blocked": "blocked"}
 
@@ -74,6 +75,7 @@ def _record(one: dict[str, Any], number: int, source: Source) -> Record:
         priority=_PRIORITIES.get(priority, priority),
         type=text_of(one.get("issue_type")),
         tags=texts_of(one.get("labels")),
+        fields=assigned(texts_of(one.get("assignee")), source.lost),
         extra={name: one[name] for name in _KEPT if one.get(name)},
     )
     for edge in _objects(one.get("dependencies")):
@@ -121,6 +123,7 @@ def write(records: Iterable[Record]) -> Iterator[str]:
             "status": "in_progress" if one.state == "in-progress" else _STATUS_OUT.get(one.status, "closed"),
             "priority": priorities.get(one.priority, 2),
             "issue_type": one.type or "task",
+            "assignee": one.fields.get("assignee", []),
             "labels": one.tags,
             "dependencies": [{"issue_id": one.id, "depends_on_id": other, "type": kind} for other, kind in edges],
             "comments": [{"text": body if key == "comments" else f"{key}:\n{body}"} for key, body in one.notes.items()],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from coordinator.interchange.formats import assigned
 from coordinator.interchange.formats.lines import json_values
 from coordinator.interchange.model import ImportProblem, Record, Source, State, text_of
 
@@ -22,6 +23,7 @@ _READ = {
     "stateReason",
     "labels",
     "milestone",
+    "assignees",
     "url",
     "parent",
     "issueType",
@@ -119,6 +121,7 @@ def _record(one: dict[str, Any], source: Source) -> Record:
         tags=labels + ([f"milestone:{milestone}"] if milestone else []),
         url=url,
         updated=text_of(one.get("updatedAt")),
+        fields=assigned([text_of(_of(each, "login")) for each in _list(one.get("assignees"))], source.lost),
         extra={"number": one.get("number")},
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from coordinator.interchange.formats import assigned
 from coordinator.interchange.formats.tables import Row, rows
 from coordinator.interchange.model import Record, Source, State, sections
 
@@ -41,6 +42,7 @@ _READ = {
     "Description",
     "Environment",
     "Priority",
+    "Assignee",
 }
 _READ |= {"Issue Type", "Labels", "Comment"}
 # Other columns say the same as these.
@@ -109,5 +111,6 @@ def _record(row: Row, keys: dict[str, str], source: Source) -> Record:
         updated=row["Updated"],
         parent=keys.get(parent, parent) or None,
         notes={"comments": "\n\n".join(comments)} if comments else {},
+        fields=assigned([row["Assignee"]], source.lost),
         extra={name.lower(): row[name] for name in _KEPT if row[name]},
     )

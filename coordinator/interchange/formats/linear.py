@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coordinator.interchange.formats import assigned
 from coordinator.interchange.formats.tables import Row, is_date, rows
 from coordinator.interchange.model import Record, Source, State, sections
 
@@ -20,7 +21,7 @@ STATES: dict[str, State] = {
 }
 _KEPT = ("ID", "Team", "Estimate", "Project", "Initiatives", "Duplicate of")
 _READ = {*_KEPT, "UUID", "Title", "Description", "Status", "Priority", "Labels", "Completed", "Canceled", "URL"}
-_READ |= {"Parent issue", "Blocked by", "Related to"}
+_READ |= {"Assignee", "Parent issue", "Blocked by", "Related to"}
 
 
 def read(data: bytes) -> Source:
@@ -61,5 +62,6 @@ def _record(row: Row, ids: dict[str, str], source: Source) -> Record:
         related=others("Related to") + others("Duplicate of"),
         url=row["URL"],
         updated=row["Updated"],
+        fields=assigned([row["Assignee"]], source.lost),
         extra={name.lower(): row[name] for name in _KEPT if row[name]},
     )

@@ -6,6 +6,7 @@ import re
 from collections import deque
 from typing import Any
 
+from coordinator.interchange.formats import assigned
 from coordinator.interchange.formats.lines import json_value
 from coordinator.interchange.model import ImportProblem, Record, Source, State, sections, text_of
 
@@ -24,7 +25,7 @@ _SIBLINGS = 100
 """In a subtask, a smaller number names a subtask of the same task, also where it is a text."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _READ = {"id", "title", "description", "details", "testStrategy", "status", "priority", "dependencies", "subtasks"}
-_READ |= {"complexity", "complexityScore", "parentTaskId", "parentId"}
+_READ |= {"assignee", "complexity", "complexityScore", "parentTaskId", "parentId"}
 
 
 def read(data: bytes) -> Source:
@@ -106,6 +107,7 @@ def _record(task: Any, place: str, context: str, above: str | None, source: Sour
         priority=text_of(task.get("priority")),
         complexity=complexity if is_number else None,
         blockers=[f"{context}/{one}" for one in blockers if one],
+        fields=assigned([text_of(task.get("assignee"))], source.lost),
         extra={"id": own},
     )
 

@@ -42,6 +42,7 @@ MAX_SUMMARY = 2000
 MAX_TYPE = 200
 MAX_LABEL = 200
 MAX_TAGS = 32
+MAX_ASSIGNEE = 200
 
 
 class Flag(NamedTuple):
@@ -204,6 +205,15 @@ GivenRequires = Annotated[
         extra=meant([]) | UNORDERED,
     ),
 ]
+GivenAssignee = Annotated[
+    GivenText,
+    Meta(
+        description="Only this agent, or slots of it, are offered it. Null: any.",
+        extra_json_schema={"maxLength": MAX_ASSIGNEE},
+        extra=UNCHANGED_BY_BLANK,
+    ),
+]
+Assignee = Annotated[str, Meta(description="Only this agent, or its slots, are offered it; absent: any.")]
 Requires = Annotated[list[str], Meta(description="Capabilities that an agent needs for it; absent: none.")]
 GivenResources = Annotated[
     list[GivenResource] | None | UnsetType,
@@ -327,6 +337,11 @@ FIELDS = (
         "requires", "rq", Kind.NAMES,
         Flag("Capabilities after commas: only agents with all of them get it.", clears=True), fact="requires",
         code="requirements.lua",
+    ),
+    Field(
+        "assignee", "to", Kind.TEXT,
+        Flag("Only this agent, or slots of it, are offered it.", clears=True, finds="Only those assigned to this one."),
+        Box("Assigned to", 1, 1), most=MAX_ASSIGNEE, fact="assigned to", code="requirements.lua",
     ),
     Field(
         "resources", "rs", Kind.OWN,

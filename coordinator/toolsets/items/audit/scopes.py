@@ -16,7 +16,7 @@ _PLACES = {
     )
 }
 """Ready classes by their order in places."""
-PLACED = ("w", "pa", "g", "y", "rq", "as")
+PLACED = ("w", "pa", "g", "y", "rq", "to", "as")
 """The fields that say to which scopes an item belongs."""
 
 
@@ -32,8 +32,9 @@ def scopes(fields: Fields) -> list[str]:
     if not apart(fields):
         return [*of_parent, *by_name]
     own = ["*", *([f"p{fields['pa']}"] if "pa" in fields else []), *by_name]
-    kinds = "RA" if by_due(fields) else "R"
-    return [*of_parent, *by_name, *(f"{kind}{set_of(fields)} {scope}" for kind in kinds for scope in own)]
+    assigned = ["@"] if "to" in fields else []
+    kinds = "RA" if assigned or by_due(fields) else "R"
+    return [*of_parent, *by_name, *assigned, *(f"{kind}{set_of(fields)} {scope}" for kind in kinds for scope in own)]
 
 
 def by_due(fields: Fields) -> bool:
@@ -43,19 +44,22 @@ def by_due(fields: Fields) -> bool:
 
 def set_of(fields: Fields) -> str:
     """The set of an item that is not for everybody (``lua/selection/apart.lua``)."""
+    if "to" in fields:
+        return f"@{len(fields['to'].encode())}:{fields['to']}"
     required = fields.get("rq", "")
     return f"{required}|{fields['as']}" if "as" in fields else required
 
 
 def apart(fields: Fields) -> bool:
     """Whether the item is available, but not for everybody."""
-    return ("rq" in fields or "as" in fields) and available(fields)
+    return not fields.keys().isdisjoint(("rq", "to", "as")) and available(fields)
 
 
 def member_of(fields: Fields) -> str:
     """The entry of an item's set among those with further conditions; '' for none."""
     score = parsed(fields["w"])
-    return chr(48 + score.role * STATES + score.state) + set_of(fields) if "as" in fields and available(fields) else ""
+    listed = "as" in fields and "to" not in fields and available(fields)
+    return chr(48 + score.role * STATES + score.state) + set_of(fields) if listed else ""
 
 
 def place_of(score: float, item: str) -> float:
@@ -66,6 +70,8 @@ def place_of(score: float, item: str) -> float:
 
 def set_problems(fields: Fields, item: str, best: str | bool) -> Iterator[str]:
     """Compares the entry of an item's set (False: missing), the place of its best item, with the item."""
+    if ("to" in fields) != fields.get("as", "").endswith("@"):
+        yield f"is {'' if 'to' in fields else 'not '}assigned, but its set is {fields.get('as', '')!r}"
     if member_of(fields) and (best is False or float(best) > place_of(state_of(fields["w"]).score, item)):
         yield f"is in the set {set_of(fields)}, whose best item is at {best or 'none'}"
 
@@ -77,7 +83,7 @@ def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str
     if scope.startswith("R") and by_due(fields):
         due = int(fields["du"]) - RANK_EPOCH
         expected += max(0, min(due, 2**41 - 1)) - expected % PRIORITY_SIZE
-    elif apart(fields) and not scope.startswith(("R", "A")):
+    elif apart(fields) and not scope.startswith(("R", "A", "@")):
         expected += (APART - parts.state) * CLASS_SIZE
     if score is False:
         yield f"is missing in {scope}"

@@ -116,6 +116,9 @@ class Selector(Arguments, kw_only=True):
     priority: OnlyPriority = None
     type: OnlyType = None
     complexity_max: ComplexityMax = None
+    assignee: Annotated[
+        str | None, Meta(description="Only those assigned to this one; default: to nobody, or you.")
+    ] = None
     created_after: Time = None
     created_before: Bound = None
     role_changed_after: Bound = None
@@ -228,6 +231,7 @@ class HeldBack(Result, kw_only=True):
     open_children: Annotated[Count, Meta(description="Parents of these.")]
     budget: Annotated[Count, Meta(description="Spent, theirs or one above.")]
     capabilities: Annotated[Count, Meta(description="That the agent lacks.")]
+    assigned: Annotated[Count, Meta(description="To others.")]
     resources: Annotated[Count, Meta(description="That others hold.")]
 
 

@@ -49,6 +49,7 @@ class GetNextItem(Selector, kw_only=True):
         list[str],
         Meta(description="What the agent can do: adds items that require it.", extra_json_schema={"maxItems": 32}),
     ] = []
+    agent_id: Annotated[str | None, Meta(description="Adds items assigned to this agent.")] = None
     limit: Annotated[int, Meta(description="The greatest number of items.", ge=1, le=20)] = 1
     include_details: Annotated[bool, Meta(description="Add summary, tags and parentId.")] = False
     include_ancestors: Annotated[bool, Meta(description="Add the ancestors of each item.")] = False

@@ -64,6 +64,7 @@ class QueryItems(Arguments, kw_only=True):
     ] = None
     tags: Annotated[str | None, Meta(description="Search: comma-separated, at most 20; any of these tags.")] = None
     type: Annotated[str | None, Meta(description="Search: of exactly this type.")] = None
+    assignee: Annotated[str | None, Meta(description="Search: assigned to this one.")] = None
     query: Annotated[
         str | None,
         Meta(description="Search: text in title or summary; no wildcards."),
@@ -129,6 +130,7 @@ class FullItem(Result, kw_only=True):
     tags: Tags | UnsetType = UNSET
     type: TypeName | UnsetType = UNSET
     requires: fields.Requires | UnsetType = UNSET
+    assignee: fields.Assignee | UnsetType = UNSET
     resources: fields.Resources | UnsetType = UNSET
     properties: (
         Annotated[str, Meta(description="JSON object as a string, with its traits; absent: none.")] | UnsetType
@@ -177,6 +179,7 @@ class FoundItem(ShortItem, kw_only=True):
     is_claimed: IsClaimed | UnsetType = UNSET
     container: fields.Container | UnsetType = UNSET
     requires: fields.Requires | UnsetType = UNSET
+    assignee: fields.Assignee | UnsetType = UNSET
     resources: fields.Resources | UnsetType = UNSET
     attempts: Annotated[AttemptCounts, Meta(description="Absent: none.")] | UnsetType = UNSET
     abandoned: Abandoned | UnsetType = UNSET

@@ -29,6 +29,7 @@ class ItemSpec(Arguments, kw_only=True):
     properties: fields.GivenProperties = UNSET
     traits: fields.GivenTraits = UNSET
     requires: fields.GivenRequires = UNSET
+    assignee: fields.GivenAssignee = UNSET
     resources: fields.GivenResources = UNSET
     not_before: fields.GivenNotBefore = UNSET
     due_at: fields.GivenDueAt = UNSET
@@ -60,6 +61,7 @@ class TreeItem(Arguments, kw_only=True):
         list[str],
         Meta(description="Only agents with all of these get it.", extra_json_schema={"maxItems": 32}, extra=UNORDERED),
     ] = []
+    assignee: fields.GivenAssignee = UNSET
     resources: fields.GivenResources = UNSET
     not_before: fields.GivenNotBefore = UNSET
     due_at: fields.GivenDueAt = UNSET

@@ -11,6 +11,7 @@ from coordinator.errors import invalid
 from coordinator.toolsets.items.contract import claims as contract
 from coordinator.toolsets.items.contract.claims import ORDERS
 from coordinator.toolsets.items.contract.next import GetNextItem
+from coordinator.toolsets.items.fields import MAX_ASSIGNEE
 from coordinator.toolsets.items.rules import values
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, one_of
@@ -27,8 +28,9 @@ _WHY_NOT_OFFERED = {
     "dependencies": "{} blocking dependencies are not satisfied",
     "not_before": "it is not ready before {}: until then it is offered to nobody",
     "backoff": "an attempt on it has failed: it is offered to others again at {}",
+    "assigned": "it is assigned to {!r}",
 }
-"""With the detail: how many, or until when."""
+"""With the detail: how many, until when, or to whom."""
 
 
 class Selector(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -46,10 +48,13 @@ class Selector(msgspec.Struct, kw_only=True, omit_defaults=True):
     created_to: int = 0
     changed_from: int = 0
     changed_to: int = 0
+    assignee: str = ""
     ancestor: str = ""
     order: str = "priority"
     capabilities: str = ""
     """Of the agent, in order, separated by commas."""
+    agent: str = ""
+    """For whom a call asks that has no agent."""
 
 
 class Filters(Protocol):
@@ -61,6 +66,7 @@ class Filters(Protocol):
     priority: str | None
     type: str | None
     complexity_max: int | None
+    assignee: str | None
     created_after: str | None
     created_before: str | None
     role_changed_after: str | None
@@ -93,6 +99,7 @@ def as_given(packed: Mapping[str, Any]) -> contract.Selector:
         priority=PRIORITY_NAMES[found.priority] if found.priority >= 0 else None,
         type=found.type or None,
         complexity_max=found.complexity or None,
+        assignee=found.assignee or None,
         created_after=time(found.created_from),
         created_before=time(found.created_to),
         role_changed_after=time(found.changed_from),
@@ -132,6 +139,7 @@ def selector(filters: Filters, parent: str, ancestor: str, place: str = "", *, o
         created_to=created[1],
         changed_from=changed[0],
         changed_to=changed[1],
+        assignee=values.bounded(filters.assignee, f"{place}assignee", MAX_ASSIGNEE) if filters.assignee else "",
         ancestor=ancestor,
         order=one_of(values.not_blank(filters.order_by) or "priority", ORDERS, f"{place}orderBy"),
     )
@@ -141,6 +149,7 @@ def recommended(args: GetNextItem, parent: str, ancestor: str) -> Selector:
     """The checked selector of ``get_next_item``, with what the caller says of itself; else as ``selector``."""
     wanted = selector(args, parent, ancestor)
     wanted.capabilities = ",".join(values.capabilities(args.capabilities, "capabilities"))
+    wanted.agent = values.not_blank(args.agent_id)
     return wanted
 
 

@@ -8,7 +8,8 @@
 -- of items that are due at a time is DUE: in the scopes of such sets their score has the complexity 0, which no item
 -- has, and the time at which they are due in place of their age. So they come before the others of their priority. For
 -- selectors that go by age they are with their own score in scopes that begin with 'A' instead of 'R'.
--- Selectors find sets of capabilities alone by requirements.lua, the others by their best items (apart_sets.lua):
+-- The set of what is assigned is that of the assignee; OWN is its last condition, ready or not. Selectors find these,
+-- and sets of capabilities alone, by requirements.lua, the others by their best items (apart_sets.lua):
 --   apart  the character 48 + class .. set, by the place of the best item of the set in that class (`classes.place_of`)
 -- In a call: new, members of sets that it has chosen first; added, how many of these.
 -- owns: item.as item.ro item.rs apart
@@ -17,27 +18,28 @@ local demands = require 'demands'
 local fairness = require 'fairness'
 local first_sets = require 'first_sets'
 local items = require 'items'
+local requirements = require 'requirements'
 
 local CLASS_SIZE, GROUP_SIZE, PRIORITY_SIZE = classes.CLASS_SIZE, classes.GROUP_SIZE, classes.PRIORITY_SIZE
 local RANK_EPOCH = classes.RANK_EPOCH
 
 local apart = {}
 
-local DUE = 'due'
-
+local DUE, OWN = 'due', '@'
 -- Sets with further conditions, per project: with all conditions of their items, then with one. Items of further sets
 -- stay with the shared ones, and are met one by one.
 local DETAILED_MAX, SETS_MAX = 250, 500
 
 -- The set of an item in a ready class; nil if it is shared.
 function apart.set_of(item)
+  if item.to then return requirements.set_of_assignee(item.to) end
   if not item.as then return item.rq end
   return (item.rq or '') .. '|' .. item.as
 end
 
--- Whether items of a set rank by when they are due.
+-- Whether items of a set may rank by when they are due.
 function apart.is_by_due(set)
-  return string.find(set, '|' .. DUE, 1, true) ~= nil
+  return requirements.is_of_assignee(set) or string.find(set, '|' .. DUE, 1, true) ~= nil
 end
 
 -- The scope of a set; `by_age` = for a selector that goes by age.
@@ -72,7 +74,8 @@ function apart.entries_of(item)
   local entries, set = {}, apart.set_of(item)
   if not set then return entries end
   for _, scope in ipairs(scopes_of(item, 'R' .. set .. ' ')) do entries[scope] = apart.score_of(item) end
-  local by_age = is_by_due(item) and scopes_of(item, 'A' .. set .. ' ') or {}
+  if item.to then entries[requirements.ASSIGNED] = item.score end
+  local by_age = (item.to or is_by_due(item)) and scopes_of(item, 'A' .. set .. ' ') or {}
   for _, scope in ipairs(by_age) do entries[scope] = item.score end
   return entries
 end
@@ -99,21 +102,20 @@ end
 
 -- The further conditions of an item that becomes ready, as alternatives: those that keep it from most callers first.
 local function conditions_of(run, item)
-  local list = item.rs and demands.conditions(run, item.rs) or {}
+  local list = item.to and {OWN} or item.rs and demands.conditions(run, item.rs) or {}
   if not (item.du and run.settings.d) then return list end
   for n, conditions in ipairs(list) do list[n] = DUE .. ',' .. conditions end
-  list[#list + 1] = DUE
+  if not item.to then list[#list + 1] = DUE end
   return list
 end
 
--- Chooses the set of an item that is about to be indexed in a ready class, and stores it: the first that there is room
--- for.
+-- Chooses and stores the set of an item that is about to be ready: the first that there is room for.
 local function choose(run, item)
   local before = item.as
   item.as = nil
   for n, conditions in ipairs(conditions_of(run, item)) do
     local most = n == 1 and DETAILED_MAX or SETS_MAX
-    if has_room(run, (item.rq or '') .. '|' .. conditions, item.class, most) then
+    if item.to or has_room(run, (item.rq or '') .. '|' .. conditions, item.class, most) then
       item.as = conditions
       break
     end
@@ -130,7 +132,8 @@ end
 function apart.moved(run, item, before)
   item.was_ready = item.was_ready or classes.READY_CLASSES[before] and before
   local ready = classes.READY_CLASSES[item.class]
-  if (item.rs or item.du or item.as) and ready and not item.was_ready then choose(run, item) end
+  local new = (item.rs or item.du or item.as) and ready and not item.was_ready
+  if new or item.to and not item.as then choose(run, item) end
   if item.rp and (not ready or item.role == classes.BLOCKED) then fairness.forget(run, item) end
 end
 
@@ -150,17 +153,19 @@ end
 
 -- What the set of an item follows from.
 function apart.causes_of(item)
-  return (item.rs or '') .. ' ' .. (item.du or '')
+  return (item.rs or '') .. ' ' .. (item.du or '') .. ' ' .. (item.to or '')
 end
 
 -- Chooses the set of an item again, if that followed from something else (`before`).
 function apart.update(run, item, before)
-  if classes.READY_CLASSES[item.class] and apart.causes_of(item) ~= before then choose(run, item) end
+  local ready = classes.READY_CLASSES[item.class]
+  if (ready or item.to or item.as) and apart.causes_of(item) ~= before then choose(run, item) end
 end
 
 -- Brings the entry of a set with further conditions up to date, after items of a class have come or gone; `gone` = the
 -- only one of these, if known.
 function apart.refresh(run, set, class, gone)
+  if requirements.is_of_assignee(set) then return end
   local low, scope = class * CLASS_SIZE, run.keys.ranked .. apart.scope(set, '*')
   local two = first_sets.items(run, scope)
   local best, score
@@ -177,11 +182,12 @@ function apart.refresh(run, set, class, gone)
   first_sets.forget(run)
 end
 
--- The scopes of its set have an item in a ready class now, or not any more one that was in a ready class until now
--- (`was_ready`: in which).
+-- An item has come to the scopes of its set, or has left them, where it was in the class `was_ready`.
 function apart.place(run, item)
   local ready, was, set = classes.READY_CLASSES[item.class], item.was_ready, apart.set_of(item)
-  if ready and item.as then
+  if ready and item.to then
+    requirements.note_assigned(run)
+  elseif ready and item.as then
     local place = classes.place_of(item.class, apart.score_of(item), item.id)
     redis.call('ZADD', run.keys.apart, 'LT', place, apart.member(set, item.class))
     first_sets.forget(run)

@@ -4,12 +4,13 @@ local classes = require 'classes'
 local graph = require 'graph'
 local held_back = require 'held_back'
 local items = require 'items'
+local requirements = require 'requirements'
 
 local readiness = {}
 
 local BLOCKED = classes.BLOCKED
 local BLOCKERS_NAMED = 20
-local READ = {'nb', 'nt'} -- the fields of an item that say whether it may wait
+local READ = {'nb', 'nt', 'to'} -- the fields of an item that say whether it may wait
 
 -- An item with its score, claim and what says whether it is ready, for less than `items.load`; nil if there is none.
 function readiness.load(run, id)
@@ -34,12 +35,15 @@ local function obstacle(run, item)
   return held_back.not_before(item) and 'not_before' or 'backoff', ends
 end
 
--- The reasons, as `Waiting` of store/claims.py; nil: it is ready.
+-- The reasons, as `Waiting` of store/claims.py; nil: it is ready for its holder.
 function readiness.why_not(run, item)
-  if not (item.nt or item.nb) and item.role ~= BLOCKED then return nil end
+  local assignee = item.to and requirements.other_assignee(item, item.holder)
+  if not (item.nt or item.nb or assignee) and item.role ~= BLOCKED then return nil end
   local why, detail = obstacle(run, item)
-  if not why then return nil end
-  return {{{why, detail}}, item.nb and graph.unsatisfied_blockers(run, item, BLOCKERS_NAMED) or {}}
+  local whys = {why and {why, detail} or nil}
+  if assignee then whys[#whys + 1] = {'assigned', assignee} end
+  if not whys[1] then return nil end
+  return {whys, item.nb and graph.unsatisfied_blockers(run, item, BLOCKERS_NAMED) or {}}
 end
 
 return readiness
