@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 from msgspec import UNSET, UnsetType, convert
 
+from coordinator.cli.acting import Reason, acting
 from coordinator.cli.commands import COMMANDS
 from coordinator.cli.connection import AT_STORE, ByUrl
 from coordinator.cli.exits import CommandFailed, Exit
@@ -15,11 +16,12 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
 from coordinator.cli.terminal import counted, print_json, printable
 from coordinator.client import Fleet
+from coordinator.operations import Operator, Result
+from coordinator.operations.drains import drain_agents
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.items.contract.agents import AgentEntry, AgentsResult
-from coordinator.toolsets.items.store.agent_drains import begin_drain, drain_name, end_drain
 from coordinator.toolsets.items.store.agents import Agents, read_agents
 from coordinator.toolsets.items.tools.agents import agent_entry, agents_result
 
@@ -49,21 +51,27 @@ def agents(
 
 
 @with_settings(only=STORE_SETTINGS)
-def drain(loaded: LoadedSettings, name: Name, *, json: AsJson = False, project: Project = DEFAULT_PROJECT) -> int:
+def drain(
+    loaded: LoadedSettings,
+    name: Name,
+    *,
+    reason: Reason = None,
+    json: AsJson = False,
+    project: Project = DEFAULT_PROJECT,
+) -> int:
     """Drains the agents of a name, and prints which of them hold something.
 
     Raises:
         CommandFailed: the store cannot be used, the name is malformed, or there is no such project.
     """
+    name = name.removesuffix("/")
 
-    async def act(store: Store) -> tuple[bool, int, AgentsResult]:
-        asked = drain_name(name)
-        await _check_known(store, project, await read_agents(store, project, 0, 1))
-        begun = await begin_drain(store, project, loaded.settings.events_max, asked)
-        return *begun, await _everybody(store, project)
+    async def act(by: Operator) -> tuple[Result, AgentsResult]:
+        await _check_known(by.store, project, await read_agents(by.store, project, 0, 1))
+        return await drain_agents(by, project, name), await _everybody(by.store, project)
 
-    begun, answered, found = with_store(loaded, act)
-    name = drain_name(name)
+    result, found = acting(loaded, reason, act)
+    begun, answered = result.facts["begun"], result.facts["answered"]
     theirs = [one for one in found.agents if _is_named(one, name)]
     holding = [one for one in theirs if one.state == "holding"]
     if json:
@@ -72,7 +80,7 @@ def drain(loaded: LoadedSettings, name: Name, *, json: AsJson = False, project: 
     print(
         f"{printable(name)} claims no more in project {project}"
         + (f"; {counted(answered, 'waiting claim')} answered" if answered else "")
-        + ("" if begun else ", as before")
+        + (f"; {result.said}" if result.said else "")
         + f"; `fleet agents undrain {printable(name)}` ends that"
     )
     if not theirs:
@@ -83,23 +91,28 @@ def drain(loaded: LoadedSettings, name: Name, *, json: AsJson = False, project: 
 
 
 @with_settings(only=STORE_SETTINGS)
-def undrain(loaded: LoadedSettings, name: Name, *, json: AsJson = False, project: Project = DEFAULT_PROJECT) -> int:
+def undrain(
+    loaded: LoadedSettings,
+    name: Name,
+    *,
+    reason: Reason = None,
+    json: AsJson = False,
+    project: Project = DEFAULT_PROJECT,
+) -> int:
     """Ends a drain; the exit code is not 0 if there was none.
 
     Raises:
         CommandFailed: the store cannot be used, or the name is malformed.
     """
-    ended, left = with_store(
-        loaded, lambda store: end_drain(store, project, loaded.settings.events_max, drain_name(name))
-    )
-    name = drain_name(name)
+    result = acting(loaded, reason, lambda by: drain_agents(by, project, name, end=True))
+    name, left = name.removesuffix("/"), result.facts["drained"]
     if json:
-        print_json({"undrained": name, "ended": ended, "drained": left})
+        print_json({"undrained": name, **result.facts})
     else:
-        said = f"{printable(name)} may claim again" if ended else f"{printable(name)} is not drained"
+        said = f"{printable(name)} may claim again" if result.done else f"{printable(name)}: {result.said}"
         others = f"; still drained: {', '.join(map(printable, left))}" if left else ""
         print(f"{said} in project {project}{others}")
-    return Exit.OK if ended else Exit.FAILED
+    return Exit.OK if result.done else Exit.FAILED
 
 
 async def _everybody(store: Store, project: str) -> AgentsResult:

@@ -111,7 +111,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "audit": Command(
         "coordinator.cli.audit:audit",
-        """Recount a project: do its indexes, counters and claims agree with its items?
+        """Recount a project: do indexes, counters, claims fit its items?
 
         Changes nothing and may run while the project is in use. Reports every difference; the exit code is
         not 0 if there is one.
@@ -313,6 +313,16 @@ COMMANDS: dict[str, Command] = {
         with the most usage. Those of agents, models and days are of the whole project; days are in UTC.
         """,
         ("fleet usage", "fleet usage --by agent --project default"),
+    ),
+    "audit-log tail": Command(
+        "coordinator.cli.audit_log:tail",
+        """Print what operators have done, in the console and by commands: when, who, what, why, and what came of it.
+
+        That is what people change in the console, and drains, ended claims, answered approvals, and changes of
+        workflows and webhooks by commands. `unknown` is what is being done, or was interrupted. The last 10,000
+        events of the fleet are kept.
+        """,
+        ("fleet audit-log tail", "fleet audit-log tail -n 50 --project default --json"),
     ),
     "doctor": Command(
         "coordinator.cli.doctor.command:app",
@@ -520,6 +530,11 @@ GROUPS: dict[str, Command] = {
         "",
         "Check definitions of workflows.",
         ("fleet definitions check config/workflows", "fleet definitions check ./workflows"),
+    ),
+    "audit-log": Command(
+        "",
+        "Show what operators have done.",
+        ("fleet audit-log tail", "fleet audit-log tail --follow"),
     ),
     "flows": Command(
         "",

@@ -6,7 +6,7 @@ import asyncio
 import re
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -14,17 +14,19 @@ import redis.asyncio
 import redis.exceptions
 from cyclopts import Parameter
 
+from coordinator.cli.acting import Reason, operator
 from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url
 from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure
-from coordinator.settings import LoadedSettings
+from coordinator.operations.drains import drain_processes
+from coordinator.settings import LoadedSettings, Settings
 from coordinator.steps.handoff import RQ_PREFIX
 from coordinator.steps.times import RENEW_SECONDS
 from coordinator.store import Store, keys
-from coordinator.store.drains import FLEET_SCOPE, LOOK_SECONDS, Drains, ending, host_scope, process_scope
+from coordinator.store.drains import FLEET_SCOPE, LOOK_SECONDS, ending, host_scope, process_scope
 
 POLL_SECONDS = 0.25
 """How often the remaining work is counted."""
@@ -66,6 +68,7 @@ def drain(
     ] = None,
     wait: Annotated[float, Parameter(help="Seconds to wait for work in progress to end. [0 to 86400]")] = 300.0,
     end: Annotated[bool, Parameter(negative="", help="Take new work again.")] = False,
+    reason: Reason = None,
 ) -> int:
     """Drains; the exit code is not 0 if work is left at the timeout.
 
@@ -83,71 +86,52 @@ def drain(
         raise CommandFailed(f"--{failure.message}", Exit.USAGE) from None
     url = running_url(loaded.settings)
     try:
-        queue_url = loaded.settings.steps.queue_url or url
-        timeout_ms, by_host = loaded.settings.redis_timeout_ms, host is not None
-        return asyncio.run(drain_scope(url, queue_url, timeout_ms, scope, wait, end, by_host))
+        return asyncio.run(drain_scope(loaded.settings, url, scope, wait, end, reason))
     except KeyboardInterrupt:
         told = f"if {scope} was asked to take no new work, that holds until `{ending(scope)}`"
         raise CommandFailed(f"interrupted; {told}") from None
 
 
 async def drain_scope(
-    url: str, queue_url: str, timeout_ms: int, scope: str, wait: float, end: bool, by_host: bool = True
+    settings: Settings, url: str, scope: str, wait: float, end: bool, reason: str | None = None
 ) -> int:
     """Begins a drain and waits for the work in progress, or ends a drain; returns the exit code.
 
     Args:
-        by_host: whether the host of the scope was named; else it is this one.
+        url: of the store.
 
     Raises:
         CommandFailed: the store cannot be used, or no process is in the scope.
     """
-    store = await open_store(url, timeout_ms)
+    store = await open_store(url, settings.redis_timeout_ms)
     try:
-        drains = Drains(store)
+        by = operator(store, settings, reason)
+        result = await drain_processes(by, scope, end=end)
+        before = f"; {result.said}" if result.said else ""
         if end:
-            left = await drains.end(scope)
-            _say(f"{scope} takes new work again" + (f"; still drained: {', '.join(sorted(left))}" if left else ""))
+            left = result.facts["drained"]
+            _say(f"{scope} takes new work again{before}" + (f"; still drained: {', '.join(left)}" if left else ""))
             return Exit.OK
-        if unknown := _unknown(scope, await drains.processes(), by_host):
-            raise CommandFailed(unknown, Exit.USAGE)
-        await drains.begin(scope)
-        _say(f"{scope} takes no new work from now on; `{ending(scope)}` ends that")
+        _say(f"{scope} takes no new work from now on{before}; `{ending(scope)}` ends that")
         if scope == FLEET_SCOPE:
             return await _until_done(store, wait)
     except ToolFailure as failure:
+        if failure.code == "VALIDATION_ERROR":
+            raise CommandFailed(f"--{failure.message}", Exit.USAGE) from None
         raise CommandFailed(failure.message, Exit.STORE_UNREACHABLE) from None
     except (redis.exceptions.RedisError, TimeoutError) as error:
         raise _unseen("the work in progress", error) from None
     finally:
         await store.close()
     # Only steps belong to a process: claims belong to agents, not to the process that placed them.
-    queue = await open_store(queue_url, timeout_ms, setting="steps.queue_url")
+    queue_url = settings.steps.queue_url or url
+    queue = await open_store(queue_url, settings.redis_timeout_ms, setting="steps.queue_url")
     try:
         return await _until_idle(queue.client_of(keys.QUEUE), scope, wait)
     except (redis.exceptions.RedisError, TimeoutError) as error:
         raise _unseen("the workers", error) from None
     finally:
         await queue.close()
-
-
-def _unknown(scope: str, running: Mapping[str, Sequence[str]], by_host: bool) -> str:
-    """The error for a scope without processes; '' for any other.
-
-    Args:
-        running: host -> the names of its processes.
-        by_host: as ``drain_scope``.
-    """
-    if scope == FLEET_SCOPE:
-        return ""
-    host, _, process = scope.partition(":")[2].partition("/")
-    if host not in running:
-        return f"{'--host' if by_host else '--process'}: no process runs on {host}; " + (
-            f"processes run on {', '.join(running)}" if running else "none has registered in the store yet, try again"
-        )
-    if process and process not in running[host]:
-        return f"--process: {host} has no process {process}; it has {', '.join(running[host])}"
-    return ""
 
 
 def _unseen(what: str, error: Exception) -> CommandFailed:

@@ -28,7 +28,6 @@ from coordinator.console import Console
 from coordinator.console.actions import Actions
 from coordinator.console.app import ROOT
 from coordinator.console.oauth import open_client
-from coordinator.console.operations import Operator
 from coordinator.console.reads import Reads
 from coordinator.console.sessions import Sessions
 from coordinator.feed import FeedReader
@@ -127,7 +126,6 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         projects = Projects(store, settings.projects)
         name = f"{socket.gethostname()}/{recorder.slot}"
         webhooks = Webhooks(settings, store, feed, recorder, name)
-        operator = Operator(settings, store, services.resolve_actor)
         item_metrics = ItemMetrics(store, recorder, name, settings)
         decisions = Decisions.of(store, settings, Listener(store))  # only reads, so that the listener never starts
         exposition = Exposition(metrics_dir)
@@ -135,7 +133,6 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         others = [
             actors.configure,
             reads.configure,
-            operator.configure,
             authenticator.configure,
             projects.configure,
             webhooks.configure,
@@ -168,7 +165,9 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         if settings.console.enabled:
             sessions = Sessions(store, seals, authenticator, settings)
             oauth = open_client(settings, os.environ, authenticator, store, seals)
-            actions, admin = Actions(toolsets, app.calls, operator, store), settings.console.listener == "admin"
+            actions = Actions(toolsets, app.calls, settings, services.resolve_actor, store)
+            others.append(actions.configure)
+            admin = settings.console.listener == "admin"
             port = settings.port if admin else 0
             console = Console(reads, feed, sessions, app.endpoints, actions, app.welcome, oauth, port)
             app.mount(ROOT, console, admin=admin)

@@ -21,6 +21,7 @@ _FLAGS = {
     "fenceToken": ("--fence",),
     "missed": ("--missed",),
     "overlap": ("--overlap",),
+    "reason": ("--reason",),
     "result": ("--result", "--result-json"),
     "summary": ("--reason",),
     "timeZone": ("--time-zone",),

@@ -46,6 +46,8 @@ PATIENCE_MS = 20_000
 """The least timeout of calls for work of an operator on a whole project."""
 _NAMED = 20
 """How many projects a message names."""
+_CODES = {"VALIDATION_ERROR": Exit.USAGE, "RESOURCE_NOT_FOUND": Exit.FAILED}
+"""The exit codes of failures; all others mean that the store cannot be used."""
 STORE_SETTINGS = ("redis_url", "redis_timeout_ms", "data_dir")
 """The settings of commands that need only the store."""
 
@@ -202,8 +204,7 @@ def with_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]) -> 
         try:
             return await act(store)
         except ToolFailure as failure:
-            code = Exit.USAGE if failure.code == "VALIDATION_ERROR" else Exit.STORE_UNREACHABLE
-            raise CommandFailed(failure.message, code) from None
+            raise CommandFailed(failure.message, _CODES.get(failure.code, Exit.STORE_UNREACHABLE)) from None
         finally:
             await store.close()
 

@@ -11,11 +11,13 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from coordinator.cli.acting import Reason, acting
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
 from coordinator.cli.terminal import print_json, printable
 from coordinator.errors import that_exist
+from coordinator.operations import Act, Result, record
 from coordinator.settings import LoadedSettings
 from coordinator.settings.webhooks import Webhook
 from coordinator.store import Store
@@ -104,31 +106,30 @@ def test(loaded: LoadedSettings, name: Name) -> int:
 
 
 @with_settings(only=STORE_SETTINGS)
-def pause(loaded: LoadedSettings, name: Name) -> int:
+def pause(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> int:
     """Pauses a webhook.
 
     Raises:
         CommandFailed: there is none, or the store cannot be used.
     """
-    before = _switched(loaded, name, "paused")
-    print(f"{name} was paused already" if before.status == "paused" else f"{name} is paused")
+    before = _switched(loaded, name, "paused", reason)
+    print(f"{name} was paused already" if before == "paused" else f"{name} is paused")
     return Exit.OK
 
 
 @with_settings(only=STORE_SETTINGS)
-def resume(loaded: LoadedSettings, name: Name) -> int:
+def resume(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> int:
     """Lets a webhook go on.
 
     Raises:
         CommandFailed: there is none, or the store cannot be used.
     """
-    before = _switched(loaded, name, "active")
-    print(f"{name} was {before.state} and goes on")
+    print(f"{name} was {_switched(loaded, name, 'active', reason)} and goes on")
     return Exit.OK
 
 
 @with_settings(only=STORE_SETTINGS)
-def rotate(loaded: LoadedSettings, name: Name) -> int:
+def rotate(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> int:
     """Gives a webhook a new secret.
 
     Raises:
@@ -137,18 +138,19 @@ def rotate(loaded: LoadedSettings, name: Name) -> int:
     one = _named(loaded, name)
     given = _secret(name, one)
 
-    async def write(store: Store) -> signing.Rotation | None:
+    async def write(store: Store) -> Result:
         records = WebhookRecords(store)
         (record,) = await records.read([name])
         held = signing.in_force(given, record.sealed, record.earlier, record.now)
         fresh = signing.rotated(given, held, record.now)
-        done = await records.rotate(name, one.project, record.sealed, fresh.sealed, fresh.earlier)
-        return fresh if done else None
+        if await records.rotate(name, one.project, record.sealed, fresh.sealed, fresh.earlier):
+            return Result("allowed", facts=fresh.secret)
+        return Result("refused", "it was given another secret at the same moment: try again")
 
-    fresh = with_store(loaded, write)
-    if fresh is None:
-        raise CommandFailed(f"{name} was given another secret at the same moment: try again")
-    print(fresh.secret, flush=True)
+    result = acting(loaded, reason, lambda by: record(by, _act("rotate", name, one), lambda: write(by.store)))
+    if not result.done:
+        raise CommandFailed(f"{name}: {result.said}")
+    print(result.facts, flush=True)
     where = f"the variable {one.secret_env}" if one.secret_env else f"webhooks.{name}.secret"
     print(
         f"The receiver of {name} has {signing.OVERLAP_SECONDS // 3600} hours to change over: until then messages are "
@@ -173,9 +175,20 @@ def _secret(name: str, one: Webhook) -> str:
         raise CommandFailed(f"webhooks.{name}.secret_env: {error}", Exit.USAGE) from None
 
 
-def _switched(loaded: LoadedSettings, name: str, status: Literal["active", "paused"]) -> Record:
+def _switched(loaded: LoadedSettings, name: str, status: Literal["active", "paused"], reason: str | None) -> str:
+    """Pauses a webhook, or lets it go on; returns its state before."""
     one = _named(loaded, name)
-    return with_store(loaded, lambda store: WebhookRecords(store).switch(name, one.project, status))
+
+    async def switch(store: Store) -> Result:
+        before = await WebhookRecords(store).switch(name, one.project, status)
+        return Result("allowed", f"it was {before.state} before", before.state)
+
+    act = _act("pause" if status == "paused" else "resume", name, one)
+    return str(acting(loaded, reason, lambda by: record(by, act, lambda: switch(by.store))).facts)
+
+
+def _act(verb: str, name: str, one: Webhook) -> Act:
+    return Act(f"{verb}_webhook", "webhook", name, one.project)
 
 
 async def _problem(store: Store, one: Webhook) -> str:

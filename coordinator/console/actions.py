@@ -16,14 +16,19 @@ import structlog
 
 from coordinator.console.answers import Answer, data
 from coordinator.console.large import untyped_items
-from coordinator.console.operations import OPERATIONS, Operator
+from coordinator.console.operate import OPERATIONS, operate
 from coordinator.console.rate import Rate
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure, invalid
 from coordinator.identity.permissions import OPERATE
 from coordinator.metrics import recorder
+from coordinator.operations import MAX_REASON, Operator, Result, given_reason, outcome_of, record
+from coordinator.operations.calls import act_of_call
+from coordinator.operations.flows import had_ended
+from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.toolsets.actor import ActorResolver, CallerActor
 from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.gateway.rules.guards import HUMAN
@@ -32,16 +37,18 @@ from coordinator.toolsets.schema import identified_schema
 from coordinator.toolsets.tool import Call, Tool, Toolset
 from coordinator.transport.calls import Calls, Done
 
+_log = structlog.get_logger(__name__)
+
 CALLS: Mapping[str, tuple[str, ...]] = {
     "items": ("manage_items", "manage_notes", "manage_dependencies", "advance_item", "complete_tree"),
     "flows": ("workflow_cancel", "workflow_step_ready"),
     "gateway": ("workflow.submit",),
     "sessions": ("respond_checkpoint",),
 }
-"""The tools that people call here, by toolset. Claiming is for agents, deleting for the command line."""
+"""The tools that people call here, by toolset; ``operations.calls`` has them, too. Claiming is for agents, deleting for
+the command line."""
 _KEEP = ("manage_items", "manage_notes")
 """Tools that can delete what nobody brings back, which they do not here."""
-MAX_REASON = 500
 MAX_BODY = 2 * 1024 * 1024
 """Bytes. A note has at most 500,000, each of which JSON may write as several."""
 API = "api"
@@ -54,13 +61,19 @@ class Actions:
     Args:
         toolsets: those that are served.
         calls: runs calls.
-        operator: does what is no tool.
+        resolve: says how a person is recorded.
         store: that of the items.
         rate: how fast a person may change things.
     """
 
     def __init__(
-        self, toolsets: Mapping[str, Toolset], calls: Calls, operator: Operator, store: Store, rate: Rate | None = None
+        self,
+        toolsets: Mapping[str, Toolset],
+        calls: Calls,
+        settings: Settings,
+        resolve: ActorResolver,
+        store: Store,
+        rate: Rate | None = None,
     ) -> None:
         self._tools: dict[tuple[str, str], Tool] = {
             (toolset, tool.name): tool
@@ -70,10 +83,15 @@ class Actions:
             if tool.name in names
         }
         self._calls = calls
-        self._operator = operator
+        self._settings = settings
+        self._resolve = resolve
         self._store = store
         self._rate = rate or Rate()
         self._metrics = recorder().console
+
+    def configure(self, settings: Settings) -> None:
+        """Takes over reloaded settings."""
+        self._settings = settings
 
     async def answer(self, viewer: Viewer, project: str, path: str, body: bytes) -> Answer:
         """Does what a request asks for that was checked to come from a page of ours.
@@ -94,16 +112,17 @@ class Actions:
             caller = self._may(viewer, what, toolset)
             self._rate.check(caller.id)
             if found is not None:
-                answer = await self._call(caller, project or DEFAULT_PROJECT, toolset, found, _arguments(body))
+                result = await self._call(caller, project or DEFAULT_PROJECT, toolset, found, _arguments(body))
             else:
-                answer = await self._operate(caller, project, name, _arguments(body))
-            outcome = "refused" if answer.body.startswith(_PROBLEM) else "ok"
+                result = await self._operate(caller, project, name, _arguments(body))
+            outcome = "ok" if result.done else "refused"
         except ToolFailure as failure:
             outcome = "refused" if failure.kind == "permanent" else "failed"
             raise
         finally:
             self._metrics.action(tool, outcome)
-        return answer
+        told = {"said" if result.done else "problem": result.said} if result.said else {}
+        return data(msgspec.json.encode({**told, "result": result.facts}))
 
     def _may(self, viewer: Viewer, what: str, toolset: str) -> Caller:
         """The person, if they may do this.
@@ -124,27 +143,37 @@ class Actions:
 
     async def _call(
         self, caller: Caller, project: str, toolset: str, tool: Tool, arguments: Mapping[str, Any]
-    ) -> Answer:
+    ) -> Result:
         given = dict(arguments)
         typed = given.pop("typed", "")
         meant = decoded(tool, identified_schema(tool.arguments), given)
         if tool.name in _KEEP and meant.operation.lower() == "delete":  # in any case, as they read it
             raise ToolFailure("permission_denied", "nothing is deleted here")
         if toolset == "items" and (problem := await untyped_items(self._store, project, meant, typed)):
-            return _answer(problem, b"{}")
+            return Result("refused", problem)
         request = structlog.contextvars.get_contextvars().get("request_id", "")
-        done = await self._calls.run(tool, Call(project, request, caller), meant, "console")
-        return _told(done)
 
-    async def _operate(self, caller: Caller, project: str, name: str, arguments: Mapping[str, Any]) -> Answer:
+        async def do() -> Result:
+            return _result(await self._calls.run(tool, Call(project, request, caller), meant, "console"))
+
+        said = next((one.summary for one in getattr(meant, "transitions", ())), None) or ""
+        by = await self._operator(caller, said[:MAX_REASON], getattr(meant, "request_id", None) or "")
+        return await record(by, act_of_call(tool.name, meant, project), do)
+
+    async def _operate(self, caller: Caller, project: str, name: str, arguments: Mapping[str, Any]) -> Result:
         given = dict(arguments)
         reason, request = given.pop("reason", None), given.pop("requestId", "")
-        if not isinstance(reason, str) or not 1 <= len(reason.strip()) <= MAX_REASON:
-            raise invalid("reason", f"must be 1 to {MAX_REASON} characters, not blank")
         if not isinstance(request, str) or len(request) > MAX_REQUEST_ID:
             raise invalid("requestId", f"must be a text of at most {MAX_REQUEST_ID} characters")
-        done = await self._operator.act(name, caller, project, given, reason.strip(), request)
-        return _answer(done.problem, msgspec.json.encode(done.result))
+        why = given_reason(reason if isinstance(reason, str) else None, needed=True)
+        result = await operate(await self._operator(caller, why, request), name, project, given)
+        told = {"action": name, "actor": caller.id, "project": project, "reason": why, "outcome": result.outcome}
+        _log.warning("an operator has acted", **told)
+        return result
+
+    async def _operator(self, caller: Caller, reason: str, request: str) -> Operator:
+        actor = await self._resolve(CallerActor(caller.id, caller.kind))
+        return Operator(self._store, self._settings, actor, "console", reason, request)
 
 
 def _arguments(body: bytes) -> Mapping[str, Any]:
@@ -157,45 +186,36 @@ def _arguments(body: bytes) -> Mapping[str, Any]:
     return found
 
 
-_PROBLEM = b'{"problem":'
 _ENDED = "already terminal"
 """Why an item of a tree is left as it is that is completed or cancelled with others."""
 
 
-def _told(done: Done) -> Answer:
-    """The answer to a call of a tool.
+def _result(done: Done) -> Result:
+    """What came of a call of a tool. Its sentences may quote items, so the log gets codes and numbers.
 
     Raises:
         ToolFailure: it was shed.
     """
     result = msgspec.json.decode(done.body) if done.body else {}
+    facts = msgspec.Raw(done.body or b"{}")
     error = result.get("error") if isinstance(result, dict) else None
     if done.failed and done.code and isinstance(error, dict):
         failure = ToolFailure(done.code, error["message"], retry_after_ms=error.get("retryAfterMs"))
         if failure.kind == "shedding" or failure.code == "permission_denied":
             raise failure
-        problem = failure.message
-    elif isinstance(error, dict):
-        problem = str(error.get("message", ""))
-    else:
-        problem = done.text if done.failed else _problem(result)
-    return _answer(problem, done.body or b"{}")
-
-
-def _answer(problem: str, result: bytes) -> Answer:
-    told = _PROBLEM + msgspec.json.encode(problem) + b"," if problem else b"{"
-    return data(told + b'"result":' + result + b"}")
-
-
-def _problem(result: Any) -> str:
-    """What a result says was not done; empty: nothing."""
-    if not isinstance(result, dict):
-        return ""
-    found = list(_refused(result))
+        return Result(outcome_of(failure), failure.message, facts, done.code)
+    if isinstance(error, dict):
+        return Result("refused", str(error.get("message", "")), facts, str(error.get("code", "")))
+    if done.failed:
+        return Result("refused", done.text, facts, done.code)
+    refused = list(_refused(result)) if isinstance(result, dict) else []
+    if not refused:
+        return Result("allowed", facts=facts)
     many = len(result.get("results") or ()) or len(result.get("failures") or ()) + len(result.get("items") or ())
-    if len(found) > 1 or (found and many > 1):
-        return f"{len(found)} of {max(many, len(found))} refused. {found[0]}"
-    return found[0] if found else ""
+    if len(refused) == 1 and many <= 1:
+        return Result("refused", refused[0], facts, "")
+    count = f"{len(refused)} of {max(many, len(refused))} refused"
+    return Result("refused", f"{count}. {refused[0]}", facts, count)
 
 
 def _refused(result: Mapping[str, Any]) -> Iterator[str]:
@@ -210,7 +230,7 @@ def _refused(result: Mapping[str, Any]) -> Iterator[str]:
     for one in result.get("failures") or ():
         yield str(one["error"])
     if result.get("cancelled") is False:
-        yield f"it had ended already: it is {result.get('status')}"
+        yield had_ended(result.get("status", ""))
     if result.get("queued") is False:
         yield str(result.get("error") or "it was released already")
     if result.get("deleted") == 0:

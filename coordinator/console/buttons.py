@@ -15,12 +15,13 @@ import htpy
 import msgspec
 from htpy import Node, dialog, div, form, h2, label, li, menu, option, p, select, span, textarea
 
-from coordinator.console.actions import API, MAX_REASON
+from coordinator.console.actions import API
 from coordinator.console.confirms import Confirm
 from coordinator.console.parts import plain
 from coordinator.console.view import path_of
 from coordinator.console.viewer import Viewer
 from coordinator.identity.permissions import OPERATE
+from coordinator.operations import MAX_REASON
 
 MODULE = "actions.js"
 """What pages with buttons need; ``View.modules``."""

@@ -20,7 +20,6 @@ import structlog
 from coordinator.errors import ToolFailure, invalid
 from coordinator.store import keys
 from coordinator.store.errors import StoreError
-from coordinator.store.operator_actions import KEPT, Intent
 from coordinator.store.processes import GONE_SECONDS, STATUS_SECONDS, read_processes
 from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
@@ -33,7 +32,7 @@ NOTE_SECONDS = 5.0
 FLEET_SCOPE = "fleet"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
-_SET = Script(STORE, "set_drain", list[tuple[str, int]], scope="fleet")
+_SET = Script(STORE, "set_drain", tuple[bool, list[tuple[str, int]]], scope="fleet")
 _READ = Script(STORE, "read_drains", list[tuple[str, int]], scope="fleet")
 _NOTE: Script[Any] = Script(STORE, "note_process", scope="fleet")
 
@@ -70,29 +69,30 @@ def scope_of(found: dict[str, int], host: str, slot: str) -> str:
     return ""
 
 
+Records = tuple[int, bytes, bytes]
+"""For the log of operators' acts (``coordinator.operations.log``): how many records it keeps, the record, and that in
+its place if the step changes nothing."""
+_NONE: Records = (0, b"", b"")
+
+
 class Drains:
     """Begins, ends and reads drains. Every method but ``follow`` raises ToolFailure as ``Store.run`` says."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def begin(self, scope: str, intent: Intent | None = None) -> dict[str, int]:
-        """Begins to drain a scope; returns all scopes being drained, and since when (ms).
+    async def begin(self, scope: str, records: Records = _NONE) -> tuple[bool, dict[str, int]]:
+        """Begins to drain a scope; returns whether it was not drained before, and all scopes being drained, with since
+        when (ms)."""
+        return await self._set(scope, True, records)
 
-        Args:
-            intent: recorded in the same step.
-        """
-        return await self._set(scope, True, intent)
+    async def end(self, scope: str, records: Records = _NONE) -> tuple[bool, dict[str, int]]:
+        """Ends the drain of a scope; returns whether it was drained, and as ``begin``."""
+        return await self._set(scope, False, records)
 
-    async def end(self, scope: str, intent: Intent | None = None) -> dict[str, int]:
-        """Ends the drain of a scope; returns the scopes still being drained, and since when (ms). Arguments as those of
-        ``begin``."""
-        return await self._set(scope, False, intent)
-
-    async def _set(self, scope: str, on: bool, intent: Intent | None) -> dict[str, int]:
-        record = b"" if intent is None else intent.record
-        rows = await self._store.run(_SET, keys.FLEET, scope, int(on), KEPT, record)
-        return dict(rows)
+    async def _set(self, scope: str, on: bool, records: Records) -> tuple[bool, dict[str, int]]:
+        changed, rows = await self._store.run(_SET, keys.FLEET, scope, int(on), *records)
+        return changed, dict(rows)
 
     async def follow(
         self, slot: str, apply: Callable[[str], Awaitable[None]], report: Callable[[str], bytes] = lambda drained: b""

@@ -96,7 +96,7 @@ def test_a_drain_over_a_running_fleet(fleet: RunningFleet) -> None:
     assert (again["drained"], again["begun"], again["answered"]) == ("bot", False, 0)
     assert {"bot/1", "bot/2"} <= {one["id"] for one in again["agents"]}
     assert agents(fleet, "undrain", "bot") == (0, "bot may claim again in project default\n")
-    assert agents(fleet, "undrain", "bot") == (1, "bot is not drained in project default\n")
+    assert agents(fleet, "undrain", "bot") == (1, "bot: it was not drained in project default\n")
     assert "stop" not in claim(fleet, "bot/1", {"itemId": item})
 
 

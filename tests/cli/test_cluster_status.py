@@ -14,6 +14,7 @@ import pytest
 
 from coordinator.cli.demo.run import new_project
 from coordinator.cli.drain import drain_scope
+from coordinator.settings import Settings
 from coordinator.store import AccessRefused, AddressError, Store, key_space, keys
 from coordinator.store.address import parse
 from coordinator.store.cluster_facts import read_cluster
@@ -213,7 +214,7 @@ async def test_a_drain_names_what_it_cannot_see(
     store: Store, cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def drained() -> str:
-        assert await drain_scope(cluster.url, cluster.url, 1000, FLEET_SCOPE, 0, end=False) == 1
+        assert await drain_scope(Settings(redis_timeout_ms=1000), cluster.url, FLEET_SCOPE, 0, end=False) == 1
         return capsys.readouterr().out
 
     project = project_on(cluster, cluster.nodes[2], "drained")
@@ -238,7 +239,7 @@ async def test_a_drain_names_what_it_cannot_see(
         with cluster.nodes[2].client() as client:
             client.execute_command("CLUSTER", "ADDSLOTS", slot)
         await wait_until(lambda: agreed(cluster, slot), what="the slot's owner, everywhere")
-        assert await drain_scope(cluster.url, cluster.url, 1000, FLEET_SCOPE, 0, end=True) == 0
+        assert await drain_scope(Settings(redis_timeout_ms=1000), cluster.url, FLEET_SCOPE, 0, end=True) == 0
 
 
 async def forgotten(cluster: EmbeddedCluster, slot: int) -> bool:

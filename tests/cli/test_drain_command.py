@@ -23,6 +23,7 @@ import redis.exceptions
 from coordinator import __version__
 from coordinator.cli import drain as module
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.settings import Settings
 from coordinator.store import ServerError, Store, drains, keys
 from coordinator.store.drains import FLEET_SCOPE, Drains, host_scope, process_scope
 from coordinator.store.embedded import find_running
@@ -310,9 +311,9 @@ async def test_a_lost_store_ends_the_wait(
     monkeypatch.setattr(module, "ANSWER_SECONDS", 0.05)
     why = "connection lost" if ends else "no answer"
     with pytest.raises(CommandFailed, match=f"cannot read {at}: {why}") as failed:
-        await module.drain_scope(redis_url, redis_url, 5000, scope, 300, end=False)
+        await module.drain_scope(Settings(), redis_url, scope, 300, end=False)
     assert failed.value.code == Exit.STORE_UNREACHABLE
-    assert await module.drain_scope(redis_url, redis_url, 5000, scope, 0, end=True) == Exit.OK
+    assert await module.drain_scope(Settings(), redis_url, scope, 0, end=True) == Exit.OK
 
 
 @pytest.mark.anyio

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.cli.acting import user_at_host
 from tests.support.fleets import Http, RunningFleet, fleet_command
 
 
@@ -61,7 +62,7 @@ def test_a_claim_that_an_operator_ends(fleet: RunningFleet) -> None:
         first = found["transitions"][0]
         assert (first["trigger"], first["summary"], found["role"]) == ("end_claim", "its host is gone", "work")
         assert first["actor"]["kind"] == "user"
-        assert first["actor"]["id"].startswith("operator")
+        assert first["actor"]["id"] == user_at_host()
     taken = claim(fleet, "next", {"selector": {"tags": "slow"}})
     assert (taken["itemId"], taken["takeover"]) == (item, True)
     assert json.loads(items(fleet, "end-claim", item, "--reason", "x", "--failed", "--json")[1]) == {
@@ -71,7 +72,7 @@ def test_a_claim_that_an_operator_ends(fleet: RunningFleet) -> None:
 
 def test_claims_that_cannot_be_ended(fleet: RunningFleet) -> None:
     item = new_item(fleet, tags="kept")
-    assert items(fleet, "end-claim", item, "--reason", "x") == (1, f"fleet: {item[:8]}: nobody holds it\n")
+    assert items(fleet, "end-claim", item, "--reason", "x") == (1, f"fleet: {item[:8]}: nobody holds it (any more)\n")
     code, said = items(fleet, "end-claim", item, "--reason", " ")
     assert (code, "reason" in said) == (2, True)
     assert items(fleet, "end-claim", item)[0] == 2

@@ -24,8 +24,9 @@ Run = Callable[..., tuple[int, str, str]]
 
 NOWHERE, NO_STORE = "http://127.0.0.1:1", "redis://127.0.0.1:1"
 LINES = {
-    "agents": "", "agents drain": "nobody", "agents undrain": "nobody", "audit": "", "cluster status": "",
-    "console": "", "doctor identity": "token", "drain": "--end", "events": "", "export": "--format beads",
+    "agents": "", "agents drain": "nobody", "agents undrain": "nobody", "audit": "", "audit-log tail": "",
+    "cluster status": "", "console": "",
+    "doctor identity": "token", "drain": "--end", "events": "", "export": "--format beads",
     "flows list": "", "flows show": "7", "flows cancel": "7", "flows pause": "7", "flows resume": "7",
     "flows retry": "7", "gateway approvals list": "", "gateway approvals resolve": "hr_0123456789abcdef approve",
     "gateway approvals show": "hr_0123456789abcdef", "gateway audit": "", "gateway connections": "",

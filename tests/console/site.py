@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from coordinator.console.actions import Actions
-from coordinator.console.operations import Operator
 from coordinator.console.rate import Rate
 from coordinator.console.viewer import Viewer
 from coordinator.identity.callers import trusting_callers
@@ -41,9 +40,7 @@ class Site:
         services = Services(settings, store, trusting_callers(trust_self_reported))
         calls = Calls(settings.request_deadline_ms, Recorder(MemoryCells(), "fe-0"))
         self.toolsets = load_toolsets(services)
-        self._actions = Actions(
-            self.toolsets, calls, Operator(settings, store, services.resolve_actor), store, Rate(count().__next__)
-        )
+        self._actions = Actions(self.toolsets, calls, settings, services.resolve_actor, store, Rate(count().__next__))
         self.project = project
         self.store = store
 

@@ -9,16 +9,16 @@ import pytest
 
 from coordinator.console.actions import CALLS
 from coordinator.console.large import MANY
-from coordinator.console.operations import OPERATIONS, Acted
+from coordinator.console.operate import OPERATIONS
 from coordinator.console.rate import PER_SECOND, Rate
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
 from coordinator.identity.permissions import OPERATE
 from coordinator.metrics.console import ACTIONS
+from coordinator.operations import AuditLog, Record, drains
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
 from coordinator.store.drains import Drains, process_scope
-from coordinator.store.operator_actions import read_actions
 from coordinator.toolsets.flows.store.progress import read_events, read_progress
 from coordinator.toolsets.items.store.history import read_history
 from tests.console.site import Json, Site, person
@@ -27,6 +27,11 @@ from tests.items.client import Client, actor, fresh_id
 from tests.support.counts import counted
 
 pytestmark = pytest.mark.anyio
+
+
+async def records(store: Store, project: str = "") -> list[Record]:
+    """The log, the last record first."""
+    return (await AuditLog(store).last(100, project))[::-1]
 
 
 @pytest.fixture
@@ -153,7 +158,11 @@ async def test_a_claim_is_ended_by_an_operator_and_its_agents_late_completion_is
     fence = (await agent("claim_item", **claim))["claimResults"][0]["fenceToken"]
     asked = {"itemId": item, "fence": fence, "reason": " its host is gone ", "requestId": fresh_id()}
     first, again = [await site("operate/end_claim", asked) for _ in range(2)]
-    assert first == again == {"result": {"agent": "agent-7", "fenceToken": fence}}
+    assert (
+        first
+        == again
+        == {"result": {"itemId": item, "outcome": "ended", "agent": "agent-7", "fenceToken": fence, "role": "queue"}}
+    )
     late = {"itemId": item, "trigger": "complete", "fenceToken": fence, "actor": actor("agent-7")}
     (refused,) = (await agent("advance_item", transitions=[late]))["results"]
     assert refused["errorCode"] == "stale_fence"
@@ -171,10 +180,11 @@ async def test_a_reason_is_needed_and_kept(site: Site, store: Store, project: st
     before = counted(ACTIONS, "end_drain_agents", "refused")
     assert "not drained" in (await site("operate/end_drain_agents", {"name": "ag", "reason": "again"}))["problem"]
     assert counted(ACTIONS, "end_drain_agents", "refused") == before + 1
-    kept = [one for one in await read_actions(store) if one.project == project]
-    assert [(one.who, one.action, one.target, one.reason) for one in kept] == [
-        ("ada", "end_drain_agents", "ag", "mended"),
-        ("ada", "drain_agents", "ag", "it loops"),
+    kept = await records(store, project)
+    assert [(one.who.id, one.action, one.target.id, one.reason, one.outcome, one.detail) for one in kept] == [
+        ("ada", "end_drain_agents", "ag", "again", "refused", "it was not drained"),
+        ("ada", "end_drain_agents", "ag", "mended", "allowed", ""),
+        ("ada", "drain_agents", "ag", "it loops", "allowed", ""),
     ]
 
 
@@ -183,23 +193,25 @@ async def test_nothing_is_done_without_a_record_and_a_click_has_one(
 ) -> None:
     asked = {"name": "ag", "reason": "it loops", "requestId": fresh_id()}
 
-    async def kept() -> list[tuple[str, bool]]:
-        return [(one.reason, one.done) for one in await read_actions(store) if one.project == project]
+    async def kept() -> list[tuple[str, str]]:
+        return [(one.reason, one.outcome) for one in await records(store, project)]
 
-    async def died(*_: object) -> Acted:
-        assert await kept() == [("it loops", False)]
+    async def died(*_: object) -> tuple[bool, int]:
+        assert await kept() == [("it loops", "unknown")]
         raise asyncio.CancelledError
 
     with monkeypatch.context() as patched:
-        patched.setitem(OPERATIONS, "drain_agents", OPERATIONS["drain_agents"]._replace(act=died))
+        patched.setattr(drains, "begin_drain", died)
         with pytest.raises(asyncio.CancelledError):
             await site("operate/drain_agents", asked)
-    assert await kept() == [("it loops", False)]  # nobody knows whether it was done
-    assert [await site("operate/drain_agents", asked) for _ in range(2)] == [{"result": {"answered": 0}}] * 2
-    assert await kept() == [("it loops", True)]
+    assert await kept() == [("it loops", "unknown")]  # nobody knows whether it was done
+    assert await site("operate/drain_agents", asked) == {"result": {"answered": 0, "begun": True}}
+    again = await site("operate/drain_agents", asked)
+    assert again == {"said": "it was drained already", "result": {"answered": 0, "begun": False}}
+    assert await kept() == [("it loops", "allowed")]
     with pytest.raises(ToolFailure, match="NAME: must be"):
         await site("operate/drain_agents", {"name": " ", "reason": "mistyped"})
-    assert await kept() == [("it loops", True)]
+    assert await kept() == [("it loops", "allowed")]
 
 
 async def test_the_reason_of_an_act_on_a_workflow_is_in_the_event_of_the_act(
@@ -219,8 +231,8 @@ async def test_the_reason_of_an_act_on_a_workflow_is_in_the_event_of_the_act(
         ("flow_resumed", "ada", "it has room"),
         ("flow_paused", "ada", "the database is full"),
     ]
-    told = [(one.action, one.done) for one in await read_actions(store) if one.project == project]
-    assert told == [("retry_flow", True), ("resume_flow", True), ("pause_flow", True)]
+    told = [one.action for one in await records(store, project) if one.outcome == "allowed"]
+    assert told == ["retry_flow", "resume_flow", "pause_flow"]
 
 
 async def test_a_drain_and_its_reason_are_one_step(site: Site, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,8 +251,8 @@ async def test_a_drain_and_its_reason_are_one_step(site: Site, store: Store, mon
             patched.setattr(store, "run", died)
             with pytest.raises(asyncio.CancelledError):
                 await site(f"operate/{name}", {"scope": scope, "reason": reason}, project="")
-        told = [(one.action, one.reason, one.done) for one in await read_actions(store) if one.target == scope]
-        assert told[0] == (name, reason, True)
+        told = [(one.action, one.reason, one.outcome) for one in await records(store) if one.target.id == scope]
+        assert told[0] == (name, reason, "allowed")
         assert (scope in await Drains(store).read()) == drained
 
 
@@ -266,8 +278,8 @@ async def test_what_does_not_exist_or_is_malformed_is_refused(
 
 
 async def test_processes_that_do_not_run_cannot_be_drained(site: Site) -> None:
-    told = await site("operate/drain", {"scope": "host:nowhere", "reason": "why"}, project="")
-    assert told["problem"] == "no such process runs: nowhere"
+    with pytest.raises(ToolFailure, match="host: no process runs on nowhere"):
+        await site("operate/drain", {"scope": "host:nowhere", "reason": "why"}, project="")
     with pytest.raises(ToolFailure, match="scope: must be fleet"):
         await site("operate/drain", {"scope": "all", "reason": "why"}, project="")
 
@@ -277,7 +289,7 @@ async def test_the_fleet_is_not_drained_without_its_name(site: Site, store: Stor
     told = await site("operate/drain", {"scope": "fleet", "reason": "why", **typed}, project="")
     assert told["problem"] == "Type fleet to go on: this changes all processes."
     assert not await Drains(store).read()
-    assert not [one for one in await read_actions(store) if one.target == "fleet"]
+    assert not [one for one in await records(store) if one.target.id == "fleet"]
 
 
 async def test_more_than_twenty_items_are_not_changed_without_the_name_of_the_project(site: Site, project: str) -> None:

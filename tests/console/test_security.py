@@ -16,7 +16,7 @@ import pytest
 from coordinator.client import SyncFleet
 from coordinator.console.actions import CALLS
 from coordinator.console.answers import CONTENT_SECURITY_POLICY
-from coordinator.console.operations import OPERATIONS
+from coordinator.console.operate import OPERATIONS
 from coordinator.console.view import View, path_of
 from coordinator.console.views import VIEWS
 from tests.console.authority import Authority

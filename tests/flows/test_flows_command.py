@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from coordinator.cli import run
+from coordinator.cli.acting import user_at_host
 from coordinator.cli.flows.diagram import mermaid, tree
 from coordinator.metrics import Exposition, Recorder, SharedCells
 from coordinator.metrics.catalogue import RUNS_ENDED
@@ -217,8 +218,8 @@ def test_cancel_and_retry(
     )
     frontend.close()
     shell("cancel", waits, code=1)
-    assert shell.error == f"fleet: workflow {waits} has already ended: it is cancelled\n"
-    assert "cancelled by operator" in shell("show", waits)
+    assert shell.error == f"fleet: workflow {waits}: it had ended already: it is cancelled\n"
+    assert f"cancelled by {user_at_host()}" in shell("show", waits)
     assert shell("retry", waits) == f"workflow {waits} was cancelled and runs again: 1 step\n"
     assert "waits for workflow_step_ready" in shell("show", waits)
     shell("retry", waits, code=1)
@@ -231,16 +232,16 @@ def test_cancel_and_retry(
 def test_pause_and_resume(shell: Shell, workflows: dict[str, int]) -> None:
     waits = str(workflows["waits"])
     shell("resume", waits, code=1)
-    assert shell.error == f"fleet: workflow {waits} is running: only a paused one can be resumed\n"
+    assert shell.error == f"fleet: workflow {waits}: only a paused workflow can be resumed; it is running\n"
     assert shell("pause", waits) == f"workflow {waits} is paused: running steps continue, no other step starts\n"
     assert shell("list", "--status", "paused") == f"{waits}  paused     anonymous  waits\n"
     assert f"{waits}  paused  by anonymous" in shell("show", waits)
     shell("pause", waits, code=1)
-    assert shell.error == f"fleet: workflow {waits} is paused: only a running one can be paused\n"
+    assert shell.error == f"fleet: workflow {waits}: only a running workflow can be paused; it is paused\n"
     assert shell("resume", waits) == f"workflow {waits} is resumed\n"
     assert "running  by anonymous" in shell("show", waits)
     shell("pause", str(workflows["cancelled"]), code=1)
-    assert "is cancelled: only a running one" in shell.error
+    assert "only a running workflow can be paused; it is cancelled" in shell.error
 
 
 def test_a_paused_step_is_drawn() -> None:

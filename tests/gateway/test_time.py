@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.cli.exits import CommandFailed
-from coordinator.cli.gateway import records
+from coordinator.cli.acting import operator
 from coordinator.errors import ToolFailure
+from coordinator.operations.approvals import answer_approval
 from coordinator.store import Store, keys
 from coordinator.toolsets.gateway import durations, operations
 from coordinator.toolsets.gateway.store import audit
@@ -252,16 +251,14 @@ async def test_an_answer_applies_only_to_its_own_approval(
     workflow["states"]["asked"]["transitions"]["back"] = {"target": "written"}
     lab = make_lab(workflows={"w": workflow})
     asked = await lab.follow(await lab.start("w"), "ask")
-    acts: list[Callable[[Store], Awaitable[None]]] = []
-    monkeypatch.setattr(records, "with_store", lambda _, act: acts.append(act))
-    records.resolve(asked["context"]["request"], "approve", project=project)
 
     async def change() -> None:
         await lab.follow(await lab.follow(asked, "back"), "ask")
 
     before(monkeypatch, store, "read_instance", change)
-    with pytest.raises(CommandFailed, match="is already withdrawn"):
-        await acts[0](store)
+    by = operator(store, lab.settings, "it is late")
+    result = await answer_approval(by, project, asked["context"]["request"], "approve", {}, "", ())
+    assert result[:2] == ("refused", "it is withdrawn already, by anonymous with back")
     assert (await lab.get(asked))["state"] == "asked"
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.settings.attempts import Attempts
 from coordinator.store import keys
@@ -17,7 +16,7 @@ from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.store.end_claim import ClaimEnder, EndedClaim, ending_reason
+from coordinator.toolsets.items.store.end_claim import ClaimEnder, EndedClaim
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.moments import lapse
 from tests.items.parked import Fronts
@@ -171,10 +170,3 @@ async def test_a_repeated_request_has_no_second_effect(tools: Client) -> None:
     await claimed(tools, "b", item)
     assert await end(tools, item, request) == first
     assert (await end(tools, item)).agent == "b"
-
-
-def test_a_reason_is_needed() -> None:
-    assert ending_reason("  it hangs\n") == "it hangs"
-    for given in ("", " \n", "x" * 501):
-        with pytest.raises(ToolFailure, match="reason"):
-            ending_reason(given)

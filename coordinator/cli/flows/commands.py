@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import msgspec
 from cyclopts import Parameter
 
+from coordinator.cli.acting import Reason, acting
 from coordinator.cli.checks import check_range
 from coordinator.cli.command_metrics import counted_by_fleet
 from coordinator.cli.connection import AT_STORE, ByUrl
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
-from coordinator.cli.terminal import counted, operator, print_json, printable
-from coordinator.client import Fleet, NotFound
+from coordinator.cli.terminal import counted, print_json, printable
+from coordinator.client import Fleet
+from coordinator.operations import Operator, Result
+from coordinator.operations.flows import cancel_flow, had_ended, known, pause_flow, retry_flow
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
-from coordinator.store.idempotency import NO_KEY
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.flows.rules.spec import as_given, unpack
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, FlowStore, Listed
-
-R = TypeVar("R")
 
 _WIDE = 2_000
 _PAGE = 100
@@ -101,9 +101,11 @@ def show(
     Raises:
         CommandFailed: there is none, or the store cannot be used.
     """
-    record = _with_flows(loaded, lambda flows: flows.get(project, id))
-    if record is None:
-        raise _unknown(id, project)
+
+    async def found(store: Store) -> FlowRecord:
+        return known(await FlowStore(store, loaded.settings).get(project, id), "workflow", id, project)
+
+    record = with_store(loaded, found)
     flow = unpack(record.spec).flow
     if format == "json":
         print_json(_described(record))
@@ -144,97 +146,81 @@ def _row(told: dict[str, Any]) -> FlowRow:
 
 
 @with_settings(only=STORE_SETTINGS)
-def cancel(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT, by_url: ByUrl = AT_STORE) -> int:
+def cancel(
+    loaded: LoadedSettings,
+    id: Id,
+    *,
+    reason: Reason = None,
+    project: Project = DEFAULT_PROJECT,
+    by_url: ByUrl = AT_STORE,
+) -> int:
     """Cancels a workflow.
 
     Raises:
         CommandFailed: there is none, or it has ended.
     """
-    outcome: tuple[bool, str] | None
     if (at := by_url.connection(loaded, project)) is not None:
-        outcome = at.run(lambda fleet: _cancelled(fleet, id))
+        if reason is not None:
+            raise CommandFailed("--reason: is kept in the store, and does not go with --url", Exit.USAGE)
+        _check(id, at.run(lambda fleet: _cancelled(fleet, id)))
     else:
         with counted_by_fleet(loaded.settings):
-            outcome = _with_flows(loaded, lambda flows: flows.cancel(project, NO_KEY, id, operator()))
-    if outcome is None:
-        raise _unknown(id, project)
-    cancelled, status = outcome
-    if not cancelled:
-        raise CommandFailed(f"workflow {id} has already ended: it is {status}")
+            _act(loaded, id, reason, lambda by: cancel_flow(by, project, id))
     print(f"workflow {id} is cancelled")
     return Exit.OK
 
 
-async def _cancelled(fleet: Fleet, id: int) -> tuple[bool, str] | None:
-    """Whether this call of the tool has cancelled a workflow, and how it had ended; None: there is none."""
-    try:
-        answer = await fleet.call("workflow_cancel", {"id": id})
-    except NotFound:
-        return None
-    return answer["cancelled"], answer.get("status", "cancelled")
+async def _cancelled(fleet: Fleet, id: int) -> Result:
+    """What came of a call of the tool."""
+    answer = await fleet.call("workflow_cancel", {"id": id})
+    return Result("allowed") if answer["cancelled"] else Result("refused", had_ended(answer.get("status", "cancelled")))
 
 
 @with_settings(only=STORE_SETTINGS)
-def pause(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
+def pause(loaded: LoadedSettings, id: Id, *, reason: Reason = None, project: Project = DEFAULT_PROJECT) -> int:
     """Pauses a workflow.
 
     Raises:
         CommandFailed: there is none, or it does not run.
     """
-    _paused(loaded, id, project, resume=False)
+    _act(loaded, id, reason, lambda by: pause_flow(by, project, id))
     print(f"workflow {id} is paused: running steps continue, no other step starts")
     return Exit.OK
 
 
 @with_settings(only=STORE_SETTINGS)
-def resume(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
+def resume(loaded: LoadedSettings, id: Id, *, reason: Reason = None, project: Project = DEFAULT_PROJECT) -> int:
     """Resumes a paused workflow.
 
     Raises:
         CommandFailed: there is none, or it is not paused.
     """
-    _paused(loaded, id, project, resume=True)
+    _act(loaded, id, reason, lambda by: pause_flow(by, project, id, resume=True))
     print(f"workflow {id} is resumed")
     return Exit.OK
 
 
 @with_settings(only=STORE_SETTINGS)
-def retry(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
+def retry(loaded: LoadedSettings, id: Id, *, reason: Reason = None, project: Project = DEFAULT_PROJECT) -> int:
     """Runs the failed and cancelled steps of a workflow again.
 
     Raises:
         CommandFailed: there is no such workflow, or nothing in it failed or was cancelled.
     """
-    outcome = _with_flows(loaded, lambda flows: flows.retry(project, NO_KEY, id, operator()))
-    if outcome is None:
-        raise _unknown(id, project)
-    steps, status = outcome
-    if not steps:
-        raise CommandFailed(f"workflow {id} is {status}: it has no failed or cancelled steps to run again")
-    print(f"workflow {id} was {status} and runs again: {counted(steps, 'step')}")
+    facts = _act(loaded, id, reason, lambda by: retry_flow(by, project, id)).facts
+    print(f"workflow {id} was {facts['status']} and runs again: {counted(facts['steps'], 'step')}")
     return Exit.OK
 
 
-def _with_flows(loaded: LoadedSettings, act: Callable[[FlowStore], Awaitable[R]]) -> R:
-    return with_store(loaded, lambda store: act(FlowStore(store, loaded.settings)))
+def _act(loaded: LoadedSettings, id: int, reason: str | None, act: Callable[[Operator], Awaitable[Result]]) -> Result:
+    return _check(id, acting(loaded, reason, act))
 
 
-def _paused(loaded: LoadedSettings, id: int, project: str, *, resume: bool) -> None:
-    outcome = _with_flows(loaded, lambda flows: flows.pause(project, NO_KEY, id, operator(), resume=resume))
-    if outcome is None:
-        raise _unknown(id, project)
-    done, status = outcome
-    if not done:
-        raise CommandFailed(
-            f"workflow {id} is {status}: only a {'paused' if resume else 'running'} one can be "
-            f"{'resumed' if resume else 'paused'}"
-        )
-
-
-def _unknown(id: int, project: str) -> CommandFailed:
-    return CommandFailed(
-        f"there is no workflow {id} in the project {project!r}; `fleet flows list` shows those there are"
-    )
+def _check(id: int, result: Result) -> Result:
+    """What came of an act. Raises CommandFailed: it was refused."""
+    if not result.done:
+        raise CommandFailed(f"workflow {id}: {result.said}")
+    return result
 
 
 def _described(record: FlowRecord) -> dict[str, Any]:

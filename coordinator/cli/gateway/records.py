@@ -10,20 +10,23 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from cyclopts import Parameter
 
+from coordinator.cli.acting import Reason, acting
 from coordinator.cli.checks import check_range
 from coordinator.cli.command_metrics import counted_by_fleet
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
-from coordinator.cli.terminal import operator, print_json, printable
+from coordinator.cli.terminal import print_json, printable
+from coordinator.operations.approvals import answer_approval
+from coordinator.operations.flows import known
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.toolsets.gateway.decisions import Decisions, OpenApproval
+from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
-from coordinator.toolsets.gateway.store.audit import Answered, Asked, AuditStore, Entry
+from coordinator.toolsets.gateway.store.audit import Asked, AuditStore, Entry
 from coordinator.toolsets.timestamp import iso
 
 R = TypeVar("R")
@@ -128,7 +131,8 @@ def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_
     people = Principal(roles=(HUMAN,))
 
     async def show(store: Store) -> None:
-        found, asked = await _asked(Decisions.of(store, loaded.settings, Listener(store)), project, id, people)
+        decisions = Decisions.of(store, loaded.settings, Listener(store))
+        found, asked = known(await decisions.approval(project, id, people), "approval", id, project)
         shown: dict[str, Any] = {"id": id, **msgspec.structs.asdict(found), "asked_at": iso(found.asked_at)}
         shown["answered_at"] = iso(found.answered_at) if found.answered_at else None
         if asked is not None:
@@ -151,6 +155,7 @@ def resolve(
         tuple[str, ...], Parameter(help="A role beside 'human'; may be given more than once.", negative="")
     ] = (),
     arguments: Annotated[str, Parameter(help="Arguments of the transition, as a JSON object.")] = "{}",
+    reason: Reason = None,
 ) -> int:
     """Answers an approval by taking a transition as a person.
 
@@ -161,28 +166,12 @@ def resolve(
         given = msgspec.json.decode(arguments, type=dict[str, Any])
     except msgspec.MsgspecError as error:
         raise CommandFailed(f"--arguments must be a JSON object: {error}", Exit.USAGE) from None
-    who = Principal(id=by or operator(), roles=(HUMAN, *role), kind="user")
-
-    async def answer(store: Store) -> None:
-        listener = Listener(store)
-        decisions = Decisions.of(store, loaded.settings, listener)
-        try:
-            found, asked = await _asked(decisions, project, id, who)
-            if asked is None:
-                raise CommandFailed(f"{id} is already {found.status}: {found.answer or 'without an answer'}")
-            if problem := asked.problem(transition):
-                raise CommandFailed(problem, Exit.USAGE)
-            after = await decisions.answer(project, who, asked, transition, given)
-        finally:
-            await listener.close()
-        failed = after.ending.error if after.ending is not None else None
-        if failed is not None:
-            raise CommandFailed(failed.message)
-        state = after.ending.state if after.ending is not None else after.instance.state
-        print(f"{found.workflow} is in state {state!r} now, version {after.instance.version}")
-
     with counted_by_fleet(loaded.settings):
-        _with_store(loaded, answer)
+        result = acting(loaded, reason, lambda who: answer_approval(who, project, id, transition, given, by, role))
+    if not result.done:
+        raise CommandFailed(printable(result.said))
+    facts = result.facts
+    print(f"{facts['workflow']} is in state {facts['state']!r} now, version {facts['version']}")
     return Exit.OK
 
 
@@ -190,13 +179,6 @@ async def _hint(store: Store, project: str) -> None:
     """Explains an empty list if nobody has written to the project."""
     if why := await unwritten(store, project):
         print(f"fleet: {why}", file=sys.stderr)
-
-
-async def _asked(decisions: Decisions, project: str, id: str, who: Principal) -> tuple[Answered, OpenApproval | None]:
-    found = await decisions.approval(project, id, who)
-    if found is None:
-        raise CommandFailed(f"there is no approval {id!r} in the project {project!r}")
-    return found
 
 
 async def _last(records: AuditStore, project: str, count: int, filtered: bool) -> list[Entry]:

@@ -6,6 +6,7 @@ import { refresh, SILENT_MS } from './live.js';
 import { byId, element, nodes, toast } from './main.js';
 
 /** @typedef {{action: string, arguments: any}} Step */
+/** @typedef {{problem?: string, said?: string, lost?: boolean, result?: any}} Told */
 /** @typedef {HTMLInputElement | HTMLTextAreaElement} Field */
 
 const TRIES = 3;
@@ -31,7 +32,7 @@ function put(target, path, value) {
 
 // --- requests ---
 
-/** @param {Step} step @param {string} id @returns {Promise<{problem?: string, lost?: boolean, result?: any}>} */
+/** @param {Step} step @param {string} id @returns {Promise<Told>} */
 async function post(step, id) {
   const body = JSON.stringify({ ...step.arguments, requestId: id });
   const headers = { 'content-type': 'application/json', 'fleet-console': '1' };
@@ -51,18 +52,20 @@ async function post(step, id) {
   }
 }
 
-/** Makes changes, one after the other; what was refused is returned. @param {HTMLElement} element @param {Step[]} steps */
+/** Makes changes, one after the other, up to one that is refused. @param {HTMLElement} element @param {Step[]} steps */
 async function send(element, steps) {
   const body = JSON.stringify(steps);
   const before = lost.get(element);
   const ids = before?.body === body ? before.ids : steps.map(newId);
   lost.delete(element);
+  /** @type {Told} */
+  let told = {};
   for (const [number, step] of steps.entries()) {
-    const told = await post(step, ids[number]);
+    told = await post(step, ids[number]);
     if (told.lost) lost.set(element, { body, ids });
-    if (told.problem) return told.problem;
+    if (told.problem) break;
   }
-  return '';
+  return told;
 }
 
 /** Where the refusals of a button or form are shown, if not in passing. @param {HTMLElement} element @returns {HTMLElement | null | undefined} */
@@ -80,7 +83,7 @@ async function act(element, given, form = element, next = nextOf(element)) {
   const place = placeOf(form);
   if (place) place.textContent = '';
   element.ariaBusy = 'true';
-  const problem = await send(element, [{ action, arguments: given }, ...(next ? [next] : [])]);
+  const { problem, said = done } = await send(element, [{ action, arguments: given }, ...(next ? [next] : [])]);
   element.ariaBusy = null;
   if (problem) {
     if (place) place.textContent = problem;
@@ -90,10 +93,10 @@ async function act(element, given, form = element, next = nextOf(element)) {
   }
   const back = undo && { action, arguments: every(element, { ...JSON.parse(undo), typed: given.typed }) };
   const takeBack = async (/** @type {Step} */ step) => {
-    toast(await send(element, [step]) || 'Taken back.');
+    toast((await send(element, [step])).problem || 'Taken back.');
     refresh();
   };
-  if (done) toast(done, back ? { label: 'Undo', act: () => takeBack(back) } : undefined);
+  if (said) toast(said, back ? { label: 'Undo', act: () => takeBack(back) } : undefined);
   if (element.dataset.each) chooseNone();
   refresh();
   return true;

@@ -14,9 +14,10 @@ from coordinator.console.readings import FleetState, fleet_state, held_condition
 from coordinator.console.tables import cell, region_table
 from coordinator.console.view import Asked, Region, Rendered, Row, Rows, View, region_element, region_head
 from coordinator.metrics.conditions import CONDITIONS, Condition
+from coordinator.operations import AuditLog, Record
+from coordinator.operations.log import PAGE
 from coordinator.store.drains import FLEET_SCOPE, ending
 from coordinator.store.facts import StoreFacts
-from coordinator.store.operator_actions import read_actions
 from coordinator.store.processes import Process, ProcessStatus
 from coordinator.units import size
 
@@ -33,6 +34,8 @@ BOARDS = (
 _LATE_MS = 100
 """A lag of the event loop from which answers are noticeably slow."""
 _FULL = 0.9
+_ACTS = 50
+"""Records of the log that are shown."""
 
 _FRONT_ENDS = (
     "front-end", "version", "runs since", "settings", "calls at work", "waiting", "parked", "connections", "shed/s",
@@ -167,21 +170,25 @@ def _severity(condition: Condition) -> Node:
 
 
 async def _acts(asked: Asked) -> Rows:
-    found = await asked.reads.vital("operators' actions", lambda: read_actions(asked.reads.store))
-    shown = [one for one in found if not one.project or asked.viewer.sees(one.project)]
+    found = await asked.reads.vital("what operators did", lambda: AuditLog(asked.reads.store).last(_ACTS, scanned=PAGE))
+    shown = [one for one in reversed(found) if not one.project or asked.viewer.sees(one.project)]
     return Rows([
-        Row(f"act:{one.at}:{one.action}:{one.target}", [
+        Row(f"act:{one.entry}", [
             cell("when")[ago(one.at)],
-            cell("who")[plain(one.who)],
-            cell("what")[
-                one.action.replace("_", " "), " ", code[plain(one.target)], " ",
-                None if one.done else chip("perhaps not done", "warning"),
-            ],
+            cell("who")[plain(one.who.id)],
+            cell("what")[one.action.replace("_", " "), " ", code[plain(one.target.id)], " ", _outcome(one)],
             cell("project")[one.project],
             cell("why")[plain(one.reason)],
         ])
         for one in shown
     ])  # fmt: skip
+
+
+def _outcome(one: Record) -> Node:
+    said = span(".dim")[plain(one.detail)]
+    if one.outcome == "allowed":
+        return said
+    return [chip("perhaps not done" if one.outcome == "unknown" else one.outcome, "warning"), " ", said]
 
 
 async def _store(asked: Asked) -> Rows:

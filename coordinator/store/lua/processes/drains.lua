@@ -11,13 +11,10 @@ function drains.rows(run)
   return rows
 end
 
--- Begins the drain of a scope, or ends it.
+-- Begins the drain of a scope, or ends it. Returns whether that has changed anything.
 function drains.set(run, scope, on)
-  if on then
-    redis.call('HSETNX', run.keys.drains, scope, clock.whole(run.now))
-  else
-    redis.call('HDEL', run.keys.drains, scope)
-  end
+  if on then return redis.call('HSETNX', run.keys.drains, scope, clock.whole(run.now)) == 1 end
+  return redis.call('HDEL', run.keys.drains, scope) == 1
 end
 
 return drains

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from coordinator.errors import invalid
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.actor import Attribution
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, pack
-
-MAX_REASON = 500
 
 
 class EndedClaim(NamedTuple):
@@ -27,18 +24,6 @@ class EndedClaim(NamedTuple):
 
 
 _END = Script(LIBRARY, "end_claim", EndedClaim, rest=SETTLE)
-
-
-def ending_reason(given: str) -> str:
-    """Why a claim is ended, in one piece.
-
-    Raises:
-        ToolFailure: VALIDATION_ERROR: it is blank or too long.
-    """
-    reason = given.strip()
-    if not 1 <= len(reason) <= MAX_REASON:
-        raise invalid("reason", f"must be 1 to {MAX_REASON} characters, not blank")
-    return reason
 
 
 class ClaimEnder(BaseStore):
@@ -62,7 +47,7 @@ class ClaimEnder(BaseStore):
 
         Args:
             item: id in the inner form, as ``resolve`` returns it.
-            reason: as ``ending_reason`` returns it.
+            reason: why; kept in the history.
             kind: what the person is, as an actor.
             failed: whether it counts as an attempt (on an item in work or review); else as handed back.
             fence: only the claim with this fence is ended; 0: any.

@@ -1,0 +1,56 @@
+"""What commands of operators share: who acts, why, and on which store (``coordinator.operations``)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
+
+from cyclopts import Parameter
+
+from coordinator.cli.refusals import as_typed
+from coordinator.cli.stores import with_store
+from coordinator.cli.terminal import user
+from coordinator.errors import ToolFailure
+from coordinator.operations import Operator, given_reason
+from coordinator.settings import LoadedSettings, Settings
+from coordinator.store import Store
+from coordinator.toolsets.actor import ActorEcho, Trusted, Verification
+
+R = TypeVar("R")
+
+Reason = Annotated[str | None, Parameter(help="Why: kept in the log of what operators do (`fleet audit-log tail`).")]
+
+
+def user_at_host() -> str:
+    """Who acts at this terminal, for the record."""
+    return f"{user() or f'uid-{os.getuid()}'}@{socket.gethostname()}"
+
+
+def operator(store: Store, settings: Settings, reason: str | None) -> Operator:
+    """The operator at this terminal, in one command.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR: the reason is blank or too long.
+    """
+    echo = ActorEcho(user_at_host(), "user")
+    actor = Trusted(echo.id, echo, Verification("absent", "noop", None))
+    return Operator(store, settings, actor, "cli", given_reason(reason), uuid.uuid4().hex)
+
+
+def acting(loaded: LoadedSettings, reason: str | None, act: Callable[[Operator], Awaitable[R]]) -> R:
+    """Does something on the store of a running fleet, as the operator at this terminal.
+
+    Raises:
+        CommandFailed: as ``with_store``.
+    """
+
+    async def do(store: Store) -> R:
+        try:
+            return await act(operator(store, loaded.settings, reason))
+        except ToolFailure as failure:
+            raise ToolFailure(failure.code, as_typed(failure.message)) from None
+
+    return with_store(loaded, do)

@@ -1,0 +1,63 @@
+"""Calls of the agents' tools by which people act in the console, as acts.
+
+An act that the command line has, too, has the same action and target here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import UNSET
+
+from coordinator.operations.log import Act
+
+_NAMED = 10
+"""Ids that a record names, of a call about more of them."""
+_LONGEST = 64
+"""Characters of an id, or of a detail: what was sent may be anything."""
+CALLS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "manage_items": ("write_items", "item", ("id", "items.id", "items.parent_id")),
+    "manage_notes": ("write_notes", "item", ("notes.item_id",)),
+    "manage_dependencies": ("write_dependencies", "item", ("id", "dependencies.to_item_id")),
+    "advance_item": ("advance_items", "item", ("transitions.item_id",)),
+    "complete_tree": ("end_tree", "item", ("root_id", "item_ids")),
+    "workflow_cancel": ("cancel_flow", "flow", ("id",)),
+    "workflow_step_ready": ("release_step", "step", ("step_id",)),
+    "workflow.submit": ("submit_transition", "instance", ("workflow_id",)),
+    "respond_checkpoint": ("answer_checkpoint", "session", ("session_id",)),
+}
+"""By tool: the action, what kind of thing it is about, and which arguments name that."""
+_DETAILS = ("operation", "trigger", "transition", "transitions.trigger", "notes.key")
+"""Arguments that say what is done, more exactly."""
+
+
+def act_of_call(tool: str, meant: Any, project: str) -> Act:
+    """A call as an act.
+
+    Args:
+        tool: a key of ``CALLS``.
+        meant: its decoded arguments.
+    """
+    action, kind, named = CALLS[tool]
+    ids, details = _values(meant, named), _values(meant, _DETAILS)
+    if tool == "manage_items":
+        fields = (name for one in meant.items or () for name in one.__struct_fields__ if _said(getattr(one, name)))
+        details += [name for name in dict.fromkeys(fields) if name != "id"]
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    return Act(action, kind, ", ".join(ids[:_NAMED]) + more, project, ", ".join(details))
+
+
+def _values(meant: Any, paths: tuple[str, ...]) -> list[str]:
+    """Texts of arguments, each once."""
+    found: list[Any] = []
+    for path in paths:
+        first, _, second = path.partition(".")
+        value = getattr(meant, first, None)
+        values = value if isinstance(value, list) else [value]
+        found += [getattr(one, second, None) for one in values] if second else values
+    return [str(one)[:_LONGEST] for one in dict.fromkeys(found) if _said(one)]
+
+
+def _said(value: object) -> bool:
+    return value is not None and value is not UNSET
