@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -18,13 +18,13 @@ from coordinator.settings import LoadedSettings, Settings, config_version, load_
 from coordinator.settings.effective_auth import auth_mode
 from coordinator.settings.fields import fields_of
 from coordinator.settings.redact import shown_value
-from coordinator.settings.resources import Demand
 from coordinator.settings.work import NoteSettings
 from coordinator.toolsets.items.contract.base import PHASES
 from coordinator.toolsets.items.contract.transitions import TRIGGERS
 from coordinator.toolsets.items.rules.configured import DEFAULT_NAME, labels, schema_config
 from coordinator.toolsets.items.rules.schema import Schema, SchemaConfig
 from coordinator.toolsets.items.rules.values import TAG, TAG_SYNTAX
+from coordinator.units import demands_text
 
 _LABELLED = (*TRIGGERS, "cascade")
 """The triggers that can have a status label."""
@@ -132,7 +132,7 @@ def _schemas(settings: Settings, config: SchemaConfig) -> Iterator[str]:
         if all(note.role != "review" for note, _ in needed):
             yield "  (no review: start takes its items from work to terminal)"
         if schema.resources:
-            yield f"  takes   {_demands(schema.resources)}"
+            yield f"  takes   {demands_text(map(msgspec.to_builtins, schema.resources))}"
 
 
 def _needed(schema: Schema, config: SchemaConfig) -> Iterator[tuple[NoteSettings, str]]:
@@ -153,20 +153,13 @@ def _note(note: NoteSettings, trait: str = "") -> str:
     return f"{note.key} ({', '.join(facts)})" if facts else note.key
 
 
-def _demands(demands: Sequence[Demand]) -> str:
-    return ", ".join(
-        f"{one.key} (shared)" if one.mode == "shared" else one.key if one.units == 1 else f"{one.units} of {one.key}"
-        for one in demands
-    )
-
-
 def _traits(config: SchemaConfig) -> Iterator[str]:
     for name, notes in config.traits.items():
         users = [schema for schema, stated in config.schemas.items() if name in stated.default_traits]
         whose = f"all items of {', '.join(users)} and others" if users else "items"
         listed = ", ".join(f"{note.role} {_note(note)}" for note in notes) or "no notes"
-        taken = config.resources.traits.get(name)
-        yield f"{name}, for {whose} that name it: {listed}{f'; takes {_demands(taken)}' if taken else ''}"
+        taken = demands_text(map(msgspec.to_builtins, config.resources.traits.get(name, ())))
+        yield f"{name}, for {whose} that name it: {listed}{f'; takes {taken}' if taken else ''}"
 
 
 def _labels(settings: Settings) -> Iterator[str]:

@@ -86,8 +86,6 @@ class Task:
     """Marks that it has already, which are left out."""
     unread: list[str] = field(default_factory=list)
     """What looks like a mark, and stays text."""
-    blank: bool = False
-    """Whether it has neither text nor marks."""
     lines: list[str] = field(default_factory=list)
     """Of its description, while it is read."""
     indent: int = 0
@@ -111,6 +109,8 @@ class TaskList:
     """What belongs to none of them."""
     remarks: list[str] = field(default_factory=list)
     """Entries with another mark than a box: they are text."""
+    blank: list[int] = field(default_factory=list)
+    """Lines of tasks without a text, which are left out; those of plans are wrong."""
 
     def all(self) -> Iterator[Task]:
         """All tasks, parents first, in the order of the text."""
@@ -139,43 +139,49 @@ def read_tasks(text: str, *, boxless: bool = False) -> TaskList:
         lead = _columns(line)
         if lead < room and line.strip():  # a fence of a task ends with it
             fence, room = "", 0
-        begun, fenced = _FENCE.match(line), fence
-        if begun is not None:
-            fence = _fence_after(fence, begun)
-        if line.strip() and not fenced:
-            owner = next((one for one in reversed(tasks) if one.indent < lead), tasks[-1] if tasks else headings[-1][1])
-            if fence:
-                room = owner.indent + 2 if tasks and lead >= owner.indent + 2 else 0
-        room = room if fence else 0
-        text_only = begun is not None or fenced
-        heading = None if text_only else _HEADING.fullmatch(line)
-        entry = None if text_only or heading else _ENTRY.fullmatch(line)
-        if entry is not None and entry[3] is None:
-            below = next((one for one in reversed(tasks) if one.indent < lead), None)
-            entry = entry if boxless and (entry[4] or "").strip() and not (below and below.identity) else None
-        if heading is not None:
+        inside, below = fence, next((one for one in reversed(tasks) if one.indent < lead), None)
+        if line.strip() and not inside:
+            owner = below or (tasks[-1] if tasks else headings[-1][1])
+        if begun := _FENCE.match(line):
+            fence = _fence_after(inside, begun)
+            room = room if inside and fence else below.indent + 2 if fence and below and lead > below.indent + 1 else 0
+        if inside or begun:
+            _describe(owner, line)
+        elif heading := _HEADING.fullmatch(line):
             headings = [one for one in headings if one[0] < len(heading[1])]
             owner = _task(heading[2].rstrip(" #"), headings[-1][1], number)
             owner.box, owner.heading = "", True
             headings.append((len(heading[1]), owner))
             tasks = []
-        elif entry is not None:
+        elif entry := _entry(line, boxless, below):
             last = None
             while tasks and tasks[-1].indent >= lead:
                 last = tasks.pop()
-            owner = _task(entry[4] or "", tasks[-1] if tasks else headings[-1][1], number)
+            if not boxless and not (entry[4] or "").strip():
+                found.blank.append(number)
+                continue
+            owner = _task(entry[4] or "", below or headings[-1][1], number)
             owner.box, owner.indent, owner.numbered = (entry[3] or "").lower(), lead, entry[2] is not None
             owner.before = last if last is not None and last.numbered and owner.numbered else None
             tasks.append(owner)
         else:
-            if not text_only and (remark := _REMARK.fullmatch(line)):
+            if remark := _REMARK.fullmatch(line):
                 found.remarks.append(remark[1])
-            _describe(owner, line if text_only else _unescaped(line))
+            _describe(owner, _unescaped(line))
     _settle(top, text.split("\n"))
     found.tops, found.text = top.children, top.description
     for one in found.tops:
         one.parent = None
     return found
+
+
+def _entry(line: str, boxless: bool, below: Task | None) -> re.Match[str] | None:
+    """The parts of an entry that is a task below another."""
+    found = _ENTRY.fullmatch(line)
+    if found is None or found[3] is not None:
+        return found
+    task = boxless and (found[4] or "").strip() and not (below is not None and below.identity)
+    return found if task else None
 
 
 def _columns(line: str) -> int:
@@ -204,7 +210,7 @@ def _unescaped(line: str) -> str:
 
 def _task(text: str, above: Task, line: int) -> Task:
     """A task with what its marks say."""
-    one = Task("", parent=above, line=line, blank=not text.strip())
+    one = Task("", parent=above, line=line)
     above.children.append(one)
     for found in IDENTITY.finditer(text):
         one.doubled += [found[0].strip()] if one.identity else []

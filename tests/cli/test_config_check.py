@@ -106,14 +106,14 @@ def test_a_valid_file_is_explained(tmp_path: Path, capsys: Out) -> None:
         "  queue   no notes",
         "  work    no notes",
         "  (no review: start takes its items from work to terminal)",
-        "  takes   2 of gpu",
+        "  takes   gpu=2",
     ]
     assert part(lines, "Traits") == [
         "seen, for all items of bug and others that name it: review verdict (required), review look (required)",
         "audited, for all items of bug and others that name it: work trail",
         "spare, for items that name it: queue more",
         "hollow, for items that name it: no notes",
-        "costly, for items that name it: no notes; takes model/opus, repo (shared)",
+        "costly, for items that name it: no notes; takes model/opus, repo=shared",
     ]
     assert part(lines, "Status labels") == [
         "start     doing",

@@ -34,7 +34,7 @@ FIELDS: list[dict[str, Any]] = [
     {"resources": [{"key": "gpu"}, {"key": "repo/app", "mode": "shared"}]},
     {"budget": {"costMicroUsd": 2_500_001, "tokens": 9, "wallMs": 5_400_001}},
     {"type": "bug (odd)", "complexity": 7, "requires": ["gpu", "linux"], "traits": "needs-review,x"},
-    {"maxAttempts": 0, "retryBackoffSeconds": 30, "requiresVerification": True},
+    {"maxAttempts": 0, "retryBackoffSeconds": 30, "requiresVerification": True, "assignee": "ann/1"},
     {"summary": "Short (so (nested)) \"said\"\nin two lines <!-- fleet:y -->"},
     {"container": True},
     {"container": True, "type": "heading"},
@@ -55,6 +55,7 @@ async def grow(fleet: Fleet, seed: int, roots: int) -> None:
         given = {
             "title": chance.choice(TITLES),
             "description": chance.choice(TEXTS),
+            **({"requires": ["gpu"]} if number % 3 == 0 else {}),
             **({"parentId": above[0]} if above else {}),
             **(chance.choice(FIELDS) if chance.random() < 0.5 else {}),
             **chance.choice(ROLES),

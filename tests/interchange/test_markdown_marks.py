@@ -48,6 +48,24 @@ def test_marks_of_plans_are_read_as_in_plans() -> None:
     assert {one.title: one.fields for one in again.records} == {one.title: one.fields for one in source.records}
 
 
+def test_numbered_tasks_wait_for_each_other_with_what_is_below_them() -> None:
+    text = (
+        b"# A\nFor all.\n1. [ ] one\n2. [ ] two\n   - [ ] below\n- [ ] any\n1. [ ] new (tags: 2024, x) #12\n2. text\n"
+    )
+    source = markdown.read(text)
+    names = {one.id: one.title for one in source.records}
+    assert {one.title: [names[other] for other in one.blockers] for one in source.records} == {
+        "A": [],
+        "one": [],
+        "two": ["one"],
+        "below": ["one"],
+        "any": [],
+        "new #12": [],
+    }
+    assert (source.records[0].description, source.records[-1].description) == ("For all.", "2. text")
+    assert (source.records[-1].tags, source.losses()) == (["2024", "x"], [])
+
+
 @pytest.mark.parametrize(
     ("mark", "problem"),
     [

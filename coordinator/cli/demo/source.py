@@ -25,7 +25,7 @@ from coordinator.client.plan import Text, read
 
 _UNLIMITED = {"maxAttempts": 0, "retryBackoffSeconds": 0}
 """Its agents crash on purpose."""
-_HOLDS_BACK = ("done", "blocked", "statusLabel", "notBefore", "recurs", "requires", "budget")
+_HOLDS_BACK = ("done", "blocked", "statusLabel", "notBefore", "recurs", "requires", "assignee", "budget")
 """What keeps agents from doing an item of a plan."""
 
 

@@ -19,8 +19,6 @@ T = TypeVar("T")
 PARTS_OF_CRON = "--time-zone, --missed and --overlap"
 CLEARED = {one.options[0].removeprefix("--"): one.name for one in FIELDS if one.flag and one.flag.clears}
 """What ``--clear`` takes -> the name of the field."""
-_SHORT = ("resources", "budget", "recurs")
-"""Fields that are given in the short forms of plans."""
 
 
 def _with_options(fields: Iterable[Field], said: Callable[[Flag], str]) -> Callable[[type[T]], type[T]]:
@@ -81,14 +79,12 @@ class _Options:
 def _value(one: Field, value: Any) -> Any:
     if one.kind is Kind.ID:
         return item(value, one.options[0])
-    if one.kind is Kind.NAMES:
-        return [name.strip() for name in value.split(",")]
-    if one.name in _SHORT:
-        try:
-            return PLAN_FIELDS[one.name].form(value)
-        except ValueError as error:
-            raise CommandFailed(f"{one.options[0]}: {error}", Exit.USAGE) from None
-    return words(value) if one.flag and one.flag.long else value
+    if one.flag and one.flag.long:
+        return words(value)
+    try:
+        return PLAN_FIELDS[one.name].form(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise CommandFailed(f"{one.options[0]}: {error}", Exit.USAGE) from None
 
 
 @_with_options(FILTERS, lambda flag: flag.finds)

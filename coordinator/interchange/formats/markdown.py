@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from coordinator.client.plan_fields import MARKS, PLAN_FIELDS
@@ -38,12 +38,10 @@ def read(data: bytes) -> Source:
             source.leave_out("marks that a task has already", mark)
         for mark in one.unread:
             source.leave_out("what looks like a mark of a task, and stays text", mark)
-        if one in keys:
-            source.records.append(_record(one, keys))
-        else:
-            source.leave_out("tasks without a text", f"line {one.line}")
-            source.lost["lines of text below no task"] += sum(1 for line in one.lines if line.strip())
-    waits = _waits([*found.all()], keys)
+        source.records.append(_record(one, keys))
+    for line in found.blank:
+        source.leave_out("tasks without a text", f"line {line}")
+    waits = _waits(keys)
     for one, record in zip(keys, source.records, strict=True):
         record.blockers = waits[one]
     return source
@@ -73,14 +71,11 @@ def _tasks(text: str) -> TaskList:
 
 
 def _keys(found: TaskList) -> dict[Task, str]:
-    """The identity of each task that has a text, in the order of the list."""
+    """The identity of each task, in the order of the list."""
     keys: dict[Task, str] = {}
     used: Counter[str] = Counter()
     for one in found.all():
-        if one.blank and not one.heading:
-            continue
-        above = _above(one, keys)
-        path = f"{keys[above] if above else ''}/{' '.join(one.title.split())}"
+        path = f"{keys[one.parent] if one.parent else ''}/{' '.join(one.title.split())}"
         used[path] += 1
         if used[path] > 1 and not one.identity:  # two of one name
             path += f"/{used[path]}"
@@ -88,15 +83,8 @@ def _keys(found: TaskList) -> dict[Task, str]:
     return keys
 
 
-def _above(one: Task, keys: Mapping[Task, str]) -> Task | None:
-    above = one.parent
-    while above is not None and above not in keys:
-        above = above.parent
-    return above
-
-
 def _record(one: Task, keys: Mapping[Task, str]) -> Record:
-    above, fields = _above(one, keys), dict[str, Any]()
+    fields = dict[str, Any]()
     for name, text in one.fields.items():
         try:
             fields[name] = PLAN_FIELDS[name].form(text)
@@ -112,13 +100,13 @@ def _record(one: Task, keys: Mapping[Task, str]) -> Record:
         status="" if one.heading else one.box,
         priority=one.priority,
         tags=one.tags,
-        parent=keys[above] if above else None,
+        parent=keys[one.parent] if one.parent else None,
         fields=fields,
         **own,
     )
 
 
-def _waits(tasks: Sequence[Task], keys: Mapping[Task, str]) -> dict[Task, list[str]]:
+def _waits(keys: Mapping[Task, str]) -> dict[Task, list[str]]:
     """The keys of what each task waits for; what is below a task waits with it.
 
     Raises:
@@ -129,20 +117,20 @@ def _waits(tasks: Sequence[Task], keys: Mapping[Task, str]) -> dict[Task, list[s
         titles.setdefault(one.title.casefold(), []).append(key)
         if one.ref and refs.setdefault(one.ref, key) != key:
             raise _wrong(one, f"ref: {one.ref!r} is used twice")
-    known = {one.identity: one.identity for one in tasks if one.identity} | refs
+    known = {one.identity: one.identity for one in keys if one.identity} | refs
     waits: dict[Task, list[str]] = {}
     passed: dict[Task | None, list[str]] = {None: []}
-    for one in tasks:  # parents first
+    for one in keys:  # parents first
         further = passed[one.parent]
         try:
             mine = [known.get(other, other) for other in (named(name, known, titles) for name in one.after)]
         except ValueError as error:
             raise _wrong(one, f"after: {error}; a backslash before ( makes it text") from None
-        mine += [keys[one.before]] if one.before and one.before in keys else []
+        mine += [keys[one.before]] if one.before else []
         waits[one] = list(dict.fromkeys([*one.blockers, *further, *mine]))
         passed[one] = further
         if mine:
-            below = {keys.get(each) for each in one.all()}
+            below = {keys[each] for each in one.all()}
             passed[one] = [*further, *(other for other in mine if other not in below)][:MOST_EDGES]
     return waits
 
