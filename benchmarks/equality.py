@@ -19,7 +19,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
 from benchmarks.support import Failed, console, table
-from coordinator.cli.terminal import counted
+from coordinator.wording import counted
 from tests.transport import fuzz
 
 GOAL = 0.4

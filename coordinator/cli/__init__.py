@@ -27,9 +27,10 @@ from coordinator.cli.commands import COMMANDS, GROUPS
 from coordinator.cli.exits import CommandFailed, Exit, UnknownOption
 from coordinator.cli.leading import behind_the_command
 from coordinator.cli.supervision.init import run_below
-from coordinator.cli.terminal import absent, printable
+from coordinator.cli.terminal import absent
 from coordinator.metrics import logs
 from coordinator.settings import SettingsError
+from coordinator.wording import printable
 
 MOST_FILES = 65_536
 _NO_ROOM = (errno.EDQUOT, errno.EFBIG, errno.ENOSPC)

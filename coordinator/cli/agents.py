@@ -14,7 +14,7 @@ from coordinator.cli.connection import AT_STORE, ByUrl
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
-from coordinator.cli.terminal import counted, print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.client import Fleet
 from coordinator.operations import Operator, Result
 from coordinator.operations.drains import drain_agents
@@ -24,6 +24,7 @@ from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.items.contract.agents import AgentEntry, AgentsResult
 from coordinator.toolsets.items.store.agents import Agents, read_agents
 from coordinator.toolsets.items.tools.agents import agent_entry, agents_result
+from coordinator.wording import counted, printable
 
 _PAGE = 200
 

@@ -9,13 +9,14 @@ from cyclopts import Parameter
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
-from coordinator.cli.terminal import counted, print_json
+from coordinator.cli.terminal import print_json
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.items.audit import Report
 from coordinator.toolsets.items.audit import audit as recount
+from coordinator.wording import counted
 
 
 @with_settings(only=STORE_SETTINGS)

@@ -12,12 +12,13 @@ from coordinator.cli.checks import check_project_name, check_range
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, with_store
-from coordinator.cli.terminal import moment, print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.operations import AuditLog, Record
 from coordinator.operations.log import KEPT
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.toolsets.timestamp import iso
+from coordinator.wording import moment, printable
 
 
 @with_settings(only=STORE_SETTINGS)

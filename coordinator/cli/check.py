@@ -13,7 +13,6 @@ from cyclopts import Parameter
 from coordinator.cli import check_authentication, check_identity
 from coordinator.cli.exits import Exit
 from coordinator.cli.sound import sound
-from coordinator.cli.terminal import counted
 from coordinator.settings import LoadedSettings, Settings, config_version, load_settings
 from coordinator.settings.effective_auth import auth_mode
 from coordinator.settings.fields import fields_of
@@ -25,6 +24,7 @@ from coordinator.toolsets.items.rules.configured import DEFAULT_NAME, labels, sc
 from coordinator.toolsets.items.rules.schema import Schema, SchemaConfig
 from coordinator.toolsets.items.rules.values import TAG, TAG_SYNTAX
 from coordinator.units import demands_text
+from coordinator.wording import counted
 
 _LABELLED = (*TRIGGERS, "cascade")
 """The triggers that can have a status label."""

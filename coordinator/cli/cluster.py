@@ -15,7 +15,7 @@ from coordinator.cli.doctor.findings import lines_of
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, running_url, store_failed
-from coordinator.cli.terminal import counted, print_json
+from coordinator.cli.terminal import print_json
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store, StoreError, keys
@@ -23,6 +23,7 @@ from coordinator.store.address import Address, parse
 from coordinator.store.cluster_facts import ClusterFacts, NodeFacts, read_cluster
 from coordinator.store.places import listed
 from coordinator.store.project_list import noted
+from coordinator.wording import counted
 
 _MIB = 2**20
 

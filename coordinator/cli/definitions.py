@@ -9,8 +9,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.terminal import counted
 from coordinator.definitions import Definitions, Library, Problem, lint
+from coordinator.wording import counted
 
 
 def check(

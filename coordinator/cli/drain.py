@@ -19,7 +19,6 @@ from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url
-from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure
 from coordinator.operations.drains import drain_processes
 from coordinator.settings import LoadedSettings, Settings
@@ -27,6 +26,7 @@ from coordinator.steps.handoff import RQ_PREFIX
 from coordinator.steps.times import RENEW_SECONDS
 from coordinator.store import Store, keys
 from coordinator.store.drains import FLEET_SCOPE, LOOK_SECONDS, ending, host_scope, process_scope
+from coordinator.wording import counted
 
 POLL_SECONDS = 0.25
 """How often the remaining work is counted."""

@@ -16,7 +16,7 @@ from coordinator.cli.connection import AT_STORE, ByUrl
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
-from coordinator.cli.terminal import print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.client import Fleet, Unavailable
 from coordinator.client.calls import WAIT_MS, away_seconds
 from coordinator.errors import ToolFailure
@@ -26,6 +26,7 @@ from coordinator.feed.listener import Item
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.wording import printable
 
 if TYPE_CHECKING:
     from coordinator.transport.feed_request import FeedRequest

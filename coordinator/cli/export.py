@@ -11,9 +11,9 @@ from cyclopts import Parameter
 
 from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import Exit
-from coordinator.cli.terminal import counted, printable
 from coordinator.interchange.exporting import read_project
 from coordinator.interchange.formats import beads, markdown
+from coordinator.wording import counted, printable
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _PATIENCE_SECONDS = 60.0

@@ -16,7 +16,7 @@ from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.items.arguments import AsJson, item
 from coordinator.cli.items.completing import ids
-from coordinator.cli.terminal import counted, print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.client import Fleet
 from coordinator.interchange.files import read_regular
 from coordinator.interchange.formats import backlog, beads, github, jira, linear, markdown, taskmaster
@@ -24,6 +24,7 @@ from coordinator.interchange.importing import Import, Report
 from coordinator.interchange.mapping import Mapping_, apply_mapping, read_mapping
 from coordinator.interchange.model import ImportProblem, Source, label_of
 from coordinator.interchange.shaping import MAX_DEPTH, shape
+from coordinator.wording import counted, printable
 
 Format = Literal["beads", "github", "taskmaster", "backlog", "markdown", "linear", "jira", "fleet"]
 _MODULES: dict[str, Any] = {

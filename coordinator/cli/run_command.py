@@ -23,7 +23,6 @@ from coordinator.cli.exits import CommandFailed, Exit, UnknownOption
 from coordinator.cli.refusals import as_typed
 from coordinator.cli.run_flags import How, Items, Limits, Where, given, options_of, workspaces_of
 from coordinator.cli.run_metrics import Page, measured
-from coordinator.cli.terminal import printable
 from coordinator.client import Denied, Fleet, FleetError, Invalid, NotFound, Observer, Unavailable
 from coordinator.client.retries import Retryable
 from coordinator.runner import strays
@@ -34,6 +33,7 @@ from coordinator.runner.options import Options
 from coordinator.runner.protocols import WorkspaceFailed, Workspaces
 from coordinator.runner.records import NoRoom
 from coordinator.settings import URL_VARIABLE
+from coordinator.wording import printable
 
 _ITEMS, _LIMITS, _HOW, _WHERE = Items(), Limits(), How(), Where()
 _WORTH_TELLING = 3

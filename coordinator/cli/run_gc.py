@@ -10,9 +10,10 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.run_flags import state_of
-from coordinator.cli.terminal import counted, print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.runner.environment import environment_of
 from coordinator.runner.workspaces import Finding, GitFailed, Repository, collect
+from coordinator.wording import counted, printable
 
 
 def gc(

@@ -19,10 +19,11 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, in_use, left_over, read_fleet, supervisor_of
 from coordinator.cli.stores import open_store, running_url
 from coordinator.cli.supervision.running import metrics_dir
-from coordinator.cli.terminal import print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.metrics import slot_is_free
 from coordinator.metrics.slots import owned
 from coordinator.settings import TOKEN_VARIABLE, LoadedSettings, Settings, redacted
+from coordinator.wording import printable
 
 _TIMEOUT_SECONDS = 5.0
 _ROLES = {"frontend": "front-end"}

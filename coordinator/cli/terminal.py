@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import getpass
 import json
 import sys
@@ -12,21 +11,6 @@ import msgspec
 
 absent: set[str] = set()
 """Which of stdin, stdout and stderr were closed when this process started."""
-
-
-def printable(text: str) -> str:
-    """Untrusted text without control characters, safe for a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
-
-
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """``1 worker``, ``2 workers``. ``plural`` is for irregular plurals."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
-
-
-def moment(ms: int) -> str:
-    """A time in UTC, given in ms since 1970."""
-    return dt.datetime.fromtimestamp(ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def print_json(value: Any, indent: int = 2) -> None:

@@ -27,7 +27,6 @@ from coordinator.cli.supervision.sockets import reserved
 from coordinator.cli.supervision.store_supervisor import StoreSupervisor
 from coordinator.cli.supervision.supervised import Spec
 from coordinator.cli.supervision.supervisor import Supervisor
-from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure
 from coordinator.metrics import clear_free_slots, logs, slot_is_free
 from coordinator.settings import LoadedSettings, Settings, redacted
@@ -35,6 +34,7 @@ from coordinator.settings.effective_auth import base_url, console_url
 from coordinator.store import StoreError
 from coordinator.store.address import parse
 from coordinator.toolsets.timestamp import now
+from coordinator.wording import counted
 
 _log = structlog.get_logger(__name__)
 

@@ -11,13 +11,14 @@ from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
-from coordinator.cli.terminal import print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.items.contract.usage import UsageSum
 from coordinator.toolsets.items.store.usage import UsageReport, UsageRow, read_usage
 from coordinator.units import clock, money
+from coordinator.wording import printable
 
 _UNNAMED = {"agent": "(nobody)", "model": "(no model)"}
 

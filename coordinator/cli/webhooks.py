@@ -15,7 +15,7 @@ from coordinator.cli.acting import Reason, acting
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
-from coordinator.cli.terminal import print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.errors import that_exist
 from coordinator.operations import Act, Result, record
 from coordinator.settings import LoadedSettings
@@ -25,6 +25,7 @@ from coordinator.webhooks import messages, signing
 from coordinator.webhooks.check import no_roots, secret_of
 from coordinator.webhooks.records import Record, WebhookRecords
 from coordinator.webhooks.sender import Certificates, Outcome, Sender
+from coordinator.wording import printable
 
 Name = Annotated[str, Parameter(help="The webhook's name in the settings.")]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from coordinator.cli.demo.agents import Agents
 from coordinator.cli.demo.board import Board
-from coordinator.cli.terminal import counted
+from coordinator.wording import counted
 
 _SHOWN = 20
 _TALLIES = ("items_done", "steps", "steps_done", "seconds", "claims", "renewals", "most_claimed", "expiries")

@@ -20,13 +20,13 @@ from coordinator.cli.demo.board import Board, Event
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.projects.transfer import withdraw
 from coordinator.cli.stores import open_store
-from coordinator.cli.terminal import counted
 from coordinator.client import Denied, Fleet, FleetError
 from coordinator.client.plan import read
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings, redacted
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
+from coordinator.wording import counted
 
 _LOOK_MS = 100
 _LINE_SECONDS = 2.0

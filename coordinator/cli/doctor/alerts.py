@@ -10,13 +10,13 @@ from typing import Literal, NamedTuple
 from coordinator.cli.doctor.findings import Finding, page_of, some
 from coordinator.cli.fleetfile import read_fleet
 from coordinator.cli.supervision.running import metrics_dir
-from coordinator.cli.terminal import printable
 from coordinator.metrics import Exposition
 from coordinator.metrics.conditions import CONDITIONS, Severity, holding
 from coordinator.metrics.samples import Samples
 from coordinator.metrics.slots import owned
 from coordinator.settings import Settings
 from coordinator.store.processes import Processes
+from coordinator.wording import printable
 
 _WHAT = "alerts"
 

@@ -9,12 +9,12 @@ import msgspec
 
 from coordinator.cli.doctor import store
 from coordinator.cli.doctor.findings import Finding, page_of, some
-from coordinator.cli.terminal import counted
 from coordinator.store import keys
 from coordinator.store.cluster_facts import ClusterFacts, NodeFacts
 from coordinator.store.connection import FRESH
 from coordinator.store.places import Marks
 from coordinator.store.slot_map import slot_of
+from coordinator.wording import counted
 
 _STRAY = (
     "they are left from a move that went wrong, and nobody is served from them; delete them there once `fleet audit` "

@@ -19,7 +19,7 @@ from coordinator.cli.doctor.findings import Finding, lines_of, page_of
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url, store_failed
-from coordinator.cli.terminal import moment, print_json
+from coordinator.cli.terminal import print_json
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.settings.connections import Connection
@@ -40,6 +40,7 @@ from coordinator.store.identity import identity_file
 from coordinator.store.places import listed, look_at_all
 from coordinator.store.processes import read_processes
 from coordinator.store.project_list import noted
+from coordinator.wording import moment
 
 _PINGS = 5
 NODE_SECONDS = 2.0

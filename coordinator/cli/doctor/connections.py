@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator, Mapping
 
 from coordinator.cli.doctor.findings import Finding, page_of, some
-from coordinator.cli.terminal import moment, printable
 from coordinator.settings.connections import Connection, unset_variables
 from coordinator.store.connection_states import ConnectionState
 from coordinator.store.processes import Processes
+from coordinator.wording import moment, printable
 
 _WHAT, _ALERT = "connections", "ConnectionFails"
 

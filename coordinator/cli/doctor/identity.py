@@ -17,7 +17,7 @@ from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url
-from coordinator.cli.terminal import counted, print_json
+from coordinator.cli.terminal import print_json
 from coordinator.identity import jws
 from coordinator.identity.actors import Actors
 from coordinator.identity.build import build_verifier
@@ -32,6 +32,7 @@ from coordinator.settings.effective_auth import auth_mode, auth_verifier
 from coordinator.settings.identity import VerifierSettings
 from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Distrusted
+from coordinator.wording import counted
 
 _MAX_ISSUERS = 20
 

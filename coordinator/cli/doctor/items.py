@@ -6,12 +6,12 @@ import datetime as dt
 from collections.abc import AsyncIterator
 
 from coordinator.cli.doctor.findings import Finding, page_of, some
-from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure
 from coordinator.store import Store
 from coordinator.store.fences import Fenced
 from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.store.measures import PROJECTS, read_abandoned
+from coordinator.wording import counted
 
 _WHAT, _ALERT = "items.abandoned", "ItemsAbandoned"
 

@@ -8,8 +8,8 @@ from typing import Any
 import redis.asyncio
 
 from coordinator.cli.doctor.findings import Finding, page_of
-from coordinator.cli.terminal import counted
 from coordinator.steps.handoff import RQ_PREFIX
+from coordinator.wording import counted
 
 _WHAT = "steps.queues"
 

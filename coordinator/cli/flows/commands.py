@@ -16,7 +16,7 @@ from coordinator.cli.connection import AT_STORE, ByUrl
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
-from coordinator.cli.terminal import counted, print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.client import Fleet
 from coordinator.operations import Operator, Result
 from coordinator.operations.flows import cancel_flow, had_ended, known, pause_flow, retry_flow
@@ -25,6 +25,7 @@ from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.flows.rules.spec import as_given, unpack
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, FlowStore, Listed
+from coordinator.wording import counted, printable
 
 _WIDE = 2_000
 _PAGE = 100

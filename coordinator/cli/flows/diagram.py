@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from rich.text import Text
 from rich.tree import Tree
 
-from coordinator.cli.terminal import printable
 from coordinator.steps.results import recorded_cut
 from coordinator.toolsets.flows.rules.outline import Line, outline
 from coordinator.toolsets.flows.rules.spec import Flow, Step
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, StepRecord
+from coordinator.wording import printable
 
 _MARKS: Mapping[str, tuple[str, str]] = {
     "done": ("\u2713", "green"),

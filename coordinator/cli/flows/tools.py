@@ -11,10 +11,11 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.terminal import print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.metrics import logs
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store
+from coordinator.wording import printable
 
 if TYPE_CHECKING:
     from workers.tools.registry import Listing

@@ -9,12 +9,13 @@ from cyclopts import Parameter
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, with_store
-from coordinator.cli.terminal import moment, print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.settings import LoadedSettings
 from coordinator.store.connection_states import ConnectionState
 from coordinator.store.processes import read_processes
 from coordinator.toolsets.gateway.rules.resolve import all_connections
 from coordinator.toolsets.timestamp import iso
+from coordinator.wording import moment, printable
 
 
 @with_settings(only=STORE_SETTINGS)

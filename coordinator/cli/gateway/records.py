@@ -16,7 +16,7 @@ from coordinator.cli.command_metrics import counted_by_fleet
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
-from coordinator.cli.terminal import print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.operations.approvals import answer_approval
 from coordinator.operations.flows import known
 from coordinator.settings import LoadedSettings
@@ -28,6 +28,7 @@ from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
 from coordinator.toolsets.gateway.store.audit import Asked, AuditStore, Entry
 from coordinator.toolsets.timestamp import iso
+from coordinator.wording import printable
 
 R = TypeVar("R")
 

@@ -10,8 +10,9 @@ from typing import Any
 from coordinator.cli.exits import Exit
 from coordinator.cli.items.tables import short
 from coordinator.cli.refusals import as_typed
-from coordinator.cli.terminal import print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.client import Fleet
+from coordinator.wording import printable
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _BATCH = 100

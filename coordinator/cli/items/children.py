@@ -10,8 +10,8 @@ from typing import Any
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.items.calls import complain
 from coordinator.cli.items.tables import item_line, short
-from coordinator.cli.terminal import counted, printable
 from coordinator.client import Fleet, NotFound
+from coordinator.wording import counted, printable
 
 _NAMED = 10
 _LOOKED = 200

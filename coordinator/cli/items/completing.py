@@ -23,7 +23,7 @@ def ids(context: CompletionContext) -> dict[str, str]:
     # Here, because the shell's script calls this for nothing but ids, and nothing else needs it.
     from coordinator.cli.connection import Connection
     from coordinator.cli.items.tables import short
-    from coordinator.cli.terminal import printable
+    from coordinator.wording import printable
 
     fields = ("url", "token_file", "project", "agent", "data_dir")
     typed = {name: context[name].value for name in fields if context[name].provided}

@@ -14,10 +14,11 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.items.arguments import AsJson, Id, item
 from coordinator.cli.items.tables import short
 from coordinator.cli.stores import STORE_SETTINGS, unwritten
-from coordinator.cli.terminal import print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.operations import Operator, Result, claims
 from coordinator.settings import LoadedSettings
 from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.wording import printable
 
 
 @with_settings(only=STORE_SETTINGS)

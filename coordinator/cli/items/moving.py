@@ -19,9 +19,10 @@ from coordinator.cli.items.children import asked, complete_below, is_named, pare
 from coordinator.cli.items.options import ANY, Selector
 from coordinator.cli.items.tables import short
 from coordinator.cli.items.writing import write_note
-from coordinator.cli.terminal import print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.client import Fleet
 from coordinator.client.held_back import described
+from coordinator.wording import printable
 
 _LONGEST_WAIT = 50
 _QUESTION = re.compile(r"question-(\d{1,3})")

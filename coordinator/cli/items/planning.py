@@ -17,10 +17,11 @@ from coordinator.cli.items.arguments import AsJson, item
 from coordinator.cli.items.calls import full_id
 from coordinator.cli.items.completing import ids
 from coordinator.cli.items.tables import short
-from coordinator.cli.terminal import counted, print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.client import Fleet, Invalid
 from coordinator.client.plan import Node, Plan, Text, read
 from coordinator.client.trees import UNFINISHED
+from coordinator.wording import counted, printable
 
 _DIGITS = 16
 _PATIENCE_SECONDS = 60.0

@@ -16,9 +16,10 @@ from coordinator.cli.items.arguments import AsJson, Id, Role, given, item
 from coordinator.cli.items.calls import PAGE, full_id, pages
 from coordinator.cli.items.options import ANY, EVERYTHING, Filters, Selector
 from coordinator.cli.items.tables import item_line, item_page
-from coordinator.cli.terminal import counted, print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.client import Fleet
 from coordinator.client.held_back import described
+from coordinator.wording import counted, printable
 
 _MOST = 100_000
 _PARTS = ("notesTotal", "notesLeft", "resultsTotal", "resultsLeft", "nextOffset")

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.cli.terminal import printable
 from coordinator.client.standing import left
 from coordinator.toolsets.items.fields import COLUMNS, FACTS, Field, Kind
 from coordinator.units import demands_text, money
+from coordinator.wording import printable
 
 Json = Mapping[str, Any]
 

@@ -13,8 +13,9 @@ from coordinator.cli.connection import HERE, Connection
 from coordinator.cli.exits import Exit
 from coordinator.cli.items.arguments import Id, item
 from coordinator.cli.items.tables import paint, short
-from coordinator.cli.terminal import print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.client import Fleet
+from coordinator.wording import printable
 
 _WAIT_MS = 45_000
 _MOST_SECONDS = 30 * 86_400

@@ -14,8 +14,9 @@ from coordinator.cli.items.completing import ids
 from coordinator.cli.items.options import CLEARED, NO_FIELDS, PARTS_OF_CRON, Fields
 from coordinator.cli.items.tables import item_line, note_page, short
 from coordinator.cli.refusals import as_typed
-from coordinator.cli.terminal import counted, print_json, printable
+from coordinator.cli.terminal import print_json
 from coordinator.client import Fleet
+from coordinator.wording import counted, printable
 
 _EDGES = 150
 

@@ -11,10 +11,11 @@ from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.projects.counting import Counted, count
 from coordinator.cli.stores import STORE_SETTINGS, with_store
-from coordinator.cli.terminal import moment, print_json
+from coordinator.cli.terminal import print_json
 from coordinator.settings import LoadedSettings
 from coordinator.toolsets.timestamp import iso
 from coordinator.units import size
+from coordinator.wording import moment
 
 _HEAD = ("PROJECT", "KEYS", "SIZE", "SHARD", "CHANGED", "")
 

@@ -15,7 +15,6 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.terminal import counted
 from coordinator.store import Store, keys
 from coordinator.store.address import Address
 from coordinator.store.cluster_facts import ClusterFacts, NodeFacts, ask_node, read_cluster
@@ -24,6 +23,7 @@ from coordinator.store.places import listed
 from coordinator.store.project_list import noted
 from coordinator.store.replies import mapping
 from coordinator.store.slot_map import slot_of
+from coordinator.wording import counted
 
 NODE_SECONDS = 2.0
 """How long a node may take to say how it is."""

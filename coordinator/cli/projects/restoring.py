@@ -16,7 +16,6 @@ from msgspec import UNSET
 
 from coordinator.cli.projects import native, sums
 from coordinator.cli.projects.dumping import WRITTEN
-from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure
 from coordinator.interchange.model import ImportProblem
 from coordinator.settings import Settings
@@ -31,6 +30,7 @@ from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.dependencies import DependencyStore, NewEdge
 from coordinator.toolsets.items.store.restore import RestoredItem, RestoredNote, RestoreStore
 from coordinator.toolsets.items.store.usage import usage_entries
+from coordinator.wording import counted
 
 T = TypeVar("T")
 

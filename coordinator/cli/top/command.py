@@ -16,12 +16,12 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, in_use, read_fleet
 from coordinator.cli.supervision.running import metrics_dir
-from coordinator.cli.terminal import printable
 from coordinator.cli.top.readings import Interval, Reading, read
 from coordinator.metrics.hot import published
 from coordinator.metrics.slots import owned
 from coordinator.settings import TOKEN_VARIABLE, LoadedSettings, Settings, redacted
 from coordinator.settings.effective_auth import base_url
+from coordinator.wording import printable
 
 _HOT_ITEMS = 5
 _TIMEOUT_SECONDS = 5.0

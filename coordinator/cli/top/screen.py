@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.cli.fleetfile import Fleet
-from coordinator.cli.terminal import counted
 from coordinator.cli.top.readings import Interval
 from coordinator.metrics.hot import Hot
 from coordinator.metrics.resources import MODES
 from coordinator.units import money
+from coordinator.wording import counted
 
 _TOOLS = 12
 _FEWEST_TOOLS = 3
