@@ -44,7 +44,6 @@ from benchmarks.support import Failed, console, embedded, table
 from coordinator.cli.authentication import build_authenticator
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
-from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.items.store.base import LIBRARY
@@ -247,14 +246,14 @@ class _Caller:
 @contextlib.asynccontextmanager
 async def _served(url: str) -> AsyncIterator[FrontEnd]:
     """A front-end over a store, as ``fleet serve`` makes one."""
-    settings, metrics = Settings(toolsets=("items", "worker"), request_deadline_ms=_DEADLINE_MS), recorder()
+    settings = Settings(toolsets=("items", "worker"), request_deadline_ms=_DEADLINE_MS)
     async with contextlib.AsyncExitStack() as stack:
         store = Store(url, _DEADLINE_MS)
         await store.open()
         stack.push_async_callback(store.close)
         actors = Actors(settings.actor_authentication, store)
         stack.push_async_callback(actors.aclose)
-        authenticator = build_authenticator(settings, store, metrics)
+        authenticator = build_authenticator(settings, store)
         stack.push_async_callback(authenticator.aclose)
         services = Services(settings, store, trusting_callers(actors.resolve))
         claiming = claim_services(services)
@@ -262,7 +261,7 @@ async def _served(url: str) -> AsyncIterator[FrontEnd]:
         for toolset in toolsets.values():
             if toolset.drain is not None:
                 stack.push_async_callback(toolset.drain)
-        yield FrontEnd(settings, store, toolsets, metrics, authenticator=authenticator)
+        yield FrontEnd(settings, store, toolsets, authenticator=authenticator)
 
 
 async def _rounds(caller: _Caller) -> None:

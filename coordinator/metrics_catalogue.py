@@ -4,61 +4,33 @@ Each is declared in the module ``metrics`` of the package that records it. Ids o
 labels.
 """
 
+# ruff: noqa: F401 - imported for what they declare
+
 from __future__ import annotations
 
-from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
-from coordinator.metrics import (
-    Metric,
-    agents,
-    attempts,
-    catalogue,
-    console,
-    downstream,
-    due_times,
-    feed,
-    fleet,
-    gateway,
-    identity,
-    protocol,
-    resources,
-    runs,
-    shards,
-    states,
-    usage,
-    webhooks,
-)
-from coordinator.overload import metrics as overload
+import coordinator.cli.metrics
+import coordinator.console.metrics
+import coordinator.feed.metrics
+import coordinator.identity.metrics
+import coordinator.metrics.process
+import coordinator.overload.metrics
+import coordinator.runner.metrics
+import coordinator.steps.metrics
+import coordinator.store.metrics
+import coordinator.toolsets.gateway.metrics
+import coordinator.toolsets.items.metrics.claims
+import coordinator.toolsets.items.metrics.levels
+import coordinator.toolsets.items.metrics.resources
+import coordinator.toolsets.items.metrics.usage
+import coordinator.toolsets.metrics
+import coordinator.toolsets.sessions.metrics
+import coordinator.transport.metrics
+import coordinator.webhooks.metrics
+import workers.metrics
+from coordinator.metrics import Metric
+from coordinator.metrics.recording import declared
 
-_MODULES = (
-    catalogue,
-    overload,
-    agents,
-    attempts,
-    due_times,
-    resources,
-    usage,
-    feed,
-    console,
-    webhooks,
-    protocol,
-    runs,
-    shards,
-    states,
-    gateway,
-    downstream,
-    fleet,
-    identity,
-)
-
-
-def _declared(module: ModuleType) -> Iterator[Metric[Any]]:
-    return (value for value in vars(module).values() if isinstance(value, Metric))
-
-
-CATALOGUE: tuple[Metric[Any], ...] = tuple(
-    sorted({metric for module in _MODULES for metric in _declared(module)}, key=lambda metric: metric.name)
-)
+CATALOGUE: tuple[Metric[Any], ...] = tuple(sorted(declared(), key=lambda metric: metric.name))
 """By name."""

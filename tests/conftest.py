@@ -36,7 +36,7 @@ import structlog
 from hypothesis import HealthCheck
 from hypothesis import settings as properties
 
-from coordinator.metrics import MemoryCells, Recorder
+from coordinator.metrics import MemoryCells, Recording
 from coordinator.store import Store, subscription
 from coordinator.store.address import parse
 from coordinator.store.clients import client as redis_client
@@ -156,7 +156,7 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 @pytest.fixture(autouse=True)
 def counts_of_its_own() -> Iterator[None]:
     """Metrics begin at 0 with each test."""
-    with recorded_in(Recorder(MemoryCells())):
+    with recorded_in(Recording(MemoryCells())):
         yield
 
 

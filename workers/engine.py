@@ -19,14 +19,16 @@ from typing import Any
 import structlog
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder, tracing
+from coordinator.metrics import tracing
 from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.steps.metrics import RUNS_ENDED
 from coordinator.steps.model import StepRun
 from coordinator.steps.run_kind import RunKind
 from coordinator.steps.store import NOT_RECORDED, RECORDED, REFUSED, RETURN, Report, StepStore, Taken
 from coordinator.store.errors import StoreError
 from coordinator.store.fences import Fenced
 from workers.attempts import GRACE_SECONDS, Attempt, Interruption
+from workers.metrics import STEP_DURATION, STEP_REPORTS_REFUSED, STEP_WAIT, STEPS
 
 _log = structlog.get_logger(__name__)
 
@@ -201,7 +203,7 @@ class Engine:
                     # The attempt will get the same error and fail with it.
                     _log.exception("the spec of a run cannot be read", run=step.run)
             self._busy += 1
-            recorder().step_waited((taken.now - step.ready_at) / 1000)
+            STEP_WAIT.observe((taken.now - step.ready_at) / 1000)
             while self._waiting:
                 slot = self._waiting.popleft()
                 if not slot.done():
@@ -336,7 +338,8 @@ class Engine:
         step = attempt.step
         self._busy -= 1
         self._free.set()
-        recorder().step(attempt.outcome, monotonic() - attempt.began)
+        STEPS.labels(attempt.outcome).inc()
+        STEP_DURATION.observe(monotonic() - attempt.began)
         if report is None:
             return
         if report.ends_run:
@@ -380,11 +383,11 @@ class Engine:
             reporting.forget()
         for (report, attempt), result in zip(batch.reports, taken.results, strict=True):
             if result == RECORDED and report.ends_run:
-                recorder().run_ended(batch.run_kind, "completed" if report.follows.complete else "failed")
+                RUNS_ENDED.labels(batch.run_kind, "completed" if report.follows.complete else "failed").inc()
             elif result == NOT_RECORDED:
                 _log.error("an outcome could not be recorded", step=attempt.step.job_id)
             elif result == REFUSED and not repeated:
-                recorder().step_refused()
+                STEP_REPORTS_REFUSED.inc()
                 _log.info("a report came too late and was refused", step=attempt.step.job_id)
         self._asked -= want
         self.deliver(taken)

@@ -19,7 +19,7 @@ import structlog
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from coordinator.metrics import recorder
+from coordinator.metrics import process
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.steps.store import RENEW
 from coordinator.steps.times import LEASE_MS, RENEW_SECONDS
@@ -28,6 +28,7 @@ from coordinator.store.address import is_cluster, parse
 from coordinator.store.functions import load
 from coordinator.store.replies import is_fenced, lacks_function
 from workers.attempts import GRACE_SECONDS, Attempt
+from workers.metrics import STEPS_RUNNING
 
 _ANSWER_SECONDS = 1.0
 """How long a beat may take. There must be time for a retry, on a new connection, before a lease expires."""
@@ -150,11 +151,11 @@ class Heartbeat:
                 self._warn("beat", "no answer from Redis, trying again", error=str(error))
             except Exception:
                 _log.exception("leases could not be renewed")
-            recorder().process()
+            process.sample()
 
     def _beat(self) -> None:
         attempts = list(self._held.values())
-        recorder().steps_running(len(attempts))
+        STEPS_RUNNING.set(len(attempts))
         late = monotonic() - 2 * GRACE_SECONDS
         due: dict[redis.Redis, dict[str, list[Attempt]]] = {}
         for attempt in attempts:

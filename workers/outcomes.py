@@ -9,9 +9,9 @@ import os
 import time
 from collections.abc import Callable, Mapping
 
-from coordinator.metrics import recorder
 from coordinator.settings.connections import Connection, unset_variables
 from coordinator.store.connection_states import ConnectionStatus, State
+from workers.metrics import CONNECTION_USES
 
 _LONGEST = 300
 """Most characters of a reason that are kept."""
@@ -39,7 +39,8 @@ class Outcomes:
         }
         self._stated = dict(stated)
         for name in stated:
-            recorder().downstream.known(name)
+            for outcome in ("ok", "failed"):
+                CONNECTION_USES.labels(name, outcome)
 
     def noting(self, name: str) -> Callable[[str], None]:
         """A function that notes outcomes of the connection as it is now: the reason of a failure; empty: it worked."""
@@ -54,7 +55,7 @@ class Outcomes:
             if status.state != state:
                 status.state, status.since = state, status.at
             status.reason = problem[:_LONGEST]
-            recorder().downstream.used(name, "failed" if problem else "ok")
+            CONNECTION_USES.labels(name, "failed" if problem else "ok").inc()
 
         return note
 

@@ -20,8 +20,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder, tracing
-from coordinator.metrics.catalogue import STEPS
+from coordinator.metrics import tracing
 from coordinator.metrics.growth import Growth
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.settings import Settings
@@ -45,6 +44,7 @@ from coordinator.store import (
 from coordinator.store.address import parse
 from coordinator.store.drains import Drains
 from coordinator.store.identity import remembered
+from coordinator.store.metrics import script_ended
 from coordinator.store.processes import ProcessStatus, StatusReport
 from workers.attempts import Attempt
 from workers.engine import Engine
@@ -52,6 +52,7 @@ from workers.guard import guard
 from workers.heartbeat import Heartbeat, StoreClients, heartbeat_client
 from workers.isolated import IsolatedCalls
 from workers.listener import Listener
+from workers.metrics import STEPS
 from workers.relay import Relay
 from workers.states import States
 from workers.sweeper import Sweeper
@@ -241,14 +242,14 @@ class WorkerProcess:
         # step would go on until its next renewal.
         worker.on_reconnect = heartbeat.hurry
         sweeper = Sweeper(worker.name, steps, kinds.values(), engine.held_in, engine.lost_reply, relay.tell)
-        store.observe = tracing.observing(recorder().script)
+        store.observe = tracing.observing(script_ended)
         heartbeat.start()
         engine.start()
         parts = {
             "sweeper": sweeper.run(),
             "states": states.run(),
             "maintenance": self._tidy(worker),
-            "drains": Drains(store).follow(self._slot, drained, StatusReport("worker", recorder(), describe)),
+            "drains": Drains(store).follow(self._slot, drained, StatusReport("worker", describe)),
         }
         if not handoff.direct:
             parts["relay"] = relay.run()

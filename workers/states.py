@@ -17,7 +17,6 @@ from uuid import uuid4
 import structlog
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.settings.connections import Connection
 from coordinator.steps.handoff import own_queue
@@ -28,6 +27,7 @@ from coordinator.steps.times import RENEW_SECONDS
 from coordinator.store import Store
 from coordinator.store.errors import StoreError
 from workers.downstream.failures import CallRefused, NoStateFree, SessionForgotten, StateLost
+from workers.metrics import STATES_HELD, STATES_LOST
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -134,7 +134,7 @@ class States:
                 async with self._lent(state) as held:
                     seen = await self._use(held, name, step, anew)
                     if seen == LOST:
-                        recorder().states.lost()
+                        STATES_LOST.inc()
                         raise StateLost(
                             f"the connection {name.connection!r} has lost the state that earlier calls have made; this "
                             "call was not made, and the next one begins with a new state"
@@ -345,7 +345,7 @@ class States:
             self.on_served(True)
 
     def _count(self) -> None:
-        recorder().states.held(self.held)
+        STATES_HELD.set(self.held)
 
 
 class StateCalls:

@@ -17,12 +17,14 @@ from typing import Protocol
 import structlog
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
+from coordinator.metrics import process
 from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.steps.metrics import STEPS_QUEUED
 from coordinator.steps.store import QueuedJob, StepStore, Swept
 from coordinator.steps.times import RENEW_SECONDS, SWEEP_SECONDS
 from coordinator.store.errors import StoreError
 from coordinator.store.fences import Fenced
+from workers.metrics import STEP_JOBS_RESTORED, STEP_LEASES_LOST
 
 _log = structlog.get_logger(__name__)
 
@@ -115,12 +117,12 @@ class Sweeper:
                 if await self._takes_turn():
                     await self.round()
                 else:
-                    recorder().steps_queued(0)  # the worker that sweeps reports the number
+                    STEPS_QUEUED.set(0)  # the worker that sweeps reports the number
             except (ToolFailure, StoreError) as error:
                 self._warn("sweep", "nothing can be swept, trying again", reason=str(error))
             slept = monotonic()
             await asyncio.sleep(SWEEP_SECONDS)
-            recorder().loop_lag("worker", max(0.0, monotonic() - slept - SWEEP_SECONDS))
+            process.loop_lag("worker", max(0.0, monotonic() - slept - SWEEP_SECONDS))
 
     async def _takes_turn(self) -> bool:
         """Whether this worker sweeps in this round. All do while the shard with the lease is away: sweeps repeat
@@ -171,7 +173,7 @@ class Sweeper:
         full = next((failure for failure in failures if failure.code == "store_full"), None)
         if failures and full is None and len(failures) == len(parts):
             raise failures[0]
-        recorder().steps_queued(sum(part.queued for part in parts))
+        STEPS_QUEUED.set(sum(part.queued for part in parts))
         if (any(part.lost for part in parts) or slow) and not self._steps.handoff.direct:
             await self._steps.drop_spent()
         if slow and (self._tidying is None or self._tidying.done()):
@@ -209,7 +211,7 @@ class Sweeper:
     async def _sweep(self, project: str) -> Swept:
         swept = await self._steps.sweep(project)
         for _ in range(ROUNDS):
-            recorder().step_leases_lost(swept.lost)
+            STEP_LEASES_LOST.inc(swept.lost)
             if swept.lost:
                 _log.warning("steps lost their worker and get another attempt", project=project, steps=swept.lost)
             if swept.suspects:
@@ -241,4 +243,4 @@ class Sweeper:
         if missing:
             _log.warning("jobs had vanished from their queue", project=project, jobs=len(missing))
             await self._steps.push(project, missing, force=True)
-            recorder().step_jobs_restored(len(missing))
+            STEP_JOBS_RESTORED.inc(len(missing))

@@ -27,9 +27,9 @@ from rq.suspension import WORKERS_SUSPENDED
 from rq.timeouts import TimerDeathPenalty
 from rq.worker import WorkerStatus
 
-from coordinator.metrics import recorder
 from workers.attempts import Attempt
 from workers.display import Display
+from workers.metrics import WORKER_JOBS
 from workers.queues import StepJob, step_queue
 
 _log = structlog.get_logger(__name__)
@@ -199,7 +199,7 @@ class StepWorker(SimpleWorker):
 
     def perform_job(self, job: Job, queue: Queue, execution: object) -> bool:
         done: bool = super().perform_job(job, queue, execution)  # type: ignore[arg-type]
-        recorder().job("ok" if done else "failed")
+        WORKER_JOBS.labels("ok" if done else "failed").inc()
         return done
 
     def trim(self) -> None:

@@ -14,14 +14,13 @@ from coordinator.identity.build import build_verifier
 from coordinator.identity.clock import FleetClock
 from coordinator.identity.grants import Denied, Grant
 from coordinator.identity.token_file import TokenFileError
-from coordinator.metrics import Recorder
 from coordinator.settings import TOKEN_VARIABLE, Settings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
 from coordinator.transport.stdio import Principal
 
 
-def build_authenticator(settings: Settings, store: Store, recorder: Recorder) -> Authenticator:
+def build_authenticator(settings: Settings, store: Store) -> Authenticator:
     """The authenticator that the settings ask for; ``start`` makes it watch its sources.
 
     Raises:
@@ -29,21 +28,19 @@ def build_authenticator(settings: Settings, store: Store, recorder: Recorder) ->
     """
     try:
         clock = FleetClock(store.time)
-        return Authenticator(settings, lambda wanted: build_verifier(wanted, store), clock, recorder.token_file_read)
+        return Authenticator(settings, lambda wanted: build_verifier(wanted, store), clock)
     except TokenFileError as error:
         raise CommandFailed(str(error), Exit.USAGE) from None
 
 
 @contextlib.asynccontextmanager
-async def running_authenticator(
-    settings: Settings, store: Store, recorder: Recorder
-) -> AsyncGenerator[Authenticator, None]:
+async def running_authenticator(settings: Settings, store: Store) -> AsyncGenerator[Authenticator, None]:
     """A started authenticator, for as long as the block runs.
 
     Raises:
         CommandFailed: as ``build_authenticator``.
     """
-    authenticator = build_authenticator(settings, store, recorder)
+    authenticator = build_authenticator(settings, store)
     await authenticator.start()
     try:
         yield authenticator

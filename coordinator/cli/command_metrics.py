@@ -7,8 +7,7 @@ import os
 from collections.abc import Iterator
 
 from coordinator.cli.supervision.running import metrics_dir
-from coordinator.metrics import Recorder, SharedCells, install, reserved_slots
-from coordinator.metrics import recorder as installed
+from coordinator.metrics import Recording, SharedCells, install, reserved_slots
 from coordinator.metrics.slots import owned
 from coordinator.settings import Settings
 
@@ -24,8 +23,7 @@ def counted_by_fleet(settings: Settings) -> Iterator[None]:
         with contextlib.suppress(OSError):
             if directory.stat().st_uid == os.geteuid() and owned(directory):
                 (slot,) = held.enter_context(reserved_slots(directory, "command", 1))
-                recorder = Recorder(SharedCells(directory, slot), slot)
-                held.callback(recorder.close)
-                held.callback(install, installed())
-                install(recorder)
+                own = Recording(SharedCells(directory, slot), slot)
+                held.callback(own.close)
+                held.callback(install, install(own))
         yield

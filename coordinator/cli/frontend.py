@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
-from coordinator.metrics import Exposition, Recorder, tracing
+from coordinator.metrics import Exposition, process, recording, start, tracing
 from coordinator.metrics.growth import Growth
 from coordinator.metrics.hot import publish
 from coordinator.overload import Admission, ShardedAdmission
@@ -46,13 +46,14 @@ from coordinator.steps.store import StepStore
 from coordinator.store import Script
 from coordinator.store.drains import Drains
 from coordinator.store.fleet_metrics import FleetMetrics
+from coordinator.store.metrics import SCRIPT_DURATION, SCRIPT_FAILURES, script_ended
 from coordinator.store.outcomes import WITHOUT_REPLY
 from coordinator.store.processes import ProcessStatus, StatusReport
 from coordinator.store.project_healing import ProjectHealing
 from coordinator.store.store import Observe
+from coordinator.toolsets.gateway.approval_metrics import ApprovalMetrics
 from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.gateway.listener import Listener
-from coordinator.toolsets.gateway.metrics import ApprovalMetrics
 from coordinator.toolsets.items.live.metrics import ItemMetrics
 from coordinator.toolsets.items.store.tokens import TokenStore
 from coordinator.toolsets.registry import described_toolsets, load_toolsets
@@ -60,6 +61,7 @@ from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, http_protocol
 from coordinator.transport.delegations import Delegations
+from coordinator.transport.metrics import CONNECTIONS, INFLIGHT, REQUEST_DURATION, REQUESTS
 from coordinator.transport.projects import Projects
 from coordinator.transport.sealing import Seals
 from coordinator.transport.task_methods import NAMES as TASK_METHODS
@@ -92,24 +94,24 @@ def prepare() -> None:
             describe(tool, outputs="lean")
 
 
-def run_frontend(settings: Settings, recorder: Recorder, metrics_dir: Path, lifecycle: Lifecycle) -> None:
+def run_frontend(settings: Settings, slot: str, metrics_dir: Path, lifecycle: Lifecycle) -> None:
     """Serves until SIGTERM or SIGINT, then drains.
 
     Raises:
         CommandFailed: it cannot start.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, recorder, metrics_dir, lifecycle))
+        runner.run(_serve(settings, slot, metrics_dir, lifecycle))
 
 
-async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, lifecycle: Lifecycle) -> None:
+async def _serve(settings: Settings, slot: str, metrics_dir: Path, lifecycle: Lifecycle) -> None:
     lifecycle.begun()
     async with contextlib.AsyncExitStack() as stack:
         store = await open_for_serving(settings, settings.redis_url)
         stack.push_async_callback(store.close)
         actors = Actors(settings.actor_authentication, store)
         stack.push_async_callback(actors.aclose)
-        authenticator = build_authenticator(settings, store, recorder)
+        authenticator = build_authenticator(settings, store)
         stack.push_async_callback(authenticator.aclose)
         feed = FeedReader(store)
         seals = Seals(store, settings)
@@ -124,12 +126,12 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             else Admission(settings.overload, time.monotonic)
         )
         projects = Projects(store, settings.projects)
-        name = f"{socket.gethostname()}/{recorder.slot}"
-        webhooks = Webhooks(settings, store, feed, recorder, name)
-        item_metrics = ItemMetrics(store, recorder, name, settings)
+        name = f"{socket.gethostname()}/{slot}"
+        webhooks = Webhooks(settings, store, feed, name)
+        item_metrics = ItemMetrics(store, name, settings)
         decisions = Decisions.of(store, settings, Listener(store))  # only reads, so that the listener never starts
         exposition = Exposition(metrics_dir)
-        reads = Reads(store, toolsets, decisions, admission, recorder.console.shed, settings, exposition.samples)
+        reads = Reads(store, toolsets, decisions, admission, settings, exposition.samples)
         others = [
             actors.configure,
             reads.configure,
@@ -140,9 +142,9 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             lambda fresh: admission.configure(fresh.overload),
             lambda fresh: app.configure(fresh),
         ]
-        in_force = SettingsInForce(settings, toolsets.values(), recorder, lifecycle.refused_reload, others)
-        store.observe, store.recovered = tracing.observing(_observer(recorder, admission)), admission.probe
-        recorder.start_frontend(
+        in_force = SettingsInForce(settings, toolsets.values(), lifecycle.refused_reload, others)
+        store.observe, store.recovered = tracing.observing(_observer(admission)), admission.probe
+        start_metrics(
             (*TASK_METHODS, *(tool.name for toolset in toolsets.values() for tool in toolset.tools)),
             (script.name for script in Script.registered()),
         )
@@ -150,12 +152,11 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             settings,
             store,
             toolsets,
-            recorder,
             render_metrics=exposition.text,
             config=in_force.report,
             identity=actors.report,
             authenticator=authenticator,
-            process=recorder.slot,
+            process=slot,
             admission=admission,
             hints=projects,
             feed=feed,
@@ -182,20 +183,18 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
 
         sock = listening(settings.host, settings.port)
         server = McpServer(app, settings, sock)
-        status = StatusReport("frontend", recorder, partial(_describe, server, app, admission, Growth(SHED, "class")))
-        following = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work, status), name="drains")
+        status = StatusReport("frontend", partial(_describe, server, app, admission, Growth(SHED, "class")))
+        following = asyncio.create_task(Drains(store).follow(slot, take_no_new_work, status), name="drains")
         leading = (
             item_metrics,
-            FleetMetrics(store, recorder, name),
-            ApprovalMetrics(store, settings, recorder, name),
+            FleetMetrics(store, name),
+            ApprovalMetrics(store, settings, name),
             ProjectHealing(store, name),
-            QueueDepth(store, StepStore(store, Handoff.of(settings, store)), recorder, name),
+            QueueDepth(store, StepStore(store, Handoff.of(settings, store)), name),
             webhooks,
         )
         rounds = [asyncio.create_task(one.run(), name=type(one).__name__.lower()) for one in leading]
-        probe = asyncio.create_task(
-            watch(server, app, recorder, admission, metrics_dir, store.report_shards), name="loop-probe"
-        )
+        probe = asyncio.create_task(watch(server, app, admission, metrics_dir, store.report_shards), name="loop-probe")
         try:
             async with operators_port(app.admin, settings, "admin_port", settings.admin_port):
                 await _run(server, sock, app, lifecycle, settings.drain_seconds)
@@ -208,14 +207,23 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
     _log.info("front-end stopped")
 
 
-def _observer(recorder: Recorder, admission: Admission | ShardedAdmission) -> Observe:
+def start_metrics(tools: Iterable[str], scripts: Iterable[str]) -> None:
+    """Starts the metrics of a front-end at 0. From now on, other tools and scripts count as ``other``."""
+    names, known = set(tools), set(scripts)
+    for by_tool in (REQUESTS, REQUEST_DURATION):
+        by_tool.only_allow("tool", names)
+    for by_script in (SCRIPT_DURATION, SCRIPT_FAILURES):
+        by_script.only_allow("script", known)
+    start("frontend")
+
+
+def _observer(admission: Admission | ShardedAdmission) -> Observe:
     """Reports each call to the store to the metrics and to admission."""
-    record = recorder.script
     if isinstance(admission, ShardedAdmission):
         learn_of_shard = admission.store_call
 
         def observe_shard(script: str, seconds: float, outcome: str, project: str) -> None:
-            record(script, seconds, outcome)
+            script_ended(script, seconds, outcome)
             if outcome not in WITHOUT_REPLY:
                 learn_of_shard(seconds, outcome != "unavailable", project)
 
@@ -223,7 +231,7 @@ def _observer(recorder: Recorder, admission: Admission | ShardedAdmission) -> Ob
     learn = admission.store_call
 
     def observe(script: str, seconds: float, outcome: str, project: str) -> None:
-        record(script, seconds, outcome)
+        script_ended(script, seconds, outcome)
         if outcome not in WITHOUT_REPLY:
             learn(seconds, outcome != "unavailable")
 
@@ -344,7 +352,6 @@ def _describe(
 async def watch(
     server: McpServer,
     app: FrontEnd,
-    recorder: Recorder,
     admission: Admission | ShardedAdmission,
     metrics_dir: Path,
     report: Callable[[], None] = lambda: None,
@@ -355,19 +362,19 @@ async def watch(
     while True:
         due = loop.time() + PROBE_SECONDS
         await asyncio.sleep(PROBE_SECONDS)
-        recorder.loop_lag("frontend", max(0.0, loop.time() - due))
-        recorder.connections(len(server.server_state.connections))
-        recorder.inflight(app.in_flight)
+        process.loop_lag("frontend", max(0.0, loop.time() - due))
+        CONNECTIONS.set(len(server.server_state.connections))
+        INFLIGHT.set(app.in_flight)
         admission.report()
         report()
         if due >= told + HOT_SECONDS:
             told = due
-            found = recorder.hot.top(_HOT_ITEMS)
+            found = recording().hot.top(_HOT_ITEMS)
             if found or shown:
                 # The disk may be full, or descriptors exhausted; then the other measurements matter most.
                 with contextlib.suppress(OSError):
-                    publish(metrics_dir, recorder.slot, found)
+                    publish(metrics_dir, recording().slot, found)
             if found and found[0].losers >= _HOT_LOSERS:
                 _log.info("items are contended", items=[msgspec.to_builtins(hot) for hot in found[:3]])
             shown = bool(found)
-        recorder.process()
+        process.sample()

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from coordinator.cli.metrics import CONFIG_RELOADS
 from coordinator.cli.sound import require_secrets, sound
 from coordinator.cli.supervision.brief import ReloadOutcome
-from coordinator.metrics import Recorder
+from coordinator.metrics import process
 from coordinator.settings import (
     LoadedSettings,
     Settings,
@@ -93,13 +94,11 @@ class SettingsInForce:
         self,
         settings: Settings,
         toolsets: Iterable[Toolset],
-        recorder: Recorder,
         last: ReloadOutcome | None,
         others: Iterable[Callable[[Settings], None]],
     ) -> None:
         self._settings = settings
         self._configure = (*(toolset.configure for toolset in toolsets), *others)
-        self._recorder = recorder
         self._since = now()
         self._restart: tuple[str, ...] = ()
         self._refused = last
@@ -108,14 +107,14 @@ class SettingsInForce:
         """Applies new settings, atomically between calls."""
         if outcome.settings is None:
             self._refused = outcome
-            self._recorder.reload("refused")
+            CONFIG_RELOADS.labels("refused").inc()
             return
         self._settings = taken_over(self._settings, outcome.settings)
         for configure in self._configure:
             configure(self._settings)
         self._since, self._restart, self._refused = outcome.at, outcome.restart, None
-        self._recorder.config(settings_digest(self._settings), config_version(self._settings))
-        self._recorder.reload("ok")
+        process.note_settings(settings_digest(self._settings), config_version(self._settings))
+        CONFIG_RELOADS.labels("ok").inc()
 
     def report(self) -> dict[str, Any]:
         """The version of the settings, and the last refusal, for /readyz."""

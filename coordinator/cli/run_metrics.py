@@ -18,12 +18,14 @@ from coordinator.metrics import (
     CONTENT_TYPE,
     Exposition,
     MemoryCells,
-    Recorder,
+    Recording,
     SharedCells,
     clear_free_slots,
     forget_gauges,
     install,
+    process,
     reserved_slots,
+    start,
 )
 from coordinator.metrics.cells import Cells
 
@@ -83,11 +85,11 @@ def _pages(state: Path) -> Path:
 
 
 def _record(held: contextlib.ExitStack, cells: Cells, slot: str) -> None:
-    recorder = Recorder(cells, slot)
-    held.callback(recorder.close)
-    recorder.build(__version__)
-    recorder.start_runner()
-    install(recorder)
+    own = Recording(cells, slot)
+    held.callback(own.close)
+    held.callback(install, install(own))
+    process.note_build(__version__)
+    start("runner")
 
 
 def _cells(held: contextlib.ExitStack, directory: Path) -> tuple[Cells, str]:

@@ -30,7 +30,7 @@ from coordinator.feed.waits import Waits
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.identity.rights import Rights
-from coordinator.metrics import logs, recorder, tracing
+from coordinator.metrics import logs, tracing
 from coordinator.settings import AGENT_VARIABLE, TOKEN_VARIABLE, LoadedSettings, Settings
 from coordinator.settings.contradictions import toolset_problems
 from coordinator.store import Store, StoreError
@@ -167,7 +167,7 @@ class _Session:
         actors, feed = Actors(self._settings.actor_authentication, store), FeedReader(store)
         await actors.start()
         try:
-            async with running_authenticator(self._settings, store, recorder()) as authenticator:
+            async with running_authenticator(self._settings, store) as authenticator:
                 principal = await stdio_principal(authenticator, self._token, self._project)
                 if tracing.active() is not None:
                     store.observe = tracing.observing(lambda *_: None)
@@ -192,7 +192,6 @@ class _Session:
             serve_stdio(
                 self._settings,
                 toolsets,
-                recorder(),
                 self._names,
                 self._project,
                 self._streams,

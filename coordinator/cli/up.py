@@ -21,7 +21,7 @@ from coordinator.cli.sound import require_secrets
 from coordinator.cli.stores import given_url, open_for_serving, open_store, store_failed
 from coordinator.cli.supervision.brief import Role
 from coordinator.cli.supervision.cluster_supervisor import ClusterSupervisor, embedded_store
-from coordinator.cli.supervision.roles import open_recorder, slots
+from coordinator.cli.supervision.roles import open_recording, slots
 from coordinator.cli.supervision.running import Announcer, apply_reload, metrics_dir, run_until_told
 from coordinator.cli.supervision.sockets import reserved
 from coordinator.cli.supervision.store_supervisor import StoreSupervisor
@@ -88,7 +88,7 @@ class _Up:
 
     async def _run_as(self, slot: str, stop: asyncio.Event) -> None:
         logs.configure(self._settings.log_level, self._settings.log_format, context={"slot": slot})
-        recorder = open_recorder(self._metrics_dir, slot, self._settings)
+        own = open_recording(self._metrics_dir, slot, self._settings)
         try:
             await self._start_store()
             with (
@@ -99,7 +99,7 @@ class _Up:
         finally:
             if self._embedded is not None:
                 await self._embedded.stop()
-            recorder.close()
+            own.close()
 
     def hurry(self) -> None:
         """Makes a drain kill the rest; before there is anything to drain, exits at once."""

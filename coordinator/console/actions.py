@@ -16,12 +16,12 @@ import structlog
 
 from coordinator.console.answers import Answer, data
 from coordinator.console.large import untyped_items
+from coordinator.console.metrics import ACTIONS
 from coordinator.console.operate import OPERATIONS, operate
 from coordinator.console.rate import Rate
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure, invalid
 from coordinator.identity.permissions import OPERATE
-from coordinator.metrics import recorder
 from coordinator.operations import MAX_REASON, Operator, Result, given_reason, outcome_of, record
 from coordinator.operations.calls import act_of_call
 from coordinator.operations.flows import had_ended
@@ -87,7 +87,6 @@ class Actions:
         self._resolve = resolve
         self._store = store
         self._rate = rate or Rate()
-        self._metrics = recorder().console
 
     def configure(self, settings: Settings) -> None:
         """Takes over reloaded settings."""
@@ -120,7 +119,7 @@ class Actions:
             outcome = "refused" if failure.kind == "permanent" else "failed"
             raise
         finally:
-            self._metrics.action(tool, outcome)
+            ACTIONS.labels(tool, outcome).inc()
         told = {"said" if result.done else "problem": result.said} if result.said else {}
         return data(msgspec.json.encode({**told, "result": result.facts}))
 

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from coordinator.console.metrics import BYTES, FRAMES, GAPS, TABS
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
 from coordinator.feed import Cursor, FeedReader, Filter, Gap, Listener
 from coordinator.feed.cursor import parse
 from coordinator.feed.events import Event
 from coordinator.feed.kinds import NAMES, ROLES, uuid
-from coordinator.metrics import recorder
 from coordinator.transport import streams
 from coordinator.transport.feed_ids import limited
 from coordinator.transport.replies import Scope, Send
@@ -176,8 +176,7 @@ class Live(Streams[_Tab]):
     """
 
     def __init__(self, reader: FeedReader, ping: Callable[[], Awaitable[object]]) -> None:
-        self._metrics = recorder().console
-        super().__init__("tabs of the console", self._metrics.tabs, None, self._watch_store)
+        super().__init__("tabs of the console", TABS, None, self._watch_store)
         self._reader = reader
         self._ping = ping
         self._groups: dict[Rights, set[_Tab]] = {}
@@ -292,7 +291,7 @@ class Live(Streams[_Tab]):
                 if changes.any:
                     self._send(tabs, changes.frame(self._reader.cursor_of(listener), len(self.open)))
                     if changes.reset:
-                        self._metrics.gap()
+                        GAPS.inc()
                     await asyncio.sleep(max(PACE_SECONDS, len(self.open) * PACE_SECONDS_PER_TAB) - GATHER_SECONDS)
                 elif listener.ended is not None:  # it was too slow
                     self._reader.close(listener)
@@ -328,4 +327,5 @@ class Live(Streams[_Tab]):
                 told = late
             tab.behind = not tab.tell(told)
             sent += not tab.behind
-        self._metrics.frames(sent, sent * len(frame.chunk))
+        FRAMES.inc(sent)
+        BYTES.inc(sent * len(frame.chunk))

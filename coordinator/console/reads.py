@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from coordinator.console.metrics import SHED
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
 from coordinator.metrics.samples import Samples
@@ -48,7 +49,6 @@ class Reads:
         toolsets: by name; pages read through their tools, and so under their rules.
         decisions: reads instances and approvals of the gateway.
         admission: sheds reads; None: all are admitted.
-        shed: called for each read that was shed.
         settings: what limits and budgets are shown.
         samples: the metrics of all processes of this host; reads files, so it is called in a thread.
     """
@@ -59,7 +59,6 @@ class Reads:
         toolsets: Mapping[str, Toolset],
         decisions: Decisions,
         admission: Admission | ShardedAdmission | None,
-        shed: Callable[[], None] = lambda: None,
         settings: Settings = _DEFAULTS,
         samples: Callable[[], Samples] = dict,
     ) -> None:
@@ -79,7 +78,6 @@ class Reads:
         gateway = toolsets.get("gateway")
         self._catalogue = gateway.offers if gateway is not None else None
         self._admission = admission
-        self._shed = shed
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._shared: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
 
@@ -140,7 +138,7 @@ class Reads:
             entered = self._admission.enter(criticality, share, project)
             ticket = entered or await self._admission.wait(criticality, share, project)
         except ToolFailure as failure:
-            self._shed()
+            SHED.inc()
             if failure.code in _OVERLOAD:
                 failure = ToolFailure(failure.code, OVERLOADED, retry_after_ms=failure.retry_after_ms)
             raise failure from None

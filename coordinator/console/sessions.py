@@ -26,11 +26,11 @@ from coordinator.errors import ToolFailure
 from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.grants import Denied, Grant, canonical
 from coordinator.identity.permissions import ALL_RIGHTS
-from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller, OfEntry
 from coordinator.toolsets.gateway.rules.guards import HUMAN
+from coordinator.transport.metrics import AUTH_REFUSED
 from coordinator.transport.replies import Header
 from coordinator.transport.sealing import Seals
 
@@ -123,14 +123,14 @@ class Sessions:
         try:
             grant = await self._authenticator.authenticate(b"Bearer " + token.encode())
         except Denied as denied:
-            recorder().auth_refused(denied.reason)
+            AUTH_REFUSED.labels(denied.reason).inc()
             if denied.reason == "unavailable":
                 raise ToolFailure("store_unavailable", denied.description, retry_after_ms=5_000) from None
             return None
         if grant is None or (
             grant.audiences is not None and canonical(self._authenticator.resource) not in grant.audiences
         ):
-            recorder().auth_refused("audience")
+            AUTH_REFUSED.labels("audience").inc()
             return None
         return grant
 

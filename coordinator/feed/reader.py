@@ -28,7 +28,7 @@ from coordinator.feed.events import Event, event_of
 from coordinator.feed.filters import Filter
 from coordinator.feed.kinds import HIDDEN
 from coordinator.feed.listener import Batch, Item, Listener
-from coordinator.metrics import recorder
+from coordinator.feed.metrics import GAPS, LAG
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Store, StoreError, keys
 from coordinator.store.clients import end_tasks
@@ -190,7 +190,6 @@ class FeedReader:
         self._store = store
         self._followed: dict[str, _Followed] = {}
         self._sources: dict[Link, _Source] = {}
-        self._metrics = recorder()
         self._warn = ThrottledWarnings()
 
     async def position(self, project: str, after: Cursor | None, ids: Sequence[str] = ()) -> position.Slice:
@@ -427,7 +426,7 @@ class FeedReader:
         found = await position.read(self._store, followed.cursor, 0)
         followed.at(found.epoch, found.position)
         if found.gap is not None:
-            self._metrics.feed_gap(found.gap.reason)
+            GAPS.labels(found.gap.reason).inc()
             followed.upset()
             for listener in followed.listeners:
                 if listener.entry >= found.position and (
@@ -484,7 +483,7 @@ class FeedReader:
             for wanted, batch in batches.items():
                 for one in followed.group(wanted):
                     one.give(batch)
-            self._metrics.feed_late(lag)
+            LAG.observe(lag)
 
 
 def _fields(flat: Sequence[bytes]) -> Mapping[str, str]:

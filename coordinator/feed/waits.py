@@ -32,9 +32,9 @@ from itertools import islice
 
 from coordinator.errors import ToolFailure
 from coordinator.feed.cursor import START, Cursor
+from coordinator.feed.metrics import READS_WAITING, WAIT_READS, WAITS_ENDED
 from coordinator.feed.reader import FeedReader
 from coordinator.feed.subjects import Group, Met, Moment, Outcome, Reading, Recheck, Source, Subject, Waiter
-from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import StoreError
 from coordinator.store.fences import Fenced
@@ -69,7 +69,6 @@ class Waits:
         self._count = 0
         self._held = False
         self._ticking: asyncio.Task[None] | None = None
-        self._metrics = recorder()
         self._warn = ThrottledWarnings()
 
     @property
@@ -146,7 +145,7 @@ class Waits:
             if hung_up is not None:
                 hung_up.remove_done_callback(waiter.end)
             self._leave(subject, waiter, caller)
-            self._metrics.wait_ended(outcome)
+            WAITS_ENDED.cells[outcome,].value += 1.0
         return Outcome(found, int((loop.time() - began) * 1000), waiter.reading)
 
     def hold(self, held: bool) -> None:
@@ -190,7 +189,7 @@ class Waits:
         self.begun += 1
         if caller:
             self._callers[caller] += 1
-        self._metrics.reads_waiting(self._count)
+        READS_WAITING.set(self._count)
         self.want(subject, "call")
         if self._ticking is None or self._ticking.done():
             self._ticking = asyncio.create_task(self._tick(), name="waiting reads", context=Context())
@@ -203,7 +202,7 @@ class Waits:
             self._callers[caller] -= 1
             if not self._callers[caller]:
                 del self._callers[caller]
-        self._metrics.reads_waiting(self._count)
+        READS_WAITING.set(self._count)
         if subject.waiters:
             return
         group = subject.group
@@ -229,7 +228,7 @@ class Waits:
         while group.wanted:
             subjects = list(islice(group.wanted, _BATCH))
             for subject in subjects:
-                self._metrics.wait_read(group.wanted.pop(subject))
+                WAIT_READS.cells[group.wanted.pop(subject),].value += 1.0
                 subject.heard = subject.below = START
             judged = [list(subject.waiters) for subject in subjects]
             before = self.reader.reached(group.project)

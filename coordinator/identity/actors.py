@@ -19,9 +19,9 @@ from coordinator.identity.bearers import EVERYTHING_BY_DEFAULT, caller_of, unrea
 from coordinator.identity.build import build_verifier
 from coordinator.identity.copies import KeyCopies
 from coordinator.identity.grants import Denied
+from coordinator.identity.metrics import POLICY, STATE, TRUST, VERIFICATIONS
 from coordinator.identity.policy import Trust, trust, worth_a_warning
 from coordinator.identity.verifier import FailureKind, Outcome, Status, Verifier
-from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.settings import Settings
 from coordinator.settings.identity import ActorAuthentication, Policy, VerifierSettings
@@ -55,7 +55,6 @@ class Actors:
         self._settings = settings
         self._policy = settings.policy
         self._verifier = build(settings.verifier, store)
-        self._recorder = recorder()
         self._warn = ThrottledWarnings()
         self._tasks: set[asyncio.Task[None]] = set()
         self._replaced: list[Verifier] = []
@@ -86,7 +85,8 @@ class Actors:
             outcome = _rejected(outcome, problem)
         stale = outcome.stale_seconds is not None
         judged = _judge(policy, outcome.status, outcome.verifier, outcome.failure, stale)
-        self._recorder.actor(judged.result, policy, judged.trust)
+        VERIFICATIONS.cells[judged.result,].value += 1.0
+        TRUST.cells[policy, judged.trust].value += 1.0
         shown = judged.verification
         if stale or outcome.reason:
             shown = Verification(outcome.status, outcome.verifier, outcome.reason or None, outcome.metadata or UNSET)
@@ -141,8 +141,8 @@ class Actors:
         await asyncio.gather(self._verifier.aclose(), *(old.aclose() for old in self._replaced))
 
     def _show(self) -> None:
-        self._recorder.identity_policy(self._policy)
-        self._recorder.identity_state(self._verifier.report()["state"])
+        POLICY.set_one(self._policy)
+        STATE.set_one(self._verifier.report()["state"])
 
     async def _tell_fleet(self) -> None:
         try:

@@ -27,6 +27,7 @@ import structlog
 from coordinator.identity.bearers import Defaults, of_entry, of_outcome
 from coordinator.identity.clock import FleetClock
 from coordinator.identity.grants import Denied, Grant
+from coordinator.identity.metrics import TOKEN_FILE_READS
 from coordinator.identity.rights import Rights
 from coordinator.identity.token_file import Stamp, TokenEntry, TokenFileError, read_tokens, stamp_of
 from coordinator.identity.verifier import Verifier
@@ -76,11 +77,9 @@ class Authenticator:
         settings: Settings,
         open_verifier: OpenVerifier,
         clock: FleetClock,
-        file_read: Callable[[str], None],
     ) -> None:
         self._open_verifier = open_verifier
         self._clock = clock
-        self._file_read = file_read
         self._settings = settings
         self.rights = Rights(settings)
         """What those may do now of whose callers something is kept."""
@@ -323,7 +322,7 @@ class Authenticator:
             self._stamp, self._path = before, path
             if str(error) != self._problem:
                 _log.error("token file refused, the previous tokens stay in force", problem=str(error))
-                self._file_read("refused")
+                TOKEN_FILE_READS.labels("refused").inc()
             self._problem = str(error)
             return
         if stamp_of(path) != stamp:
@@ -334,7 +333,7 @@ class Authenticator:
         if changed:
             self._take(found.tokens)
             _log.info("token file read", entries=len(found.tokens))
-        self._file_read("ok")
+        TOKEN_FILE_READS.labels("ok").inc()
 
     def _spawn(self, work: Any, name: str) -> None:
         task = asyncio.create_task(work, name=name)

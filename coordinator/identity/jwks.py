@@ -34,9 +34,9 @@ from coordinator.identity.clock import FleetClock
 from coordinator.identity.credentials import source_of
 from coordinator.identity.jws import BadToken, Token
 from coordinator.identity.key_resolvers import CandidateKey, KeyResolver
+from coordinator.identity.metrics import KEY_AGE, SIGNATURE_SECONDS
 from coordinator.identity.proof_cache import Proof, ProofCache
 from coordinator.identity.verifier import Outcome
-from coordinator.metrics import recorder
 from coordinator.settings.identity import VerifierSettings
 
 NAME = "jwks"
@@ -75,7 +75,6 @@ class JwksVerifier:
         self._background: tuple[asyncio.Task[None], ...] = ()
         self.proofs = ProofCache()
         """The tokens that were verified."""
-        self._recorder = recorder()
         # For the few algorithms that take almost a millisecond, which would hold up other calls. They release the
         # interpreter's lock, so a thread helps. For the other algorithms, changing threads would cost more.
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="signatures")
@@ -115,7 +114,7 @@ class JwksVerifier:
             outcome = Outcome(
                 status="rejected", verifier=NAME, reason="a defect of the coordinator", failure="internal"
             )
-        self._recorder.signature(time.perf_counter() - began)
+        SIGNATURE_SECONDS.observe(time.perf_counter() - began)
         return outcome
 
     def report(self) -> dict[str, Any]:
@@ -134,7 +133,7 @@ class JwksVerifier:
         """Refreshes the metrics about the age of keys, until it is cancelled."""
         while True:
             for kind, age in self.resolver.ages().items():
-                self._recorder.key_age(kind, age)
+                KEY_AGE.labels(kind).set(age)
             await asyncio.sleep(_BEAT_SECONDS)
 
     def _again(self, proof: Proof) -> Outcome | None:

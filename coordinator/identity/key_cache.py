@@ -29,8 +29,8 @@ from coordinator.errors import ToolFailure
 from coordinator.identity.clock import FleetClock
 from coordinator.identity.copies import FetchReply, KeyCopies
 from coordinator.identity.keyset import KeySet
+from coordinator.identity.metrics import KEY_FETCHES
 from coordinator.identity.sources import Loaded, RemoteSource, Source, SourceFailed
-from coordinator.metrics import recorder
 from coordinator.store import ServerError
 
 COOLDOWN_SECONDS = 30.0
@@ -106,7 +106,6 @@ class KeyCache:
         self._keeping: asyncio.Task[None] | None = None
         self.waiting = 0
         """How many calls wait for the source."""
-        self._recorder = recorder()
 
     @property
     def loaded(self) -> bool:
@@ -306,7 +305,7 @@ class KeyCache:
             _log.exception("a source of keys failed", source=self.source.label)
             await self._failed(SourceFailed("the keys could not be read, by a defect of the coordinator"))
             return
-        self._recorder.key_fetch(self.source.kind, "ok")
+        KEY_FETCHES.labels(self.source.kind, "ok").inc()
         if loaded is None:
             self.fetched = time.monotonic()
         else:
@@ -329,7 +328,7 @@ class KeyCache:
             _log.debug("a key is unusable", source=self.source.label, problem=problem)
 
     async def _failed(self, failed: SourceFailed) -> None:
-        self._recorder.key_fetch(self.source.kind, "failed")
+        KEY_FETCHES.labels(self.source.kind, "failed").inc()
         self._note(failed.reason, failed.kind)
         self._has_answered()
         if self._shared is not None:

@@ -19,7 +19,6 @@ from coordinator.metrics.cells import MemoryCells, SharedCells
 from coordinator.metrics.exposition import CONTENT_TYPE, Exposition
 from coordinator.metrics.labels import OTHER, SLOT, Label
 from coordinator.metrics.metric import Counter, Gauge, Histogram, Metric
-from coordinator.metrics.recorder import Recorder, recorder
 from coordinator.metrics.recording import Recording, install, recording, start
 from coordinator.metrics.slots import SlotBusy, clear_free_slots, forget_gauges, reserved_slots, slot_is_free
 
@@ -34,14 +33,12 @@ __all__ = [
     "Label",
     "MemoryCells",
     "Metric",
-    "Recorder",
     "Recording",
     "SharedCells",
     "SlotBusy",
     "clear_free_slots",
     "forget_gauges",
     "install",
-    "recorder",
     "recording",
     "reserved_slots",
     "slot_is_free",

@@ -61,9 +61,6 @@ class Family(dict[tuple[str, ...], Bound]):
         self[named] = bound = self._make(labels)
         return bound
 
-    def __call__(self, *values: str) -> Bound:
-        return self[values]
-
     def _admit(self, at: int, value: str) -> str:
         allowed = self.allowed[at]
         if value in allowed or value == OTHER:
@@ -111,6 +108,11 @@ def declare(metric: Metric[Any]) -> None:
     metric.cells = _current.of(metric)
 
 
+def declared() -> list[Metric[Any]]:
+    """All metrics of the modules that are imported."""
+    return _declared
+
+
 def recording() -> Recording:
     """The recording of this process: in memory until a command installs a shared one."""
     return _current
@@ -130,14 +132,3 @@ def start(role: Role) -> None:
     for metric in _declared:
         if metric.starts_in == role:
             metric.cells.start_at_zero()
-
-
-def set_all(family: Family[Cell], numbers: Mapping[Any, float]) -> None:
-    """Until its metrics are objects."""
-    found = dict.fromkeys(family, 0.0)
-    for values, number in numbers.items():
-        named = family.admitted(values)
-        before = found.get(named, 0.0)
-        found[named] = before + number if family._metric.together == "sum" else max(before, number)
-    for named, number in found.items():
-        family[named].set(number)

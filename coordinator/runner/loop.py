@@ -13,9 +13,9 @@ from coordinator.client import ClaimLost, Denied, Fleet, FleetError, Invalid, Jo
 from coordinator.client.held_back import described
 from coordinator.client.job import Job
 from coordinator.client.jobs import Jobs
-from coordinator.metrics import recorder
 from coordinator.runner import commands, records
 from coordinator.runner.breaker import Breaker
+from coordinator.runner.metrics import ATTEMPTS, COST, DURATION, PAUSED, RUNNING
 from coordinator.runner.options import Options
 from coordinator.runner.outcomes import STOPPING, Kind, Outcome
 from coordinator.runner.protocols import Workspaces
@@ -63,7 +63,6 @@ class Runner:
         self._fleet = fleet
         self._options = options
         self._workspaces = workspaces
-        self._recorder = recorder()
         self._say = say
         self._breaker = Breaker(time.monotonic)
         self._began = time.monotonic()
@@ -185,7 +184,8 @@ class Runner:
         self._say(f"claiming pauses for {wait:.0f} s: {why}" if why else "claiming goes on")
 
     def _show(self) -> None:
-        self._recorder.runs(self._working, bool(self._paused))
+        RUNNING.set(self._working)
+        PAUSED.set(bool(self._paused))
 
     async def _change(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -323,7 +323,9 @@ class Runner:
         words += [money(round(cost * 1e6))] if cost is not None else []
         words += [part for part in (outcome.reason, fate and f"workspace {fate}") if part]
         self._say(": ".join((words[0], "; ".join(words[1:]))) if words[1:] else words[0])
-        self._recorder.run_attempt(outcome.kind, seconds, cost)
+        ATTEMPTS.labels(outcome.kind).inc()
+        DURATION.observe(seconds)
+        COST.inc(cost or 0.0)
         self._breaker.record(outcome, began)
         if outcome.kind == "broken":
             self.broken = self.broken or outcome.reason

@@ -16,7 +16,7 @@ import msgspec
 
 from coordinator.client import Fleet, Invalid, Unavailable
 from coordinator.client.metering import MOST, PARTS
-from coordinator.metrics import recorder
+from coordinator.runner.metrics import USAGE_REFUSED
 from coordinator.runner.protocols import Usage
 from coordinator.units import money
 
@@ -170,7 +170,7 @@ class RunNote:
                     self._expected, self._known, self._body = _OURS, told, body
                     for measure, names in _MEASURES.items():
                         if not _any(self.refused, names) and _any(refused, names):
-                            recorder().run_usage_refused(measure)
+                            USAGE_REFUSED.labels(measure).inc()
                     self.refused = refused
                     return
                 if self._expected == _OURS or tries == _TRIES - 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.metrics import Recorder
+from coordinator.steps.metrics import STEPS_QUEUED
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
 from coordinator.store.leader_task import LeaderTask
@@ -15,10 +15,9 @@ class QueueDepth(LeaderTask):
         process: the name of this process, unique in the fleet.
     """
 
-    def __init__(self, store: Store, steps: StepStore, recorder: Recorder, process: str) -> None:
+    def __init__(self, store: Store, steps: StepStore, process: str) -> None:
         super().__init__(store, "count steps", process)
         self._steps = steps
-        self._recorder = recorder
 
     async def _look(self) -> None:
         waiting = 0
@@ -27,7 +26,7 @@ class QueueDepth(LeaderTask):
                 return
             with self._store.others_go_on():
                 waiting += await self._steps.queued(project)
-        self._recorder.steps_queued(waiting)
+        STEPS_QUEUED.set(waiting)
 
     def _clear(self) -> None:
-        self._recorder.steps_queued(0)
+        STEPS_QUEUED.set(0)

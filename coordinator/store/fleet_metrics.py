@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from coordinator.metrics import Recorder
 from coordinator.store.drains import Drains
 from coordinator.store.facts import number, read_fields
 from coordinator.store.leader_task import LeaderTask
 from coordinator.store.link import Link
+from coordinator.store.metrics import APPEND_FILE, CLIENTS, DRAINS, MEMORY, MEMORY_LIMIT, MEMORY_RATIO
 from coordinator.store.store import Store
 
 
@@ -34,13 +34,12 @@ class FleetMetrics(LeaderTask):
         process: the name of this process, unique in the fleet.
     """
 
-    def __init__(self, store: Store, recorder: Recorder, process: str) -> None:
+    def __init__(self, store: Store, process: str) -> None:
         super().__init__(store, "measure the store", process)
         self._drains = Drains(store)
-        self._recorder = recorder.fleet
 
     async def _look(self) -> None:
-        self._recorder.drains(len(await self._drains.read()))
+        DRAINS.set(len(await self._drains.read()))
         found: list[Used] = []
         for link in self._store.links.values():
             with self._store.others_go_on():
@@ -48,11 +47,19 @@ class FleetMetrics(LeaderTask):
         if found:
             fullest = max(found, key=lambda one: one.nearness)
             largest, most = max(one.append_file for one in found), max(one.clients for one in found)
-            self._recorder.store(fullest.memory, fullest.limit, largest, most)
+            _record(Used(fullest.memory, fullest.limit, largest, most))
 
     def _clear(self) -> None:
-        self._recorder.drains(0)
-        self._recorder.store(0, 0, 0, 0)
+        DRAINS.set(0)
+        _record(Used(0, 0, 0, 0))
+
+
+def _record(used: Used) -> None:
+    MEMORY.set(used.memory)
+    MEMORY_LIMIT.set(used.limit)
+    MEMORY_RATIO.set(used.nearness[0])
+    APPEND_FILE.set(used.append_file)
+    CLIENTS.set(used.clients)
 
 
 async def ask(link: Link) -> Used:

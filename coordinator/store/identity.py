@@ -28,7 +28,6 @@ import msgspec
 import redis.exceptions
 import structlog
 
-from coordinator.metrics import recorder
 from coordinator.settings.paths import is_of_another_user, replace_file
 from coordinator.store import keys
 from coordinator.store.address import parse
@@ -36,6 +35,7 @@ from coordinator.store.clients import Ask
 from coordinator.store.embedded import known_url
 from coordinator.store.errors import StoreChanged
 from coordinator.store.fences import CHANGES
+from coordinator.store.metrics import STORE_CHANGED, STORE_WENT_BACK
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings
@@ -111,7 +111,7 @@ class StoreIdentity:
         self._replaced = frozenset(replaced)
         if self._refused:
             self._refused = ""
-            recorder().store_changed(False)
+            STORE_CHANGED.set(False)
             _log.info("the store is served again", identity=identity)
         if identity:
             self._adopt(identity, accepted)
@@ -191,7 +191,7 @@ class StoreIdentity:
         why = changed(self.known, identity)
         if why != self._refused:
             self._refused = why
-            recorder().store_changed(True)
+            STORE_CHANGED.set(True)
             _log.error("the store is not the one that the fleet had: every call is rejected", reason=why)
         raise StoreChanged(why)
 
@@ -202,7 +202,7 @@ class StoreIdentity:
 
 async def report_loss(ask: Ask, identity: str, lost: int) -> None:
     """Reports that the store has lost what it acknowledged in its last ``lost`` ms."""
-    recorder().store_went_back()
+    STORE_WENT_BACK.inc()
     _log.error(
         "the store has gone back in time: its last acknowledged writes are lost; it is still served",
         seconds=round(lost / 1000, 3),
@@ -276,7 +276,8 @@ def identity_file(data_dir: str, url: str) -> IdentityFile:
 def remembered(settings: Settings, url: str) -> StoreIdentity:
     """The identity that a serving process expects at ``url``. Raises AddressError."""
     file = identity_file(settings.data_dir, url)
-    recorder().store_watched()
+    STORE_CHANGED.set(False)
+    STORE_WENT_BACK.cells.start_at_zero()
     return StoreIdentity(file.read(), settings.store_id, settings.store_accept, file.keep, file.accepted())
 
 

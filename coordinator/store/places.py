@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 import structlog
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
 from coordinator.store import keys
 from coordinator.store.clients import end_tasks
 from coordinator.store.errors import ServerError
 from coordinator.store.fences import Fenced
 from coordinator.store.identity import StoreIdentity
 from coordinator.store.link import Link
+from coordinator.store.metrics import STORE_CHANGED
 from coordinator.store.replies import RETRY_MS, changed
 from coordinator.store.scripts import Script, pack_key
 
@@ -185,7 +185,7 @@ class Places:
             await mark(self._send, project, identity)
         if project in self._refused:
             self._refused.discard(project)
-            recorder().store_changed(identity.refused or bool(self._refused))
+            STORE_CHANGED.set(identity.refused or bool(self._refused))
             _log.info("a project is served again", project=project)
         self._to_list.add(project)  # a failover may have lost it from the list
         self._tend()
@@ -208,7 +208,7 @@ class Places:
         )
         if project not in self._refused:
             self._refused.add(project)
-            recorder().store_changed(True)
+            STORE_CHANGED.set(True)
             _log.error("a project is not the one that the fleet had: its calls are rejected", reason=why)
             self._tend()
         return changed(why)

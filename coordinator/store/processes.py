@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from coordinator.metrics import Recorder
+from coordinator import __version__
+from coordinator.metrics import process, recording
 from coordinator.metrics.hot import Hot, merged
 from coordinator.store import keys
 from coordinator.store.connection_states import ConnectionState, ConnectionStatus, connection_states
@@ -135,13 +136,11 @@ class StatusReport:
     """Makes the status of this process, for ``Drains.follow``.
 
     Args:
-        recorder: what this process counts.
         fill: adds what only the process in its role knows.
     """
 
-    def __init__(self, role: Role, recorder: Recorder, fill: Callable[[ProcessStatus], None]) -> None:
+    def __init__(self, role: Role, fill: Callable[[ProcessStatus], None]) -> None:
         self._role: Role = role
-        self._recorder = recorder
         self._fill = fill
         self._started_at = round(time.time() * 1000)
 
@@ -149,13 +148,13 @@ class StatusReport:
         """The status as JSON. ``drained``: the scope of the drain that covers this process; '' for none."""
         status = ProcessStatus(
             self._role,
-            self._recorder.version,
+            __version__,
             os.getpid(),
             self._started_at,
-            self._recorder.config_version,
+            recording().config_version,
             drained,
-            lag_ms=round(self._recorder.take_worst_lag() * 1000, 1),
-            hot=self._recorder.hot.top(HOT_ITEMS),
+            lag_ms=round(process.take_worst_lag() * 1000, 1),
+            hot=recording().hot.top(HOT_ITEMS),
         )
         self._fill(status)
         return msgspec.json.encode(status)

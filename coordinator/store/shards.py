@@ -25,12 +25,12 @@ import structlog
 from redis.exceptions import RedisError
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
 from coordinator.store import clients, keys
 from coordinator.store.address import Address, Place
 from coordinator.store.clients import Ask, Confirm, Resolver
 from coordinator.store.errors import AccessRefused, ServerError, StoreError, StoreUnreachable
 from coordinator.store.link import Link
+from coordinator.store.metrics import MAPS, REDIRECTS, SHARD_AWAY, SLOTS_UNCOVERED, TORN
 from coordinator.store.replies import mapping, unavailable
 from coordinator.store.slot_map import SLOTS, Map, read_map, slot_of, unanswered
 
@@ -141,7 +141,8 @@ class Shards:
     def report(self) -> None:
         """Reports the present state to the metrics."""
         away = {number: not self._links[node].connected for node, number in self._numbers.items()}
-        recorder().shards.state(away, self.uncovered)
+        SHARD_AWAY.set_all({(str(shard),): float(gone) for shard, gone in away.items()})
+        SLOTS_UNCOVERED.set(self.uncovered)
 
     @property
     def uncovered(self) -> int:
@@ -170,7 +171,8 @@ class Shards:
             StoreUnreachable: no node answers with a map, or no primary accepts us, or not the one that must.
             ToolFailure: store_unavailable: no node has the keys of the fleet.
         """
-        recorder().shards.begin()
+        for counter in (REDIRECTS, MAPS, TORN):
+            counter.cells.start_at_zero()
         await self._refresh(None)
         if not self._links:
             raise type(self._why)(f"no node of {self._address} answers with a map of its slots: {self._why}")
@@ -239,7 +241,7 @@ class Shards:
             if found is not None and self._adopt(found):
                 break
         self._refreshed = loop.time()
-        recorder().shards.map_read()
+        MAPS.inc()
 
     async def _ask(self, place: Place) -> Map | None:
         try:
@@ -347,7 +349,7 @@ async def resend(shards: OneServer | Shards, command: bytes, error: ServerError)
         to = redirect(error)
         if to is None:
             return error
-        recorder().shards.redirect("moved")
+        REDIRECTS.labels("moved").inc()
         reply = await (await shards.moved(*to)).submit(command)
         if type(reply) is not ServerError:
             return reply

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import structlog
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import address, clients, keys, replies
 from coordinator.store.clients import Ask, Confirm, Resolver
@@ -29,6 +28,7 @@ from coordinator.store.fences import Fenced, KnownFences
 from coordinator.store.functions import LOAD_ATTEMPTS, Functions
 from coordinator.store.identity import StoreIdentity
 from coordinator.store.link import Link
+from coordinator.store.metrics import REDIRECTS, TORN
 from coordinator.store.outcomes import outcome_of
 from coordinator.store.own_clients import ClientsOfStore
 from coordinator.store.places import Places
@@ -500,7 +500,7 @@ class Store(ClientsOfStore):
         """
         if (to := redirect(error)) is not None:
             await self._shards.moved(*to)
-            recorder().shards.redirect("moved")
+            REDIRECTS.labels("moved").inc()
             reply = await (link := await self._link_again(script, project, link)).submit(command)
             if type(reply) is ServerError:
                 reply = await resend(self._shards, command, reply)
@@ -547,9 +547,9 @@ class Store(ClientsOfStore):
         if error.code in _IN_DOUBT:
             self._shards.doubt()
         if error.code in _ON_ITS_WAY:
-            recorder().shards.redirect("moving")
+            REDIRECTS.labels("moving").inc()
         elif _TORN.search(str(error)):
-            recorder().shards.torn()
+            TORN.inc()
         failure = replies.failure(error, script)
         if isinstance(failure, ToolFailure):
             # Callers get the cause, but not the server's own text.

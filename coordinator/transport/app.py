@@ -36,7 +36,7 @@ from coordinator.toolsets.tool import Call, Toolset
 from coordinator.transport.admin import AdminApp
 from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies
-from coordinator.transport.calls import Calls, Done, Hints, Hooks
+from coordinator.transport.calls import Calls, Done, Hints
 from coordinator.transport.cors import Cors
 from coordinator.transport.delegations import Delegations
 from coordinator.transport.endpoints import Endpoints, Target
@@ -45,6 +45,7 @@ from coordinator.transport.feed import Feed
 from coordinator.transport.guards import Gate, sane_request_id
 from coordinator.transport.health import PROBES, PROBES_OF_CLIENTS, Health, Pingable
 from coordinator.transport.listening import Listening
+from coordinator.transport.metrics import FAST_PATH
 from coordinator.transport.mounted import Mounted
 from coordinator.transport.replies import (
     INTERNAL_ERROR,
@@ -94,7 +95,6 @@ class FrontEnd:
     Args:
         store: used for readiness only; already open.
         toolsets: by name, in the order in which combinations list their tools.
-        hooks: notified of every call.
         authenticator: identifies callers.
         render_metrics: returns the body of /metrics; called in a thread; empty by default.
         config: what /readyz says about the configuration in force; called for each answer.
@@ -118,7 +118,6 @@ class FrontEnd:
         settings: Settings,
         store: Pingable,
         toolsets: Mapping[str, Toolset],
-        hooks: Hooks,
         *,
         authenticator: Authenticator,
         render_metrics: Callable[[], bytes] = bytes,
@@ -142,9 +141,8 @@ class FrontEnd:
         own_origins = [f"{parts.scheme}://{parts.netloc}" for parts in own]
         gate = Gate(settings.allowed_hosts, (*settings.allowed_origins, *own_origins), settings.host, own_names)
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)
-        self._hooks = hooks
         rounds = Rounds(seals, authenticator.rights) if seals is not None else None
-        self.calls = Calls(settings.request_deadline_ms, hooks, admission, settings.longest_wait_ms, hints, rounds)
+        self.calls = Calls(settings.request_deadline_ms, admission, settings.longest_wait_ms, hints, rounds)
         """Runs the calls of tools."""
         self._bodies = Bodies(settings.max_body_bytes)
         self.listening = None if feed is None else Listening(feed, settings.feed)
@@ -159,7 +157,7 @@ class FrontEnd:
             process=process,
         )
         longest_token = settings.max_header_bytes // 8
-        self.authorization = Authorization(authenticator, endpoints, hooks.auth_refused, longest_token, delegations)
+        self.authorization = Authorization(authenticator, endpoints, longest_token, delegations)
         """Who may call what."""
         operators = Gate(settings.allowed_hosts, own_origins, settings.admin_host or settings.host, own_names)
         self.admin = AdminApp(self._health, operators)
@@ -361,7 +359,7 @@ class FrontEnd:
         """
         caller = None if grant is None else grant.caller
         self.fast_path.hits += 1
-        self._hooks.fast_path("hit")
+        FAST_PATH.cells["hit",].value += 1.0
         criticality = parsed.tool.weigh(parsed.arguments)
         later = 0 if parsed.waits else self.calls.shed_at_once(parsed.tool, criticality, "fast")
         if later:
@@ -479,7 +477,7 @@ class FrontEnd:
 
     def _missed(self, reason: str) -> None:
         self.fast_path.misses[reason] += 1
-        self._hooks.fast_path("miss")
+        FAST_PATH.cells["miss",].value += 1.0
 
 
 def _trace(parsed: ParsedCall) -> str:

@@ -17,11 +17,11 @@ import msgspec
 import structlog
 
 from coordinator.identity.attribution import attribute_call
-from coordinator.metrics import recorder
 from coordinator.toolsets.arguments import writable
 from coordinator.toolsets.gateway.rules import validator
 from coordinator.toolsets.questions import Action, Answer, Question
 from coordinator.toolsets.tool import Call, Tool
+from coordinator.transport.metrics import QUESTIONS
 from coordinator.transport.sealing import Seals
 
 TTL_MS = 600_000
@@ -85,7 +85,7 @@ class Asking:
             form=form_of(question),
             state=msgspec.Raw(_encode(question.state)),
         )
-        recorder().protocol.question(tool.name, "asked")
+        QUESTIONS.labels(tool.name, "asked").inc()
         return await self._result(asked)
 
     async def answer(
@@ -105,7 +105,7 @@ class Asking:
             attribute_call(arguments, call.caller)
         asked = await self._opened(tool, call, arguments, state)
         answer = filled_in(asked.form, (given or {}).get(asked.key), msgspec.msgpack.decode(asked.state), asked.once)
-        recorder().protocol.question(tool.name, "repeated" if answer is None else answer.action)
+        QUESTIONS.labels(tool.name, "repeated" if answer is None else answer.action).inc()
         return await self._result(asked) if answer is None else answer
 
     async def _opened(self, tool: Tool, call: Call, arguments: Any, state: str) -> _Asked:
@@ -125,7 +125,7 @@ class Asking:
                 return asked
             else:
                 problem = "the caller may not answer any more"
-        recorder().protocol.question(tool.name, "refused")
+        QUESTIONS.labels(tool.name, "refused").inc()
         _log.warning("requestState refused", tool=tool.name, reason=problem)
         raise InvalidState
 

@@ -14,7 +14,7 @@ endpoint if its audience is the endpoint or a resource that contains it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -24,12 +24,13 @@ import msgspec
 from coordinator.errors import ToolFailure
 from coordinator.feed.kinds import TOOLSETS
 from coordinator.identity.authenticator import LONGEST_TOKEN, TOKEN, Authenticator
-from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
+from coordinator.identity.grants import Denied, Grant, canonical, enclosing
 from coordinator.identity.permissions import least, sufficient, vocabulary
 from coordinator.toolsets.caller import Caller
 from coordinator.transport.delegations import PREFIX, Delegations
 from coordinator.transport.endpoints import Access, Endpoints, Target
 from coordinator.transport.fast_path import Plan
+from coordinator.transport.metrics import AUTH_REFUSED
 from coordinator.transport.replies import Header, Refused, Scope
 
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
@@ -50,7 +51,6 @@ class Authorization:
 
     Args:
         authenticator: identifies callers by their tokens.
-        refused: called with the reason of each refusal.
         longest: bytes of the longest token that the fast path accepts.
         delegations: reads tokens for claims; None: there are none.
     """
@@ -59,13 +59,11 @@ class Authorization:
         self,
         authenticator: Authenticator,
         endpoints: Endpoints,
-        refused: Callable[[Reason], None],
         longest: int,
         delegations: Delegations | None = None,
     ) -> None:
         self._authenticator = authenticator
         self._endpoints = endpoints
-        self._refused = refused
         self._longest = min(longest, LONGEST_TOKEN)
         self._delegations = delegations
 
@@ -264,7 +262,7 @@ class Authorization:
         }
 
     def _answer(self, denied: Denied, path: str, scope: str, request_id: object = None) -> Refused:
-        self._refused(denied.reason)
+        AUTH_REFUSED.labels(denied.reason).inc()
         reason, text = denied.reason, denied.description
         if reason == "project":
             # No scope to ask for: none would help.

@@ -25,6 +25,7 @@ from coordinator.toolsets.deferral import Pending, Stopped
 from coordinator.toolsets.questions import Question
 from coordinator.toolsets.tool import Call, Completed, Criticality, Reply, Tool, document_uri
 from coordinator.transport.deadlines import Deadlines
+from coordinator.transport.metrics import REQUEST_DURATION, REQUESTS, SLOT_REQUESTS
 from coordinator.transport.replies import to_json
 from coordinator.transport.rounds import Rounds
 
@@ -42,25 +43,6 @@ Recheck = Callable[[], Awaitable[object]]
 _GRACE_SECONDS = 0.5
 
 _OUTCOMES: dict[Kind, str] = {"permanent": "error", "transient": "conflict", "shedding": "shed"}
-
-
-class Hooks(Protocol):
-    """Metrics hooks of the transport; implemented by ``coordinator.metrics.Recorder``."""
-
-    def request(self, tool: str, outcome: str, transport: str, seconds: float | None) -> None:
-        """A call ended.
-
-        Args:
-            outcome: ok, error, conflict, shed, invalid or internal.
-            transport: fast, sdk or stdio.
-            seconds: how long it took, without the time it was parked; None: it was shed before it began.
-        """
-
-    def fast_path(self, result: str) -> None:
-        """A tools/call took the fast path (``hit``) or did not (``miss``)."""
-
-    def auth_refused(self, reason: str) -> None:
-        """A request was refused because of its token or a missing permission."""
 
 
 Unfinished = Question | Pending | Stopped
@@ -146,7 +128,6 @@ class Calls:
     def __init__(
         self,
         deadline_ms: int,
-        hooks: Hooks,
         admission: Admission | ShardedAdmission | None = None,
         longest_wait_ms: int = 49_000,
         hints: Hints | None = None,
@@ -157,7 +138,6 @@ class Calls:
         self.hints = hints
         self._seconds = deadline_ms / 1000
         self._longest = longest_wait_ms / 1000
-        self._report = hooks.request
         self._deadlines = Deadlines(self._seconds / 10)
         self._admission = admission
         self._tracing = tracing.active()
@@ -172,7 +152,7 @@ class Calls:
             return 0
         later = self._admission.turns_away(criticality)
         if later:
-            self._report(tool.name, "shed", transport, None)
+            count_answer(tool.name, "shed", transport, None)
         return later
 
     @staticmethod
@@ -273,7 +253,7 @@ class Calls:
             done = await self._hinted(self.hints, tool, call, done, code)
         # Waiting for an item does not count as latency; it has its own metric.
         took = perf_counter() - began - sum(idle or ())
-        self._report(tool.name, outcome, transport, None if rejected else took)
+        count_answer(tool.name, outcome, transport, None if rejected else took)
         return done
 
     async def _unfinished(self, tool: Tool, call: Call, arguments: Any, found: Unfinished) -> Done:
@@ -297,7 +277,7 @@ class Calls:
             span = self._tracing.call(tool.name, call.project, call.request_id, transport, call.trace)
             span.end(_outcome(failure), failure.code)
             span.leave()
-        self._report(tool.name, _outcome(failure), transport, None)
+        count_answer(tool.name, _outcome(failure), transport, None)
         return _failed(tool, failure)
 
     @staticmethod
@@ -319,6 +299,21 @@ class Calls:
     def wait_seconds(self, tool: Tool, arguments: Any) -> float:
         """How long a call with these arguments waits at most; 0: it answers at once."""
         return min(self._longest, tool.wait_seconds(arguments)) if tool.may_wait(arguments) else 0.0
+
+
+def count_answer(tool: str, outcome: str, transport: str, seconds: float | None) -> None:
+    """A call was answered.
+
+    Args:
+        outcome: ok, error, conflict, shed, invalid or internal.
+        transport: fast, sdk or stdio.
+        seconds: how long it took, without the time it was parked; None: it was shed before it began.
+    """
+    REQUESTS.cells[tool, outcome].value += 1.0
+    if seconds is not None:
+        REQUEST_DURATION.cells[tool, transport].observe(seconds)
+    of_slot = SLOT_REQUESTS.cells
+    of_slot[of_slot.own].value += 1.0
 
 
 def _attribute(tool: Tool, arguments: Any, caller: Caller) -> None:

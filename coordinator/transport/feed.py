@@ -16,7 +16,7 @@ from coordinator.feed import Event, FeedReader, Gap, Listener
 from coordinator.feed.cursor import START
 from coordinator.feed.events import frame
 from coordinator.feed.listener import Batch, End, Item
-from coordinator.metrics import recorder
+from coordinator.feed.metrics import CUT, DELIVERIES, GAPS, LISTENERS
 from coordinator.overload import Admission, ShardedAdmission
 from coordinator.settings.feed import Feed as Limits
 from coordinator.toolsets.caller import Caller
@@ -41,7 +41,7 @@ class _Request(EventStream):
         admitted: what ``Authorization.admit_listener`` gave for it.
     """
 
-    __slots__ = ("_admitted", "_credentials", "_feed", "_path", "_told", "listener")
+    __slots__ = ("_admitted", "_credentials", "_feed", "_path", "listener")
 
     def __init__(
         self, feed: Feed, scope: Scope, send: Send, credentials: bytes | None, admitted: Admitted, listener: Listener
@@ -49,7 +49,6 @@ class _Request(EventStream):
         grant, _ = admitted
         super().__init__("" if grant is None else grant.caller.id, scope, send)
         self._feed = feed
-        self._told = feed.told
         self._path = scope["path"]
         self._credentials = credentials
         self._admitted = admitted
@@ -88,7 +87,7 @@ class _Request(EventStream):
         if self.untaken_since is not None or self.connection is None or not self.connection.write_chunk(batch.chunk):
             return False
         self.written = True
-        self._told.value += len(batch.events)
+        DELIVERIES.cells[()].value += len(batch.events)
         return True
 
     async def send_events(self, first: bytes) -> None:
@@ -105,7 +104,7 @@ class _Request(EventStream):
                 items = []
             if items:
                 await self.send(b"".join([_frame(item) for item in items]))
-                self._told.value += sum(isinstance(item, Event) for item in items)
+                DELIVERIES.cells[()].value += sum(isinstance(item, Event) for item in items)
             elif listener.ended is not None:
                 break
             elif loop.time() >= self.beat_at:
@@ -126,8 +125,7 @@ class Feed(Streams[_Request]):
         longest_wait_ms: int,
         hints: Hints | None = None,
     ) -> None:
-        self._metrics = recorder()
-        super().__init__("feed listeners", self._metrics.feed_listeners, self._metrics.feed_cut, self._end_departed)
+        super().__init__("feed listeners", LISTENERS, CUT, self._end_departed)
         self.reader = reader
         self._endpoints = endpoints
         self.authorization = authorization
@@ -135,8 +133,6 @@ class Feed(Streams[_Request]):
         self.limits = limits
         self._longest_wait_ms = longest_wait_ms
         self._hints = hints
-        self.told = self._metrics.feed_deliveries()
-        """Counts the events that are sent."""
 
     async def aclose(self) -> None:
         await super().aclose()
@@ -200,7 +196,7 @@ class Feed(Streams[_Request]):
                 self._admission.leave(ticket)
         at = await check_ids(self.reader, asked, wanted, found)
         if found.gap is not None:
-            self._metrics.feed_gap(found.gap.reason)
+            GAPS.labels(found.gap.reason).inc()
         alone = not (asked.stream or asked.wait_ms)
         return self.reader.listen(at, wanted, alone), found.gap, str(at)
 
@@ -235,7 +231,7 @@ class Feed(Streams[_Request]):
         if listener.ended == "gone":
             return
         answer = self._answer(listener, items, asked.limit if gap is None else 0, gap)
-        self.told.value += len(answer["events"])
+        DELIVERIES.cells[()].value += len(answer["events"])
         if hint and not items:
             answer["hint"] = hint
         await one.taken(reply(send, 200, to_json(answer), headers=[(b"cache-control", b"no-store")]))

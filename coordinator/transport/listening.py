@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 
 from coordinator.errors import ToolFailure
 from coordinator.feed import FeedReader
-from coordinator.metrics import recorder
+from coordinator.feed.metrics import CUT, SUBSCRIPTIONS
 from coordinator.settings.feed import Feed as Limits
 from coordinator.transport.declared import require_tasks
 from coordinator.transport.exchange import Context, Exchange, ExchangeOf
@@ -37,8 +37,7 @@ class Listening(Streams[Subscription]):
     """The subscriptions of one process."""
 
     def __init__(self, reader: FeedReader, limits: Limits) -> None:
-        metrics = recorder()
-        super().__init__("subscriptions", metrics.subscriptions, metrics.feed_cut, self._look_at_lists)
+        super().__init__("subscriptions", SUBSCRIPTIONS, CUT, self._look_at_lists)
         self.reader = reader
         self.limits = limits
 

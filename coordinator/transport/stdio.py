@@ -33,7 +33,7 @@ from coordinator.identity.rights import Rights
 from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Toolset
-from coordinator.transport.calls import Calls, Hints, Hooks
+from coordinator.transport.calls import Calls, Hints
 from coordinator.transport.endpoints import EndpointError, Endpoints, Target
 from coordinator.transport.envelope import negotiable
 from coordinator.transport.exchange import Exchange
@@ -84,7 +84,6 @@ def claim_standard_streams() -> tuple[BinaryIO, BinaryIO]:
 async def serve_stdio(
     settings: Settings,
     toolsets: Mapping[str, Toolset],
-    hooks: Hooks,
     names: Sequence[str],
     project: str,
     streams: tuple[BinaryIO, BinaryIO],
@@ -121,7 +120,7 @@ async def serve_stdio(
     if not isinstance(target, Target):
         raise EndpointError(f"toolsets: {','.join(names)} cannot be served")
     rounds = Rounds(seals, rights or Rights(settings)) if seals is not None else None
-    calls = Calls(settings.request_deadline_ms, hooks, None, settings.longest_wait_ms, hints, rounds)
+    calls = Calls(settings.request_deadline_ms, None, settings.longest_wait_ms, hints, rounds)
 
     over = hung_up or asyncio.get_running_loop().create_future()
 

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextvars import Context
 from typing import Any, Generic, TypeVar
 
+from coordinator import metrics
 from coordinator.errors import ToolFailure
 from coordinator.feed.listener import End
 from coordinator.transport.replies import CONNECTION, STREAM_HEADERS, Connection, Scope, Send
@@ -157,14 +158,12 @@ class Streams(Generic[S]):
 
     Args:
         name: of the kind, in the names of tasks.
-        count: told how many are open, when that has changed.
-        cut: told why one has ended, if it was not its client that left.
+        level: how many are open.
+        cut: counts those that have ended, if it was not their client that left, by why.
         watches: run while there are streams; each returns when there are none.
     """
 
-    def __init__(
-        self, name: str, count: Callable[[int], object], cut: Callable[[End], object] | None = None, *watches: Watch
-    ) -> None:
+    def __init__(self, name: str, level: metrics.Gauge, cut: metrics.Counter | None = None, *watches: Watch) -> None:
         self.open = set[S]()
         """Those that are open now."""
         self.callers = Counter[str]()
@@ -172,7 +171,7 @@ class Streams(Generic[S]):
         self.draining = False
         """Whether this process takes no new work."""
         self._name = name
-        self._count = count
+        self._level = level
         self._cut = cut
         self._watching: dict[Watch, asyncio.Task[None] | None] = dict.fromkeys((self._tick, *watches))
         self._rechecks = set[asyncio.Task[None]]()
@@ -197,7 +196,7 @@ class Streams(Generic[S]):
         """Has a stream among those that are open."""
         self.open.add(stream)
         self.callers[stream.caller_id] += 1
-        self._count(len(self.open))
+        self._level.set(len(self.open))
         for watch, task in self._watching.items():
             if task is None or task.done():
                 # In an empty context, so that its log lines do not carry the id of a request.
@@ -206,13 +205,13 @@ class Streams(Generic[S]):
             yield
         finally:
             if self._cut is not None and stream.ended is not None and stream.ended != "gone":
-                self._cut(stream.ended)
+                self._cut.labels(stream.ended).inc()
             stream.close()
             self.open.discard(stream)
             self.callers[stream.caller_id] -= 1
             if not self.callers[stream.caller_id]:
                 del self.callers[stream.caller_id]
-            self._count(len(self.open))
+            self._level.set(len(self.open))
 
     def recheck(self, stream: S) -> None:
         """Has the rights of its caller checked again."""

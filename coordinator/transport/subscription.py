@@ -26,7 +26,7 @@ from mcp.shared.subscriptions import (
 from coordinator.errors import ToolFailure
 from coordinator.feed import Cursor, Event, FeedReader, Listener
 from coordinator.feed.listener import Batch
-from coordinator.metrics import recorder
+from coordinator.feed.metrics import TOLD
 from coordinator.store.fences import Fenced
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import document_uri
@@ -94,7 +94,6 @@ class Subscription(Stream):
     ) -> None:
         super().__init__("" if exchange.caller is None else exchange.caller.id, exchange.connection)
         self._reader = reader
-        self._metrics = recorder()
         self._context = context
         self._exchange = exchange
         self.endpoint = offer.endpoint
@@ -347,11 +346,11 @@ class Subscription(Stream):
         known, self._tasks[id] = self._tasks[id] or {"status": "working"}, state
         if known["status"] != state["status"] or known.get("inputRequests") != state.get("inputRequests"):
             await self._send(TaskNotification(params={**found, "_meta": self._meta}))
-            self._metrics.subscription_told()
+            TOLD.inc()
 
     async def _tell(self, event: ServerEvent) -> None:
         await self._send(event_to_notification(event, self._meta))
-        self._metrics.subscription_told()
+        TOLD.inc()
 
     async def _send(self, notification: Any) -> None:
         await self.taken(self._context.session.send_notification(notification, self._context.request_id))

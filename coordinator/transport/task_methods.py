@@ -20,7 +20,6 @@ from pydantic import ConfigDict, Field
 
 from coordinator.errors import CATALOGUE, ToolFailure
 from coordinator.identity.rights import cut
-from coordinator.metrics import recorder
 from coordinator.toolsets.deferral import LATER_POLL_MS, Deferral, Pending, Stopped
 from coordinator.toolsets.questions import Question
 from coordinator.toolsets.tool import Call, Criticality, Handler, Tool
@@ -30,6 +29,7 @@ from coordinator.transport.declared import require_tasks
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.envelope import MODERN, TASKS
 from coordinator.transport.exchange import Context, ExchangeOf
+from coordinator.transport.metrics import QUESTIONS, TASK_EVENTS
 from coordinator.transport.tasks import Task, Tasks
 
 NAMES = ("tasks/get", "tasks/update", "tasks/cancel")
@@ -133,7 +133,7 @@ class TaskMethods:
             answer = filled_in(form_of(question), given, state, once)
             if answer is None:
                 raise MCPError(types.INVALID_PARAMS, f"inputResponses: {key[:80]!r} does not fill in the form")
-            recorder().protocol.question(opened.begun.tool.name, answer.action)
+            QUESTIONS.labels(opened.begun.tool.name, answer.action).inc()
             answered = opened._replace(call=msgspec.structs.replace(opened.call, answer=answer))
             _check(await self._read(answered, NAMES[1]))
         return {}
@@ -142,7 +142,7 @@ class TaskMethods:
         """Stops what the call has begun, if it is the call's own. Otherwise only its client stops asking."""
         self._check_name(context, params.task_id)
         opened = await self._opened(context, params.task_id)
-        recorder().protocol.task(opened.begun.tool.name, "cancelled")
+        TASK_EVENTS.labels(opened.begun.tool.name, "cancelled").inc()
         if opened.begun.deferral.stop is not None:
             _check(await self._run(opened, NAMES[2], opened.begun.deferral.stop))
         return {}

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from coordinator.identity.rights import Rights
-from coordinator.metrics import recorder
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.deferral import LONGEST_STATE, Pending, fits, poll_ms
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Tool
+from coordinator.transport.metrics import TASK_EVENTS
 from coordinator.transport.sealing import Seals
 
 _PURPOSE = "task"
@@ -84,7 +84,7 @@ class Tasks:
         now = await self.now()
         task = Task(self._seals.audience, call.project, caller, tool.name, now, pending.ttl_ms, msgspec.Raw(state))
         sealed = await self._seals.seal(_PURPOSE, _encode(task), call.project)
-        recorder().protocol.task(tool.name, "created")
+        TASK_EVENTS.labels(tool.name, "created").inc()
         return {"resultType": "task", **task.shown(sealed, now, "working", pending.message)}
 
     async def find(self, id: str, project: str, caller: Caller | None) -> Task | None:

@@ -23,12 +23,12 @@ from coordinator.errors import ToolFailure
 from coordinator.feed import Cursor, Event, FeedReader, Filter, Gap, Listener, parse
 from coordinator.feed import position as stream
 from coordinator.feed.cursor import START, entry_of
-from coordinator.metrics import Recorder
 from coordinator.settings.webhooks import Webhook
 from coordinator.store import Store
 from coordinator.store.errors import StoreError
 from coordinator.webhooks import messages, signing
 from coordinator.webhooks.messages import Message
+from coordinator.webhooks.metrics import ATTEMPTS, DURATION, GAPS
 from coordinator.webhooks.records import Failure, NotLeading, Record, WebhookRecords
 from coordinator.webhooks.sender import Outcome, Sender
 
@@ -62,7 +62,6 @@ class Delivery:
         records: WebhookRecords,
         reader: FeedReader,
         sender: Sender,
-        recorder: Recorder,
     ) -> None:
         self.name = name
         self.webhook = webhook
@@ -72,7 +71,6 @@ class Delivery:
         self._records = records
         self._reader = reader
         self._sender = sender
-        self._recorder = recorder
         self._listener: Listener | None = None
         self._record: Record | None = None
         self._reached: Cursor | None = None
@@ -159,7 +157,7 @@ class Delivery:
 
     async def _tell(self, gap: Gap, after: Cursor) -> Listener | None:
         """Delivers the message about a gap; returns a listener after it, or None if that failed."""
-        self._recorder.webhook_gap(gap.reason)
+        GAPS.labels(gap.reason).inc()
         cursor, first = parse(gap.cursor, after.project), ""
         if cursor.entry == START:
             found = await stream.read(self._store, Cursor(after.project, "", START), 1)
@@ -199,7 +197,8 @@ class Delivery:
         began = time.monotonic()
         signed = signing.headers(message.id, message.body, held.all, datetime.now(UTC))
         outcome = await self._sender.send(message.body, signed)
-        self._recorder.webhook_attempt(self.name, outcome.kind, time.monotonic() - began)
+        ATTEMPTS.labels(self.name, outcome.kind).inc()
+        DURATION.observe(time.monotonic() - began)
         if outcome.kind == "delivered":
             self._reached = parse(message.cursor, self.webhook.project)
             await self._note(lambda: self._records.delivered(self.name, message.cursor, first))

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 import structlog
 
 from coordinator.feed import FeedReader
-from coordinator.metrics import Recorder
 from coordinator.settings import Settings
 from coordinator.settings.webhooks import Webhook
 from coordinator.store import Store
 from coordinator.store.leader_task import LeaderTask
 from coordinator.webhooks.check import filter_of, secret_of
 from coordinator.webhooks.delivery import Delivery
+from coordinator.webhooks.metrics import LAG, STATES
 from coordinator.webhooks.records import LEASE, WebhookRecords
 from coordinator.webhooks.sender import Certificates, Sender
 
@@ -36,14 +36,12 @@ class Webhooks(LeaderTask):
         settings: Settings,
         store: Store,
         reader: FeedReader,
-        recorder: Recorder,
         process: str,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         super().__init__(store, LEASE, process)
         self._store = store
         self._reader = reader
-        self._recorder = recorder
         self._environment = environment
         self._records = WebhookRecords(store, process)
         self._certificates = Certificates()
@@ -80,12 +78,12 @@ class Webhooks(LeaderTask):
         for _, task in self._running.values():
             task.cancel()
         self._running.clear()
-        self._recorder.webhooks(Counter(), {})
+        _record(Counter(), {})
 
     def _begin(self, name: str, webhook: Webhook, secret: str) -> None:
         sender = Sender(webhook.url, webhook.allow_private, self._certificates)
         of = (name, webhook, secret, filter_of(webhook), self._store, self._records, self._reader, sender)
-        delivery = Delivery(*of, self._recorder)
+        delivery = Delivery(*of)
         self._running[name] = (delivery, asyncio.create_task(delivery.run(), name=f"webhook {name}"))
 
     async def _end(self, *names: str) -> None:
@@ -119,4 +117,10 @@ class Webhooks(LeaderTask):
                 delivery.look(record)
                 states[record.state] += 1
                 lags[name] = delivery.lag_seconds
-        self._recorder.webhooks(states, lags)
+        _record(states, lags)
+
+
+def _record(states: Mapping[str, int], lags: Mapping[str, float]) -> None:
+    """How many webhooks are in each state, and for how long each could not be told something."""
+    STATES.set_all({(state,): states.get(state, 0) for state in STATES.dimensions[0].values})
+    LAG.set_all({(webhook,): lag for webhook, lag in lags.items()})

@@ -11,11 +11,13 @@ import msgspec
 from coordinator.identity import token_edit
 from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.clock import FleetClock
+from coordinator.identity.metrics import TOKEN_FILE_READS
 from coordinator.identity.token_file import KEY_DIGITS, Kind, TokenEntry, digest_of, new_token
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.settings.identity import VerifierSettings
+from tests.support.counts import all_counted
 
 KEYS = VerifierSettings(
     type="jwks", jwks_path="/nowhere", algorithms=("EdDSA",), issuer="https://issuer.example", audience="fleet"
@@ -133,7 +135,6 @@ class Authenticators:
 
     def __init__(self) -> None:
         self.verifiers: list[FakeVerifier] = []
-        self.reads: list[str] = []
         self.clock = FleetClock()
         self.made: list[Authenticator] = []
 
@@ -145,9 +146,14 @@ class Authenticators:
             self.verifiers.append(FakeVerifier(wanted))
             return self.verifiers[-1]
 
-        authenticator = Authenticator(settings, verifier, self.clock, self.reads.append)
+        authenticator = Authenticator(settings, verifier, self.clock)
         self.made.append(authenticator)
         return authenticator
+
+    @property
+    def reads(self) -> dict[str, int]:
+        """How often the file was read, by outcome."""
+        return all_counted(TOKEN_FILE_READS)
 
     @property
     def verifier(self) -> FakeVerifier:

@@ -178,14 +178,14 @@ async def test_a_wrong_file_is_reported_and_the_old_one_kept(authenticators: Aut
     await authenticator.start()
     with capture_logs() as logged:
         tokens.write("tokens: 7\n")
-        await wait_until(lambda: authenticators.reads == ["refused"], what="the reading")
+        await wait_until(lambda: authenticators.reads == {"refused": 1}, what="the reading")
         assert authenticator.known(token.encode()) is not None
         assert authenticator.report()["file"] == {
             "entries": 1,
             "refused": "tokens.yaml:1: tokens: must be a list of entries",
         }
         tokens.path.unlink()
-        await wait_until(lambda: len(authenticators.reads) == 2, what="the reading")
+        await wait_until(lambda: authenticators.reads == {"refused": 2}, what="the reading")
         assert (
             authenticator.report()["file"]["refused"]
             == "cannot read the token file tokens.yaml: No such file or directory; `fleet token create` makes it"
@@ -196,7 +196,7 @@ async def test_a_wrong_file_is_reported_and_the_old_one_kept(authenticators: Aut
         tokens.path.chmod(0o666)
         await wait_until(lambda: "refused" in authenticator.report()["file"], what="the check of its mode")
         assert str(tokens.path.parent) not in authenticator.report()["file"]["refused"]
-    assert authenticators.reads == ["refused", "refused", "ok", "refused"]
+    assert authenticators.reads == {"refused": 3, "ok": 1}
     errors = [line for line in logged if "refused" in line["event"]]
     assert [line["log_level"] for line in errors] == ["error"] * 3
     assert all(str(tokens.path) in line["problem"] for line in errors)
@@ -209,7 +209,7 @@ async def test_a_pipe_in_its_place_does_not_end_the_watch(authenticators: Authen
     pipe = tokens.path.with_name("pipe")
     os.mkfifo(pipe)
     pipe.replace(tokens.path)
-    await wait_until(lambda: authenticators.reads == ["refused"], what="the reading")
+    await wait_until(lambda: authenticators.reads == {"refused": 1}, what="the reading")
     tokens.write("tokens: []\n")
     await wait_until(lambda: authenticator.known(token.encode()) is None, what="the revocation")
 
@@ -225,7 +225,7 @@ async def test_malformed_tokens_are_rejected_on_both_paths(
     grant = authenticator.known(token.encode())
     assert grant is not None
     assert (authenticator.known(secret) is not None) == bool(secret)
-    authorization = Authorization(authenticator, cast(Endpoints, None), lambda reason: None, 1_000_000)
+    authorization = Authorization(authenticator, cast(Endpoints, None), 1_000_000)
     plan = Plan("/mcp", "default", {}, None, None, False)
     assert authorization.known_grant(token.encode(), plan) is grant
     assert authorization.known_grant(secret, plan) is None
@@ -247,7 +247,7 @@ async def test_an_empty_file_counts_as_being_written(authenticators: Authenticat
     authenticator = authenticators.make(tokens=str(tokens.path))
     await authenticator.start()
     tokens.write("")
-    await wait_until(lambda: authenticators.reads == ["refused"], what="the reading")
+    await wait_until(lambda: authenticators.reads == {"refused": 1}, what="the reading")
     assert "'tokens: []' would revoke all tokens" in authenticator.report()["file"]["refused"]
     assert authenticator.known(token.encode()) is not None
     tokens.write("tokens: []\n")
@@ -272,7 +272,7 @@ async def test_a_file_that_changes_while_it_is_read_is_read_again(
     tokens.revoke("a")
     await wait_until(lambda: len(made) == 2 and authenticator.known(made[1].encode()), what="the last change")
     assert authenticator.known(first.encode()) is None
-    assert authenticators.reads == ["ok"]
+    assert authenticators.reads == {"ok": 1}
 
 
 async def test_a_defect_does_not_end_the_watch(
@@ -329,7 +329,7 @@ async def test_a_sighup_reads_the_file_even_if_it_looks_unchanged(
     authenticator = authenticators.make(settings)
     await authenticator.start()
     authenticator.configure(settings)
-    await wait_until(lambda: authenticators.reads == ["ok"], what="the reading")
+    await wait_until(lambda: authenticators.reads == {"ok": 1}, what="the reading")
 
 
 # --- JWTs

@@ -16,7 +16,7 @@ from coordinator.cli import frontend
 from coordinator.cli.frontend import McpServer, announce
 from coordinator.cli.supervision.brief import ReloadOutcome
 from coordinator.cli.supervision.sockets import listening
-from coordinator.metrics import MemoryCells, Recorder
+from coordinator.metrics import recording
 from coordinator.overload import Admission
 from coordinator.settings import Settings
 from coordinator.store.replies import unavailable
@@ -167,13 +167,12 @@ async def test_it_keeps_measuring_on_a_full_disk(tmp_path: Path, monkeypatch: py
             if reports == 3:
                 reported.set()
 
-    recorder = Recorder(MemoryCells())
-    recorder.hot.lost("default", "an-item")
+    recording().hot.lost("default", "an-item")
     app = make_app()
     with listening("127.0.0.1", 0) as sock:
         server = McpServer(app, Settings(), sock)
         admission = Reporting(Settings().overload, time.monotonic)
-        watching = asyncio.create_task(frontend.watch(server, app, recorder, admission, tmp_path / "gone"))
+        watching = asyncio.create_task(frontend.watch(server, app, admission, tmp_path / "gone"))
         told = asyncio.create_task(reported.wait())
         await asyncio.wait([watching, told], timeout=20, return_when=asyncio.FIRST_COMPLETED)
         assert reported.is_set()

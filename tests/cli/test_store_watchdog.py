@@ -15,9 +15,9 @@ from structlog.testing import capture_logs
 
 from coordinator.cli.supervision import store_supervisor
 from coordinator.cli.supervision.store_supervisor import StoreSupervisor
-from coordinator.metrics.fleet import DISK_FREE, DISK_RATIO
 from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.metrics import DISK_FREE, DISK_RATIO
 from tests.support.counts import counted
 from tests.support.wait import wait_until
 

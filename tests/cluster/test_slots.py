@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics.shards import MAPS, REDIRECTS
 from coordinator.store import AddressError, Store
 from coordinator.store.embedded import password_of
 from coordinator.store.embedded_cluster import EmbeddedCluster, Node
+from coordinator.store.metrics import MAPS, REDIRECTS
 from coordinator.store.slot_map import slot_of
 from tests.cluster.conftest import NODE_TIMEOUT_MS, SHARDS
 from tests.cluster.load import Load

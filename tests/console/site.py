@@ -13,7 +13,6 @@ from coordinator.console.viewer import Viewer
 from coordinator.identity.callers import trusting_callers
 from coordinator.identity.noop import trust_self_reported
 from coordinator.identity.permissions import OPERATE
-from coordinator.metrics import MemoryCells, Recorder
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
@@ -38,7 +37,7 @@ class Site:
 
     def __init__(self, store: Store, project: str, settings: Settings = SETTINGS) -> None:
         services = Services(settings, store, trusting_callers(trust_self_reported))
-        calls = Calls(settings.request_deadline_ms, Recorder(MemoryCells(), "fe-0"))
+        calls = Calls(settings.request_deadline_ms)
         self.toolsets = load_toolsets(services)
         self._actions = Actions(self.toolsets, calls, settings, services.resolve_actor, store, Rate(count().__next__))
         self.project = project

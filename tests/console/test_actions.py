@@ -9,12 +9,12 @@ import pytest
 
 from coordinator.console.actions import CALLS
 from coordinator.console.large import MANY
+from coordinator.console.metrics import ACTIONS
 from coordinator.console.operate import OPERATIONS
 from coordinator.console.rate import PER_SECOND, Rate
 from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
 from coordinator.identity.permissions import OPERATE
-from coordinator.metrics.console import ACTIONS
 from coordinator.operations import AuditLog, Record, drains
 from coordinator.settings import Settings
 from coordinator.store import Script, Store

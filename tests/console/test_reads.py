@@ -9,12 +9,11 @@ from typing import Any, TypeVar
 import pytest
 
 from coordinator.console.layouts import Layouts
+from coordinator.console.metrics import SHED
 from coordinator.console.reads import Reads
 from coordinator.console.view import Asked, View
 from coordinator.console.views import VIEWS
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
-from coordinator.metrics.console import SHED
 from coordinator.store import Store
 from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.gateway.listener import Listener
@@ -69,7 +68,7 @@ async def test_in_an_overload_pages_are_shed_and_the_state_of_the_fleet_is_read(
     front = Front(queue_ms=1)
     listener = Listener(store)
     before, decisions = counted(SHED), Decisions.of(store, SETTINGS, listener)
-    reads = Reads(store, site.toolsets, decisions, front.admission, shed=recorder().console.shed)
+    reads = Reads(store, site.toolsets, decisions, front.admission)
     held = front.fill(Criticality.SHEDDABLE, 4)
     with pytest.raises(ToolFailure, match="the fleet is overloaded, and calls of agents come before pages") as refused:
         await VIEWS["board"].regions["queue"].load(asked(reads, site.project, VIEWS["board"]))

@@ -20,11 +20,13 @@ from coordinator.console.reads import Reads
 from coordinator.console.view import Asked
 from coordinator.console.viewer import Viewer
 from coordinator.console.views import system
-from coordinator.metrics import attempts, usage, webhooks
 from coordinator.metrics.conditions import Holding
 from coordinator.metrics.samples import Samples
 from coordinator.store import Store
 from coordinator.store.drains import Drains, process_scope
+from coordinator.toolsets.items.metrics.levels import QUARANTINED
+from coordinator.toolsets.items.metrics.usage import PROJECT_BUDGET
+from coordinator.webhooks.metrics import LAG
 from tests.console.items import create
 from tests.console.visitors import of_store
 from tests.support.fleets import RunningFleet
@@ -66,11 +68,11 @@ def test_a_drain_appears_and_goes_without_a_reload(console: Callable[..., Page],
 
 def test_states_of_projects_are_shown_to_those_who_see_them(running: RunningFleet) -> None:
     samples: Samples = {
-        usage.PROJECT_BUDGET.name: {
+        PROJECT_BUDGET.name: {
             frozenset({("project", name), ("period", "day")}): 1.5 for name in ("mine", "theirs", "other")
         },
-        webhooks.LAG.name: {frozenset({("webhook", "crm")}): 9e4},
-        attempts.QUARANTINED.name: {frozenset(): 2.0},
+        LAG.name: {frozenset({("webhook", "crm")}): 9e4},
+        QUARANTINED.name: {frozenset(): 2.0},
     }
 
     def seen(projects: frozenset[str] | None) -> set[tuple[str, ...]]:

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.metrics import Metric, shards
-from coordinator.metrics.console import ACTIONS
-from coordinator.metrics.protocol import QUESTIONS, TASKS
+from coordinator.console.metrics import ACTIONS
 from coordinator.metrics_catalogue import CATALOGUE
+from coordinator.store.metrics import MAPS, REDIRECTS, SHARD_AWAY, SLOTS_UNCOVERED, TORN
+from coordinator.transport.metrics import QUESTIONS, TASK_EVENTS
 from deploy.grafana.boards import ALL
 from deploy.grafana.build import DASHBOARDS, rendered
 from deploy.grafana.panels import SELECTED, Panel
@@ -59,8 +59,8 @@ gateway:
       states:
         open: {transitions: {stay: {title: Stay here, target: open, executor: {kind: noop}}}}
 """
-_SHARDS = (value for value in vars(shards).values() if isinstance(value, Metric))
-WITHOUT_DATA = {metric.name for metric in (*_SHARDS, QUESTIONS, TASKS, ACTIONS)}
+_OF_CLUSTERS = SHARD_AWAY, SLOTS_UNCOVERED, REDIRECTS, MAPS, TORN
+WITHOUT_DATA = {metric.name for metric in (*_OF_CLUSTERS, QUESTIONS, TASK_EVENTS, ACTIONS)}
 """There are none of these without a cluster, clients that are asked or wait, and people in the console."""
 AWAY = "coordinator_gateway_servers_unavailable > 0"
 

@@ -18,7 +18,6 @@ from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
 from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.noop import trust_self_reported
-from coordinator.metrics import recorder
 from coordinator.overload import Admission
 from coordinator.settings import Settings
 from coordinator.store import Store
@@ -179,7 +178,6 @@ async def serving(
         settings,
         store,
         toolsets,
-        recorder(),
         authenticator=authenticator,
         admission=admission,
         feed=reader,

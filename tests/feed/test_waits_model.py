@@ -15,9 +15,9 @@ import pytest
 
 from coordinator.feed import waits
 from coordinator.feed.cursor import Cursor, Entry
+from coordinator.feed.metrics import WAITS_ENDED
 from coordinator.feed.subjects import Met, Moment, Outcome, Reading, Recheck, Source
 from coordinator.feed.waits import Waits
-from coordinator.metrics.feed import WAITS_ENDED
 from tests.support.counts import counted
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,8 @@ import pytest
 from coordinator.cli import run
 from coordinator.cli.acting import user_at_host
 from coordinator.cli.flows.diagram import mermaid, tree
-from coordinator.metrics import Exposition, Recorder, SharedCells
-from coordinator.metrics.catalogue import RUNS_ENDED
+from coordinator.metrics import Exposition, Recording, SharedCells
+from coordinator.steps.metrics import RUNS_ENDED
 from coordinator.steps.results import result_json
 from coordinator.store import Store
 from coordinator.store.address import parse
@@ -206,10 +206,10 @@ def test_cancel_and_retry(
     waits = str(workflows["waits"])
     monkeypatch.setenv("FLEET_METRICS_DIR", str(tmp_path))
     before = counted(RUNS_ENDED, "flows", "cancelled")
-    frontend = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
+    frontend = Recording(SharedCells(tmp_path, "fe-0"), "fe-0")
     assert shell("cancel", waits) == f"workflow {waits} is cancelled\n"
     assert 'coordinator_runs_ended_total{kind="flows",status="cancelled"} 1.0' in Exposition(tmp_path).text().decode()
-    assert counted(RUNS_ENDED, "flows", "cancelled") == before, "only the command's own recorder has counted it"
+    assert counted(RUNS_ENDED, "flows", "cancelled") == before, "only the command's own recording has it"
     assert shell("retry", waits)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert shell("cancel", waits)

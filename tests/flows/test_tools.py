@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from coordinator.identity.noop import trust_self_reported
-from coordinator.metrics.catalogue import RUNS_ENDED
 from coordinator.settings import Settings
 from coordinator.settings.connections import Connection
 from coordinator.settings.flows import Flows as FlowSettings
+from coordinator.steps.metrics import RUNS_ENDED
 from coordinator.store import Store
 from coordinator.toolsets.flows.store import flows as flow_store
 from coordinator.toolsets.registry import load_toolsets

@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.metrics.catalogue import GATEWAY_SUBMITS, RESTARTS_OF_OPERATIONS
 from coordinator.store import Store
 from coordinator.store.idempotency import recorded_reply
 from coordinator.toolsets.gateway import operations
+from coordinator.toolsets.gateway.metrics import SUBMITS
 from coordinator.toolsets.gateway.store.instances import InstanceStore
+from coordinator.toolsets.metrics import RESTARTS_OF_OPERATIONS
 from tests.gateway.lab import Json, Lab, Worker, section, settings_of, states
 from tests.gateway.test_chains import COUNT, sh
 from tests.support.counts import counted
@@ -89,14 +90,14 @@ async def test_one_submit_takes_effect_per_version(fronts: list[Lab], tmp_path: 
 async def test_a_request_repeated_on_all_front_ends_takes_effect_once(fronts: list[Lab]) -> None:
     at = await fronts[0].start("w")
     asked = {**fronts[0].link(at, "noop"), "requestId": "the same"}
-    before = counted(GATEWAY_SUBMITS, "ok")
+    before = counted(SUBMITS, "ok")
     answers = await asyncio.gather(*(lab.reply("workflow.submit", **asked) for lab in fronts * 4))
     # Calls during the first one wait for it; then all have its answer.
     assert {(body["version"], failed) for body, failed in answers} == {(2, False)}
     again = [await lab("workflow.submit", **asked) for lab in fronts]
     assert again == [again[0]] * len(again)
     assert (await fronts[0].get(at))["context"] == {"n": 1}
-    assert counted(GATEWAY_SUBMITS, "ok") == before + 1
+    assert counted(SUBMITS, "ok") == before + 1
 
 
 @pytest.mark.parametrize("meanwhile", ["under way", "over"])

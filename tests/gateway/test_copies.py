@@ -15,7 +15,6 @@ import pytest
 import structlog
 
 from coordinator.cli.gateway import records
-from coordinator.metrics.gateway import COPIES
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.store import StepStore
 from coordinator.store import Store, keys
@@ -27,6 +26,7 @@ from tests.support.counts import counted
 from tests.support.wait import wait_until
 from workers.connections import Connections
 from workers.gateway import copies, executor
+from workers.metrics import AUDIT_COPIES
 from workers.tools.demo import DemoTools
 
 pytestmark = pytest.mark.anyio
@@ -146,7 +146,7 @@ async def test_nothing_is_copied_twice_while_the_store_is_full(alone: Store, tmp
     beside = copies.AuditCopies(copied.settings, alone, steps)
     await steps.projects.note("full")
     await copied.write(1, 2)
-    before = counted(COPIES, "ok")
+    before = counted(AUDIT_COPIES, "ok")
     await alone.command("CONFIG", "SET", "maxmemory", 1)
     try:
         for _ in range(2):
@@ -154,7 +154,7 @@ async def test_nothing_is_copied_twice_while_the_store_is_full(alone: Store, tmp
     finally:
         await alone.command("CONFIG", "SET", "maxmemory", 0)
     assert copied.numbers(file) == [1, 2]
-    assert counted(COPIES, "ok") == before + 1
+    assert counted(AUDIT_COPIES, "ok") == before + 1
 
 
 async def test_a_copy_that_fails_is_counted(alone: Store, tmp_path: Path) -> None:
@@ -163,10 +163,10 @@ async def test_a_copy_that_fails_is_counted(alone: Store, tmp_path: Path) -> Non
     settings = settings_of(section(audit={"sink": "file", "path": str(tmp_path)}), "p")  # a directory
     await steps.projects.note("p")
     await copied.write(1)
-    before = counted(COPIES, "failed")
+    before = counted(AUDIT_COPIES, "failed")
     copying = asyncio.create_task(copies.AuditCopies(settings, alone, steps).run())
     try:
-        await wait_until(lambda: counted(COPIES, "failed") > before, what="a copy that fails")
+        await wait_until(lambda: counted(AUDIT_COPIES, "failed") > before, what="a copy that fails")
     finally:
         copying.cancel()
         await asyncio.wait([copying])

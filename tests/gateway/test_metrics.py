@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.metrics import MemoryCells, Recorder
-from coordinator.metrics.gateway import OLDEST_OPEN, OPEN
+from coordinator.metrics import MemoryCells, Recording
 from coordinator.store import Store, keys
 from coordinator.store.project_list import ProjectList
-from coordinator.toolsets.gateway.metrics import ApprovalMetrics
+from coordinator.toolsets.gateway.approval_metrics import ApprovalMetrics
+from coordinator.toolsets.gateway.metrics import OLDEST_APPROVAL, OPEN_APPROVALS
 from tests.gateway.lab import Lab, section, settings_of
 from tests.gateway.test_time import APPROVAL
-from tests.support.counts import counted
+from tests.support.counts import counted, recorded_in
 
 pytestmark = pytest.mark.anyio
 
@@ -20,13 +20,14 @@ class Process:
     """The counting part of a front-end."""
 
     def __init__(self, store: Store, name: str) -> None:
-        self.recorder = Recorder(MemoryCells(), name)
-        self.metrics = ApprovalMetrics(store, settings_of(section(), "p"), self.recorder, name)
+        self.recording = Recording(MemoryCells(), name)
+        self.metrics = ApprovalMetrics(store, settings_of(section(), "p"), name)
 
     async def round(self) -> tuple[float, float]:
         """Its metrics after a round."""
-        await self.metrics.round()
-        return counted(OPEN, of=self.recorder), counted(OLDEST_OPEN, of=self.recorder)
+        with recorded_in(self.recording):
+            await self.metrics.round()
+            return counted(OPEN_APPROVALS), counted(OLDEST_APPROVAL)
 
 
 async def test_one_process_counts_the_open_approvals_of_all_projects(alone: Store) -> None:

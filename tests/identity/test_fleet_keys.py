@@ -18,8 +18,8 @@ from coordinator.identity.copies import KeyCopies
 from coordinator.identity.fetch import Fetcher
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.keyset import key_set
+from coordinator.identity.metrics import KEY_AGE
 from coordinator.identity.sources import JwksUri, Loaded, OidcDiscovery, RemoteSource
-from coordinator.metrics.identity import KEY_AGE
 from coordinator.store import ServerError, Store, keys
 from tests.identity.conftest import MakeVerifier
 from tests.identity.servers import KeyServer

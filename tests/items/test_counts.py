@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.metrics.catalogue import CLAIM_CONFLICTS, CLAIMS
 from coordinator.store import keys
+from coordinator.toolsets.items.metrics.claims import CLAIMS
+from coordinator.toolsets.metrics import CLAIM_CONFLICTS
 from tests.items.client import Client, actor, fresh_id
 from tests.items.moments import lapse
 from tests.items.parked import LONG_MS, Fronts

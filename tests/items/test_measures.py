@@ -10,13 +10,14 @@ import msgspec
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import MemoryCells, Recorder, recorder
-from coordinator.metrics.catalogue import AGENTS_WAITING, CLAIM_HOLD, CLAIM_LOSERS, ITEMS, OLDEST_READY
+from coordinator.metrics import MemoryCells, Recording
 from coordinator.settings import Settings
 from coordinator.store import Script, Store, keys
 from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.live.metrics import ItemMetrics
+from coordinator.toolsets.items.metrics.claims import AGENTS_WAITING, CLAIM_HOLD, CLAIM_LOSERS
+from coordinator.toolsets.items.metrics.levels import ITEMS, OLDEST_READY
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.base import pack
@@ -27,7 +28,7 @@ from tests.items.moments import lapse, next_ms, server_time, set_state, state
 from tests.items.parked import Fronts
 from tests.items.test_resources import demand, with_limits
 from tests.support.between import before
-from tests.support.counts import by_bucket, counted
+from tests.support.counts import by_bucket, counted, recorded_in
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +68,7 @@ async def backdate(tools: Client, item: str, seconds: float) -> None:
 
 def waiting() -> float:
     """The parked claims of this process in its metrics."""
-    return counted(AGENTS_WAITING, recorder().slot)
+    return counted(AGENTS_WAITING)
 
 
 async def release(tools: Client, agent: str, item: str) -> None:
@@ -416,26 +417,31 @@ class Process:
     """The measuring part of a front-end."""
 
     def __init__(self, store: Store, name: str) -> None:
-        self.recorder = Recorder(MemoryCells(), name)
-        self.metrics = ItemMetrics(store, self.recorder, name, SETTINGS)
+        self.recording = Recording(MemoryCells(), name)
+        self.metrics = ItemMetrics(store, name, SETTINGS)
 
     async def round(self) -> bool:
-        return await self.metrics.round()
+        with recorded_in(self.recording):
+            return await self.metrics.round()
+
+    async def run(self) -> None:
+        with recorded_in(self.recording):
+            await self.metrics.run()
 
     @property
     def shown(self) -> tuple[float, float, float]:
         """Items in the queue and in work, and the age of the oldest."""
-        queued, working = (counted(ITEMS, role, of=self.recorder) for role in ("queue", "work"))
-        return queued, working, counted(OLDEST_READY, of=self.recorder)
+        queued, working = (counted(ITEMS, role, of=self.recording) for role in ("queue", "work"))
+        return queued, working, counted(OLDEST_READY, of=self.recording)
 
     @property
     def held(self) -> float:
-        return sum(by_bucket(CLAIM_HOLD, "released", of=self.recorder))
+        return sum(by_bucket(CLAIM_HOLD, "released", of=self.recording))
 
     @property
     def losers(self) -> list[float]:
         """Ended claims, by bucket of losers."""
-        return by_bucket(CLAIM_LOSERS, of=self.recorder)
+        return by_bucket(CLAIM_LOSERS, of=self.recording)
 
 
 async def test_one_process_measures_all_projects_until_another_takes_over(alone: Store) -> None:
@@ -458,7 +464,7 @@ async def test_one_process_measures_all_projects_until_another_takes_over(alone:
     await release(client, "ann", item)
     assert not await second.round()
     first.metrics.stop()
-    await first.metrics.run()
+    await first.run()
     assert await second.round()
     assert not await first.round()
     assert (first.shown, second.shown[:2], first.held, second.held) == ((0, 0, 0), (6, 2), 2, 1)
@@ -484,7 +490,7 @@ async def test_a_stopped_process_adds_its_counts_and_releases_the_lease(alone: S
     await client.claim("ann", item)
     await release(client, "ann", item)
     first, second = Process(alone, "h/fe-0"), Process(alone, "h/fe-1")
-    running = asyncio.create_task(first.metrics.run())
+    running = asyncio.create_task(first.run())
     await wait_until(lambda: first.held == 1)
     assert not await second.round()
     first.metrics.stop()

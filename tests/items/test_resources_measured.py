@@ -7,15 +7,14 @@ import random
 import msgspec
 import pytest
 
-from coordinator.metrics import MemoryCells, Recorder
-from coordinator.metrics.metric import Metric
-from coordinator.metrics.resources import CAPACITY, HELD, LEFT, RESERVATIONS, WAITED, WAITING
-from coordinator.metrics.usage import AGENT_BUDGET, PROJECT_BUDGET, TODAY_COST, TODAY_TOKENS
+from coordinator.metrics import MemoryCells, Recording
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.items.audit.resources import Numbers, at_nodes
 from coordinator.toolsets.items.contract.resources import GivenResource
 from coordinator.toolsets.items.live.metrics import ItemMetrics
+from coordinator.toolsets.items.metrics.resources import CAPACITY, HELD, LEFT, RESERVATIONS, WAITED, WAITING
+from coordinator.toolsets.items.metrics.usage import AGENT_BUDGET, PROJECT_BUDGET, TODAY_COST, TODAY_TOKENS
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.resources import demands
 from coordinator.toolsets.items.store.measures import MeasureStore, ResourceLevel
@@ -24,7 +23,7 @@ from tests.items.moments import next_ms
 from tests.items.selectors import take
 from tests.items.test_resources import demand, with_limits
 from tests.items.test_resources_fairness import PATIENCE_MS, wait_as_if
-from tests.support.counts import counted
+from tests.support.counts import counted, recorded_in
 
 pytestmark = pytest.mark.anyio
 
@@ -153,31 +152,27 @@ async def test_budgets_and_resources_become_metrics_until_the_settings_change(al
         claim = await take(client, agent)
         entry = {"itemId": claim["itemId"], "usage": used}
         await client("claim_item", actor=actor(agent), requestId=fresh_id(), claims=[entry])
-    recorder = Recorder(MemoryCells(), "h/fe-0")
-    metrics = ItemMetrics(alone, recorder, "h/fe-0", settings)
-
-    def shown(metric: Metric, *labels: str) -> float:
-        return counted(metric, *labels, of=recorder)
-
+    metrics = ItemMetrics(alone, "h/fe-0", settings)
     assert await metrics.round()
-    assert [shown(CAPACITY, key) for key in ("gpu", "model")] == [2, 3]
-    assert [shown(HELD, "gpu", mode) for mode in ("exclusive", "shared")] == [2, 1]
-    assert 0 <= shown(LEFT, "model") < 2
-    assert [shown(metric, "gpu") for metric in (WAITING, WAITED, RESERVATIONS)] == [0, 0, 0]
-    assert (shown(TODAY_TOKENS), shown(TODAY_COST)) == (480, 12_000)
-    assert [shown(PROJECT_BUDGET, "a", period) for period in ("day", "total")] == [0.75, 0.5]
-    assert shown(AGENT_BUDGET, "night-*", "day") == 0.24
-    assert shown(AGENT_BUDGET, "ann", "total") == 0
+    assert [counted(CAPACITY, key) for key in ("gpu", "model")] == [2, 3]
+    assert [counted(HELD, "gpu", mode) for mode in ("exclusive", "shared")] == [2, 1]
+    assert 0 <= counted(LEFT, "model") < 2
+    assert [counted(metric, "gpu") for metric in (WAITING, WAITED, RESERVATIONS)] == [0, 0, 0]
+    assert (counted(TODAY_TOKENS), counted(TODAY_COST)) == (480, 12_000)
+    assert [counted(PROJECT_BUDGET, "a", period) for period in ("day", "total")] == [0.75, 0.5]
+    assert counted(AGENT_BUDGET, "night-*", "day") == 0.24
+    assert counted(AGENT_BUDGET, "ann", "total") == 0
     metrics.configure(msgspec.convert({"resources": {"cpu": 4}}, Settings))
     assert await metrics.round()
-    assert [shown(CAPACITY, key) for key in ("gpu", "cpu")] == [0, 4]
-    assert (shown(HELD, "gpu", "exclusive"), shown(PROJECT_BUDGET, "a", "total")) == (0, 0)
+    assert [counted(CAPACITY, key) for key in ("gpu", "cpu")] == [0, 4]
+    assert (counted(HELD, "gpu", "exclusive"), counted(PROJECT_BUDGET, "a", "total")) == (0, 0)
     metrics.stop()
     await metrics.run()
-    assert await ItemMetrics(alone, Recorder(MemoryCells(), "h/fe-1"), "h/fe-1", settings).round()
+    with recorded_in(Recording(MemoryCells(), "h/fe-1")):
+        assert await ItemMetrics(alone, "h/fe-1", settings).round()
     assert not await metrics.round()
-    assert (shown(CAPACITY, "cpu"), shown(TODAY_COST)) == (0, 0)
-    names = [values for metric in (CAPACITY, AGENT_BUDGET) for values in recorder.families()[metric.name]]
+    assert (counted(CAPACITY, "cpu"), counted(TODAY_COST)) == (0, 0)
+    names = [values for metric in (CAPACITY, AGENT_BUDGET) for values in metric.cells]
     assert sorted(names) == [("ann", "total"), ("cpu",), ("gpu",), ("model",), ("night-*", "day")]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.metrics.catalogue import RESTARTS_OF_OPERATIONS
+from coordinator.toolsets.metrics import RESTARTS_OF_OPERATIONS
 from coordinator.toolsets.timestamp import iso
 from tests.items.client import Client, Json, counts, fresh_id
 from tests.items.moments import lapse, ms, set_state

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics.catalogue import CLAIM_WAIT
 from coordinator.settings import Settings
 from coordinator.store import keys
+from coordinator.toolsets.items.metrics.claims import CLAIM_WAIT
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse
 from tests.items.parked import LONG_MS, Fronts, Parked

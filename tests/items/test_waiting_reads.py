@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator.feed import waits
-from coordinator.metrics.feed import WAIT_READS
+from coordinator.feed.metrics import WAIT_READS
 from coordinator.store import keys
 from coordinator.toolsets.caller import Caller
 from tests.items.client import Client, Json, actor, fresh_id

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import math
 import mmap
 import os
 import resource
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,30 +22,36 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.parser import text_string_to_metric_families
 
+from coordinator.cli.frontend import start_metrics
 from coordinator.metrics import (
     OTHER,
     SLOT,
     Counter,
     Exposition,
+    Gauge,
     Label,
     MemoryCells,
     Metric,
-    Recorder,
     Recording,
     SharedCells,
     SlotBusy,
     clear_free_slots,
     forget_gauges,
+    process,
     reserved_slots,
     slot_is_free,
 )
-from coordinator.metrics.catalogue import CLAIMS, REQUESTS
 from coordinator.metrics.growth import Growth
 from coordinator.metrics.hot import Hot, publish, published
-from coordinator.metrics.resources import MODES
-from coordinator.metrics.usage import KINDS, PERIODS
+from coordinator.metrics.process import CONFIG_INFO
 from coordinator.metrics_catalogue import CATALOGUE
 from coordinator.overload.metrics import SHED
+from coordinator.store.metrics import script_ended
+from coordinator.toolsets.items.metrics.claims import AGENTS_WAITING, CLAIMS
+from coordinator.toolsets.items.metrics.usage import KINDS, PROJECT_BUDGET, TOKENS
+from coordinator.transport.calls import count_answer
+from coordinator.transport.metrics import INFLIGHT, REQUESTS
+from tests.support.counts import recorded_in
 from tests.support.fleets import environment, samples
 from tests.support.users import common_folder, without_privileges
 
@@ -51,12 +59,14 @@ _WORK = """
 import signal, sys
 from pathlib import Path
 from typing import Any
-from coordinator.metrics import Recorder, SharedCells
+from coordinator.metrics import Recording, SharedCells, install
+from coordinator.transport.calls import count_answer
+from coordinator.transport.metrics import INFLIGHT
 directory, slot, calls = sys.argv[1:]
-recorder = Recorder(SharedCells(Path(directory), slot), slot)
-recorder.inflight(1)
+install(Recording(SharedCells(Path(directory), slot), slot))
+INFLIGHT.set(1)
 for _ in range(int(calls)):
-    recorder.request("claim_item", "ok", "fast", 0.002)
+    count_answer("claim_item", "ok", "fast", 0.002)
 print("counted", flush=True)
 signal.pause()
 """
@@ -81,14 +91,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
             for slot, count in calls.items()
         ]
         running.extend(started)
-        for process in started:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "counted\n"
+        for one in started:
+            assert one.stdout is not None
+            assert one.stdout.readline() == "counted\n"
         return started
 
     yield begin
-    for process in running:
-        kill(process)
+    for one in running:
+        kill(one)
 
 
 def kill(process: subprocess.Popen[str]) -> None:
@@ -115,8 +125,8 @@ def test_counters_are_right_over_four_processes_with_kills_and_restarts(tmp_path
         processes = start({f"fe-{slot}": 500 + slot for slot in range(4)})
         total = round_number * sum(500 + slot for slot in range(4))
         assert samples(exposition.text())["coordinator_requests_total{outcome=ok,tool=claim_item}"] == total
-        for process in processes:
-            kill(process)
+        for one in processes:
+            kill(one)
         seen = samples(exposition.text())
         assert seen == plainly_read(exposition.text())
         assert seen["coordinator_requests_total{outcome=ok,tool=claim_item}"] == total
@@ -127,9 +137,9 @@ def test_counters_are_right_over_four_processes_with_kills_and_restarts(tmp_path
 
 
 def test_shed_calls_have_no_duration(tmp_path: Path) -> None:
-    recorder = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
-    recorder.request("claim_item", "ok", "fast", 0.2)
-    recorder.request("claim_item", "shed", "fast", None)
+    with recorded_in(Recording(SharedCells(tmp_path, "fe-0"), "fe-0")):
+        count_answer("claim_item", "ok", "fast", 0.2)
+        count_answer("claim_item", "shed", "fast", None)
     seen = samples(Exposition(tmp_path).text())
     assert seen["coordinator_requests_total{outcome=shed,tool=claim_item}"] == 1
     assert seen["coordinator_slot_requests_total{slot=fe-0}"] == 2
@@ -180,23 +190,23 @@ def test_a_full_disk_hides_no_metrics(tmp_path: Path, start: Start, monkeypatch:
 
 def test_a_restarted_process_begins_with_fresh_gauges(tmp_path: Path) -> None:
     exposition = Exposition(tmp_path)
-    first = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
-    first.inflight(5)
+    first = Recording(SharedCells(tmp_path, "fe-0"), "fe-0")
+    first.of(INFLIGHT)["fe-0",].set(5)
     assert samples(exposition.text())["coordinator_inflight{slot=fe-0}"] == 5
     first.close()
-    second = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
-    second.inflight(1)
+    second = Recording(SharedCells(tmp_path, "fe-0"), "fe-0")
+    second.of(INFLIGHT)["fe-0",].set(1)
     assert samples(exposition.text())["coordinator_inflight{slot=fe-0}"] == 1
     second.close()
 
 
 def test_a_new_file_is_told_apart_by_more_than_its_inode(tmp_path: Path) -> None:
-    before, after = (Recorder(SharedCells(tmp_path / name, "fe-0"), "fe-0") for name in ("before", "after"))
+    before, after = (Recording(SharedCells(tmp_path / name, "fe-0"), "fe-0") for name in ("before", "after"))
     exposition = Exposition(tmp_path / "before")
-    before.config("1", "first")
+    before.of(CONFIG_INFO)["1", "first"].set(1)
     exposition.text()
-    after.config("2", "second version")
-    after.agents_waiting(3)
+    after.of(CONFIG_INFO)["2", "second version"].set(1)
+    after.of(AGENTS_WAITING)["fe-0",].set(3)
     for file in (tmp_path / "after").glob("gauge_*.db"):
         # The kernel gives the inode of a file that was deleted to one of the next.
         (tmp_path / "before" / file.name).write_bytes(file.read_bytes())
@@ -208,13 +218,13 @@ def test_a_new_file_is_told_apart_by_more_than_its_inode(tmp_path: Path) -> None
 def test_files_of_another_user_are_left_out() -> None:
     """As those of a runner of root in the directory that FLEET_METRICS_DIR names."""
     with common_folder() as directory:
-        theirs = Recorder(SharedCells(directory, "run-0"), "run-0")
-        theirs.claim("success")
+        theirs = Recording(SharedCells(directory, "run-0"), "run-0")
+        theirs.of(CLAIMS)["success",].inc()
         for path in directory.iterdir():
             path.chmod(0 if os.geteuid() else 0o600)
         with without_privileges():
-            ours = Recorder(SharedCells(directory, "fe-0"), "fe-0")
-            ours.claim("success")
+            ours = Recording(SharedCells(directory, "fe-0"), "fe-0")
+            ours.of(CLAIMS)["success",].inc()
             assert b'coordinator_claims_total{outcome="success"} 1.0' in Exposition(directory).text()
             assert not slot_is_free(directory, "run-0")
             with reserved_slots(directory, "run", 1) as slots:
@@ -230,30 +240,30 @@ def test_a_file_damaged_by_a_power_failure_blocks_nobody(tmp_path: Path, left: b
     (tmp_path / "counter_fe-0.db").write_bytes(left)
     exposition = Exposition(tmp_path)
     assert exposition.text() == b""
-    recorder = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
-    recorder.claim("success")
+    recording = Recording(SharedCells(tmp_path, "fe-0"), "fe-0")
+    recording.of(CLAIMS)["success",].inc()
     assert b'coordinator_claims_total{outcome="success"} 1.0' in exposition.text()
-    recorder.close()
+    recording.close()
 
 
 @pytest.mark.parametrize("at", [0, 8, 20, 150])
 @pytest.mark.parametrize("left", [bytes(4096), b"\xff" * 4096, b"\x7f" * 4096, b" " * 4096])
 def test_a_file_damaged_by_a_power_failure_is_skipped_and_recreated(tmp_path: Path, left: bytes, at: int) -> None:
     for slot in ("fe-0", "fe-1"):
-        recorder = Recorder(SharedCells(tmp_path, slot), slot)
-        recorder.claim("success")
-        recorder.claim("not_found")
-        recorder.close()
+        recording = Recording(SharedCells(tmp_path, slot), slot)
+        recording.of(CLAIMS)["success",].inc()
+        recording.of(CLAIMS)["not_found",].inc()
+        recording.close()
     with (tmp_path / "counter_fe-0.db").open("r+b") as file:
         file.seek(at)
         file.write(left)
     exposition = Exposition(tmp_path)
     for _ in range(2):
         assert b'coordinator_claims_total{outcome="success"} 1.0' in exposition.text()
-    recorder = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
-    recorder.claim("success")
+    recording = Recording(SharedCells(tmp_path, "fe-0"), "fe-0")
+    recording.of(CLAIMS)["success",].inc()
     assert b'coordinator_claims_total{outcome="success"} 2.0' in exposition.text()
-    recorder.close()
+    recording.close()
 
 
 def test_a_file_that_grows_while_it_is_read_is_counted_as_it_was(
@@ -288,10 +298,11 @@ def test_two_living_processes_cannot_share_a_slot(tmp_path: Path) -> None:
 
 
 def test_a_supervisor_clears_only_unused_slots(tmp_path: Path) -> None:
-    dead, living = (Recorder(SharedCells(tmp_path, slot), slot) for slot in ("fe-0", "fe-1"))
-    for recorder in (dead, living):
-        recorder.request("claim_item", "ok", "fast", 0.1)
-        publish(tmp_path, recorder.slot, [Hot("p", recorder.slot, 3.0)])
+    dead, living = (Recording(SharedCells(tmp_path, slot), slot) for slot in ("fe-0", "fe-1"))
+    for recording in (dead, living):
+        with recorded_in(recording):
+            count_answer("claim_item", "ok", "fast", 0.1)
+        publish(tmp_path, recording.slot, [Hot("p", recording.slot, 3.0)])
     dead.close()
     clear_free_slots(tmp_path)
     seen = samples(Exposition(tmp_path).text())
@@ -383,29 +394,30 @@ def test_a_removed_file_loses_only_metrics(tmp_path: Path, again: bool) -> None:
 
 def test_the_text_is_that_of_the_library(tmp_path: Path) -> None:
     """Same files, read by prometheus-client's own collector."""
-    recorders = [Recorder(SharedCells(tmp_path, slot), slot) for slot in ("fe-0", "fe-1", "w-0")]
-    for number, recorder in enumerate(recorders):
-        recorder.start_frontend(["claim_item", "get_context"], ["items/claim"])
-        recorder.build("1.0")
-        recorder.inflight(number)
-        for outcome in ("ok", "conflict"):
-            recorder.request("claim_item", outcome, "sdk", 0.004 * number)
-            recorder.script("items/claim", 10.0**-number, "ok")
-        recorder.loop_lag("frontend", 7)
+    recordings = [Recording(SharedCells(tmp_path, slot), slot) for slot in ("fe-0", "fe-1", "w-0")]
+    for number, recording in enumerate(recordings):
+        with recorded_in(recording):
+            start_metrics(["claim_item", "get_context"], ["items/claim"])
+            process.note_build("1.0")
+            INFLIGHT.set(number)
+            for outcome in ("ok", "conflict"):
+                count_answer("claim_item", outcome, "sdk", 0.004 * number)
+                script_ended("items/claim", 10.0**-number, "ok")
+            process.loop_lag("frontend", 7)
     registry = CollectorRegistry()
     MultiProcessCollector(registry, path=str(tmp_path))
     assert samples(Exposition(tmp_path).text()) == samples(generate_latest(registry))
-    for recorder in recorders:
-        recorder.close()
+    for recording in recordings:
+        recording.close()
 
 
 def test_label_values_are_bounded(tmp_path: Path) -> None:
     cells = SharedCells(tmp_path, "fe-0")
-    recorder = Recorder(cells, "fe-0")
-    recorder.start_frontend(["claim_item"], ["items/claim"])
-    for number in range(10_000):
-        recorder.request(f"made-up-{number}", f"outcome-{number}", f"transport-{number}", 0.1)
-        recorder.script(f"made-up-{number}", 0.1, "ok")
+    with recorded_in(Recording(cells, "fe-0")):
+        start_metrics(["claim_item"], ["items/claim"])
+        for number in range(10_000):
+            count_answer(f"made-up-{number}", f"outcome-{number}", f"transport-{number}", 0.1)
+            script_ended(f"made-up-{number}", 0.1, "ok")
     seen = samples(Exposition(tmp_path).text())
     assert seen["coordinator_requests_total{outcome=other,tool=other}"] == 10_000
     assert len(seen) < 400
@@ -413,35 +425,37 @@ def test_label_values_are_bounded(tmp_path: Path) -> None:
 
 
 def test_quotes_and_line_breaks_in_labels_are_escaped(tmp_path: Path) -> None:
-    recorder = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
-    recorder.build('1.0 "beta"\\\n')
+    recording = Recording(SharedCells(tmp_path, "fe-0"), "fe-0")
+    with recorded_in(recording):
+        process.note_build('1.0 "beta"\\\n')
     assert 'version="1.0 \\"beta\\"\\\\\\n"' in Exposition(tmp_path).text().decode()
-    recorder.close()
+    recording.close()
 
 
 def test_series_of_a_whole_host_stay_under_five_thousand(tmp_path: Path) -> None:
     """Every combination that 40 tools and 25 scripts can make, on 8 front-ends and 8 workers."""
-    recorders = [Recorder(SharedCells(tmp_path, slot), slot) for slot in [f"{p}-{n}" for p in "fw" for n in range(8)]]
+    recordings = [Recording(SharedCells(tmp_path, slot), slot) for slot in [f"{p}-{n}" for p in "fw" for n in range(8)]]
     tools, scripts = [f"tool_{n}" for n in range(40)], [f"package/script_{n}" for n in range(25)]
-    for recorder in recorders:
-        recorder.start_frontend(tools, scripts)
-        recorder.process()
-        for tool in tools:
-            for transport in ("fast", "sdk"):
-                recorder.request(tool, "ok", transport, 0.1)
-        for script in scripts:
-            for outcome in ("ok", "refused", "error"):
-                recorder.script(script, 0.1, outcome)
+    for recording in recordings:
+        with recorded_in(recording):
+            start_metrics(tools, scripts)
+            process.sample()
+            for tool in tools:
+                for transport in ("fast", "sdk"):
+                    count_answer(tool, "ok", transport, 0.1)
+            for script in scripts:
+                for outcome in ("ok", "refused", "error"):
+                    script_ended(script, 0.1, outcome)
     assert len(samples(Exposition(tmp_path).text())) < 5000
-    for recorder in recorders:
-        recorder.close()
+    for recording in recordings:
+        recording.close()
 
 
 def test_memory_cells_hold_the_same_numbers() -> None:
     cells = MemoryCells()
-    recorder = Recorder(cells)
-    recorder.request("claim_item", "ok", "stdio", 0.3)
-    recorder.request("claim_item", "ok", "stdio", 7.0)
+    with recorded_in(Recording(cells)):
+        count_answer("claim_item", "ok", "stdio", 0.3)
+        count_answer("claim_item", "ok", "stdio", 7.0)
     assert cells.number(REQUESTS, {"tool": "claim_item", "outcome": "ok"}).value == 2
 
 
@@ -493,46 +507,38 @@ def test_a_lock_that_is_deleted_while_it_is_taken_is_taken_again(
     cells.close()
 
 
+def open_label(metric: Metric[Any]) -> int | None:
+    """Which label has an open set of values; None: none, or only that of the process."""
+    return next((n for n, label in enumerate(metric.dimensions) if label.limit and label != SLOT), None)
+
+
 def test_other_is_the_sum_of_what_it_stands_for_or_the_largest_share() -> None:
     """Of every gauge with an open label, but for those by process, and those that are always 0 or 1."""
-    recorder, many = Recorder(MemoryCells()), {f"name-{n:03}": n + 1 for n in range(150)}
-    longest, sums = max(many.values()), dict[str, float]()
+    many = {f"name-{n:03}": n + 1 for n in range(150)}
+    infos = "coordinator_build_info", "coordinator_config_info"
+    gauges = [one for one in CATALOGUE if isinstance(one, Gauge) and one.name not in infos]
+    measured = {gauge: at for gauge in gauges if (at := open_label(gauge)) is not None}
+    assert len(measured) == 13
 
     def record(numbers: dict[str, int]) -> None:
-        recorder.used.projects({name: (n, n, n, n, 1000 * n) for name, n in numbers.items()})
-        shares = {(name, period): float(n) for name, n in numbers.items() for period in PERIODS}
-        recorder.used.budgets(shares, shares)
-        recorder.resources.capacity(numbers)
-        recorder.resources.held({(name, mode): n for name, n in numbers.items() for mode in MODES})
-        recorder.resources.demand({name: (n, n, n) for name, n in numbers.items()})
-        recorder.resources.left(numbers)
-        recorder.webhooks({}, {name: float(n) for name, n in numbers.items()})
-        recorder.shards.state(dict.fromkeys(numbers.values(), True), 0)
+        for gauge, at in measured.items():
+            values = product(*(label.values or numbers for label in gauge.dimensions))
+            gauge.set_all({labels: numbers[labels[at]] for labels in values})
 
     record(dict(sorted(many.items(), reverse=True)))  # the smallest last
-    for metric in CATALOGUE:
-        name, family = metric.name, recorder.of(metric)
-        if metric.kind != "gauge" or not any(label.limit for label in metric.dimensions if label != SLOT):
-            continue
-        if name in ("coordinator_build_info", "coordinator_config_info"):
-            continue
-        found = {labels: cell.value for labels, cell in family.items()}
-        assert any(OTHER in labels for labels in found), name
-        sums[name] = sum(found.values())
-        if metric.together == "max":
-            (limit,) = (label.limit for label in metric.dimensions if label.limit)
-            assert max(value for labels, value in found.items() if OTHER in labels) == longest - limit, name
+    for gauge, at in measured.items():
+        found = {labels: cell.value for labels, cell in gauge.cells.items()}
+        assert any(OTHER in labels for labels in found), gauge
+        if gauge.together == "max":
+            left = max(many.values()) - gauge.dimensions[at].limit
+            assert max(value for labels, value in found.items() if OTHER in labels) == left, gauge
         else:
-            each = len(KINDS) if "kind" in (label.name for label in metric.dimensions) else 1
-            each *= len(MODES) if "mode" in (label.name for label in metric.dimensions) else 1
-            total = len(many) if name == "coordinator_store_shard_away" else sum(many.values())
-            assert sums[name] == each * total, name
-    assert len(sums) == 13
+            others = [len(label.values) for label in gauge.dimensions if label.values]
+            assert sum(found.values()) == math.prod(others) * sum(many.values()), gauge
     record({"name-149": 7})
-    usage = recorder.families()["coordinator_usage_tokens"]
-    assert sum(cell.value for cell in usage.values()) == 7 * len(KINDS), "what is not there any more counts as 0"
-    budgets = recorder.families()["coordinator_project_budget_spent_ratio"]
-    assert max(cell.value for cell in budgets.values()) == 7
+    tokens = sum(cell.value for cell in TOKENS.cells.values())
+    assert tokens == 7 * len(KINDS), "what is not there any more counts as 0"
+    assert max(cell.value for cell in PROJECT_BUDGET.cells.values()) == 7
 
 
 def test_a_rate_is_that_since_the_last_look() -> None:

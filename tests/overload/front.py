@@ -13,13 +13,14 @@ from coordinator.overload import Admission, Ticket
 from coordinator.overload.metrics import BREAKER_STATE, SHED
 from coordinator.settings.overload import Overload
 from coordinator.toolsets.tool import Criticality
+from tests.support.counts import all_counted
 
 SMALL = Overload(least_limit=8, most_limit=8, hard_limit=12, queue_most=4, queue_ms=10_000, parked_most=3)
 
 
-def shed_calls() -> dict[tuple[str, ...], int]:
+def shed_calls() -> dict[tuple[str, str], int]:
     """How many calls were shed, by class and reason."""
-    return {labels: round(cell.value) for labels, cell in SHED.cells.items() if cell.value}
+    return all_counted(SHED)
 
 
 def breaker_state() -> str:

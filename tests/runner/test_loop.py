@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from coordinator.client import Fleet, Invalid, jobs
-from coordinator.metrics.runs import ATTEMPTS, DURATION, PAUSED, RUNNING
 from coordinator.runner import breaker, loop, records
 from coordinator.runner.loop import Runner
+from coordinator.runner.metrics import ATTEMPTS, DURATION, PAUSED, RUNNING
 from coordinator.runner.options import Options, Selection
 from coordinator.runner.protocols import Workspaces
 from coordinator.runner.workspaces import Directories

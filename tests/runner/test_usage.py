@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from coordinator.client import Fleet
 from coordinator.client.metering import PARTS
-from coordinator.metrics.runs import COST, USAGE_REFUSED
 from coordinator.runner import telling
+from coordinator.runner.metrics import COST, USAGE_REFUSED
 from coordinator.runner.presets import PRESETS
 from coordinator.runner.protocols import Usage
 from coordinator.runner.usage import Most, RunNote, further, total_of

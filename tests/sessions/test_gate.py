@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from coordinator.definitions import Definitions
-from coordinator.metrics.catalogue import CHECKPOINTS
 from coordinator.store import keys
+from coordinator.toolsets.sessions.metrics import CHECKPOINTS
 from tests.sessions import lab
 from tests.sessions.client import Answer, Sessions
 from tests.sessions.conftest import Make

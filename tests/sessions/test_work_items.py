@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from coordinator.definitions import Definitions
-from coordinator.metrics.catalogue import CLAIM_CONFLICTS
 from coordinator.store import Store, keys
+from coordinator.toolsets.metrics import CLAIM_CONFLICTS
 from tests.items.client import Client
 from tests.items.moments import fence_of, lapse
 from tests.sessions import lab

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.metrics import Recorder
-from coordinator.metrics.catalogue import STEPS_QUEUED
-from coordinator.metrics.cells import MemoryCells
+from coordinator.metrics import MemoryCells, Recording
+from coordinator.steps.metrics import STEPS_QUEUED
 from coordinator.steps.queue_depth import QueueDepth
 from tests.steps.rig import Rig
-from tests.support.counts import counted
+from tests.support.counts import counted, recorded_in
 
 pytestmark = pytest.mark.anyio
 
@@ -18,13 +17,20 @@ class Process:
     """The counting part of a front-end."""
 
     def __init__(self, rig: Rig, name: str) -> None:
-        self.recorder = Recorder(MemoryCells(), name)
-        self.depth = QueueDepth(rig.store, rig.worker.steps, self.recorder, name)
+        self.recording = Recording(MemoryCells(), name)
+        self.depth = QueueDepth(rig.store, rig.worker.steps, name)
 
     async def round(self) -> float:
         """Its metric after a round."""
-        await self.depth.round()
-        return counted(STEPS_QUEUED, of=self.recorder)
+        with recorded_in(self.recording):
+            await self.depth.round()
+            return counted(STEPS_QUEUED)
+
+    async def end(self) -> None:
+        """As when the front-end ends."""
+        self.depth.stop()
+        with recorded_in(self.recording):
+            await self.depth.run()
 
 
 async def test_one_process_counts_the_steps_of_all_projects_until_it_ends(rig: Rig) -> None:
@@ -35,6 +41,5 @@ async def test_one_process_counts_the_steps_of_all_projects_until_it_ends(rig: R
     assert (await first.round(), await second.round()) == (3, 0)
     await rig.worker.take()
     assert (await first.round(), await second.round()) == (2, 0)
-    first.depth.stop()
-    await first.depth.run()
+    await first.end()
     assert (await second.round(), await first.round()) == (2, 0)

@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.metrics import MemoryCells, Recorder, fleet
-from coordinator.metrics.metric import Metric
+from coordinator.metrics import Gauge, MemoryCells, Recording
 from coordinator.store import Store, fleet_metrics
 from coordinator.store.drains import FLEET_SCOPE, Drains, host_scope
 from coordinator.store.facts import read_facts
 from coordinator.store.fleet_metrics import FleetMetrics
 from coordinator.store.link import Link
-from tests.support.counts import counted
+from coordinator.store.metrics import APPEND_FILE, CLIENTS, DRAINS, MEMORY, MEMORY_LIMIT, MEMORY_RATIO
+from tests.support.counts import counted, recorded_in
 
 pytestmark = pytest.mark.anyio
 
-MEASURED = (fleet.MEMORY, fleet.MEMORY_LIMIT, fleet.APPEND_FILE, fleet.CLIENTS, fleet.DRAINS)
+MEASURED = (MEMORY, MEMORY_LIMIT, APPEND_FILE, CLIENTS, DRAINS)
 
 
 class Process:
     """The measuring part of a front-end."""
 
     def __init__(self, store: Store, name: str) -> None:
-        self.recorder = Recorder(MemoryCells(), name)
-        self.metrics = FleetMetrics(store, self.recorder, name)
+        self.recording = Recording(MemoryCells(), name)
+        self.metrics = FleetMetrics(store, name)
 
-    async def round(self) -> dict[Metric, int]:
+    async def round(self) -> dict[Gauge, int]:
         """Its metrics after a round."""
-        await self.metrics.round()
-        return {metric: round(counted(metric, of=self.recorder)) for metric in MEASURED}
+        with recorded_in(self.recording):
+            await self.metrics.round()
+            return {metric: round(counted(metric)) for metric in MEASURED}
+
+    async def end(self) -> None:
+        """As when the front-end ends."""
+        self.metrics.stop()
+        with recorded_in(self.recording):
+            await self.metrics.run()
 
 
 async def test_one_process_says_what_the_store_uses_and_what_is_drained(alone: Store) -> None:
@@ -40,16 +47,15 @@ async def test_one_process_says_what_the_store_uses_and_what_is_drained(alone: S
         found, facts = await first.round(), await read_facts(alone)
     finally:
         await alone.command("CONFIG", "SET", "maxmemory", 0)
-    assert found[fleet.MEMORY] == pytest.approx(facts.memory_bytes, rel=0.1)
-    assert (found[fleet.MEMORY_LIMIT], found[fleet.CLIENTS], found[fleet.DRAINS]) == (10**9, facts.clients, 2)
-    assert found[fleet.APPEND_FILE] > 0
+    assert found[MEMORY] == pytest.approx(facts.memory_bytes, rel=0.1)
+    assert (found[MEMORY_LIMIT], found[CLIENTS], found[DRAINS]) == (10**9, facts.clients, 2)
+    assert found[APPEND_FILE] > 0
     assert await second.round() == dict.fromkeys(MEASURED, 0)
     for scope in (FLEET_SCOPE, host_scope("far")):
         await Drains(alone).end(scope)
-    first.metrics.stop()
-    await first.metrics.run()
+    await first.end()
     found = await second.round()
-    assert (found[fleet.MEMORY] > 0, found[fleet.MEMORY_LIMIT], found[fleet.DRAINS]) == (True, 0, 0)
+    assert (found[MEMORY] > 0, found[MEMORY_LIMIT], found[DRAINS]) == (True, 0, 0)
     assert await first.round() == dict.fromkeys(MEASURED, 0)
 
 
@@ -74,6 +80,6 @@ async def test_of_a_cluster_the_fullest_primary_counts(
     monkeypatch.setattr(type(alone), "links", {0: link, 1: link})
     process = Process(alone, "h/fe-0")
     found = await process.round()
-    assert (found[fleet.MEMORY], found[fleet.MEMORY_LIMIT]) == memory
-    assert counted(fleet.MEMORY_RATIO, of=process.recorder) == (memory[0] / memory[1] if memory[1] else 0)
-    assert (found[fleet.APPEND_FILE], found[fleet.CLIENTS]) == (9, 4)
+    assert (found[MEMORY], found[MEMORY_LIMIT]) == memory
+    assert counted(MEMORY_RATIO, of=process.recording) == (memory[0] / memory[1] if memory[1] else 0)
+    assert (found[APPEND_FILE], found[CLIENTS]) == (9, 4)

@@ -16,11 +16,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.cli.supervision.store_supervisor import StoreSupervisor
-from coordinator.metrics.catalogue import STORE_WENT_BACK
 from coordinator.store import Store, kept_moment, key_space, keys
 from coordinator.store.drains import Drains
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.kept_moment import Kept, MomentKeeper
+from coordinator.store.metrics import STORE_WENT_BACK
 from tests.support.counts import counted
 from tests.support.servers import kill
 from tests.support.wait import wait_until

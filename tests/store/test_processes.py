@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.metrics import MemoryCells, Recorder
+from coordinator import __version__
+from coordinator.metrics import process, recording
 from coordinator.metrics.hot import Hot
 from coordinator.store import Script, Store, drains, keys
 from coordinator.store.drains import Drains, host_scope
@@ -37,22 +38,16 @@ async def note(store: Store, name: str, status: str) -> None:
     await store.run(NOTE, keys.FLEET, name, 30, status, STATUS_SECONDS)
 
 
-def counting() -> tuple[Recorder, StatusReport]:
-    recorder = Recorder(MemoryCells(), "fe-70")
-    recorder.build("9.9.9")
-    recorder.config("d1", "v1")
-
-    def fill(status: ProcessStatus) -> None:
-        status.limit = 64
-
-    return recorder, StatusReport("frontend", recorder, fill)
+def fill(status: ProcessStatus) -> None:
+    status.limit = 64
 
 
 async def test_a_process_reports_its_status_while_it_runs(alone: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drains, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(drains, "NOTE_SECONDS", 0.0)
-    recorder, report = counting()
-    recorder.hot.lost("p", "i")
+    process.note_settings("d1", "v1")
+    recording().hot.lost("p", "i")
+    report = StatusReport("frontend", fill)
     following = asyncio.create_task(Drains(alone).follow("fe-70", apply, report))
     try:
         await wait_until(lambda: found(alone, "fe-70"), what="the process")
@@ -61,7 +56,7 @@ async def test_a_process_reports_its_status_while_it_runs(alone: Store, monkeypa
         assert one.status is not None
         status = one.status
         assert (one.host, status.role, status.pid, status.limit) == (HOST, "frontend", os.getpid(), 64)
-        assert (status.version, status.config_version, status.drained) == ("9.9.9", "v1", "")
+        assert (status.version, status.config_version, status.drained) == (__version__, "v1", "")
         assert [(hot.project, hot.item) for hot in status.hot] == [("p", "i")]
         now = (await read_processes(alone)).now
         assert 0 <= now / 1000 - one.noted_at < 30
@@ -102,9 +97,9 @@ async def test_writes_make_a_process_note_the_time_without_a_new_status(
 
 
 def test_the_lag_is_the_longest_since_the_last_report() -> None:
-    recorder, report = counting()
-    recorder.loop_lag("frontend", 0.25)
-    recorder.loop_lag("frontend", 0.125)
+    report = StatusReport("frontend", fill)
+    process.loop_lag("frontend", 0.25)
+    process.loop_lag("frontend", 0.125)
     first, second = (msgspec.json.decode(report(drained), type=ProcessStatus) for drained in ("", "fleet"))
     assert (first.lag_ms, first.drained, second.lag_ms, second.drained) == (250, "", 0, "fleet")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from coordinator.metrics import Metric, Recording, install, recording
+from coordinator.metrics.cells import Buckets
 
 
 @contextlib.contextmanager
@@ -37,3 +38,12 @@ def counted(metric: Metric[Any], *labels: str, of: Recording | None = None) -> f
 def by_bucket(metric: Metric[Any], *labels: str, of: Recording | None = None) -> list[float]:
     """How many values of a histogram are in each bucket. Arguments as for ``counted``."""
     return list(_cell(metric, labels, of).counts())
+
+
+def all_counted(metric: Metric[Any]) -> dict[Any, int]:
+    """What a counter has counted, or how often a histogram has measured, by label values; those that are not 0."""
+    totals = {
+        labels: round(sum(cell.counts()) if isinstance(cell, Buckets) else cell.value)
+        for labels, cell in metric.cells.items()
+    }
+    return {labels[0] if len(labels) == 1 else labels: total for labels, total in totals.items() if total}

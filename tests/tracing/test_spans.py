@@ -32,7 +32,7 @@ from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from tests.tracing.collector import Collector
 from tests.tracing.logged import Logged
-from tests.transport.rig import Add, Fail, Hooks, Nothing, Rig, Wait, legacy, make_app, meta, modern, send
+from tests.transport.rig import Add, Fail, Nothing, Rig, Wait, legacy, make_app, meta, modern, send
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +71,7 @@ def test_nothing_is_traced_by_default() -> None:
 async def test_each_outcome_of_a_call_ends_its_span(exported: InMemorySpanExporter) -> None:
     rig = Rig()
     tools = {tool.name: tool for tool in rig.toolset().tools}
-    calls = Calls(10_000, Hooks())
+    calls = Calls(10_000)
     call = Call("default", "r" * 1000, None, trace=PARENT)
     await calls.run(tools["add"], call, Add(left=1), "fast")
     await calls.run(tools["fail"], call, Fail(code="conflict"), "fast")
@@ -110,7 +110,7 @@ def of(span: ReadableSpan) -> tuple[str, str]:
 
 async def test_logs_of_a_call_name_its_span(exported: InMemorySpanExporter, logged: Logged) -> None:
     tools = {tool.name: tool for tool in Rig().toolset().tools}
-    calls, call = Calls(10_000, Hooks()), Call("default", "r", None, trace=PARENT)
+    calls, call = Calls(10_000), Call("default", "r", None, trace=PARENT)
     over, later = asyncio.Event(), []
 
     async def outlives() -> None:

@@ -34,7 +34,7 @@ from coordinator.transport.fast_path_http import http_protocol
 from coordinator.transport.listening import Listening
 from coordinator.transport.sdk import build_server
 from tests.transport.jobs import Jobs, check_declared, seals
-from tests.transport.rig import FakeStore, Hooks, open_to_all
+from tests.transport.rig import FakeStore, open_to_all
 
 Context = ServerRequestContext[Any, Any]
 CallParams = types.CallToolRequestParams
@@ -366,7 +366,6 @@ def everything_app() -> FrontEnd:
         settings,
         FakeStore(),
         toolsets,
-        Hooks(),
         authenticator=authenticator,
         server_factory=everything.server,
         feed=FeedReader(Store("redis://nowhere")),

@@ -9,8 +9,10 @@ from coordinator.identity.authenticator import Authenticator
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.transport import FrontEnd
+from coordinator.transport.metrics import AUTH_REFUSED
 from tests.authentication.support import Authenticators, Tokens
-from tests.transport.rig import Hooks, Response, Rig, call, make_app, modern, send
+from tests.support.counts import all_counted
+from tests.transport.rig import Response, Rig, call, make_app, modern, send
 
 ADD = call("add", {"left": 2, "right": 3})
 ECHO = call("echo", {"text": "x"})
@@ -35,7 +37,6 @@ class Front:
         self.alpha = self.tokens.add("agent-a", permissions=("*",), projects=("alpha",))
         self.old = self.tokens.add("agent-o", seconds=-1)
         self.authenticators = Authenticators()
-        self.hooks = Hooks()
         self.rig = rig
         stated = {"tokens": str(self.tokens.path), "mode": "required", "resource": RESOURCE, **auth}
         self.settings = Settings(toolsets=("rig",), allowed_origins=origins, auth=Auth(**stated))
@@ -44,11 +45,16 @@ class Front:
 
     def make(self, **more: Any) -> FrontEnd:
         """Another front with the same authenticator."""
-        return make_app(self.rig, settings=self.settings, authenticator=self.authenticator, hooks=self.hooks, **more)
+        return make_app(self.rig, settings=self.settings, authenticator=self.authenticator, **more)
 
     async def close(self) -> None:
         await self.app.aclose()
         await self.authenticators.close()
+
+
+def refusals() -> dict[str, int]:
+    """How often requests were refused, by reason."""
+    return all_counted(AUTH_REFUSED)
 
 
 def bearer(token: str) -> list[tuple[str, str]]:

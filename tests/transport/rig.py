@@ -194,33 +194,9 @@ def flows_toolset() -> Toolset:
     return Toolset("flows", "Flows", "Plain.", tools)
 
 
-class Hooks:
-    """Records the reports of the transport."""
-
-    def __init__(self) -> None:
-        self.requests: list[tuple[str, str, str]] = []
-        self.rejected: list[tuple[str, str, str]] = []
-        """Those of ``requests`` without a duration."""
-        self.paths: list[str] = []
-        self.refused: list[str] = []
-
-    def request(self, tool: str, outcome: str, transport: str, seconds: float | None) -> None:
-        if seconds is None:
-            self.rejected.append((tool, outcome, transport))
-        else:
-            assert seconds >= 0
-        self.requests.append((tool, outcome, transport))
-
-    def fast_path(self, result: str) -> None:
-        self.paths.append(result)
-
-    def auth_refused(self, reason: str) -> None:
-        self.refused.append(reason)
-
-
 def open_to_all(settings: Settings) -> Authenticator:
     """An authenticator that knows no tokens, and admits everybody."""
-    return Authenticator(settings, lambda wanted: NoopVerifier(), FleetClock(), lambda outcome: None)
+    return Authenticator(settings, lambda wanted: NoopVerifier(), FleetClock())
 
 
 class FakeStore:
@@ -242,7 +218,6 @@ def make_app(rig: Rig | None = None, **options: Any) -> FrontEnd:
     rig = rig or Rig()
     settings = options.pop("settings", None) or Settings(toolsets=("rig",), **options.pop("with_settings", {}))
     toolsets = {one.name: one for one in (rig.toolset(), dotted_toolset(), flows_toolset())}
-    options.setdefault("hooks", Hooks())
     options.setdefault("authenticator", open_to_all(settings))
     return FrontEnd(settings, options.pop("store", None) or FakeStore(), toolsets, **options)
 

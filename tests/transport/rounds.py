@@ -11,7 +11,6 @@ import msgspec
 from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
 from coordinator.identity.noop import trust_self_reported
-from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.store import Store
@@ -70,7 +69,6 @@ class Site:
             settings,
             self._store,
             toolsets,
-            recorder(),
             authenticator=self._authenticators.make(settings),
             feed=reader,
             seals=Seals(self._store, settings),

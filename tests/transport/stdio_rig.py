@@ -14,7 +14,7 @@ from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
 from coordinator.transport.stdio import claim_standard_streams, serve_stdio
-from tests.transport.rig import Hooks, Nothing, Pong, Rig
+from tests.transport.rig import Nothing, Pong, Rig
 
 
 class LoudRig(Rig):
@@ -37,7 +37,7 @@ def main() -> None:
     toolset = LoudRig().toolset()
     deadline_ms = int(sys.argv[1]) if sys.argv[1:] else 60_000
     settings = Settings(request_deadline_ms=deadline_ms, redis_timeout_ms=deadline_ms // 2)
-    served = serve_stdio(settings, {toolset.name: toolset}, Hooks(), [toolset.name], "default", streams, nobody)
+    served = serve_stdio(settings, {toolset.name: toolset}, [toolset.name], "default", streams, nobody)
     asyncio.run(served)
     print("stray end")
 

@@ -12,12 +12,12 @@ import pytest
 from mcp.client import Client as RealClient
 from mcp.client.stdio import StdioServerParameters
 
-from coordinator.metrics.protocol import QUESTIONS
 from coordinator.settings import Settings
 from coordinator.settings.workflows import Signing, Workflows
 from coordinator.store import Store
 from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.transport import asking
+from coordinator.transport.metrics import QUESTIONS
 from tests.gateway.lab import section, states
 from tests.sessions import lab
 from tests.support.counts import counted

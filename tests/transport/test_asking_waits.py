@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator.feed import waits
-from coordinator.metrics import recorder
-from coordinator.metrics.feed import READS_WAITING
+from coordinator.feed.metrics import READS_WAITING
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.flows.store.flows import FlowStore
@@ -119,7 +118,7 @@ async def test_a_wait_ends_with_the_permission_for_its_tool(site: Site, monkeypa
     started = await bot(app, "gw_workflow_start", {"definitionId": "asking", "input": {}})
     wait = {"workflowId": started["structuredContent"]["workflowId"], "waitFor": "ended", "waitMs": 50_000}
     waiting = asyncio.create_task(bot(app, "gw_workflow_get", wait))
-    await wait_until(lambda: counted(READS_WAITING, recorder().slot) == 1, what="the parked read")
+    await wait_until(lambda: counted(READS_WAITING) == 1, what="the parked read")
     site.tokens.write(site.tokens.path.read_text().replace("gateway", "items"))
     await site.authenticators[-1].read(site.tokens.path)
     refused = await waiting

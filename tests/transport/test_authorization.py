@@ -16,7 +16,7 @@ from coordinator.transport import FrontEnd
 from coordinator.transport.replies import Scope
 from coordinator.transport.sdk import SdkApp
 from tests.transport import fuzz
-from tests.transport.guarded import ADD, ECHO, ISSUER, JWT, RESOURCE, WELL_KNOWN, Front, ask
+from tests.transport.guarded import ADD, ECHO, ISSUER, JWT, RESOURCE, WELL_KNOWN, Front, ask, refusals
 from tests.transport.live import Live, serving
 from tests.transport.rig import Response, Rig, call, legacy, modern, send
 from tests.transport.test_fast_path_http import differences, sendable
@@ -41,7 +41,7 @@ async def test_a_caller_is_served(front: Front, make: Any) -> None:
         assert (response.status, total(response.body)) == (200, 5)
     assert front.app.fast_path.hits >= 2
     assert front.rig.callers == ["agent-1"] * 3
-    assert front.hooks.refused == []
+    assert refusals() == {}
 
 
 async def test_the_sdk_never_sees_a_token(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ async def test_a_missing_token_is_challenged(front: Front, request_made: Any) ->
     # No error code without a token (RFC 6750, 3.1).
     assert challenge(response) == {"scope": "rig", "resource_metadata": f"{RESOURCE}{WELL_KNOWN}/mcp"}
     assert response.json["error"]["message"] == "a bearer token is required"
-    assert front.hooks.refused == ["missing"]
+    assert refusals() == {"missing": 1}
     assert front.rig.calls == []
 
 
@@ -105,7 +105,7 @@ async def test_a_bad_token_is_an_error(front: Front, token: str, reason: str, wo
         "scope": "rig",
         "resource_metadata": f"{RESOURCE}{WELL_KNOWN}/mcp",
     }
-    assert front.hooks.refused == [reason]
+    assert refusals() == {reason: 1}
 
 
 async def test_a_challenge_stays_one_header_whatever_a_reason_holds(front: Front) -> None:
@@ -166,7 +166,7 @@ async def test_permissions_gate_tools(front: Front, make: Any) -> None:
             "resource_metadata": f"{RESOURCE}{WELL_KNOWN}/mcp",
         }
         assert response.json["id"] == 7
-    assert front.hooks.refused == ["permission"] * 3
+    assert refusals() == {"permission": 3}
     assert {name for name, _, _ in front.rig.calls} == {"add"}
 
 
@@ -222,7 +222,7 @@ async def test_projects_are_gated(front: Front) -> None:
             # No scope would help, so the challenge names none.
             assert "www-authenticate" not in response.headers
     assert {project for _, project, _ in front.rig.calls} == {"alpha"}
-    assert set(front.hooks.refused) == {"project"}
+    assert set(refusals()) == {"project"}
 
 
 async def test_anonymous_callers_do_not_learn_what_is_served(front: Front) -> None:
@@ -266,7 +266,7 @@ async def test_a_token_is_valid_for_its_audience_only(
             assert response.status == 401
             assert challenge(response)["error"] == "invalid_token"
             assert "another audience" in challenge(response)["error_description"]
-    assert set(front.hooks.refused) == ({"audience"} if others else set())
+    assert set(refusals()) == ({"audience"} if others else set())
 
 
 async def test_a_verified_token_takes_the_fast_path_from_the_second_time_on(front: Front) -> None:
@@ -284,7 +284,7 @@ async def test_unavailable_keys_are_a_server_error(front: Front) -> None:
     response = await ask(front, JWT)
     assert (response.status, response.headers["retry-after"]) == (503, "5")
     assert "www-authenticate" not in response.headers
-    assert front.hooks.refused == ["unavailable"]
+    assert refusals() == {"unavailable": 1}
 
 
 # --- metadata

@@ -12,41 +12,40 @@ import pytest
 
 import coordinator.transport.calls
 from coordinator.errors import CATALOGUE, ToolFailure
+from coordinator.metrics.cells import Buckets
 from coordinator.overload import Admission
 from coordinator.settings.overload import Overload
 from coordinator.toolsets.tool import Call, Reply
 from coordinator.transport.calls import Calls, Done
+from coordinator.transport.metrics import FAST_PATH, REQUEST_DURATION, REQUESTS, SLOT_REQUESTS
+from tests.support.counts import all_counted, counted
 from tests.support.wait import wait_until
-from tests.transport.rig import Add, Fail, Hooks, Nothing, Pong, Rig, Wait, call, legacy, make_app, modern, send
+from tests.transport.rig import Add, Fail, Nothing, Pong, Rig, Wait, call, legacy, make_app, modern, send
 
 pytestmark = pytest.mark.anyio
 
 CALL = Call("default", "r-1")
 
 
-def make(deadline_ms: int = 10_000) -> tuple[Calls, Hooks, Rig, dict[str, Any]]:
-    hooks, rig = Hooks(), Rig()
+def make(deadline_ms: int = 10_000) -> tuple[Calls, Rig, dict[str, Any]]:
+    rig = Rig()
     tools = {tool.name: tool for tool in rig.toolset().tools}
-    return Calls(deadline_ms, hooks), hooks, rig, tools
+    return Calls(deadline_ms), rig, tools
 
 
 async def test_outcomes_are_reported(logged: list[Any]) -> None:
-    calls, hooks, _, tools = make()
+    calls, _, tools = make()
     assert (await calls.run(tools["add"], CALL, Add(left=1), "fast")).body == b'{"sum":2}'
     for code in ("conflict", "RESOURCE_NOT_FOUND", "over_capacity", "VALIDATION_ERROR", "INTERNAL_ERROR"):
         done = await calls.run(tools["fail"], CALL, Fail(code=code), "sdk")
         assert done.failed
         assert msgspec.json.decode(done.body)["error"]["kind"] == CATALOGUE[code].kind
     assert (await calls.run(tools["broken"], CALL, Nothing(), "stdio")).failed
-    assert hooks.requests == [
-        ("add", "ok", "fast"),
-        ("fail", "conflict", "sdk"),
-        ("fail", "error", "sdk"),
-        ("fail", "shed", "sdk"),
-        ("fail", "invalid", "sdk"),
-        ("fail", "internal", "sdk"),
-        ("broken", "internal", "stdio"),
-    ]
+    outcomes = ("conflict", "error", "shed", "invalid", "internal")
+    failed = {("fail", outcome): 1 for outcome in outcomes}
+    assert all_counted(REQUESTS) == {("add", "ok"): 1, **failed, ("broken", "internal"): 1}
+    assert all_counted(REQUEST_DURATION) == {("add", "fast"): 1, ("fail", "sdk"): 5, ("broken", "stdio"): 1}
+    assert counted(SLOT_REQUESTS) == 7
     assert logged[-1]["tool"] == "broken"
 
 
@@ -72,8 +71,8 @@ class Full:
 
 async def test_shed_calls_have_no_duration() -> None:
     """Calls that are shed within microseconds must not count as fast calls."""
-    _, hooks, rig, tools = make()
-    calls = Calls(10_000, hooks, cast(Admission, Full(waits=False)))
+    _, rig, tools = make()
+    calls = Calls(10_000, cast(Admission, Full(waits=False)))
     add, arguments = tools["add"], Add(left=1)
     read = add.weigh(arguments)
     assert calls.shed_at_once(add, read, "fast")
@@ -82,15 +81,15 @@ async def test_shed_calls_have_no_duration() -> None:
     assert (await calls.run(add, CALL, arguments, "fast")).failed
     assert (await calls.run(tools["watch"], CALL, Wait(gate="g"), "fast")).failed
     calls.refused(add, ToolFailure("VALIDATION_ERROR", "left: wrong"), "fast", CALL)
-    shed = [("add", "shed", "fast")] * 4 + [("watch", "shed", "fast"), ("add", "invalid", "fast")]
-    assert hooks.rejected == hooks.requests == shed
+    assert all_counted(REQUESTS) == {("add", "shed"): 4, ("watch", "shed"): 1, ("add", "invalid"): 1}
+    assert all_counted(REQUEST_DURATION) == {}
     assert rig.calls == []
 
 
 async def test_calls_are_admitted_as_parked_only_if_they_wait() -> None:
-    _, hooks, rig, tools = make()
+    _, rig, tools = make()
     admission = Admission(Overload(), time.monotonic)
-    calls = Calls(10_000, hooks, admission)
+    calls = Calls(10_000, admission)
     watch = dataclasses.replace(tools["watch"], parks=True)
     for gate, parked in (("g", 1), ("open", 0)):
         running = asyncio.create_task(calls.run(watch, CALL, Wait(gate=gate), "sdk"))
@@ -104,32 +103,33 @@ async def test_calls_are_admitted_as_parked_only_if_they_wait() -> None:
 
 
 async def test_a_call_that_may_enter_is_not_reported_as_shed() -> None:
-    _, hooks, _, tools = make()
-    calls = Calls(10_000, hooks, Admission(Overload(), time.monotonic))
+    _, _, tools = make()
+    calls = Calls(10_000, Admission(Overload(), time.monotonic))
     assert calls.shed_at_once(tools["add"], tools["add"].weigh(Add(left=1)), "fast") == 0
-    assert hooks.requests == []
+    assert all_counted(REQUESTS) == {}
 
 
 async def test_a_call_that_times_out_before_admission_lasts_its_deadline() -> None:
-    _, hooks, _, tools = make()
-    calls = Calls(30, hooks, cast(Admission, Full(waits=True)))
+    _, _, tools = make()
+    calls = Calls(30, cast(Admission, Full(waits=True)))
     assert (await calls.run(tools["add"], CALL, Add(left=1), "fast")).failed
-    assert (hooks.requests, hooks.rejected) == ([("add", "conflict", "fast")], [])
+    assert all_counted(REQUESTS) == {("add", "conflict"): 1}
+    assert all_counted(REQUEST_DURATION) == {("add", "fast"): 1}
 
 
 async def test_a_late_read_reports_no_possible_effect() -> None:
-    calls, _, _, tools = make(deadline_ms=30)
+    calls, _, tools = make(deadline_ms=30)
     done = await calls.run(dataclasses.replace(tools["late"], read_only=True), CALL, Wait(gate="g"), "fast")
     assert msgspec.json.decode(done.body)["error"]["message"] == "late did not finish within 0.03 s"
 
 
 async def test_a_call_past_the_deadline_is_cancelled_and_reported() -> None:
-    calls, hooks, rig, tools = make(deadline_ms=30)
+    calls, rig, tools = make(deadline_ms=30)
     done = await calls.run(tools["late"], CALL, Wait(gate="g"), "fast")
     error = msgspec.json.decode(done.body)["error"]
     assert (error["kind"], error["code"]) == ("transient", "deadline_exceeded")
     assert error["message"] == "late did not finish within 0.03 s; it may have taken effect"
-    assert hooks.requests == [("late", "conflict", "fast")]
+    assert all_counted(REQUESTS) == {("late", "conflict"): 1}
     assert rig.waiting == set()
     task = asyncio.current_task()
     assert task is not None
@@ -139,7 +139,7 @@ async def test_a_call_past_the_deadline_is_cancelled_and_reported() -> None:
 
 
 async def test_tools_that_wait_have_no_deadline() -> None:
-    calls, _, rig, tools = make(deadline_ms=20)
+    calls, rig, tools = make(deadline_ms=20)
     watching = asyncio.create_task(calls.run(tools["watch"], CALL, Wait(gate="g"), "sdk"))
     await wait_until(lambda: "g" in rig.waiting)
     assert (await calls.run(tools["late"], CALL, Wait(gate="other"), "fast")).failed
@@ -156,14 +156,14 @@ async def test_an_unauthorized_waiting_call_ends_before_its_answer(
             raise ToolFailure("unauthenticated", "no more")
 
     monkeypatch.setattr(coordinator.transport.calls, "LOOK_SECONDS", 0.01)
-    calls, _, rig, tools = make()
+    calls, rig, tools = make()
     done = await calls.run(tools["watch"], CALL, Wait(gate="g"), "sdk", recheck)
     assert msgspec.json.decode(done.body)["error"]["code"] == "unauthenticated"
     assert rig.waiting == set()
 
 
 async def test_a_result_with_is_error_counts_as_an_error() -> None:
-    calls, hooks, _, tools = make()
+    calls, _, tools = make()
     for failed in (True, False):
 
         async def answer(call: Call, given: Any, failed: bool = failed) -> Reply:
@@ -171,24 +171,21 @@ async def test_a_result_with_is_error_counts_as_an_error() -> None:
 
         done = await calls.run(dataclasses.replace(tools["nothing"], handler=answer), CALL, Nothing(), "fast")
         assert (done.failed, done.shown()) == (failed, "as told")
-    assert hooks.requests == [("nothing", "error", "fast"), ("nothing", "ok", "fast")]
+    assert all_counted(REQUESTS) == {("nothing", "error"): 1, ("nothing", "ok"): 1}
 
 
-async def test_parked_time_is_not_part_of_the_duration() -> None:
+async def test_parked_time_is_not_part_of_the_duration(monkeypatch: pytest.MonkeyPatch) -> None:
     took: list[float] = []
-
-    class Timing(Hooks):
-        def request(self, tool: str, outcome: str, transport: str, seconds: float | None) -> None:
-            took.append(seconds or 0.0)
+    monkeypatch.setattr(Buckets, "observe", lambda _, seconds: took.append(seconds))
 
     async def parked(call: Call, given: Wait) -> Pong:
         if call.idle is not None:
             call.idle(1000.0)
         return Pong(ok=True)
 
-    _, _, _, tools = make()
+    _, _, tools = make()
     watch = dataclasses.replace(tools["watch"], parks=True, handler=parked)
-    calls = Calls(10_000, Timing())
+    calls = Calls(10_000)
     for gate in ("g", "open"):
         assert not (await calls.run(watch, CALL, Wait(gate=gate), "sdk")).failed
     assert took[0] < -900
@@ -196,17 +193,17 @@ async def test_parked_time_is_not_part_of_the_duration() -> None:
 
 
 async def test_cancellation_from_outside_is_passed_on() -> None:
-    calls, hooks, rig, tools = make()
+    calls, rig, tools = make()
     running = asyncio.create_task(calls.run(tools["late"], CALL, Wait(gate="g"), "fast"))
     await wait_until(lambda: "g" in rig.waiting)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert hooks.requests == []
+    assert all_counted(REQUESTS) == {}
 
 
 async def test_cancellation_from_outside_is_passed_on_at_the_deadline_too() -> None:
-    calls, hooks, _, tools = make(deadline_ms=30)
+    calls, _, tools = make(deadline_ms=30)
     running = asyncio.create_task(calls.run(tools["late"], CALL, Wait(gate="g"), "fast"))
     loop = asyncio.get_running_loop()
 
@@ -220,7 +217,7 @@ async def test_cancellation_from_outside_is_passed_on_at_the_deadline_too() -> N
     cancel_too()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert hooks.requests == []
+    assert all_counted(REQUESTS) == {}
 
 
 @pytest.mark.parametrize("make", [modern, legacy])
@@ -248,21 +245,16 @@ async def test_late_calls_are_cancelled_on_both_paths(rig: Rig, fast: bool) -> N
 
 
 async def test_the_path_is_reported_with_each_call(rig: Rig) -> None:
-    hooks = Hooks()
-    app = make_app(rig, hooks=hooks)
+    app = make_app(rig)
     await send(app, "POST", "/mcp", *modern("tools/call", call("add", {"left": 1})))
     await send(app, "POST", "/mcp", *modern("tools/call", call("add", {"left": 1})))
     await send(app, "POST", "/mcp", *legacy("tools/call", call("add", {"left": "1"})))
     await send(app, "POST", "/mcp", *legacy("tools/call", call("add", {})))
     await send(app, "POST", "/mcp", *legacy("tools/list", {}))
     # The first came with an unknown host.
-    assert hooks.requests == [
-        ("add", "ok", "sdk"),
-        ("add", "ok", "fast"),
-        ("add", "ok", "sdk"),
-        ("add", "invalid", "sdk"),
-    ]
-    assert hooks.paths == ["miss", "hit", "miss", "miss"]
+    assert all_counted(REQUESTS) == {("add", "ok"): 3, ("add", "invalid"): 1}
+    assert all_counted(REQUEST_DURATION) == {("add", "sdk"): 2, ("add", "fast"): 1}
+    assert all_counted(FAST_PATH) == {"miss": 3, "hit": 1}
     assert app.fast_path.counts == {"hit": 1, "host": 1, "envelope": 2}
     await app.aclose()
 

@@ -13,12 +13,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.transport.app import FrontEnd
+from coordinator.transport.metrics import REQUEST_DURATION, REQUESTS
 from coordinator.transport.protocol import AHEAD_BYTES
+from tests.support.counts import all_counted
 from tests.support.wait import wait_until_sync
 from tests.transport import fuzz
 from tests.transport.guarded import Front, bearer
 from tests.transport.live import Live, open_gate, serving
-from tests.transport.rig import Hooks, Response, Rig, call, legacy, make_app, modern, send
+from tests.transport.rig import Response, Rig, call, legacy, make_app, modern, send
 from tests.transport.test_wire import Client, raw, total
 
 ADD = call("add", {"left": 2, "right": 3})
@@ -422,8 +424,8 @@ def test_shutdown_waits_for_answers(rig: Rig) -> None:
 
 
 def test_shutdown_waits_for_calls_of_disconnected_clients(rig: Rig) -> None:
-    late, hooks = modern("tools/call", call("late", {"gate": "g"})), Hooks()
-    with serving(lambda: make_app(rig, hooks=hooks)) as live:
+    late = modern("tools/call", call("late", {"gate": "g"}))
+    with serving(lambda: make_app(rig)) as live:
         watched = Watched(live)
         with Client(live.port) as client:
             for number in (1, 2, 3):
@@ -440,7 +442,8 @@ def test_shutdown_waits_for_calls_of_disconnected_clients(rig: Rig) -> None:
         live.stop()
         wait_until_sync(lambda: refused(live.port))
         open_gate(rig)
-    assert hooks.requests == [("late", "ok", way) for way in ("sdk", "fast", "fast")]
+    assert all_counted(REQUESTS) == {("late", "ok"): 3}
+    assert all_counted(REQUEST_DURATION) == {("late", "sdk"): 1, ("late", "fast"): 2}
 
 
 def refused(port: int) -> bool:

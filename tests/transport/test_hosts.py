@@ -23,7 +23,7 @@ from coordinator.transport import FrontEnd
 from tests.support.fleets import once
 from tests.transport.fuzz import meaning
 from tests.transport.live import serving
-from tests.transport.rig import Hooks, Response, make_app, open_to_all, send
+from tests.transport.rig import Response, make_app, open_to_all, send
 from tests.transport.test_wire import Client
 
 RECORDINGS = {
@@ -65,8 +65,7 @@ async def fronts(store: Store, project: str) -> AsyncIterator[Fronts]:
     settings = Settings()
     toolsets = load_toolsets(Services(settings, store, trust_self_reported))
     made = [
-        FrontEnd(settings, store, toolsets, Hooks(), authenticator=open_to_all(settings), fast=fast)
-        for fast in (True, False)
+        FrontEnd(settings, store, toolsets, authenticator=open_to_all(settings), fast=fast) for fast in (True, False)
     ]
     for front in made:
         # The slow path admits a host name first. Hosts do not start with calls.

@@ -17,7 +17,7 @@ from coordinator.transport.compression import takes_gzip
 from tests.support.contracts import toolsets
 from tests.transport.live import Live, serving
 from tests.transport.nodejs import INSTALL_SECONDS, Node
-from tests.transport.rig import FakeStore, Hooks, Response, Rig, call, legacy, make_app, meta, modern, open_to_all, send
+from tests.transport.rig import FakeStore, Response, Rig, call, legacy, make_app, meta, modern, open_to_all, send
 
 pytestmark = pytest.mark.anyio
 LONG = "x" * 2_000
@@ -84,8 +84,7 @@ async def test_accept_encoding_is_parsed_as_in_the_rfc(given: tuple[str, ...], t
 def product() -> FrontEnd:
     """A front over the product's toolsets; its tools cannot be called."""
     settings = Settings()
-    hooks, authenticator = Hooks(), open_to_all(settings)
-    return FrontEnd(settings, FakeStore(), toolsets(), hooks=hooks, authenticator=authenticator)
+    return FrontEnd(settings, FakeStore(), toolsets(), authenticator=open_to_all(settings))
 
 
 @pytest.fixture(scope="module")

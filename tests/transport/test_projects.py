@@ -25,7 +25,7 @@ from coordinator.transport.projects import Projects
 from tests.support import leaks
 from tests.support.contracts import toolsets
 from tests.transport.guarded import ADD, Front, ask
-from tests.transport.rig import Hooks, call, legacy, make_app, modern, open_to_all, send
+from tests.transport.rig import call, legacy, make_app, modern, open_to_all, send
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,6 @@ class Fronts:
                 settings,
                 store,
                 served,
-                Hooks(),
                 authenticator=open_to_all(settings),
                 fast=fast,
                 hints=Projects(store),

@@ -18,7 +18,7 @@ from coordinator.toolsets.tool import Criticality, Reply, Tool, Toolset
 from tests.overload.front import shed_calls
 from tests.support.wait import wait_until_sync
 from tests.transport.live import Live, serving
-from tests.transport.rig import Hooks, Rig, call, legacy, make_app, modern
+from tests.transport.rig import Rig, call, legacy, make_app, modern
 from tests.transport.test_wire import Client, raw, total
 
 ADD = call("add", {"left": 2, "right": 3})
@@ -51,7 +51,7 @@ class Busy:
 @contextlib.contextmanager
 def busy_with(rig: Rig, **options: int) -> Iterator[Busy]:
     admission = Admission(Overload(), time.monotonic, lambda: 0.5)
-    with serving(lambda: make_app(rig, admission=admission, hooks=Hooks()), **options) as live:
+    with serving(lambda: make_app(rig, admission=admission), **options) as live:
         yield Busy(live, rig, admission)
 
 

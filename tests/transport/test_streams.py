@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from coordinator.errors import ToolFailure
+from coordinator.feed.metrics import CUT, LISTENERS
 from coordinator.transport import streams
 from coordinator.transport.streams import Stream, Streams
+from tests.support.counts import all_counted, counted
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -74,10 +76,8 @@ class Room:
     """Streams of one kind."""
 
     def __init__(self) -> None:
-        self.counts = list[int]()
-        self.cut = list[str]()
         self.watches = 0
-        self.streams: Streams[Plain] = Streams("plain", self.counts.append, self.cut.append, self._watch)
+        self.streams: Streams[Plain] = Streams("plain", LISTENERS, CUT, self._watch)
         self.opened = list[asyncio.Task[None]]()
 
     async def _watch(self) -> None:
@@ -130,7 +130,7 @@ async def test_a_client_that_takes_nothing_is_cut_off(room: Room, monkeypatch: p
     await stuck.client.aborted.wait()
     assert stuck.ended == "slow"
     assert idle.ended is None
-    await wait_until(lambda: room.cut == ["slow"])
+    await wait_until(lambda: all_counted(CUT) == {"slow": 1})
 
 
 async def test_a_stream_that_ends_is_not_waited_for(room: Room) -> None:
@@ -164,7 +164,7 @@ async def test_a_drain_ends_all_and_says_so(room: Room) -> None:
     for stream in opened:
         await stream.over.wait()
     await wait_until(lambda: not room.streams.open)
-    assert room.cut == ["drain"] * 3
+    assert all_counted(CUT) == {"drain": 3}
     room.streams.hold(False)
     assert not room.streams.draining
     assert (await room.open()).ended is None
@@ -172,11 +172,12 @@ async def test_a_drain_ends_all_and_says_so(room: Room) -> None:
 
 async def test_streams_are_counted_and_watched_while_there_are_any(room: Room) -> None:
     first, second = await room.open("ada"), await room.open("ada")
-    assert dict(room.streams.callers) == {"ada": 2}
+    assert (counted(LISTENERS), dict(room.streams.callers)) == (2, {"ada": 2})
     first.end("gone")
+    await wait_until(lambda: counted(LISTENERS) == 1)
     second.end("gone")
     await wait_until(lambda: not room.streams.open)
-    assert (room.counts, dict(room.streams.callers), room.cut) == ([1, 2, 1, 0], {}, [])
+    assert (counted(LISTENERS), dict(room.streams.callers), all_counted(CUT)) == (0, {}, {})
     await room.opened[0]
 
     async def watched_again() -> bool:

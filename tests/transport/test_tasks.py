@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
-from coordinator.metrics.catalogue import AGENTS_WAITING
-from coordinator.metrics.protocol import TASKS as COUNTED
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.store import Store, keys
 from coordinator.toolsets import deferral
 from coordinator.toolsets.gateway import operations
 from coordinator.toolsets.items.live import waiting
+from coordinator.toolsets.items.metrics.claims import AGENTS_WAITING
+from coordinator.transport.metrics import TASK_EVENTS as COUNTED
 from tests.gateway.lab import Worker, section, settings_of, states
 from tests.support.counts import counted
 from tests.support.wait import wait_until
@@ -481,7 +480,7 @@ async def test_an_item_that_comes_at_once_is_the_answer_of_the_call(
     boss, one = (site.client(name, "items", can=TASKS) for name in ("boss", "one"))
     app = site.process()
     asking = asyncio.create_task(one(app, "claim_item", claim()))
-    await wait_until(lambda: counted(AGENTS_WAITING, recorder().slot) == 1, what="the parked claim")
+    await wait_until(lambda: counted(AGENTS_WAITING) == 1, what="the parked claim")
     item = await offer(boss, app)
     (won,) = (await asking)["structuredContent"]["claimResults"]
     assert won["itemId"] == item

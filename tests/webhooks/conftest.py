@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from coordinator.feed import FeedReader
-from coordinator.metrics import MemoryCells, Recorder
 from coordinator.settings import Settings
 from coordinator.settings.webhooks import Webhook
 from coordinator.store import Store, leader_task
@@ -42,13 +41,7 @@ async def tools(alone: Store) -> Client:
 
 
 @pytest.fixture
-def recorder() -> Recorder:
-    """What the process counts that delivers."""
-    return Recorder(MemoryCells())
-
-
-@pytest.fixture
-def serving(alone: Store, recorder: Recorder) -> Serving:
+def serving(alone: Store) -> Serving:
     """Runs deliveries to a webhook ``hook``, as a front-end does."""
 
     @contextlib.asynccontextmanager
@@ -59,7 +52,7 @@ def serving(alone: Store, recorder: Recorder) -> Serving:
         webhooks = {"hook": Webhook(url=url, **{"secret": SECRET, "allow_private": True, **more})}
         webhooks |= {f"other-{n}": Webhook(url=one, secret=SECRET, allow_private=True) for n, one in enumerate(others)}
         reader = FeedReader(store)
-        task = Webhooks(Settings(webhooks=webhooks), store, reader, recorder, process, {})
+        task = Webhooks(Settings(webhooks=webhooks), store, reader, process, {})
         running = asyncio.create_task(task.run())
         try:
             yield task

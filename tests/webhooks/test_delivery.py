@@ -11,13 +11,12 @@ import msgspec
 import pytest
 import redis
 
-from coordinator.metrics import Recorder
-from coordinator.metrics.webhooks import LAG, STATES
 from coordinator.settings import Settings
 from coordinator.settings.webhooks import Webhook
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.webhooks import delivery, sender
+from coordinator.webhooks.metrics import LAG, STATES
 from coordinator.webhooks.records import DISABLE_SECONDS, Record, WebhookRecords
 from tests.items.client import Client, actor, fresh_id
 from tests.support.counts import counted
@@ -274,7 +273,7 @@ async def test_a_paused_webhook_gets_nothing_and_all_of_it_once_it_is_resumed(
 
 
 async def test_a_webhook_lags_only_while_attempts_are_to_come(
-    alone: Store, tools: Client, serving: Serving, receiver: Receiver, recorder: Recorder
+    alone: Store, tools: Client, serving: Serving, receiver: Receiver
 ) -> None:
     """The alert on it ends when it is paused; one that is disabled has an alert of its own."""
     records = WebhookRecords(alone)
@@ -283,8 +282,8 @@ async def test_a_webhook_lags_only_while_attempts_are_to_come(
 
         async def has(state: str, lags: bool) -> None:
             def reported() -> bool:
-                lag = counted(LAG, "hook", of=recorder)
-                return (lag > 0) == lags and counted(STATES, state, of=recorder) == 1
+                lag = counted(LAG, "hook")
+                return (lag > 0) == lags and counted(STATES, state) == 1
 
             await wait_until(reported, what=f"a report of {state}")
 

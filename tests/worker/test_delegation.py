@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.metrics.catalogue import CLAIM_CONFLICTS
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.store import Store, keys
+from coordinator.toolsets.metrics import CLAIM_CONFLICTS
 from tests.authentication.support import Authenticators, Tokens
 from tests.feed.rig import Front, serving
 from tests.items.client import LONG_MS, Json, fresh_id

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec import convert
 
-from coordinator.metrics.catalogue import CLAIM_CONFLICTS
 from coordinator.settings import Settings
 from coordinator.settings.attempts import Attempts
 from coordinator.settings.work import SchemaSettings
 from coordinator.store import Store
+from coordinator.toolsets.metrics import CLAIM_CONFLICTS
 from tests.items.client import LONG_MS, Json, counts, fresh_id
 from tests.items.moments import lapse, next_ms
 from tests.items.test_included import fan_in

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from coordinator.metrics import MemoryCells, Recorder, install, recorder
 from coordinator.settings import Settings
 from coordinator.settings.connections import Connection
 from coordinator.store.connection_states import ConnectionStatus
@@ -15,6 +14,7 @@ from tests.support.downstream import RawHttp
 from tests.support.odd_http import Answer, OddHttp
 from workers.connections import Connections
 from workers.downstream.failures import CallRefused, ConnectionFailed
+from workers.metrics import CONNECTION_USES
 from workers.outcomes import Outcomes
 
 GIT = Connection(kind="cli", command="git", env={"TOKEN": "${GIT_TOKEN}", "B": "x${HERE}", "A": "${AWAY} ${HERE}"})
@@ -115,13 +115,8 @@ async def test_a_session_that_is_opened_again_is_no_failure(monkeypatch: pytest.
 
 
 def test_uses_are_counted_from_0_on() -> None:
-    before = recorder()
-    install(counting := Recorder(MemoryCells(), "w-0"))
-    try:
-        outcomes = Outcomes({})
-        outcomes.configure({"git": GIT})
-        outcomes.noting("git")("away")
-        uses = counting.families()["coordinator_connection_uses_total"]
-        assert {labels: cell.value for labels, cell in uses.items()} == {("git", "ok"): 0, ("git", "failed"): 1}
-    finally:
-        install(before)
+    outcomes = Outcomes({})
+    outcomes.configure({"git": GIT})
+    outcomes.noting("git")("away")
+    found = {labels: cell.value for labels, cell in CONNECTION_USES.cells.items()}
+    assert found == {("git", "ok"): 0, ("git", "failed"): 1}

@@ -17,12 +17,12 @@ import msgspec
 import structlog
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
 from coordinator.store.leader_lease import LeaderLeases
 from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, PAGE, AuditStore, Entry
+from workers.metrics import AUDIT_COPIES
 
 _log = structlog.get_logger(__name__)
 
@@ -73,7 +73,7 @@ class AuditCopies:
             if self._leads:
                 await self.copy(file)
         except (ToolFailure, OSError) as error:
-            recorder().gateway.audit_copied("failed")
+            AUDIT_COPIES.labels("failed").inc()
             _log.warning("the gateway's audit cannot be copied, trying again", reason=str(error))
 
     async def copy(self, file: Path) -> None:
@@ -87,7 +87,7 @@ class AuditCopies:
         while entries := await self._audit.read(project, await self._audit.copied(project)):
             await asyncio.to_thread(append_entries, file, project, entries)
             await self._audit.note_copied(project, entries[-1].position)
-            recorder().gateway.audit_copied("ok")
+            AUDIT_COPIES.labels("ok").inc()
             if len(entries) < PAGE:
                 break
 

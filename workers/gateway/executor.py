@@ -14,7 +14,6 @@ import msgspec
 import structlog
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.settings.gateway.model import PROXY
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
@@ -40,6 +39,7 @@ from workers.connections import Connections
 from workers.gateway.cli import run_command
 from workers.gateway.failures import permanent, problem_of, rate_limited, timeout, transient, unreachable
 from workers.gateway.rest import RestClient
+from workers.metrics import GATEWAY_EXECUTORS
 from workers.tools.source import StepTool
 
 _log = structlog.get_logger(__name__)
@@ -123,7 +123,7 @@ class GatewayExecutor:
         except TimeoutError:
             outcome = timeout(_reached(work.limit_ms) if limit is None else limit.reached)
         ended = "ok" if isinstance(outcome, Success) else outcome.type
-        recorder().gateway_executor(work.tool or "", ended, monotonic() - began)
+        GATEWAY_EXECUTORS.labels(work.tool or "", ended).observe(monotonic() - began)
         return outcome
 
     async def _call(self, step: StepRun, job: Job, on_progress: Callable[[], None] | None) -> Outcome:

@@ -13,7 +13,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.stores import store_failed
 from coordinator.cli.supervision.brief import ReloadOutcome, Role
 from coordinator.cli.supervision.lifecycle import Lifecycle
-from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs, reserved_slots, tracing
+from coordinator.metrics import Recording, SharedCells, SlotBusy, install, logs, process, reserved_slots, start, tracing
 from coordinator.settings import Settings, config_version, settings_digest, taken_over
 from coordinator.store import AccessRefused, AddressError, KeySpaceDiffers, StoreTooOld
 
@@ -41,18 +41,18 @@ def run(
     # SIGHUP must not kill it: a terminal may close, or the signal may be meant for the supervisor.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     logs.configure(settings.log_level, settings.log_format, context={"slot": slot})
-    recorder = open_recorder(metrics_dir, slot, settings)
+    own = open_recording(metrics_dir, slot, settings)
     try:
         start_tracing(settings, slot)
         if role == "frontend":
             from coordinator.cli.frontend import run_frontend
 
-            run_frontend(settings, recorder, metrics_dir, lifecycle)
+            run_frontend(settings, slot, metrics_dir, lifecycle)
         else:
-            _work(settings, recorder, lifecycle, companion)
+            _work(settings, slot, lifecycle, companion)
     finally:
         tracing.stop()
-        recorder.close()
+        own.close()
 
 
 def start_tracing(settings: Settings, slot: str) -> None:
@@ -68,22 +68,22 @@ def start_tracing(settings: Settings, slot: str) -> None:
             raise CommandFailed(str(error), Exit.USAGE) from None
 
 
-def open_recorder(metrics_dir: Path, slot: str, settings: Settings) -> Recorder:
+def open_recording(metrics_dir: Path, slot: str, settings: Settings) -> Recording:
     """Makes this process the owner of a metrics slot.
 
     Raises:
         CommandFailed: another living process has it, or the directory can't be written.
     """
     try:
-        recorder = Recorder(SharedCells(metrics_dir, slot), slot)
+        own = Recording(SharedCells(metrics_dir, slot), slot)
     except SlotBusy as error:
         raise CommandFailed(str(error)) from None
     except OSError as error:
         raise _unwritable(metrics_dir, error) from None
-    recorder.build(__version__)
-    recorder.config(settings_digest(settings), config_version(settings))
-    install(recorder)
-    return recorder
+    install(own)
+    process.note_build(__version__)
+    process.note_settings(settings_digest(settings), config_version(settings))
+    return own
 
 
 @contextlib.contextmanager
@@ -107,25 +107,25 @@ def _unwritable(metrics_dir: Path, error: OSError) -> CommandFailed:
     )
 
 
-def _work(settings: Settings, recorder: Recorder, lifecycle: Lifecycle, companion: Companion | None) -> None:
+def _work(settings: Settings, slot: str, lifecycle: Lifecycle, companion: Companion | None) -> None:
     # Imported here, because front-ends do not need RQ.
     from workers.process import WorkerProcess
     from workers.run_kinds import make_run_kinds
 
-    recorder.start_worker()
+    start("worker")
 
     def on_settings(take: Callable[[Settings], None]) -> None:
         def hear(outcome: ReloadOutcome) -> None:
             if outcome.settings is not None:
                 mixed = taken_over(settings, outcome.settings)
-                recorder.config(settings_digest(mixed), config_version(mixed))
+                process.note_settings(settings_digest(mixed), config_version(mixed))
                 take(mixed)
 
         lifecycle.on_reload(hear)
 
     worker = WorkerProcess(
         settings,
-        recorder.slot,
+        slot,
         make_run_kinds,
         lifecycle.ready,
         lambda: lifecycle.orphaned,

@@ -10,12 +10,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
+from coordinator.cli.metrics import PROCESSES
 from coordinator.cli.reload import Rereader
 from coordinator.cli.supervision.brief import ReloadOutcome, Role
-from coordinator.cli.supervision.roles import open_recorder, slots
+from coordinator.cli.supervision.roles import open_recording, slots
 from coordinator.cli.supervision.supervised import Spec
 from coordinator.cli.supervision.supervisor import Supervisor
-from coordinator.metrics import clear_free_slots, logs, recorder
+from coordinator.metrics import clear_free_slots, logs, process
 from coordinator.settings import LoadedSettings, Settings, config_version, settings_digest, taken_over
 
 
@@ -49,7 +50,7 @@ class Announcer:
     def ready(self) -> None:
         """Prints the line."""
         if self._role is not None:
-            recorder().processes(self._role, 1)
+            PROCESSES.labels(self._role).set(1)
         # A closed pipe or a full disk must not stop the service.
         with contextlib.suppress(OSError):
             print(self._line, flush=True)
@@ -74,7 +75,7 @@ def apply_reload(outcome: ReloadOutcome, running: Settings, supervisor: Supervis
     """Passes the outcome of a reload to a supervisor's processes; returns the settings now in force."""
     if outcome.settings is not None:
         running = taken_over(running, outcome.settings)
-        recorder().config(settings_digest(running), config_version(running))
+        process.note_settings(settings_digest(running), config_version(running))
     if supervisor is not None:
         supervisor.tell(outcome)
     return running
@@ -98,7 +99,7 @@ def keep_frontends_up(
     clear_free_slots(directory)
     with slots(directory, "serve") as (slot,), slots(directory, "fe", settings.frontends) as frontends:
         logs.configure(settings.log_level, settings.log_format, context={"slot": slot})
-        own = open_recorder(directory, slot, settings)
+        own = open_recording(directory, slot, settings)
         try:
             _supervise(frontends, settings, loaded, directory, announcer)
         finally:

@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 import structlog
 
+from coordinator.cli.metrics import PROCESSES, RESTARTS, start_restarts
 from coordinator.cli.supervision.backoff import Backoff
-from coordinator.metrics import recorder
 from coordinator.store import StoreError
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.kept_moment import MomentKeeper
+from coordinator.store.metrics import DISK_FREE, DISK_RATIO
 
 _log = structlog.get_logger(__name__)
 
@@ -71,9 +72,9 @@ class StoreSupervisor:
         Raises:
             StoreError: it cannot be started.
         """
-        recorder().start_supervisor(["store"])
+        start_restarts(["store"])
         await asyncio.to_thread(self._server.start)
-        recorder().processes("store", 1)
+        PROCESSES.labels("store").set(1)
         if self._keeper is not None:
             await self._keeper.start()
         self._tasks = [
@@ -101,7 +102,7 @@ class StoreSupervisor:
             status = self._server.poll()
             if status is None:
                 continue
-            recorder().processes("store", 0)
+            PROCESSES.labels("store").set(0)
             self._on_change()
             delay = self._backoff.delay(loop.time() - ready_at)
             _log.error(
@@ -112,7 +113,7 @@ class StoreSupervisor:
                 restart_seconds=round(delay, 3),
             )
             await asyncio.sleep(delay)
-            recorder().restart("store", "hung" if self._hung else "signal" if status < 0 else "exit")
+            RESTARTS.labels("store", "hung" if self._hung else "signal" if status < 0 else "exit").inc()
             self._hung = False
             ready_at = await self._restart()
 
@@ -120,7 +121,10 @@ class StoreSupervisor:
         while True:
             with contextlib.suppress(OSError):
                 disk = await asyncio.to_thread(os.statvfs, self._server.data_dir)
-                recorder().fleet.disk(disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize)
+                DISK_FREE.set(disk.f_bavail * disk.f_frsize)
+                DISK_RATIO.set(
+                    disk.f_bavail / disk.f_blocks if disk.f_blocks else 1.0
+                )  # some file systems have no size
             await asyncio.sleep(DISK_SECONDS)
 
     async def _kill_frozen(self) -> None:
@@ -158,7 +162,7 @@ class StoreSupervisor:
                 delay = self._backoff.delay(0.0)
                 _log.error("the embedded store does not start", reason=str(error), restart_seconds=round(delay, 3))
                 await asyncio.sleep(delay)
-        recorder().processes("store", 1)
+        PROCESSES.labels("store").set(1)
         _log.info("the embedded store is back")
         self._on_change()
         if self._server.url != before:

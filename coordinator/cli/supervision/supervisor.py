@@ -19,12 +19,13 @@ from pathlib import Path
 import structlog
 
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.metrics import PROCESSES, RESTARTS, start_restarts
 from coordinator.cli.supervision import spawner
 from coordinator.cli.supervision.brief import ReloadOutcome
 from coordinator.cli.supervision.lifecycle import BEAT_SECONDS
 from coordinator.cli.supervision.supervised import Child, Spec
 from coordinator.linux import end_session
-from coordinator.metrics import forget_gauges, recorder
+from coordinator.metrics import forget_gauges
 
 _log = structlog.get_logger(__name__)
 
@@ -86,7 +87,7 @@ class Supervisor:
             CommandFailed: a process cannot start. Others may run, so call ``drain``.
         """
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self.reap)
-        recorder().start_supervisor({child.spec.role for child in self._children})
+        start_restarts({child.spec.role for child in self._children})
         stopped = asyncio.create_task(stop.wait())
         prepared = asyncio.create_task(self._spawner.prepare())
         all_ready = asyncio.create_task(self._all_ready.wait())
@@ -184,7 +185,7 @@ class Supervisor:
                 _log.warning(
                     "process ended", process=str(child.spec), reason=child.reason, restart_seconds=round(delay, 3)
                 )
-                recorder().restart(child.spec.role, child.cause)
+                RESTARTS.labels(child.spec.role, child.cause).inc()
                 self._restarts[child] = asyncio.get_running_loop().call_later(delay, self._start, child)
         self._changed()
 
@@ -201,7 +202,7 @@ class Supervisor:
     def _changed(self) -> None:
         living = Counter(child.spec.role for child in self._children if child.pid is not None)
         for role in {child.spec.role for child in self._children}:
-            recorder().processes(role, living[role])
+            PROCESSES.labels(role).set(living[role])
         self._on_change()
 
     def _signal(self, number: int) -> None:

@@ -13,7 +13,7 @@ from rich.text import Text
 from coordinator.cli.fleetfile import Fleet
 from coordinator.cli.top.readings import Interval
 from coordinator.metrics.hot import Hot
-from coordinator.metrics.resources import MODES
+from coordinator.toolsets.items.metrics.resources import MODES
 from coordinator.units import money
 from coordinator.wording import counted
 

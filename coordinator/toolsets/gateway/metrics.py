@@ -1,43 +1,49 @@
-"""Metrics of the approvals that instances wait for. One front-end of the fleet counts them periodically."""
+"""The metrics of the gateway."""
 
 from __future__ import annotations
 
-from coordinator.metrics import Recorder
-from coordinator.settings import Settings
-from coordinator.store import Store, keys
-from coordinator.store.leader_task import LeaderTask
-from coordinator.store.project_list import ProjectList
-from coordinator.toolsets.gateway.store.audit import AuditStore
+from coordinator.metrics import OTHER, Counter, Gauge, Label
 
-PROJECTS = 1_000
-"""In how many projects they are counted: those written to last. Others than these may still have open approvals, but
-no list of projects has all of them: where nothing runs, a project leaves that of the workers."""
-
-
-class ApprovalMetrics(LeaderTask):
-    """Counts the open approvals of all projects, in one process of the fleet.
-
-    Args:
-        process: the name of this process, unique in the fleet.
-    """
-
-    def __init__(self, store: Store, settings: Settings, recorder: Recorder, process: str) -> None:
-        super().__init__(store, "count approvals", process)
-        self._audit = AuditStore(store, settings)
-        self._known = ProjectList(store, "known")
-        self._recorder = recorder.gateway
-
-    async def _look(self) -> None:
-        count, oldest = 0, 0
-        for project in await self._known.ages(most=PROJECTS):
-            if not await self._goes_on():
-                return
-            with self._store.others_go_on():
-                if first := await self._audit.first_open(project):
-                    count += int(await self._store.command("ZCARD", keys.gate_asked.key(project)))
-                    oldest = min(oldest or first.asked_at, first.asked_at)
-        age = (await self._store.time() - oldest) / 1000 if oldest else 0.0
-        self._recorder.approvals(count, max(age, 0.0))
-
-    def _clear(self) -> None:
-        self._recorder.approvals(0, 0.0)
+SUBMITS = Counter(
+    "coordinator_gateway_submits_total",
+    "submits",
+    "Transitions submitted to the gateway, by outcome, with the answers to approvals: also those given in the console, "
+    "or by a command on a host of the fleet.",
+    (
+        Label(
+            "result",
+            (
+                "ok",
+                "STALE_WORKFLOW_VERSION",
+                "INVALID_TRANSITION",
+                "ACTOR_MISMATCH",
+                "INPUT_SCHEMA_VIOLATION",
+                "GUARD_REJECTED",
+                "EXECUTOR_FAILED",
+                "CHAIN_FAILED",
+                "WORKFLOW_NOT_FOUND",
+                OTHER,
+            ),
+        ),
+    ),
+    starts_in="frontend",
+)
+OPEN_APPROVALS = Gauge(
+    "coordinator_open_approvals",
+    "approvals",
+    "Decisions that instances of the gateway wait for, of all projects (the 1000 written to last), counted every few "
+    "seconds by one front-end of the fleet; others say 0.",
+    merge="max",
+)
+OLDEST_APPROVAL = Gauge(
+    "coordinator_oldest_approval_age_seconds",
+    "seconds",
+    "Time since the first of these was asked for; 0: there is none. Measured with coordinator_open_approvals.",
+    merge="max",
+)
+SERVERS_UNAVAILABLE = Gauge(
+    "coordinator_gateway_servers_unavailable",
+    "servers",
+    "Downstream servers that the gateway imports tools from and that did not answer its last request.",
+    merge="max",
+)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
 from coordinator.settings.gateway.model import Workflow
 from coordinator.store import Store
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, recorded_reply
@@ -22,6 +21,7 @@ from coordinator.toolsets.deferral import GRACE_SECONDS
 from coordinator.toolsets.gateway.apart import apart
 from coordinator.toolsets.gateway.durations import QUICK_SECONDS, Durations, Key
 from coordinator.toolsets.gateway.listener import Listener
+from coordinator.toolsets.gateway.metrics import SUBMITS
 from coordinator.toolsets.gateway.rules import checks, machine, planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle, Packed
 from coordinator.toolsets.gateway.rules.checks import Rejected
@@ -30,6 +30,7 @@ from coordinator.toolsets.gateway.rules.task import Task, ending_of
 from coordinator.toolsets.gateway.snapshot import Snapshot, cancelled, retry_ms, timed_out
 from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.toolsets.gateway.store.instances import Begun, InstanceStore, NewInstance
+from coordinator.toolsets.metrics import RESTARTS_OF_OPERATIONS
 
 LOSER_SECONDS = 2.0
 """How long a submit waits for another one that began before it."""
@@ -202,7 +203,7 @@ class Operations:
         """Carries out the timeout of an instance, if the sweep has not done so yet."""
         advance, late = timed_out(snapshot)
         if not await self._instances.expire(project, snapshot.id, late, advance):
-            recorder().restarted("workflow.get")
+            RESTARTS_OF_OPERATIONS.labels("workflow.get").inc()
 
     # --- starting ---------------------------------------------------------------------------------
 
@@ -272,7 +273,7 @@ class Operations:
         try:
             snapshot = await self._submitted(asked)
         except Rejected as rejected:
-            recorder().gateway_submit(rejected.code)
+            SUBMITS.labels(rejected.code).inc()
             if rejected.code != checks.NO_WORKFLOW:
                 await self._audit.write(
                     asked.project,
@@ -284,7 +285,7 @@ class Operations:
             raise
         if not asked.request.replayed:
             failed = snapshot.ending.error if snapshot.ending is not None else None
-            recorder().gateway_submit(failed.code if failed is not None else "ok")
+            SUBMITS.labels(failed.code if failed is not None else "ok").inc()
         return snapshot
 
     async def _submitted(self, asked: SubmitRequest) -> Snapshot:
@@ -322,7 +323,7 @@ class Operations:
                     seconds = self._wait_seconds(snapshot.bundle, asked, began)
                     key = instance.bundle, instance.definition, asked.transition
                     return await self._finished(project, workflow, begun.operation, changed, seconds, key)
-                recorder().restarted("workflow.submit")
+                RESTARTS_OF_OPERATIONS.labels("workflow.submit").inc()
         raise _keeps_changing()
 
     async def _begin(self, asked: SubmitRequest, snapshot: Snapshot) -> Begun:
@@ -394,7 +395,7 @@ class Operations:
                 return
             if await self._instances.stop(project, workflow, operation, cancelled(snapshot, principal)):
                 return
-            recorder().restarted("tasks/cancel")
+            RESTARTS_OF_OPERATIONS.labels("tasks/cancel").inc()
         raise _keeps_changing()
 
     async def decline(self, project: str, workflow: str, version: int, principal: Principal) -> None:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from coordinator.metrics import recorder
 from coordinator.metrics.tracing import carried
 from coordinator.steps.handoff import Priority
+from coordinator.steps.metrics import RUNS_ENDED
 from coordinator.steps.model import Plan
 from coordinator.steps.results import MAX_RESULT_BYTES
 from coordinator.steps.runs import RunStore
@@ -358,7 +358,7 @@ class FlowStore(RunStore, FlowReads):
         """
         reply = await self._change(_CANCEL, project, request, flow, actor)
         if reply.done and not request.replayed:
-            recorder().run_ended("flows", "cancelled")
+            RUNS_ENDED.labels("flows", "cancelled").inc()
         return (bool(reply.done), _STATUSES[reply.status]) if reply.status else None
 
     async def release(

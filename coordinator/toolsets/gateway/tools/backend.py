@@ -10,11 +10,11 @@ import msgspec
 import structlog
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.store.idempotency import idempotency_key
 from coordinator.store.leader_lease import LeaderLeases
 from coordinator.toolsets.gateway.listener import Listener
+from coordinator.toolsets.gateway.metrics import SERVERS_UNAVAILABLE
 from coordinator.toolsets.gateway.operations import Operations
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue, Servers
 from coordinator.toolsets.gateway.rules.links import Links
@@ -125,7 +125,7 @@ class Backend:
         else:
             self._replace(Catalogue(self._settings.gateway, self._settings.connections, found))
         wanted = {one.connection for one in gateway.proxy.imports}
-        recorder().downstream.servers_unavailable(sum(not found[name].available for name in wanted & found.keys()))
+        SERVERS_UNAVAILABLE.set(sum(not found[name].available for name in wanted & found.keys()))
 
     async def _audit_event(self, event: str) -> None:
         """Records the active definitions in the audit: each process at its start, one process after a reload."""

@@ -12,18 +12,42 @@ could.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from coordinator.metrics import Recorder
-from coordinator.metrics.resources import MODES
-from coordinator.metrics.usage import PERIODS
+from coordinator.metrics import Gauge
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.due_projects import DueProjects, Note
 from coordinator.store.leader_task import LeaderTask
 from coordinator.store.project_list import ProjectList
+from coordinator.toolsets.items.metrics.claims import ATTEMPTS, CLAIM_HOLD, CLAIM_LOSERS, QUARANTINES
+from coordinator.toolsets.items.metrics.levels import (
+    ABANDONED,
+    AGENT_DRAINS,
+    AGENTS_KNOWN,
+    IN_BACKOFF,
+    ITEMS,
+    OLDEST_ABANDONED,
+    OLDEST_READY,
+    OVERDUE,
+    POSTPONED,
+    QUARANTINED,
+)
+from coordinator.toolsets.items.metrics.resources import CAPACITY, HELD, LEFT, MODES, RESERVATIONS, WAITED, WAITING
+from coordinator.toolsets.items.metrics.usage import (
+    AGENT_BUDGET,
+    COST,
+    KINDS,
+    PERIODS,
+    PROJECT_BUDGET,
+    SECONDS,
+    SPENT,
+    TODAY_COST,
+    TODAY_TOKENS,
+    TOKENS,
+)
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.measures import (
@@ -34,6 +58,21 @@ from coordinator.toolsets.items.store.measures import (
     ResourceLevel,
 )
 
+_LEVELS = (
+    OLDEST_READY,
+    ABANDONED,
+    OLDEST_ABANDONED,
+    QUARANTINED,
+    IN_BACKOFF,
+    POSTPONED,
+    OVERDUE,
+    SPENT,
+    AGENTS_KNOWN,
+    AGENT_DRAINS,
+    TODAY_TOKENS,
+    TODAY_COST,
+)
+"""Gauges of one number for the whole fleet."""
 Shares = dict[tuple[str, str], float]
 """The spent shares of budgets, by name and period."""
 
@@ -46,12 +85,11 @@ class ItemMetrics(LeaderTask):
         settings: they name resources and budgets.
     """
 
-    def __init__(self, store: Store, recorder: Recorder, process: str, settings: Settings) -> None:
+    def __init__(self, store: Store, process: str, settings: Settings) -> None:
         super().__init__(store, "measure items", process)
         self._measures = MeasureStore(store)
         self._projects = ProjectList(store, "items")
         self._due = DueProjects(store)
-        self._recorder = recorder
         self._used: dict[str, tuple[int, ...]] = {}
         """What was last measured of usage, by project."""
         self.configure(settings)
@@ -62,12 +100,11 @@ class ItemMetrics(LeaderTask):
 
     async def _look(self) -> None:
         roles: Counter[str] = Counter()
-        oldest = left_longest = 0.0
-        left = quarantined = in_backoff = agents = drains = postponed = overdue = spent = 0
+        levels: defaultdict[Gauge, float] = defaultdict(float)
         ends: list[Note] = []
-        config, tokens, cost = self._config, 0, 0
+        config = self._config
         limits = config.resources.limits
-        levels = {key: ResourceLevel.unused(limits[key]) for key in islice(limits, RESOURCES)}
+        resources = {key: ResourceLevel.unused(limits[key]) for key in islice(limits, RESOURCES)}
         used: dict[str, tuple[int, ...]] = {}
         of_projects: Shares = {}
         of_agents: Shares = {}
@@ -81,65 +118,71 @@ class ItemMetrics(LeaderTask):
                 used |= {project: self._used[project]} if project in self._used else {}
                 continue
             roles.update(found.roles)
-            oldest = max(oldest, found.oldest_seconds)
-            left += found.abandoned
-            left_longest = max(left_longest, found.abandoned_seconds)
+            for gauge, longest in ((OLDEST_READY, found.oldest_seconds), (OLDEST_ABANDONED, found.abandoned_seconds)):
+                levels[gauge] = max(levels[gauge], longest)
+            levels[ABANDONED] += found.abandoned
             for held in found.held:
-                self._recorder.claims_held(held.end, held.counts, held.seconds)
-            self._recorder.claim_losers(found.lost.counts, found.lost.losers)
-            self._recorder.attempts(found.attempts, found.quarantines)
-            quarantined += found.quarantined
-            in_backoff += found.in_backoff
-            postponed += found.postponed
-            overdue += found.overdue
-            spent += found.spent
+                CLAIM_HOLD.labels(held.end).add(held.counts, held.seconds)
+            CLAIM_LOSERS.labels().add(found.lost.counts, found.lost.losers)
+            for end, count in found.attempts.items():
+                ATTEMPTS.labels(end).inc(count)
+            QUARANTINES.inc(found.quarantines)
+            levels[QUARANTINED] += found.quarantined
+            levels[IN_BACKOFF] += found.in_backoff
+            levels[POSTPONED] += found.postponed
+            levels[OVERDUE] += found.overdue
+            levels[SPENT] += found.spent
+            levels[AGENTS_KNOWN] += found.agents
+            levels[AGENT_DRAINS] += found.drains
             if found.usage:
                 used[project] = found.usage
             if found.today:
-                tokens, cost = tokens + found.today[0] + found.today[1], cost + found.today[3]
+                levels[TODAY_TOKENS] += found.today[0] + found.today[1]
+                levels[TODAY_COST] += found.today[3]
             for key, level in found.resources.items():
-                levels[key] = levels[key].joined(level)
+                resources[key] = resources[key].joined(level)
             _add_shares(of_projects, project, *found.budgets.project)
             for name, day, total in found.budgets.agents:
                 _add_shares(of_agents, name, day, total)
-            agents += found.agents
-            drains += found.drains
             if found.next_end:
                 ends.append((project, found.next_end, False))
             if not any(found.roles.values()) and age > EMPTY_SECONDS:
                 await self._projects.forget(project, EMPTY_SECONDS)
-        self._recorder.items(roles, oldest)
-        self._recorder.abandoned(left, left_longest)
-        self._recorder.held_back(quarantined, in_backoff)
-        self._recorder.times.items(postponed, overdue)
-        self._recorder.used.spent_budgets(spent)
-        self._recorder.used.projects(used)
+        _record(roles, levels, used)
         self._used = used
-        self._recorder.used.today(tokens, cost)
-        self._recorder.used.budgets(of_projects, of_agents)
-        self._record_levels(levels, config)
-        self._recorder.agents(agents, drains)
+        PROJECT_BUDGET.set_all(of_projects)
+        AGENT_BUDGET.set_all(of_agents)
+        _record_resources(resources, config)
         await self._due.take(0, 0, ends)
 
-    def _record_levels(self, levels: Mapping[str, ResourceLevel], config: SchemaConfig) -> None:
-        limits, record = config.resources.limits, self._recorder.resources
-        record.capacity({key: limits[key].capacity for key in levels})
-        held = {key: zip(MODES, (level.exclusive, level.shared), strict=True) for key, level in levels.items()}
-        record.held({(key, mode): units for key, found in held.items() for mode, units in found})
-        record.demand({key: (one.reservations, one.waiting, one.waited_ms / 1000) for key, one in levels.items()})
-        record.left({key: level.left for key, level in levels.items() if level.left >= 0})
-
     def _clear(self) -> None:
-        self._recorder.items(Counter(), 0.0)
-        self._recorder.abandoned(0, 0.0)
-        self._recorder.held_back(0, 0)
-        self._recorder.times.items(0, 0)
-        self._recorder.used.spent_budgets(0)
-        self._recorder.used.today(0, 0)
-        self._recorder.used.projects({})
-        self._recorder.used.budgets({}, {})
-        self._record_levels({}, self._config)
-        self._recorder.agents(0, 0)
+        _record(Counter(), defaultdict(float), {})
+        PROJECT_BUDGET.set_all({})
+        AGENT_BUDGET.set_all({})
+        _record_resources({}, self._config)
+
+
+def _record(roles: Counter[str], levels: defaultdict[Gauge, float], used: Mapping[str, Sequence[int]]) -> None:
+    """Records the items by role, the levels of ``_LEVELS``, and what was used in each project since it began: input,
+    output and cached tokens, micro-USD, ms."""
+    for role in ITEMS.dimensions[0].values:
+        ITEMS.labels(role).set(roles[role])
+    for gauge in _LEVELS:
+        gauge.set(levels[gauge])
+    TOKENS.set_all({(project, kind): sums[n] for project, sums in used.items() for n, kind in enumerate(KINDS)})
+    COST.set_all({(project,): sums[3] for project, sums in used.items()})
+    SECONDS.set_all({(project,): sums[4] / 1000 for project, sums in used.items()})
+
+
+def _record_resources(levels: Mapping[str, ResourceLevel], config: SchemaConfig) -> None:
+    limits = config.resources.limits
+    CAPACITY.set_all({(key,): limits[key].capacity for key in levels})
+    held = {key: zip(MODES, (level.exclusive, level.shared), strict=True) for key, level in levels.items()}
+    HELD.set_all({(key, mode): units for key, found in held.items() for mode, units in found})
+    RESERVATIONS.set_all({(key,): level.reservations for key, level in levels.items()})
+    WAITING.set_all({(key,): level.waiting for key, level in levels.items()})
+    WAITED.set_all({(key,): level.waited_ms / 1000 for key, level in levels.items()})
+    LEFT.set_all({(key,): level.left for key, level in levels.items() if level.left >= 0})
 
 
 def _add_shares(shares: Shares, name: str, *found: float) -> None:

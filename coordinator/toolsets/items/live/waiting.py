@@ -23,12 +23,12 @@ from uuid import uuid4
 import msgspec
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Store, StoreError
 from coordinator.store.fences import Fenced
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.store.subscription import Subscription
+from coordinator.toolsets.items.metrics.claims import AGENTS_WAITING, CLAIM_WAIT, CLAIMS
 from coordinator.toolsets.items.store.claims import ClaimReply, ClaimStore, Swept
 from coordinator.toolsets.tool import Call
 
@@ -101,7 +101,6 @@ class Parking:
         channels = (f"fc:wake:{self.process}",)
         self._subscription = Subscription(store, channels, "parked claims", self._wake, self._ask_again)
         self._draining = False
-        self._metrics = recorder()
         self._warn = ThrottledWarnings()
 
     async def claim(
@@ -172,7 +171,7 @@ class Parking:
         finally:
             self._exit(call.project)
             if waited:
-                self._metrics.claim_waited(_end_of(reply), loop.time() - began)
+                CLAIM_WAIT.labels(_end_of(reply)).observe(loop.time() - began)
         if call.delivery is None or reply.claims[0].outcome != "success":
             await settle(True)
         else:
@@ -202,7 +201,7 @@ class Parking:
         parked = self._parked.setdefault((project, request.key), _Parked())
         parked.calls += 1
         self._calls += 1
-        self._metrics.agents_waiting(self._calls)
+        AGENTS_WAITING.set(self._calls)
         self._projects[project] = self._projects.get(project, 0) + 1
         if swept is not None and project not in self._tending:
             # In an empty context, because it continues for later calls after this one.
@@ -214,7 +213,7 @@ class Parking:
     def _exit(self, project: str) -> None:
         """A call no longer waits."""
         self._calls -= 1
-        self._metrics.agents_waiting(self._calls)
+        AGENTS_WAITING.set(self._calls)
         self._projects[project] -= 1
         if not self._projects[project]:
             del self._projects[project]
@@ -300,7 +299,7 @@ class Parking:
         self._arrived += 1
         reply = _decode(told[_NAME:]) if len(told) > _NAME else None
         if reply is not None and reply.holders.startswith(self.process):
-            self._metrics.claim("success")  # once, for any number of calls that get the reply
+            CLAIMS.labels("success").inc()  # once, for any number of calls that get the reply
         parked = self._parked.get((project.decode(), told[:_NAME].decode()))
         if parked is not None:
             parked.end(reply or _Missed())

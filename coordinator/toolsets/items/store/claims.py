@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coordinator.metrics import recorder
 from coordinator.store import Script, ScriptFailure, keys
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import no_such_item
@@ -19,6 +18,7 @@ from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, pack, unfinished
 from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.recurring import RecurringStore, Template
+from coordinator.toolsets.metrics import RESTARTS_OF_OPERATIONS
 
 Wanted = tuple[str, int, int] | tuple[str, int, int, str] | tuple[str, int, int, str | None, Used | bool]
 """An item to claim: its id, TTL in ms, fence or 0, further resources, and what was used."""
@@ -183,7 +183,7 @@ class ClaimStore(RecurringStore):
             if found.outcome == "again":
                 again = 1
             elif not after:  # claims have expired, and their items may be better: start over
-                recorder().restarted("claim_item")
+                RESTARTS_OF_OPERATIONS.labels("claim_item").inc()
             if not wait_ms and perf_counter() > late:
                 raise unfinished("claims[0].selector: ", "nothing was claimed; ", "give waitMs, or ")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from time import perf_counter
 from typing import NamedTuple
 
-from coordinator.metrics import recorder
 from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
@@ -13,6 +12,7 @@ from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, Path, pack, unfinished
 from coordinator.toolsets.items.store.held_counts import count_held_back
 from coordinator.toolsets.items.store.query import Said
+from coordinator.toolsets.metrics import RESTARTS_OF_OPERATIONS
 from coordinator.toolsets.tool import COMPLETIONS_MOST, Completed
 
 
@@ -80,7 +80,7 @@ class NextStore(BaseStore):
                     return rows
                 again = True  # search once more: items may have become ready behind the cursor (as claim_next does)
             elif not after:  # claims have expired, and their items may be better: start over
-                recorder().restarted("get_next_item")
+                RESTARTS_OF_OPERATIONS.labels("get_next_item").inc()
                 rows.clear()
             if perf_counter() > late:
                 if rows:

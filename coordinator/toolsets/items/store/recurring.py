@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from cronsim import CronSimError
 
-from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Script
 from coordinator.store.idempotency import NO_KEY
+from coordinator.toolsets.items.metrics.levels import OCCURRENCES
 from coordinator.toolsets.items.rules.ids import new_ids
 from coordinator.toolsets.items.rules.recurrence import Plan, Recurrence, plan, stored
 from coordinator.toolsets.items.store.base import EXPIRE, LIBRARY, SETTLE, BaseStore, Template, pack
@@ -48,7 +48,9 @@ class RecurringStore(BaseStore):
             overlap = int(how.overlap == "allow")
             asked = template.id, template.recurs, template.dealt, pack(times), todo.dealt, todo.look, overlap
             made, skipped = await self._change_by_schema(_MAKE, project, NO_KEY, *asked)
-            recorder().times.occurrences(made, skipped)
+            for outcome, count in (("made", made), ("skipped", skipped)):
+                if count > 0:
+                    OCCURRENCES.labels(outcome).inc(count)
 
     def _plan(self, project: str, template: Template, how: Recurrence, dealt: int, now: int) -> Plan:
         try:

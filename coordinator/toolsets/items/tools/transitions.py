@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.metrics import recorder
 from coordinator.store.idempotency import NO_KEY, idempotency_key
 from coordinator.toolsets.actor import Trusted, checked
 from coordinator.toolsets.canonical import canonical
@@ -22,6 +21,7 @@ from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.usage import Used, packed
 from coordinator.toolsets.items.store.transitions import Advanced, TransitionStore
 from coordinator.toolsets.items.tools.shared import check_signed
+from coordinator.toolsets.metrics import count_conflict
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
 MAX_TRANSITIONS = 100
@@ -44,7 +44,6 @@ class Transitions:
     def __init__(self, transitions: TransitionStore, services: Services) -> None:
         self._transitions = transitions
         self._services = services
-        self._metrics = recorder()
 
     async def advance_item(self, call: Call, args: AdvanceItem) -> AdvanceItemResult:
         """Applies transitions, in order, each atomically."""
@@ -69,7 +68,7 @@ class Transitions:
         for result, reply in zip(results, answers, strict=True):
             if result.error_code in _COLLISIONS and not replayed:
                 kind = "stale_fence" if reply and rules.is_late(reply) else _COLLISIONS[result.error_code]
-                self._metrics.claim_conflict(kind, call.project, result.item_id)
+                count_conflict(kind, call.project, result.item_id)
         succeeded = [result.applied for result in results].count(True)
         return AdvanceItemResult(
             results=results,

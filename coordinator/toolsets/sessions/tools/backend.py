@@ -12,10 +12,10 @@ from msgspec import UNSET
 
 from coordinator.definitions import Definitions, Library, LoadedWorkflow, shared_definitions
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.settings.effective_auth import auth_mode
 from coordinator.store.signing_keys import SigningKeys
+from coordinator.toolsets.sessions.metrics import SESSION_TOKENS_REFUSED
 from coordinator.toolsets.sessions.rules import refusals, tokens, trace, validation
 from coordinator.toolsets.sessions.rules.signer import Signer
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
@@ -94,7 +94,7 @@ class Backend:
             return await self._read(project, token, tokens.decode)
         except Unreadable as error:
             # Logged, because no session's trace can record it. The token itself is never logged.
-            recorder().session_token(error.kind)
+            SESSION_TOKENS_REFUSED.labels(error.kind).inc()
             _log.info("session token refused", reason=error.reason)
             raise
 

@@ -9,7 +9,6 @@ from msgspec import UNSET, UnsetType, structs
 
 from coordinator.definitions import Checkpoint, Library
 from coordinator.errors import ToolFailure, invalid
-from coordinator.metrics import recorder
 from coordinator.toolsets.questions import VIA_CLIENT, Question
 from coordinator.toolsets.sessions.contract.arguments import (
     MAX_NAME,
@@ -19,6 +18,7 @@ from coordinator.toolsets.sessions.contract.arguments import (
     YieldCheckpoint,
 )
 from coordinator.toolsets.sessions.contract.results import Responded, Resumed, Settled, Yielded
+from coordinator.toolsets.sessions.metrics import CHECKPOINTS
 from coordinator.toolsets.sessions.rules import answers, refusals, texts, tokens, trace
 from coordinator.toolsets.sessions.rules.answers import Given, Resolution
 from coordinator.toolsets.sessions.rules.tokens import Payload
@@ -123,7 +123,7 @@ class Checkpoints:
             return _known(args.checkpoint_id, state, await self._backend.token(call.project, shown, state), warnings)
         pending = state.details(Pending)
         if pending.new:
-            recorder().checkpoint("yielded")
+            CHECKPOINTS.labels("yielded").inc()
         # The handle depends only on the yield, so a retry after a lost reply gets the same one.
         payload = structs.replace(
             advanced(shown, state, seq=pending.seq), bcp=args.checkpoint_id, ts=pending.at // 1000
@@ -236,13 +236,13 @@ class Checkpoints:
                 break
             meant = _pending(meant, state)
         if state.outcome in ("none", "closed"):
-            recorder().checkpoint("closed")
+            CHECKPOINTS.labels("closed").inc()
         _require_pending(state, meant)
         if state.outcome == "early":
-            recorder().checkpoint("early")
+            CHECKPOINTS.labels("early").inc()
             raise answers.too_early(meant.checkpoint, found.how, state.details(int), found.least_ms)
         refuse(state, shown, found.problem or found.late)
-        recorder().checkpoint(found.how)
+        CHECKPOINTS.labels(found.how).inc()
         return meant, found, state
 
     async def _meant_by(self, project: str, handle: str | None, token: str | None) -> _Meant:

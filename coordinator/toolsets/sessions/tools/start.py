@@ -9,8 +9,8 @@ from msgspec import UNSET, structs
 
 from coordinator.definitions import META, Library, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
-from coordinator.metrics import recorder
 from coordinator.toolsets.actor import Actor, checked
+from coordinator.toolsets.metrics import count_conflict
 from coordinator.toolsets.sessions.contract.arguments import MAX_AGENT, MAX_NAME, StartSession
 from coordinator.toolsets.sessions.contract.results import Started, WorkflowHead, WorkItem
 from coordinator.toolsets.sessions.rules import joining, tokens, trace, validation
@@ -246,7 +246,7 @@ def _joined(asked: _Asked, state: State, shown: Payload, origin: str) -> _Obtain
 def _unbindable(state: State, claim: Claim, project: str) -> ToolFailure:
     """Why a session cannot be bound to the item of a claim. Counts a fence that is not that of its present claim."""
     if claim.fence and state.outcome in ("held", "stale_fence"):
-        recorder().claim_conflict("stale_fence", project, claim.item)
+        count_conflict("stale_fence", project, claim.item)
     if state.outcome == "elsewhere":
         return ToolFailure("VALIDATION_ERROR", "item_id: the session is bound to another work item")
     if state.outcome == "exists":

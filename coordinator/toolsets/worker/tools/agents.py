@@ -55,7 +55,7 @@ def claim_of(call: Call) -> Delegation | None:
 
 
 def conflict(only: Delegation | None, held: bool) -> str:
-    """How a refusal is counted (``recorder().claim_conflict``); '': not at all.
+    """How a refusal is counted (``count_conflict``); '': not at all.
 
     Args:
         only: the claim that the call was about; None: any of its agent.

@@ -6,10 +6,10 @@ from typing import Literal, NamedTuple, cast
 
 from msgspec import UNSET
 
-from coordinator.metrics import recorder
 from coordinator.toolsets.actor import attribution
 from coordinator.toolsets.caller import Delegation
 from coordinator.toolsets.items.contract.claims import Selector
+from coordinator.toolsets.items.metrics.claims import CLAIMS
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage import why_exhausted
@@ -21,6 +21,7 @@ from coordinator.toolsets.items.store.transitions import Advanced
 from coordinator.toolsets.items.tools import ClaimServices
 from coordinator.toolsets.items.tools.included import rendered
 from coordinator.toolsets.items.tools.shared import held_back
+from coordinator.toolsets.metrics import count_conflict
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Services
 from coordinator.toolsets.worker.contract.work import TTL_SECONDS, WorkNext, WorkNextResult
@@ -53,7 +54,6 @@ class Next:
         self._claiming = claiming
         self._services = services
         self._longest_ms = services.settings.longest_wait_ms
-        self._metrics = recorder()
 
     async def work_next(self, call: Call, args: WorkNext) -> WorkNextResult:
         """The item that the agent holds, else the best one; waits for one."""
@@ -98,7 +98,7 @@ class Next:
         if claim.outcome != "more":
             self._count(claim)
             if claim.outcome == "ended" and (kind := conflict(asked.only, held=False)):
-                self._metrics.claim_conflict(kind, call.project, "")
+                count_conflict(kind, call.project, "")
             return claim, taken
         claim = (await self._store.search(call.project, *_search(asked))).claims[0]
         self._count(claim)
@@ -160,7 +160,7 @@ class Next:
 
     def _count(self, claim: Claimed) -> None:
         if claim.outcome != "ended":
-            self._metrics.claim("renewed" if claim.outcome == "held" else claim.outcome)
+            CLAIMS.cells["renewed" if claim.outcome == "held" else claim.outcome,].value += 1.0
 
     def _shown(self, begun: Begun, start: Advanced | Literal[False], claim: Claimed, offset: int) -> WorkNextResult:
         schemas = self._store.schemas.current

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from msgspec import UNSET, UnsetType
 
 from coordinator.errors import invalid
-from coordinator.metrics import recorder
 from coordinator.toolsets.actor import Trusted, attribution
 from coordinator.toolsets.items.fields import MAX_SUMMARY
 from coordinator.toolsets.items.rules.ids import dashed, new_id
@@ -17,6 +16,7 @@ from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.usage import Used, packed
 from coordinator.toolsets.items.rules.values import MAX_NOTE_KEY, long_text, not_blank, short_text
 from coordinator.toolsets.items.store.take import Reported, TakeStore
+from coordinator.toolsets.metrics import count_conflict
 from coordinator.toolsets.tool import Call, Services
 from coordinator.toolsets.worker.contract.work import (
     MAX_REASON,
@@ -41,7 +41,6 @@ class Reports:
     def __init__(self, store: TakeStore, services: Services) -> None:
         self._store = store
         self._services = services
-        self._metrics = recorder()
 
     async def work_note(self, call: Call, args: WorkNote) -> WorkNoteResult:
         """Writes a note of the item."""
@@ -96,7 +95,7 @@ class Reports:
             reply = await self._reported(call, str(reply.key), who, item, kind, said, used)
         if reply.outcome not in ("done", "repeated"):
             if counted := conflict(only, held=reply.outcome == "other"):
-                self._metrics.claim_conflict(counted, call.project, dashed(reply.id))
+                count_conflict(counted, call.project, dashed(reply.id))
             raise refusal(reply, self._store.schemas.current)
         return reply
 

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import UNSET, to_builtins
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store.idempotency import IdempotencyKey, idempotency_key
 from coordinator.toolsets import deferral
@@ -32,6 +31,7 @@ from coordinator.toolsets.items.contract.claims import (
 from coordinator.toolsets.items.live.expiring import Expiring
 from coordinator.toolsets.items.live.polled_waits import PARKED, PolledWaits
 from coordinator.toolsets.items.live.waiting import Parking
+from coordinator.toolsets.items.metrics.claims import CLAIMS
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.ids import FULL, dashed
 from coordinator.toolsets.items.rules.usage import packed
@@ -41,6 +41,7 @@ from coordinator.toolsets.items.store.agents import Claimant, claimant
 from coordinator.toolsets.items.store.claims import ClaimReply, ClaimStore, Release
 from coordinator.toolsets.items.tools.claims import pack, tell
 from coordinator.toolsets.items.tools.claims.check import check
+from coordinator.toolsets.metrics import count_conflict
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Services, Tool
 
 _DESCRIPTION = (
@@ -84,7 +85,6 @@ class Claims:
         self._polled = PolledWaits(store, parking)
         self._services = services
         self._longest_ms = services.settings.longest_wait_ms
-        self._metrics = recorder()
         self._warn = ThrottledWarnings()
 
     async def asked_again(self, call: Call, state: ClaimWait) -> ClaimItemResult | Pending:
@@ -162,7 +162,7 @@ class Claims:
             who = claimant(await self._services.resolve_actor(checked(args.actor)), able)
         except Distrusted as distrusted:
             for _ in args.claims:
-                self._metrics.claim(distrusted.code)
+                CLAIMS.labels(distrusted.code).inc()
             distrusted.data = {"claimResults": [to_builtins(tell.distrusted(entry)) for entry in args.claims]}
             raise
         for entry in args.claims:
@@ -185,14 +185,14 @@ class Claims:
                 self._expiring.expect(project, claim.expires)
             if replayed:
                 continue
-            self._metrics.claim("renewed" if claim.further.renewed else result.outcome)
+            CLAIMS.cells["renewed" if claim.further.renewed else result.outcome,].value += 1.0
             if kind := "stale_fence" if claim.further.older else _COLLISIONS.get(result.outcome):
-                self._metrics.claim_conflict(kind, project, result.item_id or "")
+                count_conflict(kind, project, result.item_id or "")
         for entry, release in zip(releases, reply.releases, strict=True):
             if entry.reason is not None:
                 self._expiring.expect(project, reply.now)
             if not replayed and (release.older or release.outcome == "stale_fence"):
-                self._metrics.claim_conflict("stale_fence", project, dashed(release.item))
+                count_conflict("stale_fence", project, dashed(release.item))
 
     async def _by_selector(
         self,

@@ -1,18 +1,13 @@
-"""The metrics of what agents use; part of the catalogue."""
+"""The metrics of what agents use."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from coordinator.metrics.labels import Label
-from coordinator.metrics.metric import Gauge
-from coordinator.metrics.recording import Recording, set_all
+from coordinator.metrics import Gauge, Label
 
 KINDS = ("input", "output", "cached")
 PERIODS = ("day", "total")
 PROJECT = Label("project", limit=50)
 PERIOD = Label("period", PERIODS)
-
 TOKENS = Gauge(
     "coordinator_usage_tokens",
     "tokens",
@@ -42,7 +37,6 @@ SPENT = Gauge(
     "coordinator_items.",
     merge="max",
 )
-
 TODAY_TOKENS = Gauge(
     "coordinator_usage_today_tokens",
     "tokens",
@@ -74,38 +68,3 @@ AGENT_BUDGET = Gauge(
     merge="max",
     together="max",
 )
-
-
-class UsageRecorder:
-    """Records them."""
-
-    def __init__(self, cells: Recording) -> None:
-        self._tokens = cells.of(TOKENS)
-        self._cost = cells.of(COST)
-        self._seconds = cells.of(SECONDS)
-        self._spent = cells.of(SPENT)
-        self._today_tokens = cells.of(TODAY_TOKENS)
-        self._today_cost = cells.of(TODAY_COST)
-        self._project_budget = cells.of(PROJECT_BUDGET)
-        self._agent_budget = cells.of(AGENT_BUDGET)
-
-    def projects(self, used: Mapping[str, Sequence[int]]) -> None:
-        """What was used in each project since it began: input, output and cached tokens, micro-USD, ms."""
-        tokens = {(project, kind): sums[n] for project, sums in used.items() for n, kind in enumerate(KINDS)}
-        set_all(self._tokens, tokens)
-        set_all(self._cost, {(project,): sums[3] for project, sums in used.items()})
-        set_all(self._seconds, {(project,): sums[4] / 1000 for project, sums in used.items()})
-
-    def spent_budgets(self, count: int) -> None:
-        """Open items whose budget is spent; 0 as in ``items``."""
-        self._spent().set(count)
-
-    def today(self, tokens: int, cost: int) -> None:
-        """What was used today; both 0 as in ``items``."""
-        self._today_tokens().set(tokens)
-        self._today_cost().set(cost)
-
-    def budgets(self, projects: Mapping[tuple[str, str], float], agents: Mapping[tuple[str, str], float]) -> None:
-        """The spent shares of budgets, by the project, or the name in the settings, and period (``day``, ``total``)."""
-        set_all(self._project_budget, projects)
-        set_all(self._agent_budget, agents)

@@ -1,17 +1,12 @@
-"""The metrics of what work items demand; part of the catalogue."""
+"""The metrics of what items demand."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from coordinator.metrics.labels import Label
-from coordinator.metrics.metric import Gauge
-from coordinator.metrics.recording import Recording, set_all
+from coordinator.metrics import Gauge, Label
 
 MODES = ("exclusive", "shared")
 RESOURCE = Label("resource", limit=50)
 _MEASURED = "Of the first 50 keys of the setting resources. Measured with coordinator_items."
-
 CAPACITY = Gauge(
     "coordinator_resource_capacity",
     "units",
@@ -59,32 +54,3 @@ LEFT = Gauge(
     (RESOURCE,),
     merge="max",
 )
-
-
-class ResourceRecorder:
-    """Records them."""
-
-    def __init__(self, cells: Recording) -> None:
-        self._capacity = cells.of(CAPACITY)
-        self._held = cells.of(HELD)
-        self._reservations = cells.of(RESERVATIONS)
-        self._waiting = cells.of(WAITING)
-        self._waited = cells.of(WAITED)
-        self._left = cells.of(LEFT)
-
-    def capacity(self, units: Mapping[str, float]) -> None:
-        """What there is of each resource, by its key."""
-        set_all(self._capacity, {(key,): found for key, found in units.items()})
-
-    def held(self, units: Mapping[tuple[str, str], float]) -> None:
-        """What is held of each, by key and mode."""
-        set_all(self._held, units)
-
-    def demand(self, levels: Mapping[str, tuple[int, int, float]]) -> None:
-        """Reservations of each, items that wait for it, and for how many seconds."""
-        for n, family in enumerate((self._reservations, self._waiting, self._waited)):
-            set_all(family, {(key,): found[n] for key, found in levels.items()})
-
-    def left(self, units: Mapping[str, float]) -> None:
-        """What claims can take at once of those with units per minute."""
-        set_all(self._left, {(key,): found for key, found in units.items()})

@@ -1,12 +1,10 @@
-"""The metrics of webhooks; part of the catalogue."""
+"""The metrics of webhooks."""
 
 from __future__ import annotations
 
-from coordinator.metrics.labels import Label
-from coordinator.metrics.metric import Counter, Gauge, Histogram
+from coordinator.metrics import Counter, Gauge, Histogram, Label
 
 _WEBHOOK = Label("webhook", limit=20)
-
 ATTEMPTS = Counter(
     "coordinator_webhook_attempts_total",
     "attempts",
@@ -43,4 +41,5 @@ GAPS = Counter(
     "How often events were missing at the position that a webhook had reached; its receiver is told. Reasons as in "
     "coordinator_feed_gaps_total.",
     (Label("reason", ("failover", "lost", "trimmed")),),
+    starts_in="frontend",
 )

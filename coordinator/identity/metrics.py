@@ -1,9 +1,8 @@
-"""The metrics of verifying who callers are; part of the catalogue."""
+"""The metrics of verifying who callers are."""
 
 from __future__ import annotations
 
-from coordinator.metrics.labels import OTHER, Label
-from coordinator.metrics.metric import Counter, Gauge, Histogram
+from coordinator.metrics import OTHER, Counter, Gauge, Histogram, Label
 
 SOURCE = Label("source", ("oidc_discovery", "jwks_uri", "jwks_path", "did"))
 VERIFICATIONS = Counter(
@@ -27,6 +26,7 @@ VERIFICATIONS = Counter(
             ),
         ),
     ),
+    starts_in="frontend",
 )
 TRUST = Counter(
     "coordinator_identity_trust_total",
@@ -36,6 +36,7 @@ TRUST = Counter(
         Label("policy", ("accept-cached", "accept-self-reported", "reject")),
         Label("whose", ("proof", "actor", "nobody")),
     ),
+    starts_in="frontend",
 )
 SIGNATURE_SECONDS = Histogram(
     "coordinator_identity_verification_seconds",
@@ -43,12 +44,14 @@ SIGNATURE_SECONDS = Histogram(
     "Time to verify a proof that the process had not seen before, waiting for keys included.",
     (),
     (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.1, 0.5, 1.0, 2.5),
+    starts_in="frontend",
 )
 KEY_FETCHES = Counter(
     "coordinator_identity_key_fetches_total",
     "requests",
     "Requests for keys to their sources.",
     (SOURCE, Label("outcome", ("ok", "failed"))),
+    starts_in="frontend",
 )
 KEY_AGE = Gauge(
     "coordinator_identity_key_age_seconds",
@@ -69,4 +72,11 @@ POLICY = Gauge(
     "processes",
     "Front-ends and workers by degraded-mode policy in force.",
     (Label("policy", ("accept-cached", "accept-self-reported", "reject")),),
+)
+TOKEN_FILE_READS = Counter(
+    "coordinator_token_file_reads_total",
+    "reads",
+    "Reloads of a changed token file. refused: it was invalid, and the previous tokens stayed in force.",
+    (Label("outcome", ("ok", "refused")),),
+    starts_in="frontend",
 )

@@ -1,0 +1,1 @@
+"""The metrics of items: claims, levels, resources and what agents use."""
