@@ -23,7 +23,7 @@ from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure, invalid
 from coordinator.identity.permissions import OPERATE
 from coordinator.operations import MAX_REASON, Operator, Result, given_reason, outcome_of, record
-from coordinator.operations.calls import act_of_call
+from coordinator.operations.calls import CALLS, act_of_call
 from coordinator.operations.flows import had_ended
 from coordinator.settings import Settings
 from coordinator.store import Store
@@ -38,15 +38,6 @@ from coordinator.toolsets.tool import Call, Tool, Toolset
 from coordinator.transport.calls import Calls, Done
 
 _log = structlog.get_logger(__name__)
-
-CALLS: Mapping[str, tuple[str, ...]] = {
-    "items": ("manage_items", "manage_notes", "manage_dependencies", "advance_item", "complete_tree"),
-    "flows": ("workflow_cancel", "workflow_step_ready"),
-    "gateway": ("workflow.submit",),
-    "sessions": ("respond_checkpoint",),
-}
-"""The tools that people call here, by toolset; ``operations.calls`` has them, too. Claiming is for agents, deleting for
-the command line."""
 _KEEP = ("manage_items", "manage_notes")
 """Tools that can delete what nobody brings back, which they do not here."""
 MAX_BODY = 2 * 1024 * 1024
@@ -157,7 +148,7 @@ class Actions:
 
         said = next((one.summary for one in getattr(meant, "transitions", ())), None) or ""
         by = await self._operator(caller, said[:MAX_REASON], getattr(meant, "request_id", None) or "")
-        return await record(by, act_of_call(tool.name, meant, project), do)
+        return await record(by, act_of_call(toolset, tool.name, meant, project), do)
 
     async def _operate(self, caller: Caller, project: str, name: str, arguments: Mapping[str, Any]) -> Result:
         given = dict(arguments)

@@ -16,30 +16,30 @@ _NAMED = 10
 """Ids that a record names, of a call about more of them."""
 _LONGEST = 64
 """Characters of an id, or of a detail: what was sent may be anything."""
-CALLS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
-    "manage_items": ("write_items", "item", ("id", "items.id", "items.parent_id")),
-    "manage_notes": ("write_notes", "item", ("notes.item_id",)),
-    "manage_dependencies": ("write_dependencies", "item", ("id", "dependencies.to_item_id")),
-    "advance_item": ("advance_items", "item", ("transitions.item_id",)),
-    "complete_tree": ("end_tree", "item", ("root_id", "item_ids")),
-    "workflow_cancel": ("cancel_flow", "flow", ("id",)),
-    "workflow_step_ready": ("release_step", "step", ("step_id",)),
-    "workflow.submit": ("submit_transition", "instance", ("workflow_id",)),
-    "respond_checkpoint": ("answer_checkpoint", "session", ("session_id",)),
+CALLS: Mapping[str, Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
+    "items": {
+        "manage_items": ("write_items", "item", ("id", "items.id", "items.parent_id")),
+        "manage_notes": ("write_notes", "item", ("notes.item_id",)),
+        "manage_dependencies": ("write_dependencies", "item", ("id", "dependencies.to_item_id")),
+        "advance_item": ("advance_items", "item", ("transitions.item_id",)),
+        "complete_tree": ("end_tree", "item", ("root_id", "item_ids")),
+    },
+    "flows": {
+        "workflow_cancel": ("cancel_flow", "flow", ("id",)),
+        "workflow_step_ready": ("release_step", "step", ("step_id",)),
+    },
+    "gateway": {"workflow.submit": ("submit_transition", "instance", ("workflow_id",))},
+    "sessions": {"respond_checkpoint": ("answer_checkpoint", "session", ("session_id",))},
 }
-"""By tool: the action, what kind of thing it is about, and which arguments name that."""
+"""The tools that people call, by toolset: the action, what kind of thing it is about, and which arguments name that.
+Claiming is for agents, deleting for the command line."""
 _DETAILS = ("operation", "trigger", "transition", "transitions.trigger", "notes.key")
 """Arguments that say what is done, more exactly."""
 
 
-def act_of_call(tool: str, meant: Any, project: str) -> Act:
-    """A call as an act.
-
-    Args:
-        tool: a key of ``CALLS``.
-        meant: its decoded arguments.
-    """
-    action, kind, named = CALLS[tool]
+def act_of_call(toolset: str, tool: str, meant: Any, project: str) -> Act:
+    """A call of one of ``CALLS`` as an act, given its decoded arguments."""
+    action, kind, named = CALLS[toolset][tool]
     ids, details = _values(meant, named), _values(meant, _DETAILS)
     if tool == "manage_items":
         fields = (name for one in meant.items or () for name in one.__struct_fields__ if _said(getattr(one, name)))

@@ -7,7 +7,6 @@ import asyncio
 import msgspec
 import pytest
 
-from coordinator.console.actions import CALLS
 from coordinator.console.large import MANY
 from coordinator.console.metrics import ACTIONS
 from coordinator.console.operate import OPERATIONS
@@ -16,6 +15,7 @@ from coordinator.console.viewer import Viewer
 from coordinator.errors import ToolFailure
 from coordinator.identity.permissions import OPERATE
 from coordinator.operations import AuditLog, Record, drains
+from coordinator.operations.calls import CALLS
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
 from coordinator.store.drains import Drains, process_scope

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 from coordinator.client import SyncFleet
-from coordinator.console.actions import CALLS
 from coordinator.console.answers import CONTENT_SECURITY_POLICY
 from coordinator.console.operate import OPERATIONS
 from coordinator.console.view import View, path_of
 from coordinator.console.views import VIEWS
+from coordinator.operations.calls import CALLS
 from tests.console.authority import Authority
 from tests.console.items import claim, create
 from tests.console.visitors import CHANGE, NAVIGATION, PEOPLE, SCRIPT, Got, Visitor, operator, signed_in, token_of

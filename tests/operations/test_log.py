@@ -14,10 +14,8 @@ import msgspec
 import pytest
 
 from coordinator.cli.acting import operator, user_at_host
-from coordinator.console.actions import CALLS
 from coordinator.errors import ToolFailure
 from coordinator.operations import Act, AuditLog, Operator, Record, Result, given_reason, log, record
-from coordinator.operations import calls as acts
 from coordinator.operations.flows import pause_flow
 from coordinator.operations.log import Target, Who
 from coordinator.settings import Settings
@@ -174,10 +172,6 @@ def test_a_reason_is_one_piece_of_text() -> None:
     for given, needed in (("", False), (" \n", False), ("x" * 501, False), (None, True)):
         with pytest.raises(ToolFailure, match="reason: must be 1 to 500"):
             given_reason(given, needed=needed)
-
-
-def test_all_that_people_change_in_the_console_is_an_act() -> None:
-    assert {tool for tools in CALLS.values() for tool in tools} == acts.CALLS.keys()
 
 
 async def test_neither_texts_nor_secrets_are_in_it(store: Store, project: str) -> None:
