@@ -26,7 +26,7 @@ import uvloop
 import coordinator.toolsets.registry  # noqa: F401 (the functions that the other shard is given)
 from benchmarks.loader import PROJECT, TIMEOUT_MS, load_now
 from benchmarks.support import Failed, console, table
-from coordinator.cli.projects.moving import move
+from coordinator.projects.moving import move
 from coordinator.store import Store
 from coordinator.store.address import parse
 from coordinator.store.embedded_cluster import EmbeddedCluster, Node

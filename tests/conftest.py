@@ -249,6 +249,15 @@ def project(redis_url: str, onlooker: redis.Redis, store_kind: Kind) -> Iterator
 
 
 @pytest.fixture
+def several_projects(project: str, redis_url: str) -> Iterator[None]:
+    """Of a test that also uses projects whose names are that of its own and more: they are deleted."""
+    yield
+    with redis_client(parse(redis_url)) as client:
+        for key in client.scan_iter(match=b"fc:{%s-*" % project.encode(), count=1_000):
+            client.delete(key)
+
+
+@pytest.fixture
 def watched_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """A primary and a replica for this test only, with Sentinels."""
     with watched(tmp_path_factory.mktemp) as servers:

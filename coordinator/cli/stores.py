@@ -17,6 +17,7 @@ import structlog
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, in_use, read_fleet
 from coordinator.errors import ToolFailure
+from coordinator.projects.errors import NotPossible, ProjectProblem
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.settings.paths import is_of_another_user
 from coordinator.store import (
@@ -203,12 +204,19 @@ def with_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]) -> 
         store = await open_store(url, settings.redis_timeout_ms, partly=True)
         try:
             return await act(store)
-        except ToolFailure as failure:
-            raise CommandFailed(failure.message, _CODES.get(failure.code, Exit.STORE_UNREACHABLE)) from None
+        except (ToolFailure, ProjectProblem) as failure:
+            raise work_failed(failure) from None
         finally:
             await store.close()
 
     return asyncio.run(run())
+
+
+def work_failed(failure: ToolFailure | ProjectProblem) -> CommandFailed:
+    """The failure of a command whose store refused a call, or whose work on a whole project ended."""
+    if isinstance(failure, ToolFailure):
+        return CommandFailed(failure.message, _CODES.get(failure.code, Exit.STORE_UNREACHABLE))
+    return CommandFailed(str(failure), Exit.USAGE if isinstance(failure, NotPossible) else Exit.FAILED)
 
 
 def store_failed(error: StoreError) -> CommandFailed:

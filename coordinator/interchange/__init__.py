@@ -7,5 +7,5 @@ source updates what has changed there, and never makes an item twice: an item is
 an import holds a claim on the marker of its source (``lock``). ``exporting`` reads a project with the client.
 
 Whole projects, with ids, notes, dependencies, history and attempts, have a format of their own
-(``coordinator.cli.projects``): only operators of the store can write those back.
+(``coordinator.projects``): only operators of the store can write those back.
 """

@@ -27,8 +27,8 @@ from coordinator.cli.demo.report import facts, latency, text
 from coordinator.cli.demo.work import Crash, Planned
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
-from coordinator.cli.projects.transfer import withdraw
 from coordinator.client.plan import read
+from coordinator.projects.transfer import withdraw
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.address import parse

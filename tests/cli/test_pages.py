@@ -126,8 +126,8 @@ ELSEWHERE = (
     *("gateway approvals show", "gateway approvals resolve"),
     *(name for name in COMMANDS if "webhooks" in name),
 )
-"""Need a cluster or a second store, somebody who asks, or a receiver: test_cluster.py, test_project_copy.py,
-test_project_move.py, tests/gateway/test_example.py and tests/webhooks/test_fleet.py run them.
+"""Need a cluster or a second store, somebody who asks, or a receiver: test_cluster.py, tests/projects,
+tests/gateway/test_example.py and tests/webhooks/test_fleet.py run them.
 """
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.projects.transfer import Keys
+from coordinator.projects.transfer import Keys
 from coordinator.store import Store, key_space
 from coordinator.store.address import parse
 from coordinator.store.embedded_cluster import EmbeddedCluster

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import coordinator.toolsets.items
-from coordinator.cli.projects import native
-from coordinator.cli.projects.dumping import dump
-from coordinator.cli.projects.restoring import restore
 from coordinator.client.plan_fields import MARKS, PLAN_FIELDS
+from coordinator.projects import native
+from coordinator.projects.dumping import dump
+from coordinator.projects.restoring import restore
 from coordinator.settings import Settings
 from coordinator.toolsets.items.audit.run import audit
 from coordinator.toolsets.items.contract.query import FoundItem, FullItem

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.cli.projects import native
-from coordinator.cli.projects.dumping import dump
-from coordinator.cli.projects.restoring import restore
+from coordinator.projects import native
+from coordinator.projects.dumping import dump
+from coordinator.projects.restoring import restore
 from coordinator.settings import Settings
 from coordinator.settings.budgets import Budgets, Limits, Periods
 from coordinator.settings.resources import Limit

@@ -1,3 +1,1 @@
-"""Whole projects, written out of the store (``dumping``) and restored into it (``restoring``), in the format
-``native``; and counted (``counting``).
-"""
+"""Commands on whole projects: ``fleet project``, and the format ``fleet`` of exports and imports."""

@@ -9,9 +9,9 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.projects.counting import Counted, count
 from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import print_json
+from coordinator.projects.counting import Counted, count
 from coordinator.settings import LoadedSettings
 from coordinator.toolsets.timestamp import iso
 from coordinator.units import size

@@ -16,11 +16,20 @@ from cyclopts import Parameter
 import workers.tools.demo  # noqa: F401
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.projects import copying
-from coordinator.cli.projects.copying import Copy, End
-from coordinator.cli.projects.passing import PassingStore
-from coordinator.cli.stores import PATIENCE_MS, STORE_SETTINGS, open_for_serving, patient, running_url, store_failed
+from coordinator.cli.stores import (
+    PATIENCE_MS,
+    STORE_SETTINGS,
+    open_for_serving,
+    patient,
+    running_url,
+    store_failed,
+    work_failed,
+)
 from coordinator.errors import ToolFailure
+from coordinator.projects import copying
+from coordinator.projects.copying import Copy, End
+from coordinator.projects.errors import ProjectProblem
+from coordinator.projects.passing import PassingStore
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import AccessRefused, KeySpaceDiffers, StoreChanged, StoreError, key_space
 from coordinator.store.address import parse
@@ -105,9 +114,8 @@ def _run(settings: Settings, project: str, to: str, act: _Act) -> int:
 
     try:
         print(asyncio.run(run()))
-    except ToolFailure as failure:
-        code = Exit.USAGE if failure.code == "VALIDATION_ERROR" else Exit.STORE_UNREACHABLE
-        raise CommandFailed(failure.message, code) from None
+    except (ToolFailure, ProjectProblem) as failure:
+        raise work_failed(failure) from None
     except StoreError as error:
         raise CommandFailed(_explained(error)) from None
     return Exit.OK

@@ -15,9 +15,9 @@ import coordinator.toolsets.registry
 import coordinator.webhooks.records  # noqa: F401
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.projects import moving
 from coordinator.cli.stores import STORE_SETTINGS, patient, unwritten, with_store
 from coordinator.errors import ToolFailure
+from coordinator.projects import moving
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store, StoreError
 from coordinator.store.address import parse

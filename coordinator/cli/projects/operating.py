@@ -14,14 +14,14 @@ from coordinator.cli.checks import check_project_name
 from coordinator.cli.connection import Connection
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import of_one_fleet
-from coordinator.cli.projects import native
-from coordinator.cli.projects.dumping import dump
-from coordinator.cli.projects.restoring import Restored, restore
 from coordinator.cli.sound import sound
-from coordinator.cli.stores import open_for_serving, patient, running_url, unwritten
+from coordinator.cli.stores import open_for_serving, patient, running_url, unwritten, work_failed
 from coordinator.errors import ToolFailure
 from coordinator.interchange.files import open_regular
 from coordinator.interchange.model import ImportProblem
+from coordinator.projects import native
+from coordinator.projects.dumping import dump
+from coordinator.projects.restoring import Restored, restore
 from coordinator.settings import LoadedSettings, load_settings
 from coordinator.store import Store
 
@@ -33,8 +33,7 @@ async def _on_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]
     try:
         return await act(store)
     except ToolFailure as failure:
-        code = Exit.USAGE if failure.code == "VALIDATION_ERROR" else Exit.STORE_UNREACHABLE
-        raise CommandFailed(failure.message, code) from None
+        raise work_failed(failure) from None
     except ImportProblem as problem:
         raise CommandFailed(str(problem), Exit.USAGE) from None
     finally:

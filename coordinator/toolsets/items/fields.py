@@ -5,7 +5,7 @@ What knows the fields of an item derives from ``FIELDS``, or names a type from h
 - The structs of the contract say who sets a field and which results show it: ``not_before: fields.NotBefore``.
 - ``rules/items.py`` makes what scripts store of what callers give, and ``tools/said.py`` results of what they store, in
   the forms of ``rules/kinds.py``.
-- The audit knows the stored letters, and a project is written out and restored by them (``cli/projects``).
+- The audit knows the stored letters, and a project is written out and restored by them (``coordinator.projects``).
 - Options of ``fleet items`` (``cli/items/options.py``) are flags, and forms of the console have boxes. What people read
   about items in the console and on the command line are facts and columns.
 

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import pytest
 
-from coordinator.cli.projects import copying, transfer
-from coordinator.cli.projects.copying import Copy, End, turn
-from coordinator.cli.projects.passing import PassingStore
 from coordinator.errors import ToolFailure
+from coordinator.projects import copying, transfer
+from coordinator.projects.copying import Copy, End, turn
+from coordinator.projects.passing import PassingStore
 from coordinator.settings.workflows import Signing
 from coordinator.steps import queue_place
 from coordinator.store import Store, fences, fencing, key_space, keys

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from redis.asyncio.client import Pipeline
 
-from coordinator.cli.exits import CommandFailed
+from coordinator.projects.errors import ProjectProblem
 from coordinator.settings.workflows import Signing
 from coordinator.store import Store, keys
 from coordinator.store.fencing import Fencing
@@ -41,14 +41,14 @@ class Keys:
 
         Raises:
             ToolFailure: the store does not answer.
-            CommandFailed: the project moves to another shard meanwhile.
+            ProjectProblem: the project moves to another shard meanwhile.
         """
         link, cursor = self.store.link(self.project), b"0"
         pattern = keys.project_prefix(self.project) + b"*"
         while True:
             cursor, found = await link.execute("SCAN", cursor, "MATCH", pattern, "COUNT", _PAGE)
             if link is not self.store.link(self.project):
-                raise CommandFailed(f"the project {self.project} moves to another shard: copy it later")
+                raise ProjectProblem(f"the project {self.project} moves to another shard: copy it later")
             if names := [name for name in found if name not in self._own]:
                 yield names
             if cursor == b"0":
@@ -139,7 +139,7 @@ async def compare(source: Keys, target: Keys, had: set[bytes]) -> int:
     """Whether the target has the keys that the source had; returns how many.
 
     Raises:
-        CommandFailed: it has others.
+        ProjectProblem: it has others.
     """
     has = await target.names()
     lost = []
@@ -149,7 +149,7 @@ async def compare(source: Keys, target: Keys, had: set[bytes]) -> int:
             lost.append(name)
     if lost or has - had:
         example = min([*lost, *(has - had)]).decode(errors="replace")
-        raise CommandFailed(f"the copy differs from the source, for example in the key {example}")
+        raise ProjectProblem(f"the copy differs from the source, for example in the key {example}")
     return len(has)
 
 
@@ -232,7 +232,7 @@ async def check_clocks(source: Store, target: Store, most_ms: int) -> None:
     """Compares the clocks of both stores: expiries and fences are times of theirs.
 
     Raises:
-        CommandFailed: they differ.
+        ProjectProblem: they differ.
         ToolFailure: one does not answer.
     """
     loop = asyncio.get_running_loop()
@@ -240,7 +240,7 @@ async def check_clocks(source: Store, target: Store, most_ms: int) -> None:
     here, there = await asyncio.gather(source.time(), target.time())
     differ = abs(here - there) - (loop.time() - before) * 1000
     if differ > most_ms:
-        raise CommandFailed(
+        raise ProjectProblem(
             f"the clocks of the two stores differ by {differ / 1000:.1f} s, and times of one would be wrong in the "
             f"other: bring them within {most_ms / 1000:.1f} s"
         )

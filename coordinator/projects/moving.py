@@ -14,7 +14,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.projects.errors import NotPossible, ProjectProblem
 from coordinator.store import Store, keys
 from coordinator.store.address import Address
 from coordinator.store.cluster_facts import ClusterFacts, NodeFacts, ask_node, read_cluster
@@ -45,7 +45,7 @@ async def move(address: Address, store: Store, project: str, to: int, say: Say) 
     """Moves a project to the shard with a number; returns what was done.
 
     Raises:
-        CommandFailed: it cannot be moved now.
+        ProjectProblem: it cannot be moved now.
         ToolFailure, StoreError: the store does not answer.
     """
     return await _Move(address, store, project, to, say).run()
@@ -90,24 +90,24 @@ class _Move:
         """The primaries that have the slot and shall have it.
 
         Raises:
-            CommandFailed: the cluster is not in order.
+            ProjectProblem: the cluster is not in order.
         """
         self._facts = facts = await read_cluster(self._address, NODE_SECONDS)
         primaries = facts.primaries
         if self._to not in {node.shard for node in primaries}:
             there = ", ".join(str(node.shard) for node in primaries)
-            raise CommandFailed(f"--to: there is no shard {self._to}; there are: {there}", Exit.USAGE)
+            raise NotPossible(f"--to: there is no shard {self._to}; there are: {there}")
         away = [node.place for node in primaries if node.away]
         unwell = [node.place for node in primaries if not node.away and node.state != "ok"]
         if away or unwell or facts.uncovered:
             why = f"no answer from {', '.join(away)}" if away else f"state at {', '.join(unwell) or 'all nodes'}"
-            raise CommandFailed(f"the cluster is not in order ({why}): see `fleet cluster status`")
+            raise ProjectProblem(f"the cluster is not in order ({why}): see `fleet cluster status`")
         own = str(self._slot)
         opened = {slot for node in primaries for slot in node.moving if slot != own}
         if opened:
-            raise CommandFailed(f"the slot {min(opened)} is being moved: end that first (`fleet cluster status`)")
+            raise ProjectProblem(f"the slot {min(opened)} is being moved: end that first (`fleet cluster status`)")
         if not any(node.moving for node in primaries) and await self._fenced():
-            raise CommandFailed(f"the project {self._project} is being copied: end that first")
+            raise ProjectProblem(f"the project {self._project} is being copied: end that first")
         shard = facts.shard_of(self._project)
         by_shard = {node.shard: node for node in primaries}
         return by_shard[shard], by_shard[self._to]
@@ -121,7 +121,7 @@ class _Move:
     def _node(self, place: str) -> NodeFacts:
         found = [node for node in self._facts.primaries if node.place == place]
         if not found:
-            raise CommandFailed(
+            raise ProjectProblem(
                 f"the slot {self._slot} is being moved to {place}, which has no slots: close it with CLUSTER SETSLOT"
             )
         return found[0]
@@ -178,7 +178,7 @@ class _Move:
                 return
             if newest is None or state in _ENDED:
                 why = newest.get(reason, b"").decode(errors="replace") if newest else ""
-                raise CommandFailed(f"the move has {state}{f': {why}' if why else ''}; the project is where it was")
+                raise ProjectProblem(f"the move has {state}{f': {why}' if why else ''}; the project is where it was")
             await asyncio.sleep(_LOOK_SECONDS)
 
     # --- key by key
@@ -188,7 +188,7 @@ class _Move:
         self._say("moving key by key: callers of the project are told to retry meanwhile")
         try:
             await self._command(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
-        except CommandFailed as failure:
+        except ProjectProblem as failure:
             if "already the owner" not in str(failure):
                 raise  # else the move was interrupted at its very end
         await self._command(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
@@ -213,17 +213,17 @@ class _Move:
             if owner is not None and owner.id == target.id and not any(node.differs for node in primaries):
                 return
             if time.monotonic() > deadline:
-                raise CommandFailed(
+                raise ProjectProblem(
                     f"the nodes do not agree about the slot {self._slot}: see `fleet cluster status`, and move again"
                 )
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _command(self, node: NodeFacts, *words: Any) -> Any:
-        """The reply of a node. Raises CommandFailed."""
+        """The reply of a node. Raises ProjectProblem."""
         try:
             return await ask_node(self._address, node.at, STALL_SECONDS, words)
         except (RedisError, OSError, ValueError) as error:
             text = str(error) or f"no answer within {STALL_SECONDS:.0f} s"
             if "BUSYKEY" in text:
                 text = "the other shard has stray keys of this slot (`fleet doctor` counts them): delete those first"
-            raise CommandFailed(f"{node.place} refuses {' '.join(map(str, words[:3]))[:40]}: {text}") from None
+            raise ProjectProblem(f"{node.place} refuses {' '.join(map(str, words[:3]))[:40]}: {text}") from None

@@ -13,11 +13,11 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from coordinator.cli.projects import native
-from coordinator.cli.projects.dumping import dump
-from coordinator.cli.projects.restoring import Restored, restore
 from coordinator.errors import ToolFailure
 from coordinator.interchange.model import ImportProblem
+from coordinator.projects import native
+from coordinator.projects.dumping import dump
+from coordinator.projects.restoring import Restored, restore
 from coordinator.settings import Settings
 from coordinator.settings.attempts import Attempts
 from coordinator.store import Store

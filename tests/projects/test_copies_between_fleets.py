@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from coordinator.cli.projects.transfer import Keys
+from coordinator.projects.transfer import Keys
 from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.embedded_cluster import EmbeddedCluster

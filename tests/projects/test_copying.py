@@ -12,13 +12,13 @@ import redis
 from structlog.testing import capture_logs
 
 from coordinator.cli.doctor import items as doctor
-from coordinator.cli.exits import CommandFailed
-from coordinator.cli.projects import copying, transfer
-from coordinator.cli.projects.copying import Copy, abort, accept, turn
-from coordinator.cli.projects.counting import count
 from coordinator.errors import ToolFailure
 from coordinator.feed import Cursor, FeedReader
 from coordinator.feed.filters import Filter
+from coordinator.projects import copying, transfer
+from coordinator.projects.copying import Copy, abort, accept, turn
+from coordinator.projects.counting import count
+from coordinator.projects.errors import ProjectProblem
 from coordinator.settings import Settings
 from coordinator.store import fencing, keys
 from coordinator.store.embedded import EmbeddedServer
@@ -31,8 +31,8 @@ from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.live.expiring import Expiring
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.claims import ClaimStore
-from tests.cli.pairs import Make, Pair, pairs
 from tests.items.client import Client, actor, fresh_id
+from tests.projects.pairs import Make, Pair, pairs
 from tests.steps.rig import Player, Rig
 from tests.support.fleets import fleet_command
 from tests.support.wait import wait_until
@@ -152,7 +152,7 @@ async def test_a_copy_is_not_aborted_when_it_is_served(pair: Make) -> None:
     fence = keys.fence.key(both.project)
     value = await both.source.command_of(both.project, "GET", fence)
     await both.source.command_of(both.project, "SET", fence, value.replace(b"moved", b"leaving"))  # as after a failover
-    with pytest.raises(CommandFailed, match="was moved: it is at redis://target"):
+    with pytest.raises(ProjectProblem, match="was moved: it is at redis://target"):
         await abort(*both.ends, both.project)
     assert (await both.serves(both.here), await both.serves(both.there)) == (False, True)
 
@@ -169,15 +169,15 @@ async def test_a_copy_is_not_served_until_it_is_accepted(pair: Make) -> None:
     assert not [one for one in [one async for one in doctor.check(both.there.store)] if both.project in one.said]
     await both.copy()  # the next day's
     assert len(await both.names(both.target)) == len(await both.names(both.source))
-    with pytest.raises(CommandFailed, match="the target has a copy of the project, which is not served"):
+    with pytest.raises(ProjectProblem, match="the target has a copy of the project, which is not served"):
         await both.copy(deletes=True)
     _, there = both.ends
     said = f"the project {both.project} is served here; what redis://source has of it is another project from now on"
     assert await accept(there, both.project) == said
     assert await both.serves(both.there)
-    with pytest.raises(CommandFailed, match="is not refused here"):
+    with pytest.raises(ProjectProblem, match="is not refused here"):
         await accept(there, both.project)
-    with pytest.raises(CommandFailed, match="the target has a project"):
+    with pytest.raises(ProjectProblem, match="the target has a project"):
         await both.copy()
 
 
@@ -202,12 +202,12 @@ async def test_a_project_is_moved_on(pair: Make) -> None:
     await second.copy(deletes=True)
     said = "was moved to redis://target, which says: moved to redis://target; copy it from the store that serves it"
     for deletes in (True, False):
-        with pytest.raises(CommandFailed, match=said):
+        with pytest.raises(ProjectProblem, match=said):
             await first.copy(deletes)
-    with pytest.raises(CommandFailed, match=said):
+    with pytest.raises(ProjectProblem, match=said):
         await abort(*first.ends, first.project)
     onward = Pair(first.source, second.target, first.here.store, second.there.store, first.project)
-    with pytest.raises(CommandFailed, match="was moved to redis://target, not to --to: copy it from there"):
+    with pytest.raises(ProjectProblem, match="was moved to redis://target, not to --to: copy it from there"):
         await onward.copy(deletes=True)
     fence = keys.fence.key(first.project)
     moved = await first.source.command_of(first.project, "GET", fence)
@@ -215,7 +215,7 @@ async def test_a_project_is_moved_on(pair: Make) -> None:
         first.project, "SET", fence, moved.replace(b"moved", b"leaving")
     )  # as after a failover
     for act in (first.copy(deletes=True), abort(*first.ends, first.project)):
-        with pytest.raises(CommandFailed, match=said):
+        with pytest.raises(ProjectProblem, match=said):
             await act
     await first.source.command_of(first.project, "SET", fence, moved)
     assert [await first.serves(tools) for tools in (first.here, here, there)] == [False, False, True]
@@ -243,7 +243,7 @@ async def test_who_lost_a_project_refuses_it_although_it_does_not_come_back(
     for where, step in ((Fencing, "begin"), (transfer, "compare")):
         with monkeypatch.context() as patched:
             patched.setattr(where, step, failing)
-            with pytest.raises(CommandFailed, match="it fails"):
+            with pytest.raises(ProjectProblem, match="it fails"):
                 await back.copy(deletes=True)
         await refused()
     await back.copy()  # a back-up, which is deleted later
@@ -256,7 +256,7 @@ async def test_who_lost_a_project_refuses_it_although_it_does_not_come_back(
 
 
 async def failing(*_: Any) -> None:
-    raise CommandFailed("it fails")
+    raise ProjectProblem("it fails")
 
 
 async def test_a_backup_is_brought_back(pair: Make) -> None:
@@ -298,7 +298,7 @@ async def test_meanwhile_the_project_is_refused_and_others_go_on(pair: Make, mon
                 await call
             assert (caught.value.kind, caught.value.retry_after_ms) == ("transient", 1000)
     assert await other.add()
-    with pytest.raises(CommandFailed, match="another command copies a project from or to redis://source right now"):
+    with pytest.raises(ProjectProblem, match="another command copies a project from or to redis://source right now"):
         await both.copy(deletes=True)
     held.go.set()
     await copying_
@@ -353,7 +353,7 @@ async def test_a_project_that_the_target_has_is_left_alone(pair: Make) -> None:
     both = await pair("one", "two")
     await both.here.add_many(2)
     await both.there.add_many(3)
-    with pytest.raises(CommandFailed, match="the target has a project"):
+    with pytest.raises(ProjectProblem, match="the target has a project"):
         await both.copy(deletes=True)
     assert await both.serves(both.here)
     assert await both.serves(both.there)
@@ -362,10 +362,10 @@ async def test_a_project_that_the_target_has_is_left_alone(pair: Make) -> None:
 
 async def test_the_same_store_and_an_unwritten_project_are_refused(pair: Make) -> None:
     both = await pair("one", "two")
-    with pytest.raises(CommandFailed, match="there is no project"):
+    with pytest.raises(ProjectProblem, match="there is no project"):
         await both.copy()
     here, _ = both.ends
-    with pytest.raises(CommandFailed, match="--to is the same store"):
+    with pytest.raises(ProjectProblem, match="--to is the same store"):
         await Copy(here, here, both.source, both.project, False, print).run()
 
 
@@ -378,7 +378,7 @@ async def test_clocks_have_to_agree(pair: Make, monkeypatch: pytest.MonkeyPatch)
         return now + 60_000
 
     monkeypatch.setattr(both.target, "time", ahead)
-    with pytest.raises(CommandFailed, match=r"the clocks of the two stores differ by \d\d\.\d s"):
+    with pytest.raises(ProjectProblem, match=r"the clocks of the two stores differ by \d\d\.\d s"):
         await both.copy()
     assert await both.serves(both.here)
 
@@ -402,26 +402,28 @@ async def test_a_copy_that_the_audit_objects_to_is_undone(pair: Make) -> None:
     both = await pair("one", "two")
     await both.here.add_many(2)
     await both.source.client.zadd(keys.abandoned.key(both.project), {"0" * 32: 1})
-    with pytest.raises(CommandFailed, match="the audit of the copy has found 1 differences"):
+    with pytest.raises(ProjectProblem, match="the audit of the copy has found 1 differences"):
         await both.copy(deletes=True)
     assert await both.serves(both.here)
     assert await both.names(both.target) == set()
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "code", "said"),
     [
-        ((), "say where to copy the project: --to URL"),
-        (("--abort", "--delete-source"), "give --abort or --delete-source, not both"),
-        (("--abort",), "no copy of the project nobody is under way"),
-        (("--to", "redis://127.0.0.1:1"), "--to: no usable store at redis://127.0.0.1:1/0"),
-        (("--to", "http://x"), "--to: "),
+        ((), 2, "say where to copy the project: --to URL"),
+        (("--abort", "--delete-source"), 2, "give --abort or --delete-source, not both"),
+        (("--abort",), 2, "no copy of the project nobody is under way"),
+        (("--to", "redis://127.0.0.1:1"), 6, "--to: no usable store at redis://127.0.0.1:1/0"),
+        (("--to", "http://x"), 2, "--to: "),
     ],
 )
-def test_what_cannot_be_is_explained(redis_url: str, tmp_path: Path, flags: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_is_explained(
+    redis_url: str, tmp_path: Path, flags: tuple[str, ...], code: int, said: str
+) -> None:
     env: dict[str, Any] = {"FLEET_DATA_DIR": str(tmp_path)}  # where nothing remembers another store
     done = fleet_command("project", "copy", "nobody", "--redis-url", redis_url, *flags, **env)
-    assert done.returncode != 0
+    assert done.returncode == code
     assert done.stderr.startswith(f"fleet: {said}")
 
 
@@ -482,7 +484,7 @@ async def test_killed_at_any_step(
         async with turn(*both.ends):
             try:
                 await abort(*both.ends, both.project)
-            except CommandFailed as failure:
+            except ProjectProblem as failure:
                 if "no copy of the project" not in str(failure):
                     raise
         assert await both.serves(both.here), done
@@ -539,7 +541,7 @@ async def test_a_command_that_was_paused_does_no_harm(pair: Make, monkeypatch: p
         await both.there.add()
         has = await both.names(both.target)
         held.go.set()
-        with pytest.raises((FenceLost, CommandFailed)):
+        with pytest.raises((FenceLost, ProjectProblem)):
             await first
     finally:
         fast.undo()

@@ -14,10 +14,10 @@ from typing import BinaryIO, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from coordinator.cli.projects import native, sums
-from coordinator.cli.projects.dumping import WRITTEN
 from coordinator.errors import ToolFailure
 from coordinator.interchange.model import ImportProblem
+from coordinator.projects import native, sums
+from coordinator.projects.dumping import WRITTEN
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from coordinator.cli.doctor import queues
-from coordinator.cli.exits import CommandFailed
+from coordinator.projects.errors import ProjectProblem
 from coordinator.settings import Settings
 from coordinator.steps import left_jobs, queue_place
 from coordinator.steps.handoff import RQ_PREFIX, queue_name
 from coordinator.store.embedded import EmbeddedServer
-from tests.cli.pairs import Make, pairs
+from tests.projects.pairs import Make, pairs
 from tests.steps.rig import Rig
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,7 @@ async def test_fleets_that_share_their_queues_are_refused(pair: Make) -> None:
         for store in (both.source, both.target):
             await queue_place.note(store, queue)
         for deletes in (False, True):
-            with pytest.raises(CommandFailed, match="have their queues of steps in the same Redis"):
+            with pytest.raises(ProjectProblem, match="have their queues of steps in the same Redis"):
                 await both.copy(deletes)
         assert await both.serves(both.here)
         assert await both.names(both.target) == set()

@@ -24,11 +24,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.projects import transfer
-from coordinator.cli.projects.passing import PassingStore
-from coordinator.cli.projects.transfer import Keys
 from coordinator.errors import ToolFailure
+from coordinator.projects import transfer
+from coordinator.projects.errors import NotPossible, ProjectProblem
+from coordinator.projects.passing import PassingStore
+from coordinator.projects.transfer import Keys
 from coordinator.settings.workflows import Signing
 from coordinator.steps.left_jobs import remove_jobs
 from coordinator.steps.queue_place import queues_of
@@ -75,7 +75,7 @@ async def turn(*ends: End) -> AsyncIterator[None]:
     """Makes this the only command that copies a project of these stores.
 
     Raises:
-        CommandFailed: another one does.
+        ProjectProblem: another one does.
     """
     me = secrets.token_hex(8)
     leases = [LeaderLeases(end.store) for end in ends]
@@ -91,7 +91,7 @@ async def turn(*ends: End) -> AsyncIterator[None]:
         for one, end in zip(leases, ends, strict=True):
             while not await one.acquire(_TURN, me, LEASE_MS):
                 if time.monotonic() > deadline:
-                    raise CommandFailed(f"another command copies a project from or to {end.place} right now")
+                    raise ProjectProblem(f"another command copies a project from or to {end.place} right now")
                 await asyncio.sleep(0.2)  # that of a command that was killed ends soon
         renewing = asyncio.create_task(renew(), name="project copy turn")
         yield
@@ -137,38 +137,37 @@ class Copy:
         """Copies; returns what was done, in a sentence.
 
         Raises:
-            CommandFailed: it cannot be; what was begun is undone, as far as both stores answer.
+            ProjectProblem: it cannot be; what was begun is undone, as far as both stores answer.
             ToolFailure, StoreError: a store does not answer, or refuses a command.
         """
         if self._source.identity == self._target.identity:
-            raise CommandFailed("--to is the same store", Exit.USAGE)
+            raise NotPossible("--to is the same store")
         source, target = self._source.fencing, self._target.fencing
         identity, state = await source.found(self._project)
         there, its_state = await target.found(self._project)
         listed = (await source.all()).get(self._project)
         if state in ("leaving", "moved") and listed is not None and listed.store != self._target.identity:
             verb, advice = ("was", "copy it from there") if state == "moved" else ("is", "end that first, with --abort")
-            raise CommandFailed(f"the project {self._project} {verb} {listed.said}, not to --to: {advice}", Exit.USAGE)
+            raise NotPossible(f"the project {self._project} {verb} {listed.said}, not to --to: {advice}")
         if state == "moved":
             return await self._continue(identity, there, its_state, known=listed is not None)
         if state == "leaving" and its_state == "moved":  # the source has lost its last writes
-            raise CommandFailed(await _gone(self._target, self._project), Exit.USAGE)
+            raise NotPossible(await _gone(self._target, self._project))
         if state == "leaving" and its_state == "copy" and there == identity:
             self._id = identity
             return await self._give_back()
         if state == "copy":
             if self._deletes:
-                raise CommandFailed(
+                raise NotPossible(
                     f"the project {self._project} is a copy here, which is not served: without --delete-source, or "
-                    "after `fleet project accept`",
-                    Exit.USAGE,
+                    "after `fleet project accept`"
                 )
             self._frozen = identity
         if state in ("reserved", "arriving"):
-            raise CommandFailed(f"the project {self._project} is being copied to this store: end that first")
+            raise ProjectProblem(f"the project {self._project} is being copied to this store: end that first")
         await self._check_stores()
         if not state and not await Keys(source, self._project, "").names():
-            raise CommandFailed(f"there is no project {self._project}: nobody has written to it", Exit.USAGE)
+            raise NotPossible(f"there is no project {self._project}: nobody has written to it")
         try:
             await self._prepare(there, its_state)
             if not self._frozen:
@@ -188,10 +187,9 @@ class Copy:
         source, target = self._source.store, self._target.store
         queues = await queues_of(source)
         if queues is not None and queues == await queues_of(target):
-            raise CommandFailed(
+            raise NotPossible(
                 "the fleets of both stores have their queues of steps in the same Redis, and would take each other's "
-                "steps: give one of them another steps.queue_url, and restart its workers",
-                Exit.USAGE,
+                "steps: give one of them another steps.queue_url, and restart its workers"
             )
         await transfer.check_clocks(source, target, CLOCKS_MS)
 
@@ -208,12 +206,11 @@ class Copy:
         listed, there = (await fencing.all()).get(project), Keys(fencing, project, self._id)
         if state and (listed is None or (state != "moved" and listed.store != self._source.identity)):
             said = f"a copy of the project from {listed.place}" if listed else "a fence of the project"
-            raise CommandFailed(f"the target has {said}", Exit.USAGE)
+            raise NotPossible(f"the target has {said}")
         if state == "copy" and self._deletes:
-            raise CommandFailed(
+            raise NotPossible(
                 f"the target has a copy of the project, which is not served: to move the project there, delete that "
-                f"copy first (fleet project copy {project} --abort, with the target as --redis-url)",
-                Exit.USAGE,
+                f"copy first (fleet project copy {project} --abort, with the target as --redis-url)"
             )
         if state not in ("arriving", "copy"):
             await self._check_empty(there)
@@ -234,7 +231,7 @@ class Copy:
     async def _check_empty(self, there: Keys) -> None:
         store, project = self._target.store, self._project
         if await there.names() or (store.sharded and project in await listed_in(store.command_of)):
-            raise CommandFailed(f"the target has a project {project}", Exit.USAGE)
+            raise NotPossible(f"the target has a project {project}")
 
     async def _fence_source(self, identity: str) -> None:
         fencing = self._source.fencing
@@ -258,17 +255,17 @@ class Copy:
         self._passing.identity_of_copy = self._id
         if differences := (await audit(self._passing, project)).differences:
             first = differences[0]
-            raise CommandFailed(
+            raise ProjectProblem(
                 f"the audit of the copy has found {len(differences)} differences, as {first.key}: {first.problem}; "
                 "audit the source (fleet audit)"
             )
         if places != [end.store.link(project) for end in (self._source, self._target)]:
-            raise CommandFailed(f"the project {project} has moved to another shard meanwhile: copy it again")
+            raise ProjectProblem(f"the project {project} has moved to another shard meanwhile: copy it again")
         for end, identity in ((self._source, source.identity), (self._target, self._id)):
             if (await end.fencing.found(project))[0] != identity:
                 raise FenceLost(f"the copy of the project {project} was ended by another process")
             if not self._frozen and not await end.fencing.looks():
-                raise CommandFailed(f"a process of another release has begun to use {end.place}: copy again")
+                raise ProjectProblem(f"a process of another release has begun to use {end.place}: copy again")
         return number
 
     async def _undo(self) -> None:
@@ -320,7 +317,7 @@ class Copy:
         if known and (served or its_state == "moved"):
             done = await self._tidy_source()
         if not (known and served):
-            raise CommandFailed(await _gone(self._target, self._project), Exit.USAGE)
+            raise NotPossible(await _gone(self._target, self._project))
         return done
 
     async def _move_on(self, number: int | None = None) -> str:
@@ -412,12 +409,12 @@ async def abort(here: End, there: End | None, project: str) -> str:
         there: its target, if that is given.
 
     Raises:
-        CommandFailed: there is nothing to abort, or it is complete.
+        ProjectProblem: there is nothing to abort, or it is complete.
     """
     identity, state = await here.fencing.found(project)
     listed = (await here.fencing.all()).get(project)
     if there is not None and listed is not None and listed.store != there.identity:
-        raise CommandFailed(f"the other store of this copy is {listed.place}, not --to", Exit.USAGE)
+        raise NotPossible(f"the other store of this copy is {listed.place}, not --to")
     if state == "reserved":
         await release(here, project, identity)
         return f"the project {project} is not fenced here any more"
@@ -429,7 +426,7 @@ async def abort(here: End, there: End | None, project: str) -> str:
         await here.fencing.end()
         return f"the project {project} is served"
     if state not in ("leaving", "moved"):
-        raise CommandFailed(f"no copy of the project {project} is under way", Exit.USAGE)
+        raise NotPossible(f"no copy of the project {project} is under way")
     if there is not None:
         its, its_state = await there.fencing.found(project)
         if its_state == "arriving" and its == identity:
@@ -440,11 +437,11 @@ async def abort(here: End, there: End | None, project: str) -> str:
             await release(there, project, its)
         # A source that has lost its last writes may have forgotten that the project has left.
         elif its_state == "moved" or (state == "moved" and its_state):
-            raise CommandFailed(await _gone(there, project))
+            raise ProjectProblem(await _gone(there, project))
         elif state == "moved" or (its_state == "" and await Keys(there.fencing, project, "").names()):
-            raise CommandFailed(f"the project {project} was moved: it is at {there.place}")
+            raise ProjectProblem(f"the project {project} was moved: it is at {there.place}")
     elif state == "moved":
-        raise CommandFailed(
+        raise ProjectProblem(
             f"the project {project} was moved: give --to with the store that it was moved to; if that is lost, "
             "`fleet project accept` serves what is left here"
         )
@@ -461,16 +458,16 @@ async def accept(end: End, project: str) -> str:
     """Serves what a store has of a project that it refuses; returns what was done.
 
     Raises:
-        CommandFailed: it is served already, or half of it may be here.
+        ProjectProblem: it is served already, or half of it may be here.
     """
     identity, state = await end.fencing.found(project)
     if state in ("leaving", "reserved", "arriving"):
-        raise CommandFailed(
+        raise ProjectProblem(
             f"the project {project} is being copied: run that command again, or end it "
             f"(fleet project copy {project} --abort)"
         )
     if not state:
-        raise CommandFailed(f"the project {project} is not refused here", Exit.USAGE)
+        raise NotPossible(f"the project {project} is not refused here")
     listed, said = (await end.fencing.all()).get(project), f"the project {project} is served here"
     here = Keys(end.fencing, project, identity)
     await _renew_keys(here)

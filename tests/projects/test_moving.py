@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.exits import CommandFailed
-from coordinator.cli.projects import moving
-from coordinator.cli.projects.moving import move
 from coordinator.errors import ToolFailure
+from coordinator.projects import moving
+from coordinator.projects.errors import ProjectProblem
+from coordinator.projects.moving import move
 from coordinator.store import Store, cluster_facts, key_space, keys
 from coordinator.store.address import parse
 from coordinator.store.embedded_cluster import EmbeddedCluster, Node
@@ -189,12 +189,12 @@ async def test_a_large_project_is_warned_about(
 async def test_what_cannot_be_moved_is_refused(cluster: EmbeddedCluster, stores: list[Store], redis_url: str) -> None:
     project = project_on(cluster, cluster.nodes[0], "stays")
     await Client(stores[0], project).add()
-    with pytest.raises(CommandFailed, match="there is no shard 7; there are: 0, 1, 2"):
+    with pytest.raises(ProjectProblem, match="there is no shard 7; there are: 0, 1, 2"):
         await move(parse(cluster.url), stores[0], project, 7, print)
     other = project_on(cluster, cluster.nodes[1], "open")
     with cluster.nodes[1].client() as ours, cluster.nodes[2].client() as theirs:
         ours.execute_command("CLUSTER", "SETSLOT", slot_of(other), "MIGRATING", node_id(theirs))
-        with pytest.raises(CommandFailed, match=f"the slot {slot_of(other)} is being moved: end that first"):
+        with pytest.raises(ProjectProblem, match=f"the slot {slot_of(other)} is being moved: end that first"):
             await move(parse(cluster.url), stores[0], project, 1, print)
         ours.execute_command("CLUSTER", "SETSLOT", slot_of(other), "STABLE")
     done = fleet_command("project", "move", project, "--to", "1", "--redis-url", redis_url)

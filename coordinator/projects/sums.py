@@ -8,8 +8,8 @@ from datetime import date, datetime
 
 from msgspec import UNSET
 
-from coordinator.cli.projects import native
 from coordinator.interchange.model import ImportProblem
+from coordinator.projects import native
 from coordinator.toolsets.items.rules.sums import MOST, NONE, Sum, plus, sum_of
 
 _KINDS: dict[str, native.By] = {"d": "day", "a": "agent", "m": "model"}

@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from coordinator.cli.exits import CommandFailed
-from coordinator.cli.projects import transfer
-from coordinator.cli.projects.copying import abort, accept
+from coordinator.projects import transfer
+from coordinator.projects.copying import abort, accept
+from coordinator.projects.errors import ProjectProblem
 from coordinator.settings.workflows import Signing
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.signing_keys import SALT, SigningKeys
-from tests.cli.pairs import Make, pairs
+from tests.projects.pairs import Make, pairs
 
 pytestmark = pytest.mark.anyio
 
@@ -82,11 +82,11 @@ async def test_a_move_that_is_ended_when_the_target_has_the_keys_leaves_the_sour
     signed = await mine.sign("p", b"token", project)
 
     async def fails(*_: object) -> None:
-        raise CommandFailed("interrupted")
+        raise ProjectProblem("interrupted")
 
     with monkeypatch.context() as patch:
         patch.setattr(transfer, "publish", fails)
-        with pytest.raises(CommandFailed, match="interrupted"):
+        with pytest.raises(ProjectProblem, match="interrupted"):
             await both.copy(deletes=True)
     learned = await secrets(there, project)
     await abort(*both.ends, project)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from coordinator.cli.projects import native, sums
+from coordinator.projects import native, sums
 from coordinator.store import Script, Store, keys
 from coordinator.store.record_layout import NO_COMPLEXITY
 from coordinator.toolsets.items.fields import FIELDS

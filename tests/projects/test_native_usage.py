@@ -14,9 +14,9 @@ from coordinator.settings.budgets import Budgets, Limits, Periods
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.store.usage import DAY_MS, GROUPS, read_usage, usage_entries
-from tests.interchange.test_native import SETTINGS, restored, same, written
 from tests.items.client import Client, Json, actor
 from tests.items.moments import server_time
+from tests.projects.test_native import SETTINGS, restored, same, written
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("several_projects")]
 
