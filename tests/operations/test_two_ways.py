@@ -122,10 +122,7 @@ def test_both_ways_leave_the_same_records(ways: Ways) -> None:
         ways.click("operate/retry_flow", id=flow)
         claim()
         ways.click("operate/end_claim", itemId=held)
-        ways.click("operate/end_claim", itemId=held)
         ways.click("operate/drain_agents", name="agent-7")
-        ways.click("operate/drain_agents", name="agent-7")
-        ways.click("operate/end_drain_agents", name="agent-7")
         ways.click("operate/end_drain_agents", name="agent-7")
         submitted = {"workflowId": asked["workflowId"], "expectedVersion": asked["version"], "transition": "approve"}
         ways.click("call/gateway/workflow.submit", **submitted, arguments={})
@@ -134,9 +131,8 @@ def test_both_ways_leave_the_same_records(ways: Ways) -> None:
         for words in ("pause", "pause", "resume", "cancel", "retry"):
             ways.command("flows", words, str(flow))
         claim()
-        for _ in range(2):
-            ways.command("items", "end-claim", held[:8])
-        for word in ("drain", "drain", "undrain", "undrain"):
+        ways.command("items", "end-claim", held[:8])
+        for word in ("drain", "undrain"):
             ways.command("agents", word, "agent-7")
         ways.command("gateway", "approvals", "resolve", approval, "approve")
 
@@ -146,12 +142,12 @@ def test_both_ways_leave_the_same_records(ways: Ways) -> None:
     second = ways.log("--project", ways.project, "-n", "100")[len(first) :]
     instances = [one["target"].pop("id") for one in (first[-1], second[-1])]
     assert instances == [other["workflowId"], asked["workflowId"]]
-    assert len(first) == 12
+    assert len(first) == 9
     assert without_who(first) == without_who(second)
     assert {json.dumps(one["who"]) for one in first} == {json.dumps(ADA)}
     assert {json.dumps(one["who"]) for one in second} == {json.dumps(HERE)}
     assert {one["reason"] for one in second} == {"from here"}
-    assert [one["outcome"] for one in first].count("refused") == 3
+    assert [one["outcome"] for one in first].count("refused") == 1
 
 
 def test_acts_on_the_fleet_leave_the_same_records(ways: Ways) -> None:
