@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coordinator.metrics import OTHER, Counter, Gauge, Histogram, Label
+from coordinator.metrics.cells import Cell
 
 SCRIPT = Label("script", limit=100)
 STORE_CHANGED = Gauge(
@@ -136,10 +137,22 @@ _WITH_ID = frozenset({"new", "replay", "mismatch"})
 
 def script_ended(script: str, seconds: float, outcome: str, project: str = "") -> None:
     """A script ended; the outcome is one of ``coordinator.store.outcomes.OUTCOMES``."""
-    SCRIPT_DURATION.cells[script,].observe(seconds)
+    groups = SCRIPT_DURATION.cells.groups
+    try:
+        durations, counts = groups[script, outcome]
+    except KeyError:
+        durations, counts = groups[script, outcome] = SCRIPT_DURATION.labels(script), _counts(script, outcome)
+    durations.observe(seconds)
+    for count in counts:
+        count.value += 1.0
+
+
+def _counts(script: str, outcome: str) -> list[Cell]:
+    """What an outcome counts as."""
+    answered = _ANSWERS.get(outcome, "error")
+    counts = [] if answered == "ok" else [SCRIPT_FAILURES.labels(script, answered)]
+    if answered == "error":
+        counts.append(STORE_ERRORS.labels(outcome))
     if outcome in _WITH_ID:
-        IDEMPOTENCY.cells[outcome,].value += 1.0
-    if (answered := _ANSWERS.get(outcome, "error")) != "ok":
-        SCRIPT_FAILURES.cells[script, answered].value += 1.0
-        if answered == "error":
-            STORE_ERRORS.cells[outcome,].value += 1.0
+        counts.append(IDEMPOTENCY.labels(outcome))
+    return counts

@@ -309,11 +309,17 @@ def count_answer(tool: str, outcome: str, transport: str, seconds: float | None)
         transport: fast, sdk or stdio.
         seconds: how long it took, without the time it was parked; None: it was shed before it began.
     """
-    REQUESTS.cells[tool, outcome].value += 1.0
+    groups = REQUESTS.cells.groups
+    try:
+        requests, durations, of_slot = groups[tool, outcome, transport]
+    except KeyError:
+        of_slot = SLOT_REQUESTS.labels(*SLOT_REQUESTS.cells.own)
+        requests, durations = REQUESTS.labels(tool, outcome), REQUEST_DURATION.labels(tool, transport)
+        groups[tool, outcome, transport] = requests, durations, of_slot
+    requests.value += 1.0
     if seconds is not None:
-        REQUEST_DURATION.cells[tool, transport].observe(seconds)
-    of_slot = SLOT_REQUESTS.cells
-    of_slot[of_slot.own].value += 1.0
+        durations.observe(seconds)
+    of_slot.value += 1.0
 
 
 def _attribute(tool: Tool, arguments: Any, caller: Caller) -> None:
