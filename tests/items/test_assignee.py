@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
+from coordinator.settings.resources import Limit
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
-from tests.items.client import Client, Json, actor, counts
+from tests.items.client import SETTINGS, Client, Json, actor, counts
 from tests.items.moments import lapse
 from tests.items.parked import LONG_MS, SOON, Fronts
 from tests.items.planting import plant
@@ -157,6 +159,12 @@ async def test_the_audit_knows_their_sets(tools: Client, scope: str, said: str) 
     assert [one.problem for one in (await audit(tools.store, tools.project)).differences] == [said]
 
 
+async def test_the_audit_knows_them_from_sets_of_resources(tools: Client) -> None:
+    await tools.add_many(12, resources=[{"key": "user@"}])
+    await tools.add(resources=[{"key": "user@"}], assignee="ann")
+    await consistent(tools)
+
+
 async def test_parked_claims(fronts: Fronts) -> None:
     one, other = await fronts.pair()
     plain = await one.park("plain")
@@ -199,12 +207,47 @@ async def test_resources_that_come_back_wake_whose_item_needs_them(fronts: Front
 
 
 async def test_an_item_finds_its_assignee_behind_many_calls_that_wait(fronts: Fronts) -> None:
+    """It is offered, needs what another call gives back, or is one of very many that a claim above them kept."""
     one, other = await fronts.pair()
+    gpu: Json = {"resources": [{"key": "gpu"}]}
+    held, top = await one.add(**gpu), await one.add()
+    await one.claim("holder", held)
+    await one.claim("lead", top)
+    needs = await one.add(assignee="bob", **gpu)
+    made = await one.create(*({"title": "x", "parentId": top, "assignee": f"cy-{n}"} for n in range(120)))
     many = [other.begin(f"other-{n}", wait_ms=LONG_MS) for n in range(300)]
     await wait_until(lambda: other.runs["claim_next"] >= len(many), SOON, "these to wait")
-    ann = await one.park("ann")
+    ann, bob, last = await one.park("ann"), await one.park("bob"), await one.park("cy-119")
     assert await other.add(assignee="ann") == await ann.item()
+    await one.advance(held, "complete", actor=actor("holder"))
+    assert await bob.item() == needs
+    await one.update(top, container=True)
+    await one.release("lead", top)
+    assert await last.item() == made["items"][-1]["id"]
     assert all(call.waits for call in many)
+
+
+async def test_all_slots_get_what_is_assigned_to_their_owner_when_resources_come_back(fronts: Fronts) -> None:
+    one, other = await fronts.pair()
+    held = await one.add(resources=[{"key": "gpu"}])
+    shared: Json = {"resources": [{"key": "gpu", "mode": "shared"}]}
+    items = {await one.add(assignee="ann", **shared) for _ in range(12)}
+    await one.claim("holder", held)
+    first, slots = await other.park("first"), [await one.park(f"ann/{n}") for n in range(len(items))]
+    await one.advance(held, "complete", actor=actor("holder"))
+    assert {await slot.item() for slot in slots} == items
+    assert first.waits
+
+
+async def test_an_assignee_that_waits_gets_what_needs_units_per_minute(fronts: Fronts) -> None:
+    """Also if it is not among the first of those that wait with its selector, which search again by themselves."""
+    front = await fronts.make(settings=msgspec.structs.replace(SETTINGS, resources={"m": Limit(per_minute=60)}))
+    others = [await front.park(f"other-{n}") for n in range(5)]
+    used, item = [await front.add(resources=[{"key": "m"}], assignee=name) for name in ("a", "ann")]
+    await front.claim("a", used)
+    await front.advance(used, "complete", actor=actor("a"))
+    assert await front.begin("ann/1", wait_ms=LONG_MS).item() == item
+    assert all(call.waits for call in others)
 
 
 async def test_past_held_subtrees(tools: Client) -> None:

@@ -70,7 +70,7 @@ def place_of(score: float, item: str) -> float:
 
 def set_problems(fields: Fields, item: str, best: str | bool) -> Iterator[str]:
     """Compares the entry of an item's set (False: missing), the place of its best item, with the item."""
-    if ("to" in fields) != fields.get("as", "").endswith("@"):
+    if ("to" in fields) != (fields.get("as", "").split(",")[-1] == "@"):
         yield f"is {'' if 'to' in fields else 'not '}assigned, but its set is {fields.get('as', '')!r}"
     if member_of(fields) and (best is False or float(best) > place_of(state_of(fields["w"]).score, item)):
         yield f"is in the set {set_of(fields)}, whose best item is at {best or 'none'}"

@@ -95,7 +95,8 @@ return function(
       local others, handed = waiter and queues.other_processes(run, waiter.processes, process) or '', found and wait > 0
       local reply = {run.now, {claim}, released, handed and process .. others or nil}
       if waiter then waiters.answer(run, request.id, waiter, others, cmsgpack.pack(reply)) end
-      if waiter and found then waiters.wake(run, waiter.queue, nil) end -- it had not been offered: there may be more
+      -- It had not been offered: there may be more.
+      if waiter and found then waiters.wake(run, waiter.queue, found.to and {}) end
       return reply, handed and 'H' or 'D'
     end
     selected, queue = finding.parked_selector(selector, selected, queue)
@@ -105,7 +106,7 @@ return function(
     local new = waiters.park(run, request, agent, queue, selected, wait, process, waiter, fields)
     if new and to_search_again then return without_item(run, 'again', '', {}) end
     local reply = without_item(run, 'parked', '', released)
-    reply[2][1][3] = finding.search_again_ms(run, queue, request.id)
+    reply[2][1][3] = finding.search_again_ms(run, queue, request.id, agent)
     return reply, false -- unless a released item matches: see change.lua
   end)
 end

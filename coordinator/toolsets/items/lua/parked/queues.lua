@@ -113,4 +113,6 @@ function queues.flush(run)
   run[queues].queues = {}
 end
 
+queues.PASSED_MAX = PASSED_MAX
+
 return queues

@@ -5,6 +5,7 @@ local agent_drains = require 'agent_drains'
 local budgets = require 'budgets'
 local debts = require 'debts'
 local expiry = require 'expiry'
+local holders = require 'holders'
 local requests = require 'requests'
 local resources = require 'resources'
 local selection = require 'selection'
@@ -53,11 +54,12 @@ function finding.search(run, selector, agent, after, some_abandoned)
 end
 
 -- After how many ms a parked call is to search again by itself, because units per minute come back then; 0: never. The
--- others of its queue follow when it gets something.
-function finding.search_again_ms(run, queue, id)
+-- others of its queue follow when it gets something, but for what is assigned.
+function finding.search_again_ms(run, queue, id, agent)
   local refill_ms = resources.refill_ms(run)
   if not refill_ms then return 0 end
-  return (redis.call('ZRANK', run.keys.queue .. queue, id) or 0) < FIRST_ONES and refill_ms or 0
+  local first = (redis.call('ZRANK', run.keys.queue .. queue, id) or 0) < FIRST_ONES
+  return (first or holders.has_own(run, queue, agent)) and refill_ms or 0
 end
 
 finding.SCAN_MAX = SCAN_MAX
