@@ -6,16 +6,11 @@ sealed. So a task is no record of its own. Reading it means reading what the cal
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from coordinator.toolsets.questions import Question
-
-if TYPE_CHECKING:
-    from coordinator.toolsets.tool import Call
 
 GRACE_SECONDS = 2.0
 """How long a call that may become a task waits for its result first."""
@@ -52,7 +47,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     """What a call has begun is not over; only for calls with ``Call.can_defer``."""
 
     state: msgspec.Struct
-    """A ``Deferral.state``: what ``Deferral.read`` needs to find the result."""
+    """A ``Deferral.state`` (``tool``): what ``Deferral.read`` needs to find the result."""
     ttl_ms: int
     """For how long the result can be read, from the beginning of the call."""
     message: str
@@ -65,19 +60,3 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
 
 class Stopped(msgspec.Struct, frozen=True):
     """What a call has begun was stopped by its caller, so there is no result."""
-
-
-@dataclass(slots=True, frozen=True)
-class Deferral:
-    """How a call goes on that has become a task."""
-
-    state: type[msgspec.Struct]
-    """What the task consists of."""
-    read: Callable[[Call, Any], Awaitable[Any]]
-    """Takes a state; returns the call's result, ``Pending``, a ``Question`` or ``Stopped``. With ``Call.answer``, it
-    first acts on the answer to a question. Raises ToolFailure."""
-    stop: Callable[[Call, Any], Awaitable[Any]] | None = None
-    """Takes a state, and stops what goes on; None: that belongs to others, too, so it goes on. Raises ToolFailure."""
-    about: Callable[[Any], str] = lambda _: ""
-    """Takes a state; returns the path of the document that changes when the task may have changed. '': there is none,
-    so clients are not told of the task, and ask."""

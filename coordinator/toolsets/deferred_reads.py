@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from coordinator.toolsets import deferral
-from coordinator.toolsets.deferral import DAY_MS, Deferral, Pending, lasts_ms
-from coordinator.toolsets.tool import Call, Reply, Tool
+from coordinator.toolsets.deferral import DAY_MS, Pending, lasts_ms
+from coordinator.toolsets.tool import Call, Deferral, Reply, Tool
 from coordinator.toolsets.waiting_reads import Waited, wait_ms, waits
 
 

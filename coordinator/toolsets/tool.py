@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from coordinator.store import Store
     from coordinator.toolsets.actor import ActorResolver
     from coordinator.toolsets.caller import Caller, Delegation
-    from coordinator.toolsets.deferral import Deferral
     from coordinator.toolsets.questions import Answer
 
 
@@ -167,6 +166,22 @@ Handler = Callable[[Call, Any], Awaitable[msgspec.Struct]]
 Raises:
     ToolFailure: for everything the caller is to be told about.
 """
+
+
+@dataclass(slots=True, frozen=True)
+class Deferral:
+    """How a call goes on that has become a task."""
+
+    state: type[msgspec.Struct]
+    """What the task consists of."""
+    read: Callable[[Call, Any], Awaitable[Any]]
+    """Takes a state; returns the call's result, ``Pending``, a ``Question`` or ``Stopped``. With ``Call.answer``, it
+    first acts on the answer to a question. Raises ToolFailure."""
+    stop: Callable[[Call, Any], Awaitable[Any]] | None = None
+    """Takes a state, and stops what goes on; None: that belongs to others, too, so it goes on. Raises ToolFailure."""
+    about: Callable[[Any], str] = lambda _: ""
+    """Takes a state; returns the path of the document that changes when the task may have changed. '': there is none,
+    so clients are not told of the task, and ask."""
 
 
 @dataclass(slots=True, frozen=True)

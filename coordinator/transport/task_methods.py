@@ -20,9 +20,9 @@ from pydantic import ConfigDict, Field
 
 from coordinator.errors import CATALOGUE, ToolFailure
 from coordinator.identity.rights import cut
-from coordinator.toolsets.deferral import LATER_POLL_MS, Deferral, Pending, Stopped
+from coordinator.toolsets.deferral import LATER_POLL_MS, Pending, Stopped
 from coordinator.toolsets.questions import Question
-from coordinator.toolsets.tool import Call, Criticality, Handler, Tool
+from coordinator.toolsets.tool import Call, Criticality, Deferral, Handler, Tool
 from coordinator.transport.asking import elicitation, filled_in, form_of
 from coordinator.transport.calls import Calls, Done
 from coordinator.transport.declared import require_tasks

@@ -14,9 +14,9 @@ from msgspec import Meta, Struct
 
 from coordinator.settings import Settings
 from coordinator.settings.workflows import Signing
-from coordinator.toolsets.deferral import Deferral, Pending, Stopped
+from coordinator.toolsets.deferral import Pending, Stopped
 from coordinator.toolsets.questions import Question
-from coordinator.toolsets.tool import Call, Reply, Tool
+from coordinator.toolsets.tool import Call, Deferral, Reply, Tool
 from coordinator.transport.envelope import TASKS
 from coordinator.transport.sealing import Seals
 

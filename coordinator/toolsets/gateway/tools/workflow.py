@@ -10,7 +10,7 @@ from coordinator.settings.gateway.model import PROXY
 from coordinator.steps.states import owner_of_caller
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.canonical import canonical
-from coordinator.toolsets.deferral import Deferral, Pending, Stopped
+from coordinator.toolsets.deferral import Pending, Stopped
 from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.gateway.apart import apart
 from coordinator.toolsets.gateway.contract.base import Link
@@ -32,7 +32,7 @@ from coordinator.toolsets.questions import VIA_CLIENT, Question
 from coordinator.toolsets.questions import Answer as Answered
 from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.slots import slot_of
-from coordinator.toolsets.tool import AGENT_HEADER, Call, Criticality, Reply, Tool
+from coordinator.toolsets.tool import AGENT_HEADER, Call, Criticality, Deferral, Reply, Tool
 from coordinator.toolsets.waiting_reads import Waited, check, waited
 
 _START = (

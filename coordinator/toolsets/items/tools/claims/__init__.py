@@ -42,7 +42,7 @@ from coordinator.toolsets.items.store.claims import ClaimReply, ClaimStore, Rele
 from coordinator.toolsets.items.tools.claims import pack, tell
 from coordinator.toolsets.items.tools.claims.check import check
 from coordinator.toolsets.metrics import count_conflict
-from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Services, Tool
+from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Deferral, Services, Tool
 
 _DESCRIPTION = (
     "Atomically claim or release work items for exclusive ownership. One claim per agent: claiming an item releases "
@@ -238,7 +238,7 @@ def tools(store: ClaimStore, parking: Parking, services: Services, expiring: Exp
             ClaimItem,
             (ClaimItemResult,),
             handle.claim_item,
-            deferral=deferral.Deferral(ClaimWait, handle.asked_again, handle.stop),
+            deferral=Deferral(ClaimWait, handle.asked_again, handle.stop),
             waits=_waits,
             wait_ms=lambda args: args.wait_ms,
             parks=True,
