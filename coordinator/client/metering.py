@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from coordinator.client.errors import error_of
-from coordinator.client.tools import REQUESTED
+from coordinator.client.tools import takes_request_id
 
 PARTS = ("inputTokens", "outputTokens", "cachedTokens", "costMicroUsd", "wallMs")
 """Whole numbers; cached tokens are a part of those of the input."""
@@ -77,7 +77,7 @@ class Told:
     sent: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        request = {"requestId": str(uuid4())} if self.tool in REQUESTED else {}
+        request = {"requestId": str(uuid4())} if takes_request_id(self.tool) else {}
         both = Meter()
         both.add(self.metered)
         both.add(self.given)

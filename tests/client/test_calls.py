@@ -11,9 +11,7 @@ import pytest
 
 from coordinator.client import Denied, Fleet, FleetError, Invalid, NotFound, Observer, Refused, Unavailable, calls
 from coordinator.client.errors import error_of
-from coordinator.client.tools import ACTING, ACTING_PER_ELEMENT, REQUESTED, TOOLSETS, UNREPEATABLE
 from coordinator.errors import CATALOGUE
-from coordinator.toolsets.registry import described_toolsets
 from tests.client.scripted import Scripted, Step, answer, part, raw, refusal, silence
 from tests.support.fleets import RunningFleet
 
@@ -31,21 +29,6 @@ class Noted(Observer):
 
     def retried(self, failure: Any) -> None:
         self.reasons.append(failure.reason)
-
-
-def test_the_table_of_tools_is_that_of_the_product() -> None:
-    known = described_toolsets()
-    assert {name: " ".join(tools).split() for name, tools in TOOLSETS.items()} == {
-        name: [tool.name for tool in toolset.tools] for name, toolset in known.items() if name in TOOLSETS
-    }
-    names = {tool.name: tool.arguments.__struct_encode_fields__ for one in known.values() for tool in one.tools}
-    with_id = {name for name, fields in names.items() if "requestId" in fields}
-    assert with_id == REQUESTED
-    assert set(ACTING_PER_ELEMENT) <= with_id
-    changing = {tool.name for one in known.values() for tool in one.tools if not (tool.read_only or tool.idempotent)}
-    # A repeated one answers with the item that the agent holds; the other keeps nothing.
-    assert changing - with_id - {"work_next", "nav_start"} == UNREPEATABLE
-    assert {name for name in with_id if "actor" in names[name]} == ACTING
 
 
 def test_every_code_of_the_catalogue_is_an_exception() -> None:
@@ -160,8 +143,7 @@ def test_a_fleet_is_found_by_the_environment(monkeypatch: pytest.MonkeyPatch) ->
     for name, value in {"URL": "https://example.org/fleet/mcp/", "PROJECT": "p", "AGENT": "a", "TOKEN": "t"}.items():
         monkeypatch.setenv(f"FLEET_{name}", value)
     found = Fleet(slots=2)
-    assert (found.url, found.project, found.token) == ("https://example.org/fleet", "p", "t")
-    assert [slot.agent for slot in found.slots_of.all] == ["a/1", "a/2"]
+    assert (found.url, found.project, found.agent, found.token) == ("https://example.org/fleet", "p", "a", "t")
     monkeypatch.delenv("FLEET_AGENT")
     assert Fleet().agent.startswith("/")
     assert Fleet(token="").agent != Fleet(token="").agent

@@ -33,7 +33,11 @@ def toolsets() -> dict[str, Toolset]:
 
 def must_be_as_recorded(toolset: Toolset, record: Path) -> None:
     """Fails with the difference between what a toolset publishes and its record."""
-    published = snapshot(toolset)
+    must_be_recorded(snapshot(toolset), record)
+
+
+def must_be_recorded(published: str, record: Path) -> None:
+    """The same for a text that was made from contracts."""
     if os.environ.get(UPDATE):
         record.write_text(published, encoding="utf-8")
     recorded = record.read_text(encoding="utf-8")
@@ -57,6 +61,26 @@ def snapshot(toolset: Toolset) -> str:
         "tools": [describe(tool) for tool in toolset.tools],
     }
     return msgspec.json.format(msgspec.json.encode(published), indent=2).decode() + "\n"
+
+
+def known_to_clients() -> str:
+    """What the client library has to know of each tool (``coordinator/client/tools.json``)."""
+    known = {name: {tool.name: _facts(tool) for tool in toolset.tools} for name, toolset in toolsets().items()}
+    return msgspec.json.format(msgspec.json.encode(known), indent=2).decode() + "\n"
+
+
+def _facts(tool: Tool) -> str:
+    schema = input_schema(tool.arguments)
+    # That of a session is who holds its claim, not who calls.
+    facts = [name for name in ("requestId", "actor") if {"requestId", name} <= schema["properties"].keys()]
+    for name, member in schema["properties"].items():
+        for form in (member, *member.get("anyOf", ())):
+            element = form.get("items", {})
+            element = schema.get("$defs", {}).get(element.get("$ref", "").removeprefix("#/$defs/"), element)
+            facts += [f"{name}[].actor"] * ("actor" in element.get("properties", {}))
+    # A repeated work_next answers with the item that the agent holds; nav_start keeps nothing.
+    harmless = tool.read_only or tool.idempotent or tool.name in ("work_next", "nav_start")
+    return " ".join([*facts, *(["once"] if not harmless and "requestId" not in facts else [])])
 
 
 def undocumented(tool: Tool) -> list[str]:

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from coordinator.client import tools as client_tools
 from coordinator.toolsets.tool import Tool, Toolset
 from tests.support.contracts import (
     examples,
+    known_to_clients,
     must_be_as_recorded,
+    must_be_recorded,
     must_be_taken,
     must_have_valid_schemas,
     toolsets,
@@ -36,6 +39,10 @@ def test_every_field_is_described(tool: Tool) -> None:
 @EVERY_TOOLSET
 def test_the_contract_is_as_recorded(toolset: Toolset) -> None:
     must_be_as_recorded(toolset, Path(__file__).parents[1] / toolset.name / "contract.json")
+
+
+def test_the_client_knows_the_tools_as_recorded() -> None:
+    must_be_recorded(known_to_clients(), Path(client_tools.__file__).with_suffix(".json"))
 
 
 @EVERY_TOOL
