@@ -96,21 +96,7 @@ class Calls:
         agent: str | None = None,
         seconds: float = ANSWER_SECONDS,
     ) -> dict[str, Any]:
-        """Calls a tool and returns its structured answer.
-
-        Actor and ``requestId`` are filled in where the tool takes them and they are not given. What may succeed later
-        is repeated, unchanged and so with the same ``requestId``, while the fleet has patience. A call that changes
-        something and takes no ``requestId`` is repeated only if it was not carried out for sure.
-
-        Args:
-            arguments: as ``fleet tools`` shows them.
-            toolset: needed only if several toolsets have a tool of that name.
-            agent: who acts, if it is not the agent of the fleet.
-            seconds: how long an attempt may take, besides its ``waitMs``.
-
-        Raises:
-            FleetError: see ``errors``. ``Unavailable``: it could not be made in time.
-        """
+        """As ``Fleet.call``."""
         return await self._call(tool, arguments or {}, toolset, agent, seconds, self._retries)
 
     async def look(self, arguments: Mapping[str, Any], agent: str) -> dict[str, Any]:
@@ -203,11 +189,7 @@ class Calls:
         return {"id": name, **self._more} if name else None
 
     async def feed(self, query: str) -> dict[str, Any]:
-        """An answer of the change feed: ``{"events", "cursor", "hasMore"}``.
-
-        Args:
-            query: with ``waitMs``, and as the page of the feed says.
-        """
+        """As ``Fleet.feed``."""
         waits = int(parse_qs(query).get("waitMs", ["0"])[0])
 
         async def attempt() -> dict[str, Any]:

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from coordinator.client.calls import PATIENCE_SECONDS, Calls, Observer
-from coordinator.client.errors import FleetError
+from coordinator.client.calls import ANSWER_SECONDS, PATIENCE_SECONDS, Observer
+from coordinator.client.core import Core
 from coordinator.client.flows import Run
-from coordinator.client.job import RELEASE_SECONDS, UNANSWERED, Job
-from coordinator.client.jobs import Jobs, Slot, Slots, at_once
+from coordinator.client.job import Job
+from coordinator.client.jobs import Jobs, Slots
 from coordinator.client.plan import Plan
-from coordinator.client.renewals import Keeper
 from coordinator.client.stopping import stopping
 from coordinator.client.trees import Tree, planted
 
 T = TypeVar("T")
-LEAVE_SECONDS = 10.0
-"""How long the end of a fleet may take to give back what its jobs hold."""
-_log = logging.getLogger(__name__)
 
 
-class Fleet(Calls):
+class Fleet:
     """The fleet at a URL, for one agent. An async context manager; nothing that it starts outlives the block.
 
     Args:
@@ -64,85 +59,55 @@ class Fleet(Calls):
     ) -> None:
         if slots < 1:
             raise ValueError("slots must be 1 or more")
-        super().__init__(url, token, project, agent, parent, kind, observer, patience)
+        self._core = core = Core(url, token, project, agent, parent, kind, observer, patience)
+        self.url, self.token, self.project, self.agent = core.url, core.token, core.project, core.agent
         self.slots = slots
-        self.wire = self.url, self.token, self.project
-        self._keeper: Keeper | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._loops: set[Jobs] = set()
-        self._running: set[Job] = set()
-        self._quiet = asyncio.Event()
-        self._stopped = False
-        self.slots_of = Slots([self._name(number) for number in range(slots)])
+        self._slots = Slots(core, [self._name(number) for number in range(slots)])
 
     async def __aenter__(self) -> Self:
-        self.check_process()
+        self._core.check_process()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.forked:
+        if self._core.forked:
             return
-        leaving = asyncio.create_task(self._leave())
-        try:
-            try:
-                await asyncio.wait((leaving,), timeout=LEAVE_SECONDS)
-            except asyncio.CancelledError:
-                # Once more: what is held is given back even so. A second time it is not waited for.
-                await asyncio.wait((leaving,), timeout=LEAVE_SECONDS)
-                raise
-        finally:
-            if not leaving.done():
-                _log.warning("not everything could be given back in time: the ends of the claims will do it")
-            for task in (leaving, *self._tasks):
-                task.cancel()
-            await asyncio.gather(leaving, *self._tasks, return_exceptions=True)
-            if self._keeper is not None:
-                await self._keeper.leave()
-            self._wire.close()
-            # The transports close in the next turn of the loop.
-            await asyncio.sleep(0)
+        await self._core.leave(self._slots.leave())
 
-    async def _leave(self) -> None:
-        """Gives back what is held: jobs whose work goes on, and the claims on finished items."""
-        self.stop()
-        for job in tuple(self._running):
-            job.interrupt("the fleet was left", "handed_back")
-            if not job.entered:
-                self.background(job.leave())
-        while self._running:
-            self._quiet.clear()
-            await self._quiet.wait()
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-        await asyncio.gather(*(self.recall(slot) for slot in self.slots_of.all))
-        await asyncio.gather(*(self.let_go(slot) for slot in self.slots_of.all))
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        toolset: str | None = None,
+        agent: str | None = None,
+        seconds: float = ANSWER_SECONDS,
+    ) -> dict[str, Any]:
+        """Calls a tool and returns its structured answer.
 
-    async def recall(self, slot: Slot) -> None:
-        """Gives back what a claim whose answer was not seen has got, if it has."""
-        if slot.unseen is None or slot.unseen[2] == self.requests:  # the claim has reached nobody
-            slot.unseen = None
-            return
-        try:
-            async with asyncio.timeout(RELEASE_SECONDS):
-                # The same request id brings the recorded answer, without waiting, or takes the call's place away.
-                answer = await self.call("claim_item", at_once(slot.unseen[0]), agent=slot.agent)
-                result = answer["claimResults"][0]
-                if result["outcome"] == "success":
-                    released = {"itemId": result["itemId"], "fenceToken": result["fenceToken"], "reason": "handed_back"}
-                    await self.call("claim_item", {"releases": [released]}, agent=slot.agent)
-        except (FleetError, TimeoutError) as error:
-            _log.warning("a claim of %s may be held until its time is over: %s", slot.agent, f"{error}" or UNANSWERED)
-        finally:
-            slot.unseen = None
+        Actor and ``requestId`` are filled in where the tool takes them and they are not given. What may succeed later
+        is repeated, unchanged and so with the same ``requestId``, while the fleet has patience. A call that changes
+        something and takes no ``requestId`` is repeated only if it was not carried out for sure.
 
-    async def let_go(self, slot: Slot) -> None:
-        """Releases the finished item that the agent of a slot still holds."""
-        if slot.finished is not None:
-            (item, fence), slot.finished = slot.finished, None
-            with contextlib.suppress(FleetError):
-                await self.call("claim_item", {"releases": [{"itemId": item, "fenceToken": fence}]}, agent=slot.agent)
+        Args:
+            arguments: as ``fleet tools`` shows them.
+            toolset: needed only if several toolsets have a tool of that name.
+            agent: who acts, if it is not the agent of the fleet.
+            seconds: how long an attempt may take, besides its ``waitMs``.
+
+        Raises:
+            FleetError: see ``errors``. ``Unavailable``: it could not be made in time.
+        """
+        return await self._core.call(tool, arguments, toolset=toolset, agent=agent, seconds=seconds)
+
+    async def feed(self, query: str) -> dict[str, Any]:
+        """An answer of the change feed: ``{"events", "cursor", "hasMore"}``.
+
+        Args:
+            query: with ``waitMs``, and as the page of the feed says.
+        """
+        return await self._core.feed(query)
 
     def jobs(
         self,
@@ -189,11 +154,7 @@ class Fleet(Calls):
         if tags is not None:
             chosen["tags"] = tags if isinstance(tags, str) else ",".join(tags)
         over = until.wait if isinstance(until, asyncio.Event) else until.finished if isinstance(until, Tree) else until
-        jobs = Jobs(self, chosen, capabilities, ttl, grace, over, wait, raises)
-        self._loops.add(jobs)
-        if self._stopped:
-            jobs.end()
-        return jobs
+        return Jobs(self._core, self._slots, chosen, capabilities, ttl, grace, over, wait, raises)
 
     async def work(
         self,
@@ -213,8 +174,8 @@ class Fleet(Calls):
             signals: whether SIGTERM and SIGINT stop the fleet, and a second one ends the drain.
             selection: as ``jobs`` takes it.
         """
-        for number in range(len(self.slots_of.all), slots or 0):
-            self.slots_of.add(self._name(number))
+        for number in range(len(self._slots.all), slots or 0):
+            self._slots.add(self._name(number))
         jobs = self.jobs(**selection)
         tasks: set[asyncio.Task[None]] = set()
         failed: list[Exception] = []
@@ -259,11 +220,11 @@ class Fleet(Calls):
         Raises:
             Invalid: the plan is wrong; the message says where.
         """
-        return await planted(self, plan, parent)
+        return await planted(self._core, plan, parent)
 
     def tree(self, item: str) -> Tree:
         """The tree below an item."""
-        return Tree(self, item)
+        return Tree(self._core, item)
 
     async def flow(
         self, name: str, flow: Mapping[str, Any], input: Mapping[str, Any] | None = None, **more: Any
@@ -274,17 +235,19 @@ class Fleet(Calls):
             flow, input, more: as ``workflow_create`` takes them.
         """
         created = {"name": name, "flow": flow, "input": input, **more}
-        return Run(self, (await self.call("workflow_create", created))["id"])
+        return Run(self._core, (await self.call("workflow_create", created))["id"])
 
     def run(self, id: str) -> Run:
         """A run of a workflow that was started before."""
-        return Run(self, id)
+        return Run(self._core, id)
 
     def stop(self) -> None:
         """No further jobs: all loops over ``jobs`` end, and so does ``work`` when what runs has ended."""
-        self._stopped = True
-        for jobs in tuple(self._loops):
-            jobs.end()
+        self._slots.stop()
+
+    async def settle(self, work: Coroutine[Any, Any, T]) -> T:
+        """Does what must be done although the task that asks for it may be cancelled, before the block is left."""
+        return await self._core.settle(work)
 
     def _name(self, number: int) -> str:
         """The agent of a slot, from 0."""
@@ -294,39 +257,11 @@ class Fleet(Calls):
         return f"{self.agent}{'-' if '/' in self.agent else '/'}{number + 1}"
 
     @property
-    def busy(self) -> int:
-        """How many jobs have not ended."""
-        return len(self._running)
-
-    # For the parts of this package.
+    def at(self) -> str:
+        """The one of several URLs that calls go to now."""
+        return self._core.at
 
     @property
-    def keeper(self) -> Keeper:
-        """Renews claims."""
-        if self._keeper is None:
-            self._keeper = Keeper.hired()
-        return self._keeper
-
-    def background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Runs it until the block of the fleet is left at the latest."""
-        self._tasks.add(task := asyncio.create_task(work))
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    async def settle(self, work: Coroutine[Any, Any, T]) -> T:
-        """Does what must be done although the task that asks for it may be cancelled."""
-        return await asyncio.shield(self.background(work))
-
-    def begun(self, job: Job) -> None:
-        """A job has been claimed."""
-        self._running.add(job)
-
-    def ended(self, job: Job) -> None:
-        """It is over."""
-        self._running.discard(job)
-        if not self._running:
-            self._quiet.set()
-
-    def forget(self, jobs: Jobs) -> None:
-        """There are no more jobs of this iterator."""
-        self._loops.discard(jobs)
+    def busy(self) -> int:
+        """How many jobs have not ended."""
+        return len(self._slots.running)

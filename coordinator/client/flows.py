@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from coordinator.client.core import Core
 from coordinator.client.errors import Refused
-
-if TYPE_CHECKING:
-    from coordinator.client.fleet import Fleet
 
 
 class Run:
@@ -20,9 +18,9 @@ class Run:
         id: its id.
     """
 
-    def __init__(self, fleet: Fleet, id: str) -> None:
+    def __init__(self, core: Core, id: str) -> None:
         self.id = id
-        self._fleet = fleet
+        self._core = core
 
     async def result(self) -> Any:
         """Waits for its end, and returns what its last step has returned.
@@ -43,7 +41,7 @@ class Run:
         after: int | None = None
         while True:
             page = {"id": self.id, "whole": True} if after is None else {"id": self.id, "whole": True, "after": after}
-            flow = await self._fleet.call("workflow_get", page)
+            flow = await self._core.call("workflow_get", page)
             for step in flow["steps"]:
                 yield step
             after = flow.get("next_after")
@@ -70,14 +68,14 @@ class Run:
         Raises:
             Refused: it does not wait for that.
         """
-        answer = await self._fleet.call("workflow_step_ready", {"step_id": step})
+        answer = await self._core.call("workflow_step_ready", {"step_id": step})
         if not answer["queued"]:
             raise Refused("refused", str(answer.get("error")), answer)
 
     async def cancel(self) -> bool:
         """Cancels it; returns whether it was still going on."""
-        return bool((await self._fleet.call("workflow_cancel", {"id": self.id}))["cancelled"])
+        return bool((await self._core.call("workflow_cancel", {"id": self.id}))["cancelled"])
 
     async def _wait(self, for_what: str, after: str | None = None) -> dict[str, Any]:
         waits = {"id": self.id, "waitFor": for_what} | ({} if after is None else {"after": after})
-        return await self._fleet.until_met("workflow_get", waits)
+        return await self._core.until_met("workflow_get", waits)

@@ -7,17 +7,15 @@ import logging
 import traceback
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import msgspec
 
+from coordinator.client.core import Core
 from coordinator.client.errors import ClaimLost, FleetError, JobStopped, Refused, Unavailable, error_of
 from coordinator.client.metering import Meter, Told, checked, taken
 from coordinator.client.renewals import Claim, now
 from coordinator.units import demands
-
-if TYPE_CHECKING:
-    from coordinator.client.fleet import Fleet
 
 Outcome = Literal["done", "failed", "gave_up", "hopeless", "handed_back", "blocked", "asked", "lost"]
 """How a job ended. ``failed``, ``gave_up`` and ``hopeless`` count as attempts; ``lost``: its claim is over."""
@@ -69,7 +67,7 @@ class Job:
 
     def __init__(
         self,
-        fleet: Fleet,
+        core: Core,
         granted: Mapping[str, Any],
         claim: Callable[[Job], Claim],
         freed: Callable[[Job], None],
@@ -87,7 +85,7 @@ class Job:
         self.error: BaseException | None = None
         self.stop_reason: str | None = None
         self.stopping: Callable[[str], None] | None = None
-        self._fleet = fleet
+        self._core = core
         self._meter = Meter()
         self._telling = asyncio.Lock()
         self._unseen: Told | None = None
@@ -151,7 +149,7 @@ class Job:
 
     async def call(self, tool: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Calls a tool as the agent of this job; see ``Fleet.call``."""
-        return await self._fleet.call(tool, arguments, agent=self.agent)
+        return await self._core.call(tool, arguments, agent=self.agent)
 
     def usage(self, **used: Any) -> None:
         """Counts what was used since the last time: ``job.usage(inputTokens=900, outputTokens=80, model="opus")``.
@@ -171,7 +169,7 @@ class Job:
             raise RuntimeError(f"the job has ended: {self.outcome}")
         self._meter.add(counted)
         if self._meter and self._reporting is None:
-            self._reporting = self._fleet.background(self._report_later(self._told_at + REPORT_SECONDS - now()))
+            self._reporting = self._core.background(self._report_later(self._told_at + REPORT_SECONDS - now()))
 
     async def note(self, key: str, body: str, role: str | None = None, usage: Usage | None = None) -> None:
         """Writes a note, in place of one under this key.
@@ -295,7 +293,7 @@ class Job:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if self._fleet.forked:
+        if self._core.forked:
             return False  # the work goes on in the process that has claimed it
         task, self._task = self._task, None
         ours = isinstance(error, asyncio.CancelledError) and self._interrupted is not None
@@ -311,10 +309,6 @@ class Job:
         if self._raises and stopped is not None:
             raise stopped from None
         return not self._raises or ours
-
-    def abandon(self) -> None:
-        """Plays a crash, for tests: its claim is renewed no more and runs out, and nobody is told."""
-        self._end("lost")
 
     async def leave(self, error: BaseException | None = None) -> None:
         """The last word on work that has ended, with this exception or without one, unless it has said one itself."""
@@ -357,7 +351,7 @@ class Job:
 
     def look(self) -> None:
         """Renews the claim soon, for what the answer may say."""
-        self._fleet.keeper.renew_soon(self._claim)
+        self._core.keeper.renew_soon(self._claim)
 
     async def start(self) -> None:
         """Begins the item, unless notes are missing: then ``needs`` has them, and ``done`` will try again.
@@ -398,7 +392,7 @@ class Job:
     async def _give_back(self, reason: Literal["failed", "gave_up", "handed_back"], detail: str) -> None:
         """Releases the item whatever happens to this task. If that fails, the end of the claim does it."""
         if self.outcome is None:
-            await self._fleet.settle(self._try_release(reason, detail))
+            await self._core.settle(self._try_release(reason, detail))
 
     async def _try_release(self, reason: Literal["failed", "gave_up", "handed_back"], detail: str) -> None:
         try:
@@ -513,7 +507,7 @@ class Job:
         if not taken(answer):
             self._meter.add(told.metered)
         elif told.tells and told.tool == "manage_notes" and now() - self._claim.sent >= REPORT_SECONDS:
-            self._fleet.keeper.renew_soon(self._claim)  # whose answer says whether a budget is spent now
+            self._core.keeper.renew_soon(self._claim)  # whose answer says whether a budget is spent now
         for claim in answer.get("claimResults", ()):
             if claim.get("stop") and "budget" in claim:
                 self.halt(claim["stopReason"])
@@ -532,5 +526,5 @@ class Job:
             _log.warning("some usage of '%s' (%s) could not be reported", self.title, self.id)
         if self._reporting is not None and self._reporting is not asyncio.current_task():
             self._reporting.cancel()
-        self._fleet.keeper.forget(self._claim)
+        self._core.keeper.forget(self._claim)
         self._freed(self)

@@ -9,17 +9,15 @@ import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from coordinator.client.calls import WAIT_MS, away_seconds
+from coordinator.client.core import Core
 from coordinator.client.errors import FleetError, Unavailable
 from coordinator.client.held_back import counted, described
-from coordinator.client.job import Job
+from coordinator.client.job import RELEASE_SECONDS, UNANSWERED, Job
 from coordinator.client.renewals import Claim, now
-
-if TYPE_CHECKING:
-    from coordinator.client.fleet import Fleet
 
 T = TypeVar("T")
 IDLE_SECONDS = 0.2
@@ -52,17 +50,80 @@ class Slot:
 
 
 class Slots:
-    """The slots of a fleet, shared by all of its loops."""
+    """The slots of a fleet, shared by all of its loops, and the jobs that they do.
 
-    def __init__(self, agents: Sequence[str]) -> None:
+    Args:
+        agents: those of the slots.
+    """
+
+    def __init__(self, core: Core, agents: Sequence[str]) -> None:
+        self._core = core
         self.all = [Slot(agent) for agent in agents]
         self._free = deque(self.all)
         self._waiting: deque[asyncio.Future[Slot | None]] = deque()
+        self.loops: set[Jobs] = set()
+        """Those that have not ended."""
+        self.running: set[Job] = set()
+        self._quiet = asyncio.Event()
+        self.stopped = False
 
     def add(self, agent: str) -> None:
         """One more."""
         self.all.append(Slot(agent))
         self.give(self.all[-1])
+
+    def stop(self) -> None:
+        """No further jobs: all loops end."""
+        self.stopped = True
+        for jobs in tuple(self.loops):
+            jobs.end()
+
+    def ended(self, job: Job) -> None:
+        """A job is over."""
+        self.running.discard(job)
+        if not self.running:
+            self._quiet.set()
+
+    async def leave(self) -> None:
+        """Gives back what is held: jobs whose work goes on, and the claims on finished items."""
+        self.stop()
+        for job in tuple(self.running):
+            job.interrupt("the fleet was left", "handed_back")
+            if not job.entered:
+                self._core.background(job.leave())
+        while self.running:
+            self._quiet.clear()
+            await self._quiet.wait()
+        await self._core.settled()
+        await asyncio.gather(*map(self.recall, self.all))
+        await asyncio.gather(*map(self.let_go, self.all))
+
+    async def recall(self, slot: Slot) -> None:
+        """Gives back what a claim whose answer was not seen has got, if it has."""
+        if slot.unseen is None or slot.unseen[2] == self._core.requests:  # the claim has reached nobody
+            slot.unseen = None
+            return
+        try:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                # The same request id brings the recorded answer, without waiting, or takes the call's place away.
+                answer = await self._core.call("claim_item", at_once(slot.unseen[0]), agent=slot.agent)
+                result = answer["claimResults"][0]
+                if result["outcome"] == "success":
+                    released = {"itemId": result["itemId"], "fenceToken": result["fenceToken"], "reason": "handed_back"}
+                    await self._core.call("claim_item", {"releases": [released]}, agent=slot.agent)
+        except (FleetError, TimeoutError) as error:
+            _log.warning("a claim of %s may be held until its time is over: %s", slot.agent, f"{error}" or UNANSWERED)
+        finally:
+            slot.unseen = None
+
+    async def let_go(self, slot: Slot) -> None:
+        """Releases the finished item that the agent of a slot still holds."""
+        if slot.finished is not None:
+            (item, fence), slot.finished = slot.finished, None
+            with contextlib.suppress(FleetError):
+                await self._core.call(
+                    "claim_item", {"releases": [{"itemId": item, "fenceToken": fence}]}, agent=slot.agent
+                )
 
     async def take(self, takers: set[asyncio.Future[Slot | None]]) -> Slot | None:
         """The next that is free. Who waits for it is among ``takers`` meanwhile, and may be sent away with None."""
@@ -110,7 +171,8 @@ class Jobs:
 
     def __init__(
         self,
-        fleet: Fleet,
+        core: Core,
+        slots: Slots,
         selector: dict[str, Any],
         capabilities: Sequence[str] | None,
         ttl: int,
@@ -119,7 +181,7 @@ class Jobs:
         wait: bool,
         raises: bool,
     ) -> None:
-        self._fleet = fleet
+        self._core, self._slots = core, slots
         self._entry = {"selector": selector, "ttlSeconds": ttl}
         self._capabilities = capabilities
         self._ttl, self._grace = ttl, grace
@@ -130,18 +192,20 @@ class Jobs:
         self._failures = 0
         self._away = 0
         self._empty = False
-        self._slots = fleet.slots_of
         self.held_back: dict[str, int] = {}
         self.got_nothing: Callable[[], None] = self._explain
         self._explained = False
+        slots.loops.add(self)
+        if slots.stopped:
+            self.end()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Job:
-        self._fleet.check_process()
+        self._core.check_process()
         if self._until is not None and self._watch is None:
-            self._watch = self._fleet.background(self._until())
+            self._watch = self._core.background(self._until())
             self._watch.add_done_callback(lambda _: self._end())
         while not self._over.is_set():
             if self._failures > _PATIENCE:
@@ -169,7 +233,7 @@ class Jobs:
         self._end()
         if self._watch is not None:
             self._watch.cancel()
-        self._fleet.forget(self)
+        self._slots.loops.discard(self)
 
     def _end(self) -> None:
         self._over.set()
@@ -188,7 +252,7 @@ class Jobs:
             if not self._away:
                 _log.warning("no jobs for now: %s", error)
             if slot.finished is not None:
-                self._fleet.background(self._fleet.let_go(slot))
+                self._core.background(self._slots.let_go(slot))
             self._away += 1
             await self._before_end(asyncio.sleep(away_seconds(self._away - 1)))
             return None
@@ -204,9 +268,9 @@ class Jobs:
             return None
         slot.finished = None
         job = Job(
-            self._fleet, granted, lambda job: self._keep(job, sent), lambda job: self._freed(job, slot), self._raises
+            self._core, granted, lambda job: self._keep(job, sent), lambda job: self._freed(job, slot), self._raises
         )
-        self._fleet.begun(job)
+        self._slots.running.add(job)
         if self._over.is_set():
             job.interrupt("no more jobs are wanted", "handed_back")
             await job.leave()
@@ -229,13 +293,13 @@ class Jobs:
         arguments: dict[str, Any] = {"requestId": str(uuid4()), "claims": [self._entry], "include": [*_PARTS]}
         if self._capabilities is not None:
             arguments["capabilities"] = [*self._capabilities]
-        sent, before = now(), self._fleet.requests
+        sent, before = now(), self._core.requests
         if slot.unseen is not None:
             # That call may have got an item: the same request brings the recorded answer.
             arguments, sent, before = at_once(slot.unseen[0]), *slot.unseen[1:]
         slot.unseen = arguments, sent, before
         # Without a wait the call is much cheaper, and while there is work it gets some.
-        answer = await self._fleet.look(arguments, slot.agent)
+        answer = await self._core.look(arguments, slot.agent)
         self._away = 0
         slot.unseen = None
         result = answer["claimResults"][0]
@@ -246,8 +310,8 @@ class Jobs:
             if slot.finished is not None:
                 arguments["releases"] = [{"itemId": slot.finished[0], "fenceToken": slot.finished[1]}]
             sent = now()
-            slot.unseen = arguments, sent, self._fleet.requests
-            waited = await self._before_end(self._fleet.look(arguments, slot.agent))
+            slot.unseen = arguments, sent, self._core.requests
+            waited = await self._before_end(self._core.look(arguments, slot.agent))
             if waited is None:
                 return None, sent
             slot.unseen = slot.finished = None
@@ -286,7 +350,7 @@ class Jobs:
             slot.why = why
             _log.warning("%s claims nothing for now: %s", slot.agent, why)
         if slot.finished is not None:
-            self._fleet.background(self._fleet.let_go(slot))
+            self._core.background(self._slots.let_go(slot))
 
     def _free(self, slot: Slot) -> None:
         """Frees a slot without a job. A claim whose answer was not seen may hold an item, which is given back first."""
@@ -296,26 +360,24 @@ class Jobs:
         elif slot.unseen is None:
             self._slots.give(slot)
         else:
-            self._fleet.background(self._fleet.recall(slot)).add_done_callback(lambda _: self._slots.give(slot))
+            self._core.background(self._slots.recall(slot)).add_done_callback(lambda _: self._slots.give(slot))
 
     def _keep(self, job: Job, sent: float) -> Claim:
         """Has the claim of a job renewed."""
-        loop = asyncio.get_running_loop()
-        fleet = self._fleet
+        loop, core = asyncio.get_running_loop(), self._core
+        wire, actor = (core.url, core.token, core.project), core.actor(job.agent) or {}
         lost = partial(_tell, loop, job.interrupt)
         stop = partial(_tell, loop, partial(self._stopped, job))
-        claim = Claim(
-            fleet.wire, fleet.actor(job.agent) or {}, job.id, job.fence, self._ttl, sent, self._grace, lost, stop
-        )
+        claim = Claim(wire, actor, job.id, job.fence, self._ttl, sent, self._grace, lost, stop)
         if (moment := now()) - sent > self._ttl / 4:
             # It was granted at some time during a long wait: what is left of it is known when it has been renewed.
             claim.placed(moment)
             claim.due = moment
-        fleet.keeper.keep(claim)
+        core.keeper.keep(claim)
         return claim
 
     def _freed(self, job: Job, slot: Slot) -> None:
-        self._fleet.ended(job)
+        self._slots.ended(job)
         if job.outcome == "done":
             self._failures = 0
             slot.finished = (job.id, job.fence)
@@ -327,7 +389,7 @@ class Jobs:
     def _release_idle(self, slot: Slot) -> None:
         """Releases what a slot has finished, if it has not claimed again: its next claim may be far away."""
         if slot.finished is not None and self._slots.is_free(slot):
-            self._fleet.background(self._fleet.let_go(slot))
+            self._core.background(self._slots.let_go(slot))
 
     def _stopped(self, job: Job, why: str, spent: bool) -> None:
         if spent:
@@ -340,7 +402,7 @@ class Jobs:
         if job.outcome is None and not job.entered:
             _log.warning("nobody has begun '%s' (%s): use `async with job`; it is released", job.title, job.id)
             job.interrupt("nobody has begun it", "handed_back")
-            self._fleet.background(job.leave())
+            self._core.background(job.leave())
 
     async def _before_end(self, work: Coroutine[Any, Any, T]) -> T | None:
         """The result, or None if the jobs end first."""

@@ -303,10 +303,10 @@ class SyncFleet(_Thread):
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._fleet.check_process()
         with ExitStack() as stack:
-            self._portal = stack.enter_context(_Portal())
-            stack.enter_context(self._portal.own.wrap_async_context_manager(self._fleet))
+            portal = stack.enter_context(_Portal())
+            stack.enter_context(portal.own.wrap_async_context_manager(self._fleet))
+            self._portal = portal
             self._stack = stack.pop_all()
         return self
 

@@ -6,19 +6,17 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 
 from coordinator.client.calls import WAIT_MS
+from coordinator.client.core import Core
 from coordinator.client.errors import Invalid, NotFound, Refused, error_of
 from coordinator.client.held_back import counted
 from coordinator.client.plan import Node, Plan, read
 from coordinator.client.wire import encoded
-
-if TYPE_CHECKING:
-    from coordinator.client.fleet import Fleet
 
 T = TypeVar("T")
 _AT_ONCE = 125, 600, 150_000
@@ -42,22 +40,22 @@ class Tree:
         ids: of a planned tree, ref -> UUID; the root's ref is ``root`` unless the plan gives it another one.
     """
 
-    def __init__(self, fleet: Fleet, id: str, ids: Mapping[str, str] | None = None) -> None:
+    def __init__(self, core: Core, id: str, ids: Mapping[str, str] | None = None) -> None:
         self.id = id
         self.ids: Mapping[str, str] = ids or {}
-        self._fleet = fleet
+        self._core = core
 
     async def finished(self) -> dict[str, int]:
         """Waits until no item below is open, and returns how many there are in each role. Nobody polls: the fleet
         answers when it is so. Bound the time with ``asyncio.timeout``."""
         waits = {"itemId": self.id, "waitFor": "tree_terminal"}
-        return dict((await self._fleet.until_met("get_context", waits))["waited"].get("counts", {}))
+        return dict((await self._core.until_met("get_context", waits))["waited"].get("counts", {}))
 
     async def held_back(self, capabilities: Sequence[str] = ()) -> dict[str, int]:
         """Why nothing below is offered to an agent with these capabilities: how many items are held back, by reason
         (``heldBack`` of ``get_next_item``); empty if a new item is offered, or nothing is held back."""
         asked = {"ancestorId": self.id, "parents": "after_children", "capabilities": [*capabilities]}
-        return counted(await self._fleet.call("get_next_item", asked))
+        return counted(await self._core.call("get_next_item", asked))
 
     async def results(self) -> dict[str, Any]:
         """What came of the items that have a result: by ref for a planned tree, else by UUID."""
@@ -67,7 +65,7 @@ class Tree:
 
         async def result(item: str) -> tuple[str, Any]:
             async with room:
-                found = await self._fleet.call("query_notes", {"operation": "list", "itemId": item})
+                found = await self._core.call("query_notes", {"operation": "list", "itemId": item})
             note = next((note for note in found["notes"] if note["key"] == "result"), None)
             if note is None:
                 return item, None
@@ -110,7 +108,7 @@ class Tree:
             if not after:
                 raise
             over, asked["root"] = True, self.id
-        after = after or (await self._fleet.feed(urlencode({**asked, "waitMs": 0})))["cursor"]
+        after = after or (await self._core.feed(urlencode({**asked, "waitMs": 0})))["cursor"]
         while True:
             if not over:
                 # Read before the events: what it does not know yet is still to come.
@@ -119,7 +117,7 @@ class Tree:
                 except NotFound:
                     over = True
             try:
-                answer = await self._fleet.feed(urlencode({**asked, "after": after, "waitMs": 0 if over else WAIT_MS}))
+                answer = await self._core.feed(urlencode({**asked, "after": after, "waitMs": 0 if over else WAIT_MS}))
             except NotFound:
                 if over and told:  # its deletion, too
                     return
@@ -138,12 +136,12 @@ class Tree:
     async def cancel(self) -> None:
         """Cancels all items that are open and that no agent holds, also the root."""
         more = {"rootId": self.id, "trigger": "cancel", "includeRoot": True}
-        await self._fleet.call("complete_tree", more)
+        await self._core.call("complete_tree", more)
 
     async def _standing(self) -> tuple[bool, str]:
         """Whether it is finished, and the item at the top of the tree that it belongs to. Raises NotFound."""
         asked = {"itemId": self.id, "includeAncestors": True, "waitFor": "tree_terminal", "waitMs": 0}
-        found = await self._fleet.call("get_context", asked)
+        found = await self._core.call("get_context", asked)
         return found["waited"]["met"], next((one["id"] for one in found["item"].get("ancestors", ())), self.id)
 
     async def _children(self, parent: str) -> AsyncIterator[dict[str, Any]]:
@@ -151,34 +149,34 @@ class Tree:
         while offset < total:
             # The oldest first: what is created meanwhile comes at the end.
             page = {"operation": "search", "parentId": parent, "limit": _PAGE, "offset": offset, **_BY_AGE}
-            answer = await self._fleet.call("query_items", page)
+            answer = await self._core.call("query_items", page)
             for item in answer["items"]:
                 yield item
             offset, total = offset + answer["returned"], answer["total"] if answer["returned"] else 0
 
 
-async def planted(fleet: Fleet, given: Mapping[str, Any] | str | Path | Plan, parent: str | None) -> Tree:
+async def planted(core: Core, given: Mapping[str, Any] | str | Path | Plan, parent: str | None) -> Tree:
     """Creates the tree of a plan: see ``Fleet.plan``."""
     plan = read(given)
     nodes = [*plan.root.all()]
     made = _whole(plan, nodes, parent)
     if made is not None:
         try:
-            answer = await fleet.call("create_work_tree", made)
+            answer = await core.call("create_work_tree", made)
         except Invalid as error:
             raise error_of(error.code, _named(error.message), error.data) from None
         ids = {one["ref"]: one["id"] for one in answer["children"]}
-        return Tree(fleet, answer["root"]["id"], {plan.root.ref: answer["root"]["id"], **ids})
+        return Tree(core, answer["root"]["id"], {plan.root.ref: answer["root"]["id"], **ids})
     ids = {}
     try:
-        await _in_stages(fleet, plan, nodes, parent, ids)
+        await _in_stages(core, plan, nodes, parent, ids)
     except BaseException:
         if plan.root.ref in ids:
             # Half a tree is of no use; nobody has worked on it, because its items are blocked.
             deleted = {"operation": "delete", "ids": [ids[plan.root.ref]], "recursive": True}
-            await fleet.settle(fleet.call("manage_items", deleted))
+            await core.settle(core.call("manage_items", deleted))
         raise
-    return Tree(fleet, ids[plan.root.ref], ids)
+    return Tree(core, ids[plan.root.ref], ids)
 
 
 def _named(message: str) -> str:
@@ -213,13 +211,13 @@ def _whole(plan: Plan, nodes: list[Node], parent: str | None) -> dict[str, Any] 
     return made if len(encoded(made)) <= most_bytes else None
 
 
-async def _in_stages(fleet: Fleet, plan: Plan, nodes: list[Node], parent: str | None, ids: dict[str, str]) -> None:
+async def _in_stages(core: Core, plan: Plan, nodes: list[Node], parent: str | None, ids: dict[str, str]) -> None:
     """Creates the items blocked, level by level, then their edges and notes, and lets them go at the end."""
     level = [(plan.root, parent)]
     while level:
         for part in _parts(level, _ITEMS):
             items = [_item(node, above, plan.root) for node, above in part]
-            answer = await fleet.call("manage_items", {"operation": "create", "items": items})
+            answer = await core.call("manage_items", {"operation": "create", "items": items})
             if answer["failed"]:
                 failure = answer["failures"][0]
                 # Some may have been made; those of the first level are the root alone.
@@ -231,20 +229,20 @@ async def _in_stages(fleet: Fleet, plan: Plan, nodes: list[Node], parent: str | 
         level = [(child, ids[node.ref]) for node, _ in level for child in node.children]
     for edges in _parts(plan.edges, _EDGES):
         made = [{"fromItemId": ids[one], "toItemId": ids[other]} for one, other in edges]
-        answer = await fleet.call("manage_dependencies", {"operation": "create", "dependencies": made})
+        answer = await core.call("manage_dependencies", {"operation": "create", "dependencies": made})
         if not answer["created"]:
             raise error_of("VALIDATION_ERROR", f"after: {answer['failures'][0]['error']}", answer)
     notes = [(ids[node.ref], key, body) for node in nodes for key, body in node.notes.items()]
     for some in _parts(notes, _NOTES):
         written = [{"itemId": item, "key": key, "role": "queue", "body": body} for item, key, body in some]
-        answer = await fleet.call("manage_notes", {"operation": "upsert", "notes": written})
+        answer = await core.call("manage_notes", {"operation": "upsert", "notes": written})
         if answer["failed"]:
             raise error_of("VALIDATION_ERROR", f"notes: {answer['failures'][0]['error']}", answer)
     # The root is the last: with it goes its label.
     held = [ids[node.ref] for node in (*nodes[1:], plan.root) if not node.done and not node.blocked]
     for part_of in _parts(held, _TRANSITIONS):
         moved = [{"itemId": item, "trigger": "resume"} for item in part_of]
-        answer = await fleet.call("advance_item", {"transitions": moved})
+        answer = await core.call("advance_item", {"transitions": moved})
         if refused := [one for one in answer["results"] if not one["applied"]]:
             raise Refused("refused", refused[0]["error"], refused[0])
     labels = [
@@ -253,7 +251,7 @@ async def _in_stages(fleet: Fleet, plan: Plan, nodes: list[Node], parent: str | 
         if not node.done and ("statusLabel" in node.fields or (node.blocked and node is plan.root))
     ]
     for changed in _parts(labels, _ITEMS):
-        await fleet.call("manage_items", {"operation": "update", "items": changed})
+        await core.call("manage_items", {"operation": "update", "items": changed})
 
 
 def _item(node: Node, parent: str | None, root: Node) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator.client import ClaimLost, Fleet, Invalid, Job, Refused, SyncFleet, Unavailable, jobs
+from coordinator.client.core import Core
 from tests.client.backlog import add, chain, context, held, notes, seen
 from tests.support.fleets import RunningFleet
 from tests.support.wait import wait_until, wait_until_sync
@@ -270,7 +271,7 @@ async def test_what_is_no_json_is_refused(fleet: Fleet) -> None:
 
 
 async def test_a_slot_that_is_freed_before_it_is_waited_for_is_not_missed() -> None:
-    slots = jobs.Slots(["a"])
+    slots = jobs.Slots(Core(None, None, None, "a", None, "subagent", None, 0.0), ["a"])
     slot = await slots.take(set())
     assert slot is not None
     taking = asyncio.create_task(slots.take(set()))
@@ -283,14 +284,14 @@ async def test_what_is_claimed_while_the_fleet_is_stopped_is_given_back(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (item,) = await add(fleet, "one")
-    look = fleet.look
+    look = Core.look
 
     async def late(*arguments: Any) -> dict[str, Any]:
         answer = await look(*arguments)
         fleet.stop()
         return answer
 
-    monkeypatch.setattr(fleet, "look", late)
+    monkeypatch.setattr(Core, "look", late)
     assert [job async for job in fleet.jobs()] == []
     assert (await seen(fleet, item))["role"] == "queue"
     assert await held(fleet) == 0
@@ -301,13 +302,13 @@ async def test_a_claim_whose_answer_never_came_is_given_back_at_the_end(
 ) -> None:
     await add(fleet, "one")
     async with Fleet(running.state.base_url, project=named) as worker:
-        look = worker.look
+        look = Core.look
 
         async def lost(*arguments: Any) -> dict[str, Any]:
             await look(*arguments)
             raise Unavailable("unavailable", "no answer")
 
-        monkeypatch.setattr(worker, "look", lost)
+        monkeypatch.setattr(Core, "look", lost)
         with pytest.raises(Unavailable):
             await only(worker)
         assert await held(fleet) == 1

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from coordinator.client import Fleet, Invalid, Job, JobStopped, SyncFleet, Unavailable, job, jobs
+from coordinator.client.core import Core
 from tests.client.backlog import Json, add, context, held, seen
 from tests.support.fleets import RunningFleet
 from tests.support.wait import wait_until
@@ -34,17 +35,25 @@ class Deaf(Fleet):
     unmade = False
     """Whether the call is not even made."""
 
-    async def call(self, tool: str, *args: Any, **more: Any) -> dict[str, Any]:
-        unheard, self.deaf = self.deaf == tool, "" if self.deaf == tool else self.deaf
-        answer = {} if unheard and self.unmade else await super().call(tool, *args, **more)
-        if unheard:
-            raise Unavailable("unavailable", "the answer was not heard")
-        return answer
+    def answers(self, call: Any) -> Any:
+        """``Core.call`` as this one hears it."""
+
+        async def heard(core: Core, tool: str, *args: Any, **more: Any) -> Any:
+            unheard = core.agent == self.agent and self.deaf == tool
+            if unheard:
+                self.deaf = ""
+            answer = {} if unheard and self.unmade else await call(core, tool, *args, **more)
+            if unheard:
+                raise Unavailable("unavailable", "the answer was not heard")
+            return answer
+
+        return heard
 
 
 @pytest.fixture
-async def deaf(running: RunningFleet, named: str) -> Any:
+async def deaf(running: RunningFleet, named: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     async with Deaf(running.state.base_url, project=named) as opened:
+        monkeypatch.setattr(Core, "call", opened.answers(Core.call))
         yield opened
 
 

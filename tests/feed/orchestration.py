@@ -8,7 +8,7 @@ import os
 import signal
 import time
 
-from coordinator.client import Fleet, Job, Observer, Tree
+from coordinator.client import Fleet, Job, Observer
 from coordinator.client.calls import WAIT_MS
 from tests.support.fleets import RunningFleet, scrape
 from tests.support.wait import wait_until
@@ -56,7 +56,7 @@ async def work_off(fleet: RunningFleet, *victims: str) -> None:
         await workers.call("manage_items", {"operation": "create", "items": items})
         began = time.monotonic()
         async with asyncio.TaskGroup() as tasks:
-            finished = tasks.create_task(Tree(boss, root).finished())
+            finished = tasks.create_task(boss.tree(root).finished())
             await wait_until(lambda: waiting(fleet.port) == 1, what="the orchestrator's wait")
             tasks.create_task(workers.work(work, slots=AGENTS, signals=False, parent=root, until=workers.tree(root)))
             for number, victim in enumerate(victims, start=1):

@@ -13,7 +13,7 @@ import msgspec
 
 from coordinator.cli.demo.source import Source
 from coordinator.cli.demo.work import Crash
-from coordinator.client import Fleet, FleetError, Observer
+from coordinator.client import ClaimLost, Fleet, FleetError, Observer
 from coordinator.client.retries import Retryable
 
 _APART_SECONDS = 0.004
@@ -100,12 +100,14 @@ class Agents(Observer):
         async with Fleet(self._url, "", self._project, name, parent="fleet-demo", observer=self) as fleet:
             self._fleets.add(fleet)
             async for job in fleet.jobs(ttl=asked.ttl, grace=0.1 * asked.ttl):
+                crashes = rng.random() < asked.crash_rate
                 async with job:
-                    if rng.random() < asked.crash_rate:
+                    if crashes:
                         self.crashes.append(Crash(name, job.id.replace("-", ""), job.fence))
-                        job.abandon()
-                        break
+                        raise ClaimLost("stale_fence", "its agent has crashed")  # so nobody is told that it is over
                     await asyncio.sleep(asked.work_ms / 1000 * rng.uniform(0.5, 1.5))
                     await job.done()
+                if crashes:
+                    break
                 self.outcomes[str(job.outcome)] += 1
         self._fleets.discard(fleet)
