@@ -109,10 +109,7 @@ class EventStream(Stream):
         super().__init__(caller_id, scope.get(CONNECTION))
         self._send = send
         if self.connection is not None:
-            self.connection.on_lost = self._lost
-
-    def _lost(self) -> None:
-        self.end("gone")
+            self.connection.on_lost = lambda: self.end("gone")
 
     def close(self) -> None:
         if self.connection is not None:
