@@ -10,9 +10,10 @@ from urllib.parse import urlsplit
 import msgspec
 from cyclopts import Parameter
 
-from coordinator.cli import check_authentication, check_identity
+from coordinator.cli import check_authentication
 from coordinator.cli.exits import Exit
 from coordinator.cli.sound import sound
+from coordinator.doctor import actors
 from coordinator.settings import LoadedSettings, Settings, config_version, load_settings
 from coordinator.settings.effective_auth import auth_mode
 from coordinator.settings.fields import fields_of
@@ -61,7 +62,7 @@ def explained(loaded: LoadedSettings) -> Iterator[str]:
     yield from _part("Schemas", _schemas(settings, config))
     yield from _part("Traits", _traits(config))
     yield from _part("Status labels", _labels(settings))
-    yield from _part("Actors", check_identity.actors(settings.actor_authentication))
+    yield from _part("Actors", actors.explained(settings.actor_authentication))
     yield from _part("Authentication", check_authentication.callers(settings))
     yield from _part("Notices", _notices(loaded, config))
 
@@ -191,7 +192,7 @@ def _notices(loaded: LoadedSettings, config: SchemaConfig) -> Iterator[str]:
                 yield f"the trait {trait!r} has neither notes nor resources, so it does nothing"
         elif config.schemas and all(trait not in schema.default_traits for schema in config.schemas.values()):
             yield f"no schema has the trait {trait!r} by default; it counts for items that name it"
-    yield from check_identity.notices(settings.actor_authentication, callers=auth_mode(settings) != "none")
+    yield from actors.notices(settings.actor_authentication, callers=auth_mode(settings) != "none")
     yield from check_authentication.notices(settings)
 
 

@@ -9,13 +9,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from cyclopts import Parameter
 
-from coordinator.cli.doctor.cluster import check_cluster
-from coordinator.cli.doctor.command import NODE_SECONDS
-from coordinator.cli.doctor.findings import lines_of
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, running_url, store_failed
 from coordinator.cli.terminal import print_json
+from coordinator.doctor.cluster import NODE_SECONDS, check_cluster
+from coordinator.doctor.findings import lines_of
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store, StoreError, keys

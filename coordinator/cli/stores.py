@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from difflib import get_close_matches
@@ -33,16 +32,16 @@ from coordinator.store import (
 )
 from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedError, ServerFailed, find_running
+from coordinator.store.errors import explained
 from coordinator.store.identity import remembered
 from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.store.opening import TIMEOUT_SECONDS, open_patiently
 from coordinator.store.project_list import noted, written
 from coordinator.store.server_binary import ServerMissing
 
 R = TypeVar("R")
 _log = structlog.get_logger(__name__)
 
-TIMEOUT_SECONDS = 10.0
-"""How long a starting process waits for a store that does not answer."""
 PATIENCE_MS = 20_000
 """The least timeout of calls for work of an operator on a whole project."""
 _NAMED = 20
@@ -132,36 +131,15 @@ async def open_store(
     partly: bool = False,
     setting: str = AccessRefused.setting,
 ) -> Store:
-    """Opens the store; if it does not answer, tries again for ``timeout`` seconds.
-
-    Args:
-        partly: of a cluster, it is enough that some shard answers.
-        setting: where user and password come from, for the message if they are wrong.
+    """As ``open_patiently``.
 
     Raises:
         CommandFailed: with the reason and its exit code.
     """
-    deadline = time.monotonic() + timeout
-    pause, told = 0.05, ""
-    while True:
-        try:
-            store = Store(url, timeout_ms, identity=identity)
-            await store.open(partly)
-        except AccessRefused as error:
-            error.setting = setting
-            raise store_failed(error) from None
-        except StoreUnreachable as error:
-            if time.monotonic() + pause > deadline:
-                raise store_failed(error) from None
-            if str(error) != told:
-                told = str(error)
-                _log.info("waiting for the store", reason=told, seconds=timeout)
-        except StoreError as error:
-            raise store_failed(error) from None
-        else:
-            return store
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, 1.0)
+    try:
+        return await open_patiently(url, timeout_ms, timeout, identity, partly, setting)
+    except StoreError as error:
+        raise store_failed(error) from None
 
 
 async def open_for_serving(settings: Settings, url: str, warns: bool = True) -> Store:
@@ -232,8 +210,7 @@ def store_failed(error: StoreError) -> CommandFailed:
         code = Exit.NO_EMBEDDED_STORE
     elif isinstance(error, EmbeddedError):
         code = Exit.DATA_DIR
-    advice = f"; see {error.setting}" if isinstance(error, AccessRefused) else ""
-    return CommandFailed(f"{error}{advice}", code)
+    return CommandFailed(explained(error), code)
 
 
 async def unwritten(store: Store, project: str) -> str:

@@ -25,6 +25,11 @@ class AccessRefused(StoreUnreachable):
     """Where user and password come from."""
 
 
+def explained(error: StoreError) -> str:
+    """The text for operators: where access was refused, with the setting to look at."""
+    return f"{error}; see {error.setting}" if isinstance(error, AccessRefused) else str(error)
+
+
 def access_problem(said: str) -> str:
     """The problem, in words, from what the server says."""
     wrong = "username-password" in said

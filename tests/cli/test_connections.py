@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from coordinator.cli.doctor.connections import check
 from coordinator.cli.exits import Exit
+from coordinator.doctor.connections import check
 from coordinator.settings.connections import Connection
 from coordinator.store.processes import Processes
 from tests.gateway.fleet import STDIO, Agent, GatewayFleet, Json

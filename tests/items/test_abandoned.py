@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.cli.doctor import items as doctor
+from coordinator.doctor import items as doctor
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from coordinator.cli.doctor import queues
+from coordinator.doctor import queues
 from coordinator.projects.errors import ProjectProblem
 from coordinator.settings import Settings
 from coordinator.steps import left_jobs, queue_place

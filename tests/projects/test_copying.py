@@ -11,7 +11,7 @@ import pytest
 import redis
 from structlog.testing import capture_logs
 
-from coordinator.cli.doctor import items as doctor
+from coordinator.doctor import items as doctor
 from coordinator.errors import ToolFailure
 from coordinator.feed import Cursor, FeedReader
 from coordinator.feed.filters import Filter

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli.doctor import host
 from coordinator.cli.exits import CommandFailed
 from coordinator.cli.fleetfile import FleetFile, in_use, read_fleet
 from coordinator.cli.stores import running_url
+from coordinator.doctor import host
 from coordinator.metrics.slots import owned
 from coordinator.settings import Settings
 from coordinator.store.embedded import DataDirUnusable, EmbeddedServer, known_url

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import redis
 
-from coordinator.cli.stores import open_store
 from coordinator.errors import ToolFailure
 from coordinator.store import Store, StoreUnreachable, clients, keys
 from coordinator.store.address import parse
+from coordinator.store.opening import open_patiently
 from coordinator.store.subscription import Subscription
 from tests.store.calls import BUMP
 from tests.store.conftest import MakeStore
@@ -92,7 +92,7 @@ async def _acknowledged(store: Store) -> list[int]:
 )
 async def test_a_paused_primary_is_not_used_after_a_failover(watched_servers: Watched, how: str) -> None:
     """When it resumes, it acknowledges writes until the Sentinels tell it of the failover."""
-    store = await open_store(watched_servers.url, 500, timeout=60)
+    store = await open_patiently(watched_servers.url, 500, timeout=60)
     try:
         await _stand_still(watched_servers, store, how)
     finally:

@@ -8,8 +8,8 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.cli.stores import open_store
 from coordinator.store import Script, ServerError, StoreError, StoreTooOld, StoreUnreachable
+from coordinator.store.opening import open_patiently
 from tests.store.calls import ECHO
 from tests.store.conftest import MakeStore, StartFake
 from tests.support.fake_redis import Peer, bulk
@@ -119,7 +119,7 @@ async def test_a_server_that_is_slow_at_first_is_retried(start_fake: StartFake) 
         await know_all(peer)
         await peer.echo()
 
-    store = await open_store((await start_fake(talk)).url, timeout_ms=1000)
+    store = await open_patiently((await start_fake(talk)).url, timeout_ms=1000)
     assert store.scripts_loaded
     await store.close()
 

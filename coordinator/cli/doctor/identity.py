@@ -4,37 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-import msgspec
 from cyclopts import Parameter
 
-from coordinator.cli import check_identity
-from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url
 from coordinator.cli.terminal import print_json
-from coordinator.identity import jws
-from coordinator.identity.actors import Actors
-from coordinator.identity.build import build_verifier
-from coordinator.identity.claims import LEEWAY
-from coordinator.identity.copies import KeyCopies
-from coordinator.identity.fetch import Fetcher
-from coordinator.identity.jws import BadToken
-from coordinator.identity.key_resolvers import static_sources
-from coordinator.identity.sources import DidDocument, Loaded, RemoteSource, Source, SourceFailed
+from coordinator.doctor.findings import Finding, lines_of
+from coordinator.doctor.identity import check_sources, check_token
 from coordinator.settings import LoadedSettings, Settings
-from coordinator.settings.effective_auth import auth_mode, auth_verifier
-from coordinator.settings.identity import VerifierSettings
 from coordinator.store import Store
-from coordinator.toolsets.actor import Actor, Distrusted
-from coordinator.wording import counted
-
-_MAX_ISSUERS = 20
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -77,10 +59,10 @@ def _read_token(file: Path) -> str:
 async def _collect(settings: Settings, token: str | None, actor: str, issuers: tuple[str, ...]) -> list[Finding]:
     store, findings = await _open_store(settings)
     try:
-        async for finding in _check_sources(settings, store, issuers):
+        async for finding in check_sources(settings, store, issuers):
             findings.append(finding)
         if token is not None:
-            async for finding in _check_token(settings, store, token, actor):
+            async for finding in check_token(settings, store, token, actor):
                 findings.append(finding)
     finally:
         if store is not None:
@@ -94,141 +76,3 @@ async def _open_store(settings: Settings) -> tuple[Store | None, list[Finding]]:
         return await open_store(running_url(settings), settings.redis_timeout_ms, timeout=0), []
     except CommandFailed as failed:
         return None, [Finding("note", "fleet", f"the state that its processes share is not checked: {failed}")]
-
-
-async def _check_sources(settings: Settings, store: Store | None, issuers: tuple[str, ...]) -> AsyncIterator[Finding]:
-    section = settings.actor_authentication
-    for line in check_identity.actors(section):
-        yield Finding("note", "actors", line)
-    for line in check_identity.notices(section, callers=auth_mode(settings) != "none"):
-        yield Finding("warns", "actors", line)
-    verifiers = [("actor_authentication.verifier", section.verifier)]
-    bearers = auth_verifier(settings)
-    if bearers is not None and bearers != section.verifier:
-        verifiers.append(("auth.verifier", bearers))
-    for name, verifier in verifiers:
-        if verifier.type == "noop":
-            yield Finding("ok", name, "is noop, so there is nothing to try")
-            continue
-        async for finding in _check_verifier(verifier, store, issuers):
-            yield finding
-    if issuers and all(verifier.type == "noop" for _, verifier in verifiers):
-        yield Finding("warns", "did", "no verifier would fetch keys from the issuers of --issuer, so none was tried")
-
-
-async def _check_verifier(
-    verifier: VerifierSettings, store: Store | None, issuers: tuple[str, ...]
-) -> AsyncIterator[Finding]:
-    fetcher = Fetcher()
-    sources: list[Source] = static_sources(verifier, fetcher)
-    named = (*verifier.did_allowlist, *issuers)
-    for issuer in named[:_MAX_ISSUERS]:
-        try:
-            sources.append(DidDocument(issuer, verifier.did_strict_relationship, verifier.did_allow_loopback, fetcher))
-        except BadToken as bad:
-            yield Finding("fails", f"did {issuer}", bad.reason)
-    if len(named) > _MAX_ISSUERS:
-        yield Finding("note", "did", f"only the first {_MAX_ISSUERS} of {len(named)} issuers are tried")
-    if verifier.did_pattern and not named:
-        yield Finding("note", "did", "a pattern names no document to try; --issuer names one")
-    for source in sources:
-        for finding in await _check_source(source, verifier):
-            yield finding
-        if store is not None and isinstance(source, RemoteSource):
-            yield await _check_copy(source, KeyCopies(store))
-
-
-async def _check_source(source: Source, verifier: VerifierSettings) -> list[Finding]:
-    """Loads the keys of a source now, bypassing the fleet's copy."""
-    began = time.perf_counter()
-    try:
-        loaded = await source.load()
-    except SourceFailed as failed:
-        return [Finding("fails", source.label, failed.reason, failed.advice)]
-    took = round((time.perf_counter() - began) * 1000)
-    if loaded is None:
-        return []  # unchanged; a new source never says so
-    return [Finding("ok", source.label, f"{_key_names(loaded)}, in {took} ms"), *_oddities(source, loaded, verifier)]
-
-
-def _key_names(loaded: Loaded) -> str:
-    found = counted(len(loaded.keys), "key")
-    names = [key.kid or "(without kid)" for key in loaded.keys.keys]
-    if names:
-        found += f" ({', '.join(names[:5])}{' ...' if len(names) > 5 else ''})"
-    return found + (f" of {loaded.issuer}" if loaded.issuer else "")
-
-
-def _oddities(source: Source, loaded: Loaded, verifier: VerifierSettings) -> Iterator[Finding]:
-    """Warnings about a source that has keys."""
-    if loaded.keys.keys and not any(loaded.keys.suiting(algorithm) for algorithm in verifier.algorithms):
-        yield Finding(
-            "fails",
-            source.label,
-            f"none of its keys verifies {' or '.join(verifier.algorithms)}",
-            "algorithms must list what the issuer signs with",
-        )
-    for odd in loaded.keys.skipped[:5]:
-        yield Finding("note", source.label, f"left out {odd}")
-    if loaded.issuer and verifier.issuer and loaded.issuer != verifier.issuer:
-        yield Finding(
-            "warns",
-            source.label,
-            f"names the issuer {loaded.issuer}, but 'issuer' is {verifier.issuer}",
-            "tokens must name the configured one",
-        )
-    if loaded.date is not None and abs(loaded.date - time.time()) > LEEWAY / 2:
-        yield Finding(
-            "warns",
-            source.label,
-            f"its clock differs by {loaded.date - time.time():.0f} s from this machine's",
-            f"tokens may be taken for expired, or not valid yet, from {LEEWAY} s on",
-        )
-
-
-async def _check_copy(source: RemoteSource, copies: KeyCopies) -> Finding:
-    """Checks the fleet's copy of the keys of a source."""
-    answer = await copies.lease_fetch(source, 0, 0)
-    if not answer.fetched:
-        return Finding("note", source.label, "the fleet has no copy of these keys yet")
-    age = (answer.now - answer.fetched) // 1000
-    if answer.trouble:
-        return Finding("warns", source.label, f"the fleet's copy is {age} s old; since then: {answer.trouble}")
-    return Finding("ok", source.label, f"the fleet's copy is {age} s old")
-
-
-async def _check_token(settings: Settings, store: Store | None, token: str, actor: str) -> AsyncIterator[Finding]:
-    section = settings.actor_authentication
-    try:
-        read = jws.read(token, jws.MAX_KID_URL)
-    except BadToken:
-        pass  # the verdict says why
-    else:
-        said = {
-            "alg": read.algorithm,
-            "kid": read.kid,
-            **{k: read.claims.get(k) for k in ("iss", "aud", "sub", "exp", "nbf")},
-        }
-        yield Finding("note", "token", f"says {msgspec.json.encode(said).decode()}")
-    verifier = build_verifier(section.verifier, store)
-    try:
-        outcome = await verifier.verify(token)
-    finally:
-        await verifier.aclose()
-    kind = f"/{outcome.failure}" if outcome.failure else ""
-    reason = f": {outcome.reason}" if outcome.reason else ""
-    good = outcome.status in ("verified", "unchecked")
-    yield Finding("ok" if good else "fails", "token", f"{outcome.status}{kind}{reason}")
-    name = actor or outcome.subject
-    if store is not None and name:
-        actors = Actors(section, store)
-        try:
-            trusted = await actors.resolve(Actor(name, "external", None, token))
-        except Distrusted as distrusted:
-            yield Finding("fails", "policy", distrusted.message)
-        else:
-            yield Finding(
-                "ok", "policy", f"{section.policy}: an actor {name!r} with this proof counts as {trusted.id!r}"
-            )
-        finally:
-            await actors.aclose()

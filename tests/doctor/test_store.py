@@ -19,36 +19,21 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.cli import stores
-from coordinator.cli.doctor import command, host, queues, store
-from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.exits import Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile
+from coordinator.doctor import fleet as whole
+from coordinator.doctor import host, queues, store
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.steps.handoff import RQ_PREFIX
-from coordinator.store import ServerError, Store, key_space
+from coordinator.store import ServerError, Store, StoreUnreachable, key_space
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.identity import changed
+from coordinator.store.opening import open_patiently
+from tests.doctor.servers import GOOD_CONFIG, GOOD_INFO
 from tests.support.fleets import Http, RunningFleet, fleet_command
 from tests.support.ports import free_port
 from tests.support.wait import wait_until_sync
-
-GOOD_INFO: dict[str, Any] = {
-    "redis_version": "7.2.0",
-    "aof_enabled": 1,
-    "aof_last_write_status": "ok",
-    "rdb_last_bgsave_status": "ok",
-    "used_memory": 10 * 2**20,
-    "maxmemory": 0,
-    "role": "master",
-    "connected_slaves": 1,
-}
-GOOD_CONFIG = {
-    "appendfsync": "always",
-    "maxmemory-policy": "noeviction",
-    "hash-max-listpack-value": "512",
-    "min-replicas-to-write": "1",
-}
 
 
 def verdicts(
@@ -211,8 +196,8 @@ def test_states_of_items_are_reported_with_their_alerts(fleet: RunningFleet) -> 
 
 @pytest.mark.anyio
 async def test_an_unresponsive_store_is_logged_once() -> None:
-    with capture_logs() as logs, pytest.raises(CommandFailed):
-        await stores.open_store(f"redis://127.0.0.1:{free_port()}", 500, timeout=0.3)
+    with capture_logs() as logs, pytest.raises(StoreUnreachable):
+        await open_patiently(f"redis://127.0.0.1:{free_port()}", 500, timeout=0.3)
     assert [line["event"] for line in logs] == ["waiting for the store"]
 
 
@@ -243,10 +228,9 @@ async def test_a_store_that_stops_answering_is_reported(
         return await asyncio.get_running_loop().create_future()
 
     monkeypatch.setattr(key_space, "noted", noted)
-    monkeypatch.setattr(command, "ANSWER_SECONDS", 0.05 if error is None else 30.0)
-    with pytest.raises(CommandFailed, match=f"^the store does not answer: {why}$") as failed:
-        await command.check_store(redis_url, 5000)
-    assert failed.value.code == Exit.STORE_UNREACHABLE
+    monkeypatch.setattr(whole, "ANSWER_SECONDS", 0.05 if error is None else 30.0)
+    with pytest.raises(StoreUnreachable, match=f"^the store does not answer: {why}$"):
+        await whole.check_store(redis_url, 5000)
 
 
 def test_a_missing_store_is_reported(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import AsyncIterator
 
-from coordinator.cli.doctor.findings import Finding, page_of, some
+from coordinator.doctor.findings import Finding, page_of, some
 from coordinator.errors import ToolFailure
 from coordinator.store import Store
 from coordinator.store.fences import Fenced

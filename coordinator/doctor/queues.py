@@ -7,7 +7,7 @@ from typing import Any
 
 import redis.asyncio
 
-from coordinator.cli.doctor.findings import Finding, page_of
+from coordinator.doctor.findings import Finding, page_of
 from coordinator.steps.handoff import RQ_PREFIX
 from coordinator.wording import counted
 

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 from coordinator.cli.commands import COMMANDS
-from coordinator.cli.doctor import alerts, command, connections, store
-from coordinator.cli.doctor.alerts import Gauges, check, read_gauges, unseen
-from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.exits import Exit
+from coordinator.doctor import alerts, connections, fleet, store
+from coordinator.doctor.alerts import Gauges, check, read_gauges, unseen
+from coordinator.doctor.findings import Finding, lines_of
 from coordinator.metrics import SharedCells
 from coordinator.metrics.conditions import CONDITIONS, REPORTED, UNCHECKED, Condition, Level
 from coordinator.metrics_catalogue import CATALOGUE
-from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.connection_states import ConnectionStatus
 from coordinator.store.embedded import EmbeddedServer
@@ -64,7 +63,7 @@ def measured(folder: Path, gauges: Series, slot: str = "fe-0") -> Iterator[Gauge
     try:
         for gauge, labels, value in gauges:
             cells.number(GAUGES[gauge], labels).set(value)
-        yield read_gauges(Settings(data_dir=str(folder)))
+        yield read_gauges(folder / "run" / "metrics")
     finally:
         cells.close()
 
@@ -96,7 +95,7 @@ def test_texts_name_labels_and_values(tmp_path: Path) -> None:
     for alert, value in (("WebhookFails", 3600), ("BudgetAlmostSpent", 0.85), ("NoFrontEnds", 0), ("ItemsOverdue", 3)):
         for gauge, labels, number in at(ALERTS[alert].level, value):
             cells.number(GAUGES[gauge], labels).set(number)
-    found = {one.alert: one.said for one in check(read_gauges(Settings(data_dir=str(tmp_path))), [])}
+    found = {one.alert: one.said for one in check(read_gauges(tmp_path / "run" / "metrics"), [])}
     cells.close()
     assert found == told
 
@@ -134,8 +133,8 @@ def test_gauges_are_read_after_the_list_of_processes(
         order.append("gauges")
         return Gauges({}, frozenset())
 
-    monkeypatch.setattr(command, "read_processes", listed)
-    asyncio.run(command.check_store(own_server.url, 5000, gauges=gauges))
+    monkeypatch.setattr(fleet, "read_processes", listed)
+    asyncio.run(fleet.check_store(own_server.url, 5000, gauges=gauges))
     assert order == ["processes", "gauges"]
 
 
@@ -154,7 +153,7 @@ def test_gauges_of_another_user_are_not_read(tmp_path: Path, monkeypatch: pytest
         raise PermissionError(13, "Permission denied", str(directory))
 
     monkeypatch.setattr(alerts, "owned", refused)
-    assert read_gauges(Settings(data_dir=str(tmp_path))) == Gauges({}, frozenset())
+    assert read_gauges(tmp_path / "run" / "metrics") == Gauges({}, frozenset())
 
 
 def test_help_names_what_is_not_checked() -> None:

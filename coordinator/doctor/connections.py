@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from coordinator.cli.doctor.findings import Finding, page_of, some
+from coordinator.doctor.findings import Finding, page_of, some
 from coordinator.settings.connections import Connection, unset_variables
 from coordinator.store.connection_states import ConnectionState
 from coordinator.store.processes import Processes

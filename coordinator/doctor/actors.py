@@ -1,4 +1,4 @@
-"""The part of ``fleet config check`` about the section ``actor_authentication``: who acts."""
+"""What the section ``actor_authentication`` of the settings means: who acts, and what may not be meant so."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROMISES: dict[Policy, str] = {
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
-def actors(section: ActorAuthentication) -> Iterator[str]:
+def explained(section: ActorAuthentication) -> Iterator[str]:
     """How actors are identified, line by line."""
     if section.enabled:
         yield "required: advance_item and manage_notes upsert are refused if any element has no actor"

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from coordinator.cli.doctor import store
-from coordinator.cli.doctor.findings import Finding, page_of, some
+from coordinator.doctor import store
+from coordinator.doctor.findings import Finding, page_of, some
 from coordinator.store import keys
 from coordinator.store.cluster_facts import ClusterFacts, NodeFacts
 from coordinator.store.connection import FRESH
@@ -16,6 +16,8 @@ from coordinator.store.places import Marks
 from coordinator.store.slot_map import slot_of
 from coordinator.wording import counted
 
+NODE_SECONDS = 2.0
+"""How long a node may take to answer."""
 _STRAY = (
     "they are left from a move that went wrong, and nobody is served from them; delete them there once `fleet audit` "
     "agrees with the projects of these slots"

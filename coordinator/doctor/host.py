@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from coordinator.cli.doctor.findings import Finding
+from coordinator.doctor.findings import Finding
 from coordinator.identity.token_file import TokenFileError, read_tokens
 from coordinator.settings import Settings
 

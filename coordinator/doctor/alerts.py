@@ -7,14 +7,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from coordinator.cli.doctor.findings import Finding, page_of, some
-from coordinator.cli.fleetfile import read_fleet
-from coordinator.cli.supervision.running import metrics_dir
+from coordinator.doctor.findings import Finding, page_of, some
 from coordinator.metrics import Exposition
 from coordinator.metrics.conditions import CONDITIONS, Severity, holding
 from coordinator.metrics.samples import Samples
 from coordinator.metrics.slots import owned
-from coordinator.settings import Settings
 from coordinator.store.processes import Processes
 from coordinator.wording import printable
 
@@ -29,10 +26,8 @@ class Gauges(NamedTuple):
     """Their names in the fleet."""
 
 
-def read_gauges(settings: Settings) -> Gauges:
-    """The gauges of the fleet on the data directory; empty if none runs there, or they cannot be read."""
-    fleet = read_fleet(Path(settings.data_dir))
-    directory = Path(fleet.metrics_dir) if fleet is not None else metrics_dir(settings)
+def read_gauges(directory: Path) -> Gauges:
+    """The gauges that processes keep in a directory; empty if there are none, or they cannot be read."""
     try:
         slots = owned(directory)
         samples = Exposition(directory).samples() if slots else {}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from coordinator.cli.doctor.findings import Finding, page_of
+from coordinator.doctor.findings import Finding, page_of
 from coordinator.store import key_space, permissions
 from coordinator.store.server_binary import MINIMUM_VERSION
 from coordinator.wording import counted

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.doctor.cluster import check_cluster, check_guard
-from coordinator.cli.doctor.findings import Finding, some
+from coordinator.doctor.cluster import check_cluster, check_guard
+from coordinator.doctor.findings import Finding, some
 from coordinator.store import keys
 from coordinator.store.cluster_facts import ClusterFacts, NodeFacts
 from coordinator.store.slot_map import SLOTS, slot_of
-from tests.cli.test_doctor import GOOD_CONFIG, GOOD_INFO
+from tests.doctor.servers import GOOD_CONFIG, GOOD_INFO
 
 GOOD = GOOD_CONFIG | {"cluster-node-timeout": "5000", "min-replicas-to-write": "0"}
 AWAY: dict[str, Any] = {"info": {}, "config": {}, "state": ""}
