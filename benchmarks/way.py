@@ -56,12 +56,12 @@ from coordinator.transport.fast_path import ParsedCall, Plan
 from tests.transport.rig import modern, send
 
 BOUNDS = {
-    "claim_item by id": (44, 95),
-    "claim_item by selector": (54, 135),
-    "advance_item": (46, 120),
-    "work_next": (72, 204),
-    "work_done": (51, 124),
-    "get_context": (39, 83),
+    "claim_item by id": (43, 92),
+    "claim_item by selector": (53, 132),
+    "advance_item": (45, 118),
+    "work_next": (71, 201),
+    "work_done": (50, 122),
+    "get_context": (38, 82),
 }
 """Call -> the most files and functions that it may pass, Python and Lua together."""
 _ROUNDS, _WARM = 5, 1
