@@ -37,11 +37,6 @@ Name = Annotated[str, Parameter(help="An agent's id, or what precedes a '/' in s
 def agents(
     loaded: LoadedSettings, *, json: AsJson = False, project: Project = DEFAULT_PROJECT, by_url: ByUrl = AT_STORE
 ) -> int:
-    """Lists agents, last seen first.
-
-    Raises:
-        CommandFailed: the fleet or its store cannot be used, or there is no such project.
-    """
     at = by_url.connection(loaded, project)
     found = at.run(_everybody_told) if at else with_store(loaded, lambda store: _everybody(store, project))
     if json:
@@ -60,11 +55,6 @@ def drain(
     json: AsJson = False,
     project: Project = DEFAULT_PROJECT,
 ) -> int:
-    """Drains the agents of a name, and prints which of them hold something.
-
-    Raises:
-        CommandFailed: the store cannot be used, the name is malformed, or there is no such project.
-    """
     name = name.removesuffix("/")
 
     async def act(by: Operator) -> tuple[Result, AgentsResult]:
@@ -100,11 +90,6 @@ def undrain(
     json: AsJson = False,
     project: Project = DEFAULT_PROJECT,
 ) -> int:
-    """Ends a drain; the exit code is not 0 if there was none.
-
-    Raises:
-        CommandFailed: the store cannot be used, or the name is malformed.
-    """
     result = acting(loaded, reason, lambda by: drain_agents(by, project, name, end=True))
     name, left = name.removesuffix("/"), result.facts["drained"]
     if json:

@@ -27,11 +27,6 @@ def agents_md(
         Parameter(name="--skill", negative="", help="Print a SKILL.md instead, as Claude Code and others take it."),
     ] = False,
 ) -> int:
-    """Prints the block, or writes it.
-
-    Raises:
-        CommandFailed: the file cannot be read or written, or its marks are damaged.
-    """
     if as_skill and file is not None:
         raise CommandFailed("--skill goes without --file: put what it prints into a file SKILL.md", Exit.USAGE)
     if file is None:

@@ -26,11 +26,6 @@ def audit(
     project: Annotated[str, Parameter(help="The project to recount.")] = DEFAULT_PROJECT,
     format: Annotated[Literal["text", "json"], Parameter(help="How to print the report.")] = "text",
 ) -> int:
-    """Prints the report; the exit code says whether the project is consistent.
-
-    Raises:
-        CommandFailed: the store cannot be used, there is no such project, or its name is malformed.
-    """
     report = with_store(loaded, lambda store: _audited(store, project))
     if format == "json":
         print_json(report)

@@ -30,11 +30,6 @@ def tail(
     project: Annotated[str | None, Parameter(help="Only what is about this project.")] = None,
     json: Annotated[bool, Parameter(help="Print one JSON object a line.", negative="")] = False,
 ) -> int:
-    """Prints the last records, the oldest first.
-
-    Raises:
-        CommandFailed: the store cannot be used, or an argument is malformed.
-    """
     check_range("--count", count, 1, KEPT)
     if project is not None:
         check_project_name(project)

@@ -40,11 +40,7 @@ _LIFECYCLES = {
 def check(
     file: Annotated[Path, Parameter(help="The config file to look at.", metavar="FILE")],
 ) -> int:
-    """Explains the file alone, without flags and environment.
-
-    Raises:
-        SettingsError: with everything that is wrong with the file.
-    """
+    # The file alone, without flags and environment.
     loaded = sound(load_settings({}, {}, file))
     print("\n".join(explained(loaded)))
     return Exit.OK

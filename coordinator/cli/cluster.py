@@ -33,11 +33,6 @@ def status(
     *,
     format: Annotated[Literal["text", "json"], Parameter(help="How to print it.")] = "text",
 ) -> int:
-    """Prints the cluster; the exit code is 0 only if all nodes answer and nothing is wrong.
-
-    Raises:
-        CommandFailed: the store is not a cluster, or no node answers.
-    """
     url = running_url(loaded.settings)
     try:
         address = parse(url)

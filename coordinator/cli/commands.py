@@ -1,4 +1,8 @@
-"""The commands of ``fleet``: where each is implemented, and what its help says."""
+"""The commands of ``fleet``: where each is implemented, and what its help says.
+
+The help is here and not in docstrings, because ``fleet --help`` lists all commands without importing any. So functions
+of commands have no docstrings.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ from coordinator.cli.exits import Exit
 
 
 def completion(shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="The shell.")]) -> int:
-    """Prints the script, which completes commands, flags and their values, and the ids of items."""
     # Here, because the table of commands that is made there has this one.
     from coordinator.cli import app
 

@@ -27,7 +27,6 @@ def show(
         Parameter(help="Shape of the output; 'auto' is a table on a terminal, else plain lines."),
     ] = "auto",
 ) -> int:
-    """Prints each setting, its value in force and where that came from."""
     shape = format
     if shape == "auto":
         shape = "table" if sys.stdout.isatty() else "plain"
@@ -46,7 +45,6 @@ def show(
 
 
 def example() -> int:
-    """Prints ``example_yaml()``."""
     print(example_yaml(), end="")
     return Exit.OK
 

@@ -30,11 +30,6 @@ def console(
     *,
     open: Annotated[bool, Parameter(help="Open it in the browser of this machine, too.", negative="")] = False,
 ) -> int:
-    """Prints the link.
-
-    Raises:
-        CommandFailed: there is no console, or the store cannot be used.
-    """
     settings = loaded.settings
     if not settings.console.enabled:
         raise CommandFailed("the console is off: see the setting console.enabled", Exit.USAGE)

@@ -16,11 +16,6 @@ from coordinator.wording import counted
 def check(
     directory: Annotated[Path, Parameter(help="The folder that has one folder for each workflow.", metavar="DIR")],
 ) -> int:
-    """Prints the problems, and a summary of the folder.
-
-    Raises:
-        CommandFailed: there is no such folder, or there are no workflows in it.
-    """
     if not directory.is_dir():
         raise CommandFailed(f"{directory} is not a directory", Exit.USAGE)
     definitions = Definitions([directory.absolute()], poll_seconds=0, quiet=True)

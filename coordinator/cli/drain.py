@@ -70,11 +70,6 @@ def drain(
     end: Annotated[bool, Parameter(negative="", help="Take new work again.")] = False,
     reason: Reason = None,
 ) -> int:
-    """Drains; the exit code is not 0 if work is left at the timeout.
-
-    Raises:
-        CommandFailed: the store cannot be used, or no process has the name.
-    """
     check_range("--wait", wait, 0, 86_400)
     try:
         scope = FLEET_SCOPE

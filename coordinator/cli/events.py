@@ -57,11 +57,6 @@ def events(
     json: Annotated[bool, Parameter(help="Print one JSON object a line, as the feed has it.", negative="")] = False,
     by_url: ByUrl = AT_STORE,
 ) -> int:
-    """Prints the events of a project, oldest first; those kept so far, or, with ``follow``, those that come.
-
-    Raises:
-        CommandFailed: the fleet or its store cannot be used, or an argument is malformed.
-    """
     # Here, because it imports the transport with MCP's SDK, for which other commands would have to wait, too.
     from coordinator.transport.feed_request import read_request
 

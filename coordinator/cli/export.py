@@ -31,11 +31,6 @@ def export(
     ] = None,
     at: Connection = HERE,
 ) -> int:
-    """Prints the items of a project.
-
-    Raises:
-        CommandFailed: the fleet cannot be reached.
-    """
     if format == "fleet":
         # Here, because it imports the store and the toolset, which other formats do not need.
         from coordinator.cli.projects.operating import export_project

@@ -73,11 +73,6 @@ def import_(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Imports items, and prints what was done.
-
-    Raises:
-        CommandFailed: the file is malformed, a status is unknown, or the fleet cannot be reached.
-    """
     if format == "fleet":
         if map or unknown or source or parent or close_missing or write_ids or skip_unreadable or dry_run:
             raise CommandFailed("--format fleet: a project is restored as it was, without options", Exit.USAGE)

@@ -56,11 +56,6 @@ def run(
     where: Where = _WHERE,
     at: Connection = HERE,
 ) -> int:
-    """Runs the command for each item until it is stopped, or there is no more to do.
-
-    Raises:
-        CommandFailed: a flag is wrong, the fleet refuses, or the runner cannot go on.
-    """
     if command and command[0].startswith("-"):
         raise UnknownOption(command[0])
     flags: dict[str, Any] = {}

@@ -32,11 +32,6 @@ def gc(
     state_dir: Annotated[str | None, Parameter(help="The directory that the runners were given.")] = None,
     json: Annotated[bool, Parameter(negative="", help="Print a list of objects.")] = False,
 ) -> int:
-    """Removes what can be removed without losing work.
-
-    Raises:
-        CommandFailed: there is no such repository, or no such base.
-    """
     try:
         repository = Repository(worktree.absolute(), state_of(state_dir), environment_of(os.environ, "fleet", ()))
         chosen = base or repository.default_base()

@@ -20,7 +20,6 @@ from coordinator.settings.effective_auth import base_url
 
 @with_settings(without=("workers", "worker_port", "embedded_fsync", "shards"))
 def serve(loaded: LoadedSettings) -> int:
-    """Serves until SIGTERM or SIGINT, then drains."""
     require_secrets(loaded, os.environ)
     settings = msgspec.structs.replace(loaded.settings, redis_url=running_url(loaded.settings))
     directory = metrics_dir(settings)

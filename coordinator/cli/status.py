@@ -55,11 +55,6 @@ def status(
     *,
     json: Annotated[bool, Parameter(negative="", help="Print as JSON.")] = False,
 ) -> int:
-    """Prints what runs on the data directory; the exit code is 0 only if a fleet runs there and is well.
-
-    Raises:
-        CommandFailed: no fleet runs there.
-    """
     found = _look(loaded.settings)
     if json:
         print_json(found)

@@ -85,7 +85,6 @@ def stdio(
         ),
     ] = "",
 ) -> int:
-    """Serves until the client closes stdin, or SIGTERM or SIGINT. Calls in flight are answered."""
     # Removed from the environment, so that child processes do not inherit it.
     token = os.environ.pop(TOKEN_VARIABLE, None)
     try:

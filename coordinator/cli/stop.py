@@ -38,11 +38,6 @@ def stop(
         ),
     ] = None,
 ) -> int:
-    """Stops the fleet; the exit code is not 0 if it still runs at the end of the wait.
-
-    Raises:
-        CommandFailed: the fleet cannot be signalled from here, or does not end in time.
-    """
     if wait is not None:
         check_range("--wait", wait, 0, 86_400)
     data_dir = Path(loaded.settings.data_dir)

@@ -28,11 +28,6 @@ def accept(
         Parameter(help="Identity of the store that the fleet had. Default: the one that the data directory remembers."),
     ] = "",
 ) -> int:
-    """Accepts the store; processes that refuse calls serve it within a second or two.
-
-    Raises:
-        CommandFailed: the store cannot be used, or it is unknown which one it replaces.
-    """
     settings = loaded.settings
     url = given_url(settings) or find_running(settings.data_dir)
     if url is None:

@@ -71,11 +71,6 @@ def create(
     note: Annotated[str, Parameter(help="Anything, for people who read the file.")] = "",
     file: _File = None,
 ) -> int:
-    """Adds a token, and prints it; it cannot be shown again.
-
-    Raises:
-        CommandFailed: an argument is wrong, or the file cannot be changed.
-    """
     path = _path(loaded, file)
     token = new_token()
     now = _now()
@@ -114,12 +109,6 @@ def replace(
     expires: _Expires = "90d",
     file: _File = None,
 ) -> int:
-    """Adds a token in the place of another one, with its id and rights, and prints it. What was begun with the other
-    goes on with it; that one is good until it is revoked.
-
-    Raises:
-        CommandFailed: there is no such token, an argument is wrong, or the file cannot be changed.
-    """
     path = _path(loaded, file)
     token, now = new_token(), _now()
     ends = _moment(expires, now)
@@ -157,11 +146,6 @@ def show(
     format: Annotated[Literal["table", "json"], Parameter(help="Shape of the output.")] = "table",
     file: _File = None,
 ) -> int:
-    """Prints the entries of the file.
-
-    Raises:
-        CommandFailed: the file cannot be read.
-    """
     try:
         entries = read_tokens(_path(loaded, file))[0].tokens
     except TokenFileError as error:
@@ -181,12 +165,6 @@ def revoke(
     *,
     file: _File = None,
 ) -> int:
-    """Removes one token, or all tokens of an id. Front-ends refuse them within two seconds. What was begun with them
-    ends, unless another token replaces them.
-
-    Raises:
-        CommandFailed: there is none, or the file cannot be changed.
-    """
     path = _path(loaded, file)
 
     def doomed(entry: TokenEntry) -> bool:

@@ -29,11 +29,6 @@ def tools(
         Parameter(help="'json' has the full schemas, as tools/list gives them with output_schemas full."),
     ] = "markdown",
 ) -> int:
-    """Prints the page.
-
-    Raises:
-        CommandFailed: there is no such toolset.
-    """
     known = described_toolsets()
     if not toolset:
         for name, found in known.items():

@@ -45,7 +45,6 @@ LEFTOVER_SECONDS = 10.0
 
 @with_settings(without=("worker_port",), listed=(*LISTED, "shards"), starts_store=True)
 def up(loaded: LoadedSettings) -> int:
-    """Runs the fleet until SIGTERM or SIGINT."""
     require_secrets(loaded, os.environ)
     settings = loaded.settings
     logs.configure(settings.log_level, settings.log_format, context={"slot": _PREFIX})

@@ -32,12 +32,6 @@ def usage(
     json: Annotated[bool, Parameter(negative="", help="Print as JSON.")] = False,
     project: Annotated[str, Parameter(help="The project.")] = DEFAULT_PROJECT,
 ) -> int:
-    """Prints sums of usage, the greatest first; days: the last first.
-
-    Raises:
-        CommandFailed: the store cannot be used, or there is no such project.
-    """
-
     check_range("--limit", limit, 1, 1000)
 
     async def read(store: Store) -> UsageReport:

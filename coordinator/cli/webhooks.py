@@ -36,11 +36,6 @@ def show_list(
     *,
     format: Annotated[Literal["text", "json"], Parameter(help="How to print the list.")] = "text",
 ) -> int:
-    """Prints the webhooks of the settings.
-
-    Raises:
-        CommandFailed: the store cannot be used.
-    """
     webhooks = loaded.settings.webhooks or {}
     if not webhooks:
         print("fleet: the settings have no webhooks; is --config that of the fleet?", file=sys.stderr)
@@ -79,11 +74,6 @@ _WHY = {"": "", "gone": "its receiver answered 410", "failing": "it failed for 5
 
 @with_settings(only=STORE_SETTINGS)
 def test(loaded: LoadedSettings, name: Name) -> int:
-    """Sends a message to a webhook.
-
-    Raises:
-        CommandFailed: there is none, it has no secret, or it does not take the message.
-    """
     one = _named(loaded, name)
     given = _secret(name, one)
 
@@ -108,11 +98,6 @@ def test(loaded: LoadedSettings, name: Name) -> int:
 
 @with_settings(only=STORE_SETTINGS)
 def pause(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> int:
-    """Pauses a webhook.
-
-    Raises:
-        CommandFailed: there is none, or the store cannot be used.
-    """
     before = _switched(loaded, name, "paused", reason)
     print(f"{name} was paused already" if before == "paused" else f"{name} is paused")
     return Exit.OK
@@ -120,22 +105,12 @@ def pause(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> int:
 
 @with_settings(only=STORE_SETTINGS)
 def resume(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> int:
-    """Lets a webhook go on.
-
-    Raises:
-        CommandFailed: there is none, or the store cannot be used.
-    """
     print(f"{name} was {_switched(loaded, name, 'active', reason)} and goes on")
     return Exit.OK
 
 
 @with_settings(only=STORE_SETTINGS)
 def rotate(loaded: LoadedSettings, name: Name, *, reason: Reason = None) -> int:
-    """Gives a webhook a new secret.
-
-    Raises:
-        CommandFailed: there is none, it has no secret, or somebody else rotates it.
-    """
     one = _named(loaded, name)
     given = _secret(name, one)
 

@@ -45,7 +45,6 @@ _FOR_FRONTENDS = (
 
 @with_settings(without=_FOR_FRONTENDS)
 def worker(loaded: LoadedSettings) -> int:
-    """Works until SIGTERM or SIGINT; then finishes its steps within drain_seconds and gives the rest back."""
     settings = msgspec.structs.replace(loaded.settings, redis_url=running_url(loaded.settings))
     directory = metrics_dir(settings)
     with contextlib.ExitStack() as held:

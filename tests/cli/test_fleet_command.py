@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import os
 import subprocess
@@ -61,7 +62,7 @@ def test_version() -> None:
     [
         (
             ["nonsense"],
-            "unknown command 'nonsense'; known: agents, agents-md, audit, cluster, completion, config, console, ",
+            "unknown command 'nonsense'; known: agents, agents-md, audit, audit-log, cluster, completion, config, ",
         ),
         (["work"], "unknown command 'work'; did you mean 'worker'?"),
         (["config", "shw"], "unknown command 'shw'; did you mean 'show'?"),
@@ -155,9 +156,12 @@ def test_a_full_disk_is_not_a_defect() -> None:
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_every_command_loads(command: str) -> None:
+def test_every_command_loads_and_leaves_its_help_to_the_table(command: str) -> None:
     module, _, attribute = COMMANDS[command].target.partition(":")
-    assert callable(getattr(importlib.import_module(module), attribute))
+    found = getattr(importlib.import_module(module), attribute)
+    function = found.default_command if isinstance(found, App) else found
+    assert callable(function)
+    assert inspect.unwrap(function).__doc__ is None, "COMMANDS says what it does"
 
 
 # --- how a command ends -----------------------------------------------------------------------

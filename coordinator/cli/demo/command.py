@@ -67,7 +67,6 @@ def demo(
     chaos_seconds: Annotated[float, Parameter(help="Time between two kills. [0.1 to 3600]")] = 2.0,
     report: Annotated[Path | None, Parameter(help="Write the report to this file as JSON.", metavar="FILE")] = None,
 ) -> int:
-    """Runs the demo; the exit code is 0 only if its audit passed."""
     check_range("--agents", agents, 1, MAX_AGENTS)
     check_range("--trees", trees, 1, MAX_TREES)
     check_range("--crash-rate", crash_rate, 0, 0.5)

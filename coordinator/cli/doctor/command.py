@@ -32,11 +32,6 @@ def doctor(
     verbose: Annotated[bool, Parameter(negative="", help="Also print the checks that pass.")] = False,
     format: Annotated[Literal["text", "json"], Parameter(help="How to print what was found.")] = "text",
 ) -> int:
-    """Checks the store, this host, the settings and how connections go; the exit code is 0 only if all is well.
-
-    Raises:
-        CommandFailed: there is no store, or it does not answer.
-    """
     findings = list(host.check(loaded.settings))
     url, timeout_ms = running_url(loaded.settings), loaded.settings.redis_timeout_ms
     file = identity_file(loaded.settings.data_dir, url)

@@ -34,11 +34,6 @@ def identity(
     ] = (),
     format: Annotated[Literal["text", "json"], Parameter(help="How to print what was found.")] = "text",
 ) -> int:
-    """Prints the findings; the exit code is 1 if anything fails.
-
-    Raises:
-        CommandFailed: the token cannot be read.
-    """
     text = _read_token(token) if token is not None else None
     findings = asyncio.run(_collect(loaded.settings, text, actor, issuer))
     if format == "json":

@@ -54,11 +54,6 @@ def show_list(
     ] = "auto",
     by_url: ByUrl = AT_STORE,
 ) -> int:
-    """Prints the workflows.
-
-    Raises:
-        CommandFailed: the fleet or its store cannot be used, or the project's name is malformed.
-    """
     check_range("--limit", limit, 1, 10_000)
 
     async def found(store: Store) -> tuple[Listed, str]:
@@ -97,12 +92,6 @@ def show(
         Parameter(help="'tree' draws the graph, 'mermaid' prints it as a Mermaid flowchart."),
     ] = "tree",
 ) -> int:
-    """Prints one workflow.
-
-    Raises:
-        CommandFailed: there is none, or the store cannot be used.
-    """
-
     async def found(store: Store) -> FlowRecord:
         return known(await FlowStore(store, loaded.settings).get(project, id), "workflow", id, project)
 
@@ -155,11 +144,6 @@ def cancel(
     project: Project = DEFAULT_PROJECT,
     by_url: ByUrl = AT_STORE,
 ) -> int:
-    """Cancels a workflow.
-
-    Raises:
-        CommandFailed: there is none, or it has ended.
-    """
     if (at := by_url.connection(loaded, project)) is not None:
         if reason is not None:
             raise CommandFailed("--reason: is kept in the store, and does not go with --url", Exit.USAGE)
@@ -179,11 +163,6 @@ async def _cancelled(fleet: Fleet, id: int) -> Result:
 
 @with_settings(only=STORE_SETTINGS)
 def pause(loaded: LoadedSettings, id: Id, *, reason: Reason = None, project: Project = DEFAULT_PROJECT) -> int:
-    """Pauses a workflow.
-
-    Raises:
-        CommandFailed: there is none, or it does not run.
-    """
     _act(loaded, id, reason, lambda by: pause_flow(by, project, id))
     print(f"workflow {id} is paused: running steps continue, no other step starts")
     return Exit.OK
@@ -191,11 +170,6 @@ def pause(loaded: LoadedSettings, id: Id, *, reason: Reason = None, project: Pro
 
 @with_settings(only=STORE_SETTINGS)
 def resume(loaded: LoadedSettings, id: Id, *, reason: Reason = None, project: Project = DEFAULT_PROJECT) -> int:
-    """Resumes a paused workflow.
-
-    Raises:
-        CommandFailed: there is none, or it is not paused.
-    """
     _act(loaded, id, reason, lambda by: pause_flow(by, project, id, resume=True))
     print(f"workflow {id} is resumed")
     return Exit.OK
@@ -203,11 +177,6 @@ def resume(loaded: LoadedSettings, id: Id, *, reason: Reason = None, project: Pr
 
 @with_settings(only=STORE_SETTINGS)
 def retry(loaded: LoadedSettings, id: Id, *, reason: Reason = None, project: Project = DEFAULT_PROJECT) -> int:
-    """Runs the failed and cancelled steps of a workflow again.
-
-    Raises:
-        CommandFailed: there is no such workflow, or nothing in it failed or was cancelled.
-    """
     facts = _act(loaded, id, reason, lambda by: retry_flow(by, project, id)).facts
     print(f"workflow {id} was {facts['status']} and runs again: {counted(facts['steps'], 'step')}")
     return Exit.OK

@@ -30,7 +30,6 @@ def tools(
     *,
     format: Annotated[Literal["text", "json"], Parameter(help="How to print the list.")] = "text",
 ) -> int:
-    """Prints the tools of every source; asks the servers of all connections."""
     # Problems with connections are part of the list, so they are not logged.
     logs.configure("critical", loaded.settings.log_format)
     listings = asyncio.run(_listed(loaded.settings))

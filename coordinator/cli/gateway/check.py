@@ -24,12 +24,6 @@ def check(
         Path, Parameter(help="A config file with the section gateway, or the section alone.", metavar="FILE")
     ],
 ) -> int:
-    """Prints errors and warnings with their locations; without errors, a summary of the file.
-
-    Raises:
-        SettingsError: the file is malformed; with all problems.
-        CommandFailed: there is no gateway in it.
-    """
     loaded = _loaded(file)
     if loaded.settings.gateway is None:
         raise CommandFailed(f"{file} has no section 'gateway'", Exit.USAGE)

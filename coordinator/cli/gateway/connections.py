@@ -26,11 +26,6 @@ def connections(
         Literal["text", "json"], Parameter(help="Shape of the output; json is one object a line.")
     ] = "text",
 ) -> int:
-    """Prints the last outcome of each connection.
-
-    Raises:
-        CommandFailed: the store cannot be used.
-    """
     stated = all_connections(loaded.settings.gateway, loaded.settings.connections)
     found = with_store(loaded, read_processes).uses({name: one.kind for name, one in stated.items()})
     for one in found:

@@ -52,11 +52,6 @@ def audit(
     follow: Annotated[bool, Parameter(help="Go on with what happens, until interrupted.", negative="")] = False,
     format: Format = "text",
 ) -> int:
-    """Prints entries of the audit, oldest first.
-
-    Raises:
-        CommandFailed: the store cannot be used, or an argument is malformed.
-    """
     check_range("--count", count, 1, 100_000)
 
     def wanted(entry: Entry) -> bool:
@@ -97,12 +92,6 @@ def approvals(
     queue: Annotated[str, Parameter(help="Only those of this queue.")] = "",
     format: Format = "text",
 ) -> int:
-    """Prints the open approvals.
-
-    Raises:
-        CommandFailed: the store cannot be used.
-    """
-
     async def still_open(store: Store) -> list[Asked]:
         found = await AuditStore(store, loaded.settings).open_approvals(project)
         if not found:
@@ -123,12 +112,6 @@ def approvals(
 
 @with_settings(only=STORE_SETTINGS)
 def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
-    """Prints one approval and its possible answers.
-
-    Raises:
-        CommandFailed: there is none, or the store cannot be used.
-    """
-
     people = Principal(roles=(HUMAN,))
 
     async def show(store: Store) -> None:
@@ -158,11 +141,6 @@ def resolve(
     arguments: Annotated[str, Parameter(help="Arguments of the transition, as a JSON object.")] = "{}",
     reason: Reason = None,
 ) -> int:
-    """Answers an approval by taking a transition as a person.
-
-    Raises:
-        CommandFailed: there is no such approval, it was answered, or the transition is refused.
-    """
     try:
         given = msgspec.json.decode(arguments, type=dict[str, Any])
     except msgspec.MsgspecError as error:

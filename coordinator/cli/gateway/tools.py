@@ -28,12 +28,6 @@ def tools(
     left_out: Annotated[bool, Parameter(negative="", help="Those that are not offered, and why.")] = False,
     json: Annotated[bool, Parameter(negative="", help="Print a list of objects.")] = False,
 ) -> int:
-    """Prints the tools as the workers have listed them last.
-
-    Raises:
-        CommandFailed: the store cannot be used.
-    """
-
     async def read(store: Store) -> Servers:
         return await ServerStore(store).read()
 

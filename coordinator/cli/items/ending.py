@@ -32,12 +32,6 @@ def end_claim(
     json: AsJson = False,
     project: Annotated[str, Parameter(help="The project of the item.")] = DEFAULT_PROJECT,
 ) -> int:
-    """Ends a claim; the exit code is not 0 if there was none to end.
-
-    Raises:
-        CommandFailed: the store cannot be used, an argument is malformed, or there is no such item or project.
-    """
-
     async def act(by: Operator) -> Result:
         if none := await unwritten(by.store, project):
             raise CommandFailed(none, Exit.USAGE)

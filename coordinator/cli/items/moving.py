@@ -29,11 +29,6 @@ _QUESTION = re.compile(r"question-(\d{1,3})")
 
 
 def start(*ids: Ids, summary: Summary = None, fence: Fence = None, json: AsJson = False, at: Connection = HERE) -> int:
-    """Begins work on items; of one in work it ends the phase: on to review where its type has one, else done.
-
-    Raises:
-        CommandFailed: the fleet cannot be reached, or an argument is malformed.
-    """
     return _advance(at, ids, "start", "started", json, summary=summary, fenceToken=fence)
 
 
@@ -51,11 +46,6 @@ def done(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Completes items. Of one with open children it names these and asks; without a terminal that is an error.
-
-    Raises:
-        CommandFailed: the fleet cannot be reached, an argument is malformed, or an item has open children.
-    """
     if alone and with_children:
         raise CommandFailed("give --alone or --with-children, not both", Exit.USAGE)
     if result is not None and result_json is not None:
@@ -84,38 +74,18 @@ def done(
 
 
 def block(*ids: Ids, summary: Summary = None, fence: Fence = None, json: AsJson = False, at: Connection = HERE) -> int:
-    """Blocks items until somebody resumes them.
-
-    Raises:
-        CommandFailed: the fleet cannot be reached, or an argument is malformed.
-    """
     return _advance(at, ids, "block", "blocked", json, summary=summary, fenceToken=fence)
 
 
 def resume(*ids: Ids, summary: Summary = None, fence: Fence = None, json: AsJson = False, at: Connection = HERE) -> int:
-    """Brings blocked items back to the role that they had.
-
-    Raises:
-        CommandFailed: the fleet cannot be reached, or an argument is malformed.
-    """
     return _advance(at, ids, "resume", "resumed", json, summary=summary, fenceToken=fence)
 
 
 def cancel(*ids: Ids, summary: Summary = None, fence: Fence = None, json: AsJson = False, at: Connection = HERE) -> int:
-    """Gives items up.
-
-    Raises:
-        CommandFailed: the fleet cannot be reached, or an argument is malformed.
-    """
     return _advance(at, ids, "cancel", "cancelled", json, summary=summary, fenceToken=fence)
 
 
 def reopen(*ids: Ids, summary: Summary = None, json: AsJson = False, at: Connection = HERE) -> int:
-    """Brings terminal items back to queue.
-
-    Raises:
-        CommandFailed: the fleet cannot be reached, or an argument is malformed.
-    """
     return _advance(at, ids, "reopen", "reopened", json, summary=summary)
 
 
@@ -126,11 +96,6 @@ def answer(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Answers the last question of a blocked item in a note, and resumes the item.
-
-    Raises:
-        CommandFailed: there is no such item, it is not blocked, or the answer is blank.
-    """
     said = words(text)
     if not said.strip():
         raise CommandFailed("the answer is blank", Exit.USAGE)
@@ -152,11 +117,6 @@ def answer(
 
 
 def retry(*ids: Ids, summary: Summary = None, json: AsJson = False, at: Connection = HERE) -> int:
-    """Offers failed items again at once: resumes quarantined ones, and ends back-offs.
-
-    Raises:
-        CommandFailed: the fleet cannot be reached, or an argument is malformed.
-    """
     named = items(ids)
 
     async def act(fleet: Fleet) -> int:
@@ -192,11 +152,6 @@ def claim(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Claims an item for the agent, and prints its fence. An agent has one claim: the one before ends.
-
-    Raises:
-        CommandFailed: it cannot be claimed, nothing is offered, or an argument is malformed.
-    """
     check_range("--wait", wait, 0, _LONGEST_WAIT)
     check_range("--ttl", ttl, 1, 86_400)
     entry: dict[str, Any] = given(ttlSeconds=ttl, fenceToken=fence)
@@ -236,11 +191,6 @@ def release(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Releases items that the agent holds.
-
-    Raises:
-        CommandFailed: the fleet cannot be reached, or an argument is malformed.
-    """
     more = given(reason=reason, detail=detail, fenceToken=fence)
     entries = [{"itemId": one, **more} for one in items(ids)]
     answer = at.run(lambda fleet: fleet.call("claim_item", {"releases": entries}))

@@ -43,11 +43,6 @@ def plan(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Makes the tree of a plan, all of it or nothing; of a plan that was made before, says so.
-
-    Raises:
-        CommandFailed: the plan is wrong, or the fleet cannot be reached.
-    """
     text = _text(file, format)
     try:
         found = read(text)

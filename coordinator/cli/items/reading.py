@@ -43,11 +43,6 @@ def show_list(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Lists items.
-
-    Raises:
-        CommandFailed: the fleet cannot be reached, or an argument is malformed.
-    """
     order = {"sortBy": sort, "sortOrder": "asc" if sort in ("title", "dueAt") else None} if sort else {}
     search = {**filters.given(), **given(role=role, claimStatus=claims, **order)}
     return _found(at, search, limit, json, terminal=all or role is not None)
@@ -62,11 +57,6 @@ def search(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Lists the items whose title or summary contains a text.
-
-    Raises:
-        CommandFailed: the fleet cannot be reached, or an argument is malformed.
-    """
     return _found(at, {**filters.given(), **given(query=text, role=role)}, limit, json, terminal=True)
 
 
@@ -80,11 +70,6 @@ def ready(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Lists what can be worked on now, best first: in queue, unclaimed, waiting for nothing, without open children.
-
-    Raises:
-        CommandFailed: the fleet cannot be reached, or an argument is malformed.
-    """
     check_range("--limit", limit, 1, 20)
     arguments = {**selector.given(), "parents": "after_children", "limit": limit, "includeDetails": True}
     if capabilities is not None:
@@ -110,12 +95,6 @@ def show(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Prints an item: fields, claim, attempts, dependencies, notes, results of what blocks it.
-
-    Raises:
-        CommandFailed: there is no such item, or the fleet cannot be reached.
-    """
-
     async def read(fleet: Fleet) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         context = await fleet.call("get_context", {"itemId": item(id), "include": ["item", "notes", "results"]})
         read = {"itemId": context["item"]["id"]}
@@ -149,11 +128,6 @@ def tree(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Prints items below each other.
-
-    Raises:
-        CommandFailed: there is no such item, or the fleet cannot be reached.
-    """
     check_range("--depth", depth, 0, 3)
     check_range("--limit", limit, 1, _MOST)
     details = {"includeDetails": True}

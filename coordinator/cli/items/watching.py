@@ -38,11 +38,6 @@ def watch(
     json: Annotated[bool, Parameter(negative="", help="Print each answer as JSON, one a line.")] = False,
     at: Connection = HERE,
 ) -> int:
-    """Prints an item whenever it changes, or waits for something about it; no polling.
-
-    Raises:
-        CommandFailed: there is no such item, or the fleet cannot be reached.
-    """
     check_range("--timeout", timeout, 0, _MOST_SECONDS)
     condition = f"note:{note}" if note is not None else "tree_terminal" if until == "tree" else until
 

@@ -41,11 +41,6 @@ def add(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Adds an item, and prints it; with --json, its id is ``id``.
-
-    Raises:
-        CommandFailed: a field is refused, or the fleet cannot be reached.
-    """
     spec, named = {"title": title, **fields.given()}, [item(one, "--after") for one in after]
 
     if "cron" not in spec.get("recurs", {"cron": ""}):
@@ -79,11 +74,6 @@ def edit(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Changes the given fields of an item. Its role is changed by `start`, `done` and so on.
-
-    Raises:
-        CommandFailed: a field is refused, there is no such item, or nothing is given.
-    """
     change = {**given(title=title), **fields.given()}
     for name in clear:
         if name not in CLEARED:
@@ -126,11 +116,6 @@ def note(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Prints the notes of an item, or one alone as it is; or writes or deletes one.
-
-    Raises:
-        CommandFailed: there is no such item or note, or it is refused.
-    """
     if (body is not None or delete) and key is None:
         raise CommandFailed("which note? give its key", Exit.USAGE)
     if delete and body is not None:
@@ -199,11 +184,7 @@ def dep_add(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Has an item wait for others; all of them, or none if one is refused.
-
-    Raises:
-        CommandFailed: there is no such item, or an edge is refused, as one that closes a cycle.
-    """
+    # All of them, or none if one is refused.
     if relates and unblock_at:
         raise CommandFailed("--unblock-at: nothing waits with --relates", Exit.USAGE)
     one, others = item(id), items((blocker, *more), "BLOCKER")
@@ -230,11 +211,6 @@ def dep_rm(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Deletes the dependencies between two items, in either direction.
-
-    Raises:
-        CommandFailed: there is no such item, or no dependency between them.
-    """
     named = (item(id), item(blocker, "BLOCKER"))
 
     async def act(fleet: Fleet) -> int:

@@ -26,11 +26,6 @@ def list_(
     *,
     json: Annotated[bool, Parameter(negative="", help="Print JSON.")] = False,
 ) -> int:
-    """Prints the projects; the exit code is 0 only if all of them could be counted.
-
-    Raises:
-        CommandFailed: the store cannot be used.
-    """
     found = with_store(loaded, count)
     if json:
         print_json({"projects": [_as_json(row) for row in found.rows], "unseen": found.unseen})

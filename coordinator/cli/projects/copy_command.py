@@ -59,11 +59,6 @@ def copy(
         bool, Parameter(negative="", help="End a copy that was interrupted; in the store of a copy, delete it.")
     ] = False,
 ) -> int:
-    """Copies a project, or ends an interrupted copy.
-
-    Raises:
-        CommandFailed: it cannot be copied, or a store cannot be used.
-    """
     if abort and delete_source:
         raise CommandFailed("give --abort or --delete-source, not both", Exit.USAGE)
     if not (to or abort):
@@ -88,11 +83,6 @@ def accept(
     project: Annotated[str, Parameter(help="Its name.")],
     /,
 ) -> int:
-    """Serves what the store has of a project that it refuses.
-
-    Raises:
-        CommandFailed: it is served already, half of it may be here, or the store cannot be used.
-    """
     return _run(loaded.settings, project, "", lambda here, *_: copying.accept(here, project))
 
 

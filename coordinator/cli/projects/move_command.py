@@ -32,12 +32,6 @@ def move(
     *,
     to: Annotated[int, Parameter(help="The number of the shard, as `fleet cluster status` has it.")],
 ) -> int:
-    """Moves a project.
-
-    Raises:
-        CommandFailed: it cannot be moved, or the store is no cluster.
-    """
-
     async def act(store: Store) -> str:
         address = parse(store.url)
         if not address.nodes:

@@ -37,11 +37,6 @@ def top(
     interval: Annotated[float, Parameter(help="Seconds between two readings. [0.2 to 60]")] = 2.0,
     once: Annotated[bool, Parameter(negative="", help="Print one interval and end.")] = False,
 ) -> int:
-    """Shows rates and latencies until interrupted; while the fleet does not answer, shows why.
-
-    Raises:
-        CommandFailed: there is no fleet, or the first reading fails.
-    """
     # Imported here, because importing rich takes long and other commands do not need it.
     from rich.console import Console, RenderableType
     from rich.live import Live
