@@ -116,7 +116,7 @@ def test_a_tab_shows_what_a_fresh_page_shows(drive: Drive) -> None:
     drive.claims()
     drive.claims(reason="failed")
     drive.person("Offer now")
-    drive.compare("work on an item")
+    drive.compare("work on an item", "item", "overview", "board", "tree", "claims")
     drive.moves("complete", "reopen", "hold", "resume", "block", "resume", "cancel", "reopen")
     drive.person("New item below", Title="A part")
     (part,) = create(fleet, "Another part", parentId=item)

@@ -37,8 +37,14 @@ LISTS: dict[str, tuple[str, Callable[[SyncFleet, int], object]]] = {
 """Views with a list: its region, and what adds a row to it, at its beginning or end."""
 
 
-@pytest.mark.parametrize("view", LISTS)
-@pytest.mark.parametrize("way", ["pointer", "focus"])
+@pytest.mark.parametrize(
+    ("view", "way"),
+    [
+        pytest.param(view, way, marks=pytest.mark.chaos if number % 2 == (way == "focus") else ())
+        for way in ("pointer", "focus")
+        for number, view in enumerate(LISTS)
+    ],
+)
 def test_rows_keep_their_places_while_somebody_is_at_them(
     person: Callable[..., Page], fleet: SyncFleet, view: str, way: str
 ) -> None:

@@ -131,7 +131,7 @@ def test_a_page_says_when_the_store_is_away_and_goes_on_by_itself(
     assert stopped is not None
     os.kill(stopped, signal.SIGSTOP)
     try:
-        expect(page.locator("#banner")).to_contain_text("the fleet does not answer")
+        expect(page.locator("#banner")).to_contain_text("s old: the fleet does not answer")
         late = console("board")  # only now: what was read a moment ago is shown once more
         expect(late.get_by_text("This page tries again by itself.")).to_be_visible()
     finally:

@@ -226,26 +226,6 @@ def test_tabs_of_a_drained_front_end_go_on_at_another_one(
         context.close()
 
 
-def test_while_the_store_is_away_the_page_says_how_old_it_is(
-    own: RunningFleet, browser: Browser, watch: Callable[[Page], Page]
-) -> None:
-    page = watch(browser.new_page())
-    with SyncFleet(own.state.base_url, project="harbour", agent="orchestrator") as fleet:
-        page.goto(f"{own.state.base_url}/console/p/harbour/board")
-        is_live(page)
-        store = own.state.store_pid
-        assert store is not None
-        os.kill(store, signal.SIGSTOP)
-        try:
-            expect(page.locator("#banner")).to_contain_text("s old: the fleet does not answer")
-        finally:
-            os.kill(store, signal.SIGCONT)
-        expect(page.locator("#banner")).to_be_hidden()
-        create(fleet, "Afterwards")
-        expect(count(page, "queue")).to_have_text("1")
-    page.close()
-
-
 def test_everything_is_done_by_the_keyboard(person: Callable[..., Page], fleet: SyncFleet) -> None:
     create(fleet, "First", "Second")
     page = person("overview")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from coordinator import cli
 from coordinator.errors import CATALOGUE as CODES
 from coordinator.feed.kinds import NAMES
 from coordinator.metrics_catalogue import CATALOGUE
 from coordinator.settings import Settings
 from coordinator.settings.fields import fields_of
 from tests.support.contracts import toolsets
-from tests.support.fleets import fleet_command
 
 PAGES = sorted((Path(__file__).resolve().parents[2] / "deploy" / "runbooks").glob("*.md"))
 QUOTED = {page.name: re.findall(r"`([^`]+)`", page.read_text()) for page in PAGES}
@@ -41,13 +41,14 @@ def known() -> frozenset[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_are_known(command: str) -> None:
+def test_commands_are_known(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = [word for word in shlex.split(command)[1:] if not _PLACES.match(word)]
-    shown = fleet_command(*(word for word in words if not word.startswith("-")), "--help")
-    assert shown.returncode == 0, shown.stderr
-    assert f"Usage: fleet {words[0]}" in shown.stdout
+    code = cli.run([*(word for word in words if not word.startswith("-")), "--help"])
+    shown = capsys.readouterr()
+    assert code == 0, shown.err
+    assert f"Usage: fleet {words[0]}" in shown.out
     for flag in (word for word in words if word.startswith("--")):
-        assert flag in shown.stdout
+        assert flag in shown.out
 
 
 def test_workspaces_are_removed_wherever_the_operator_is() -> None:

@@ -452,18 +452,23 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, step: int) -> list[str]:
 
 
 MOVE, COPY = 22, 18
+QUICK = {
+    *((True, 3, "again"), (True, 9, "abort"), (True, 12, "again"), (True, 14, "abort")),
+    *((False, 3, "abort"), (False, 9, "again"), (False, 12, "abort"), (False, 14, "again")),
+}
+"""What ``make test`` tries: whether it moves, the step at which it is killed, and what comes then."""
 """How many writes a copy of a small project makes, at least."""
 
 
 @pytest.mark.parametrize(
-    ("deletes", "step"),
+    ("deletes", "step", "then"),
     [
-        pytest.param(deletes, step, marks=() if step in (3, 9, 12, 14) else pytest.mark.chaos)
+        pytest.param(deletes, step, then, marks=() if (deletes, step, then) in QUICK else pytest.mark.chaos)
         for deletes, steps in ((True, MOVE), (False, COPY))
         for step in range(1, steps + 2)
+        for then in ("again", "abort")
     ],
 )
-@pytest.mark.parametrize("then", ["again", "abort"])
 async def test_killed_at_any_step(
     pair: Make, monkeypatch: pytest.MonkeyPatch, deletes: bool, step: int, then: str
 ) -> None:

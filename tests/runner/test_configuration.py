@@ -161,7 +161,10 @@ PLACES: dict[str, Spoil] = {
     "core.hooksPath": hooks_in_the_workspace,
 }
 
-RARE = {"a conditional include", "a file that is included", "the user's configuration below .config"}
+RARE = {
+    *("an include", "a conditional include", "a file that is included"),
+    *("the worktree's configuration", "the user's configuration below .config", "core.hooksPath"),
+}
 
 
 @pytest.fixture
@@ -285,7 +288,10 @@ SUBMODULES: dict[str, Spoil] = {
 }
 
 
-RARELY_SO = {"its configuration for a worktree", "an include", "alternates", "a repository elsewhere"}
+RARELY_SO = {
+    *("its configuration", "its configuration for a worktree", "an include", "alternates"),
+    *("a repository elsewhere", "ignore is none"),
+}
 
 
 @pytest.mark.parametrize("case", some(SUBMODULES, RARELY_SO))

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", rea
 AGENT = f'echo "$FLEET_ITEM_ID" >> "$FLEET_WORKSPACE/begun"; ! grep -q "{LONG}" || exec sleep 600'
 
 
-@pytest.mark.parametrize("waits", [False, True], ids=["works", "waits"])
+@pytest.mark.parametrize("waits", [False, pytest.param(True, marks=pytest.mark.chaos)], ids=["works", "waits"])
 @pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.chaos)])
 async def test_a_runner_that_was_stopped_goes_on(
     running: RunningFleet, named: str, tmp_path: Path, rounds: int, waits: bool

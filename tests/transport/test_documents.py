@@ -149,20 +149,28 @@ async def test_lists_have_a_few_entries_and_the_kinds(front: Front, project: str
 
 
 @pytest.mark.parametrize(
-    "path",
+    ("toolset", "paths"),
     [
-        f"items/{ABSENT}", f"items/{ABSENT}/tree", "items/00000000", "items/", "items/x", f"items/{ABSENT}/children",
-        "flows/1764131594123001", "flows/0", "flows/99999999999999999999", f"sessions/{ABSENT}", "sessions/x",
-        "operations/wf_000000000000", "operations/x", "operations", "nothing", "items/%00", "items?x=1",
+        ("sessions", (f"sessions/{ABSENT}", "sessions/x")),
+        (
+            "items,flows,gateway",
+            (
+                *(f"items/{ABSENT}", f"items/{ABSENT}/tree", "items/00000000", "items/", "items/x"),
+                *(f"items/{ABSENT}/children", "items/%00", "items?x=1", "nothing"),
+                *("flows/1764131594123001", "flows/0", "flows/99999999999999999999"),
+                *("operations/wf_000000000000", "operations/x", "operations"),
+            ),
+        ),
     ],
-)  # fmt: skip
-async def test_what_is_not_there_is_an_unknown_resource(front: Front, project: str, path: str) -> None:
-    toolset = "sessions" if path.startswith("sessions") else "items,flows,gateway"
+)
+async def test_what_is_not_there_is_an_unknown_resource(
+    front: Front, project: str, toolset: str, paths: tuple[str, ...]
+) -> None:
     async with client(front, project, toolset) as any_client:
-        uri = f"fleet://{project}/{path}"
-        with pytest.raises(MCPError, match="Unknown resource: fleet://") as raised:
-            await any_client.read_resource(uri)
-        assert (raised.value.error.code, raised.value.error.data) == (-32602, {"uri": uri})
+        for uri in (f"fleet://{project}/{path}" for path in paths):
+            with pytest.raises(MCPError, match="Unknown resource: fleet://") as raised:
+                await any_client.read_resource(uri)
+            assert (raised.value.error.code, raised.value.error.data) == (-32602, {"uri": uri})
 
 
 async def test_other_projects_are_out_of_reach(front: Front, project: str) -> None:

@@ -69,7 +69,7 @@ def tools() -> Iterator[Tools]:
 
 
 @pytest.mark.parametrize(
-    "point", ["called", "recorded", *(pytest.param(one, marks=pytest.mark.chaos) for one in ("taken", "answered"))]
+    "point", ["recorded", *(pytest.param(one, marks=pytest.mark.chaos) for one in ("taken", "called", "answered"))]
 )
 async def test_a_step_continues_where_its_worker_was_killed(
     server: EmbeddedServer, store: Store, start: Start, tools: Tools, tmp_path: Path, point: Point

@@ -109,7 +109,7 @@ def call_all(owners: list[Owner], rounds: int) -> None:
             assert list(pool.map(Owner.call, owners)) == [""] * len(owners)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.chaos)])
 def test_states_survive_what_does_not_end_them(fleet: GatewayFleet, owners: list[Owner], number: int) -> None:
     for owner in owners:
         if not owner.words:
