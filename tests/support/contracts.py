@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,11 +13,12 @@ import jsonschema  # type: ignore[import-untyped]
 import msgspec
 import pytest
 
+from coordinator.cli.tools import as_json, as_markdown
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.registry import load_toolsets
-from coordinator.toolsets.schema import describe, input_schema, output_schema
+from coordinator.toolsets.schema import input_schema, output_schema
 from coordinator.toolsets.tool import Services, Tool, Toolset
 
 Json = dict[str, Any]
@@ -24,6 +26,7 @@ UPDATE = "UPDATE_CONTRACT"
 """With this environment variable set, records are rewritten instead of compared:
 ``UPDATE_CONTRACT=1 pytest tests -k recorded``. The diff of the commit shows the change."""
 _SHOWN_LINES = 80
+_PARTS = ("inputSchema", "outputSchema", "annotations", "examples")
 
 
 def toolsets() -> dict[str, Toolset]:
@@ -31,9 +34,9 @@ def toolsets() -> dict[str, Toolset]:
     return load_toolsets(Services(Settings(), Store("redis://nowhere"), trust_self_reported))
 
 
-def must_be_as_recorded(toolset: Toolset, record: Path) -> None:
-    """Fails with the difference between what a toolset publishes and its record."""
-    must_be_recorded(snapshot(toolset), record)
+def must_be_as_recorded(toolset: Toolset, page: Path) -> None:
+    """Fails with the difference between what a toolset publishes and its recorded page."""
+    must_be_recorded(recorded_page(toolset), page)
 
 
 def must_be_recorded(published: str, record: Path) -> None:
@@ -43,24 +46,35 @@ def must_be_recorded(published: str, record: Path) -> None:
     recorded = record.read_text(encoding="utf-8")
     if published == recorded:
         return
-    found = difflib.unified_diff(
-        recorded.splitlines(), published.splitlines(), "recorded", "published", lineterm="", n=6
-    )
-    diff = list(found)
+    diff = list(difflib.unified_diff(recorded.splitlines(), published.splitlines(), lineterm="", n=2))
     more = [f"... and {len(diff) - _SHOWN_LINES} more lines"] if len(diff) > _SHOWN_LINES else []
     shown = "\n".join([*diff[:_SHOWN_LINES], *more])
-    pytest.fail(f"the published contract has changed; if it should, run with {UPDATE}=1\n{shown}", pytrace=False)
+    pytest.fail(
+        f"the published contract has changed; if it should, run with {UPDATE}=1\n{shown}\n"
+        "Where only digests differ, compare what `fleet tools TOOLSET --format json` prints before and after.",
+        pytrace=False,
+    )
 
 
-def snapshot(toolset: Toolset) -> str:
-    """Everything that a toolset publishes, as readable JSON in a stable order."""
-    published = {
-        "name": toolset.name,
-        "title": toolset.title,
-        "instructions": toolset.instructions,
-        "tools": [describe(tool) for tool in toolset.tools],
-    }
-    return msgspec.json.format(msgspec.json.encode(published), indent=2).decode() + "\n"
+def recorded_page(toolset: Toolset) -> str:
+    """The page that ``fleet tools`` prints, and digests of the JSON: what the page leaves out counts, too."""
+    return "\n".join([*as_markdown(toolset), *digests(as_json(toolset)), ""])
+
+
+def digests(published: Json) -> Iterator[str]:
+    """A table that has for each tool the digests of its parts, and in its last row that of the whole toolset.
+
+    The order of members counts: it is the order in which clients see them.
+    """
+    yield from ("", "## Digests of the JSON", "", f"| | {' | '.join(_PARTS)} | all |")
+    yield f"|{' --- |' * (len(_PARTS) + 2)}"
+    for tool in published["tools"]:
+        yield f"| {tool['name']} | {' | '.join(_digest(tool.get(part)) for part in _PARTS)} | {_digest(tool)} |"
+    yield f"| all tools |{' |' * len(_PARTS)} {_digest(published)} |"
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:16]
 
 
 def known_to_clients() -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from coordinator.cli.tools import as_json
 from coordinator.client import tools as client_tools
 from coordinator.toolsets.tool import Tool, Toolset
 from tests.support.contracts import (
+    digests,
     examples,
     known_to_clients,
     must_be_as_recorded,
@@ -38,7 +42,32 @@ def test_every_field_is_described(tool: Tool) -> None:
 
 @EVERY_TOOLSET
 def test_the_contract_is_as_recorded(toolset: Toolset) -> None:
-    must_be_as_recorded(toolset, Path(__file__).parents[1] / toolset.name / "contract.json")
+    must_be_as_recorded(toolset, Path(__file__).parents[1] / toolset.name / "contract.txt")
+
+
+@EVERY_TOOLSET
+def test_digests_see_any_change_of_the_json(toolset: Toolset) -> None:
+    text = msgspec.json.encode(as_json(toolset))
+    recorded, pick = list(digests(msgspec.json.decode(text))), random.Random(0)
+    for _ in range(30):
+        changed = msgspec.json.decode(text)
+        tool = pick.choice(changed["tools"])
+        container, place = pick.choice(list(places(tool)))
+        if isinstance(value := container[place], dict) and len(value) > 1:
+            container[place] = dict(reversed(value.items()))
+        else:
+            container[place] = [value]
+        differs = [old for old, new in zip(recorded, digests(changed), strict=True) if old != new]
+        assert len(differs) == 2, (tool["name"], place, value)
+        assert recorded[-1] in differs
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Each member of a JSON value, as its container and its key or index there."""
+    for place, member in value.items() if isinstance(value, dict) else enumerate(value):
+        yield value, place
+        if isinstance(member, (dict, list)):
+            yield from places(member)
 
 
 def test_the_client_knows_the_tools_as_recorded() -> None:

@@ -20,7 +20,7 @@ from coordinator.toolsets.schema import (
     output_schema,
 )
 from coordinator.toolsets.tool import Tool
-from tests.support.contracts import snapshot, undocumented
+from tests.support.contracts import recorded_page, undocumented
 from tests.transport.rig import Add, Echo, Echoed, Nothing, Rig, Sum, Tree
 
 
@@ -157,14 +157,14 @@ def test_annotations_describe_the_behaviour_of_a_tool() -> None:
     assert tuple(tools["fail"][hint] for hint in hints) == (False, True, False, False)
 
 
-def test_snapshots_do_not_depend_on_the_process() -> None:
+def test_recorded_pages_do_not_depend_on_the_process() -> None:
     program = (
-        "from tests.support.contracts import snapshot; from tests.transport.rig import Rig;"
-        "print(snapshot(Rig().toolset()), end='')"
+        "from tests.support.contracts import recorded_page; from tests.transport.rig import Rig;"
+        "print(recorded_page(Rig().toolset()), end='')"
     )
     # Another process has another seed for its hashes.
     shown = subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": ":".join(sys.path)}, capture_output=True)
-    assert shown.stdout.decode() == snapshot(Rig().toolset()), shown.stderr.decode()
+    assert shown.stdout.decode() == recorded_page(Rig().toolset()), shown.stderr.decode()
 
 
 class Part(Struct):
