@@ -311,6 +311,23 @@ async def test_selectors_beside_very_many_items_of_others(tools: Client) -> None
     assert many <= few + 3, "the store's background work counts, too"
 
 
+async def test_where_nothing_is_assigned_no_claim_searches_for_it(tools: Client) -> None:
+    """Also where items are held back or abandoned, so that the first look does not show that there is nothing else."""
+    await tools.add(notBefore="+1h")
+    item = await tools.add()
+    assigned = keys.ranked.key(tools.project, "@").decode()
+    seen: list[str] = []
+    async with tools.store.client.monitor() as monitor:
+        assert (await take(tools, "ann/1"))["itemId"] == item
+        await tools.store.command("ECHO", tools.project)
+        while not seen or "ECHO" not in seen[-1]:
+            seen.append((await monitor.next_command())["command"])
+    named = [one for one in seen if assigned in one]
+    assert len(named) == 2
+    assert all(one.startswith("EXISTS") for one in named)
+    assert not any(assigned[:-1] + "R@" in one or assigned[:-1] + "A@" in one for one in seen)
+
+
 async def test_the_call_that_puts_an_assigned_item_back_finds_it(tools: Client) -> None:
     item = await tools.add(assignee="ann")
     assert (await take(tools, "ann/1"))["itemId"] == item

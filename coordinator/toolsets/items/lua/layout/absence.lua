@@ -9,17 +9,18 @@ local absence = {}
 local KEPT_MAX = 200
 
 -- Keys as what an operation looks for: a list in which each key also leads to true, and `often`, those that may be
--- there every day, and are looked at by themselves then. It is a function of the partition's prefix. A name is that of
--- a family, perhaps with a blank and the rest of the key; `further` and `often` = more names, if given.
+-- there every day, and are looked at by themselves then: once, twice, four times, so that their number tells which
+-- exist. It is a function of the partition's prefix. A name is that of a family, perhaps with a blank and the rest of
+-- the key; `further` and `often` = more names, if given.
 function absence.of_keys(names, further, often)
   return remembered(KEPT_MAX, function(prefix)
     local all, set = keys(prefix), {often = {}}
     for _, list in ipairs({names, further or {}, often or {}}) do
-      for _, name in ipairs(list) do
+      for n, name in ipairs(list) do
         local family, rest = string.match(name, '^(%S+) ?(.*)$')
         local key = all[family] .. rest
         set[#set + 1], set[key] = key, true
-        if list == often then table.insert(set.often, key) end
+        for _ = 1, list == often and 2 ^ (n - 1) or 0 do table.insert(set.often, key) end
       end
     end
     return set
