@@ -92,10 +92,11 @@ def test_what_an_agent_waits_for_is_said_in_words(
     console: Callable[..., Page], fleet: SyncFleet, waiting: Callable[[str, dict[str, object]], None], named: str,
     running: RunningFleet,
 ) -> None:  # fmt: skip
-    waiting("patient", {"priority": "high", "type": "bug", "tags": "ui", "complexityMax": 3, "orderBy": "oldest"})
+    asked: dict[str, object] = {"priority": "high", "type": "bug", "tags": "ui", "complexityMax": 3}
+    waiting("patient", asked | {"assignee": "ann", "orderBy": "oldest"})
     page = console("agents?list=waiting")
     row = page.locator("[data-key='agent:patient']")
-    said = "waits for high priority, type bug, tagged end or ui, complexity up to 3, oldest first"
+    said = "waits for high priority, type bug, tagged end or ui, complexity up to 3, assigned to ann, oldest first"
     expect(row).to_contain_text(said)
     of_store(running, lambda store: begin_drain(store, named, 1_000, "patient"))
     expect(page.get_by_text("No agent waits for an item now.")).to_be_visible()

@@ -49,16 +49,19 @@ def test_of_two_editors_of_a_note_the_second_merges(person: Callable[..., Page],
 
 
 def test_fields_are_edited_and_cleared(person: Callable[..., Page], fleet: SyncFleet) -> None:
-    (item,) = create(fleet, "Old", tags="api", summary="in short")
+    (item,) = create(fleet, "Old", tags="api", summary="in short", assignee="ann <1>")
     page = person(f"item/{item}")
+    expect(page.get_by_text("assigned to ann <1>", exact=True)).to_be_visible()
     page.get_by_role("button", name="Edit", exact=True).click()
     asks = page.get_by_role("dialog")
     asks.get_by_label("Title").fill("New")
     asks.get_by_label("Tags").fill("")
+    asks.get_by_label("Assigned to").fill("")
     asks.get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("New")
     found = fleet.call("query_items", {"operation": "get", "id": item})
     assert (found["title"], found.get("tags"), found["summary"]) == ("New", None, "in short")
+    assert "assignee" not in found
 
 
 def test_a_form_takes_back_nothing_that_others_have_changed(person: Callable[..., Page], fleet: SyncFleet) -> None:

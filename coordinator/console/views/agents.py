@@ -133,6 +133,8 @@ def _words(wanted: Mapping[str, Any]) -> Iterator[str]:
         yield "tagged " + asked.tags.replace(",", " or ")
     if asked.complexity_max:
         yield f"complexity up to {asked.complexity_max}"
+    if asked.assignee:
+        yield f"assigned to {asked.assignee}"
     if asked.parent_id:
         yield f"children of {short(asked.parent_id)}"
     if asked.ancestor_id:

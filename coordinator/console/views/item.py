@@ -80,7 +80,7 @@ async def _head(asked: Asked) -> Rows:
             role(ROLE_NAMES[item.role]),
             label(item),
             priority(item.priority),
-            *(_fact(one, value) for one in FACTS if (value := getattr(item, one.attribute, ""))),
+            *(_fact(one, value) for one in FACTS if (value := getattr(item, one.attribute))),
             *troubles(item),
             span(".dim")["in this role since ", ago(item.role_changed)],
             span(".dim")["created ", ago(item.created)],

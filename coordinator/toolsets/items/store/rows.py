@@ -31,6 +31,7 @@ class Row(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename=LETTERS):
     tags: str = ""
     type: str = ""
     requires: str = ""
+    assignee: str = ""
     resources: str = ""
     budget: str = ""
     usage: str = ""
