@@ -451,13 +451,13 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, step: int) -> list[str]:
     return done
 
 
-MOVE, COPY = 22, 18
+MOVE, COPY = 24, 18
+"""How many writes a copy of a small project makes, at least."""
 QUICK = {
     *((True, 3, "again"), (True, 9, "abort"), (True, 12, "again"), (True, 14, "abort")),
     *((False, 3, "abort"), (False, 9, "again"), (False, 12, "abort"), (False, 14, "again")),
 }
 """What ``make test`` tries: whether it moves, the step at which it is killed, and what comes then."""
-"""How many writes a copy of a small project makes, at least."""
 
 
 @pytest.mark.parametrize(
