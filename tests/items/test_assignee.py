@@ -311,6 +311,21 @@ async def test_selectors_beside_very_many_items_of_others(tools: Client) -> None
     assert many <= few + 3, "the store's background work counts, too"
 
 
+async def test_one_that_an_older_process_has_put_among_those_for_everybody(tools: Client) -> None:
+    """Such a process does not know the field: others still do not get the item, and its next move puts it right."""
+    item = await tools.add(assignee="ann")
+    inner = item.replace("-", "")
+    scope, *others = (keys.ranked.key(tools.project, one) for one in ("R@3:ann *", "A@3:ann *", "@"))
+    score = await tools.store.command("ZSCORE", scope, inner)
+    await tools.store.command("HDEL", keys.item.key(tools.project, inner), "as")
+    await tools.store.command("DEL", scope, *others)
+    await tools.store.command("ZADD", keys.ranked.key(tools.project, "p"), score, inner)
+    assert (await take(tools, "bob"))["outcome"] == "no_match"
+    assert (await take(tools, "ann"))["itemId"] == item
+    await tools.release("ann", item)
+    await consistent(tools)
+
+
 async def test_where_nothing_is_assigned_no_claim_searches_for_it(tools: Client) -> None:
     """Also where items are held back or abandoned, so that the first look does not show that there is nothing else."""
     await tools.add(notBefore="+1h")

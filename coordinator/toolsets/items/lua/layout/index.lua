@@ -150,7 +150,7 @@ function index.change_class(run, item, class)
   local before, role = item.class, item.role
   item.score = item.score + (class - before) * CLASS_SIZE
   index.set_class(run, item, class)
-  if item.rq or item.rs or item.du or item.as then apart.moved(run, item, before) end
+  if item.rq or item.rs or item.du or item.as or item.to then apart.moved(run, item, before) end
   -- Not if it was held and still is.
   local matters = before % STATES ~= HELD or class % STATES ~= HELD
   if matters and (CAN_BE_LEFT[role] or CAN_BE_LEFT[item.role]) then abandoned.note(run, item) end

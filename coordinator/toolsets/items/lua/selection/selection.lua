@@ -173,7 +173,7 @@ function selection.select(run, search, class_list, after, budget, visit)
         after_shielded = agent and item and item.pa and selectors.is_shielded(run, item, agent, scope)
         local matches = item and not after_shielded and selectors.matches(run, item, selector)
         local why
-        if matches and (search.sets or item.rq or item.as or item.rs) then
+        if matches and (search.sets or item.rq or item.as or item.rs or item.to) then
           why = requirements.against(run, item, search, item.rs and is_in_open_set(item))
         end
         if why == 'resources' then
