@@ -98,8 +98,7 @@ function requirements.sets_for(run, search)
   local none_assigned = run.absent[run.keys.ranked .. ASSIGNED]
   local list = none_assigned and {} or requirements.own_sets(caller_of(search))
   local capabilities = selector.capabilities or ''
-  local some = capabilities ~= '' and not run.absent[run.keys.requirements]
-  for _, set in ipairs(some and redis.call('HKEYS', run.keys.requirements) or {}) do
+  for _, set in ipairs(capabilities ~= '' and redis.call('HKEYS', run.keys.requirements) or {}) do
     if is_met(set, capabilities) then list[#list + 1] = set end
   end
   if not list[1] then return nil end
@@ -137,7 +136,7 @@ function requirements.have_room(run, specs)
 end
 
 requirements.ASSIGNED = ASSIGNED
-requirements.LOOKED_FOR = {'requirements', 'ranked ' .. ASSIGNED}
+requirements.LOOKED_FOR = {'ranked ' .. ASSIGNED}
 requirements.SHARED = SHARED
 
 return requirements
