@@ -15,17 +15,10 @@ from hypothesis import strategies as st
 from coordinator.client import Fleet, Invalid, NotFound, Refused, calls, plan
 from coordinator.client.calls import away_seconds
 from tests.client.backlog import add, notes, seen
+from tests.client.plans import FLOW, RELEASE
 from tests.client.scripted import Scripted, answer, refusal
 
 pytestmark = pytest.mark.anyio
-RELEASE: dict[str, Any] = {
-    "title": "Release 2",
-    "children": [
-        {"ref": "build", "title": "Build", "tags": ["ci", "fast"]},
-        {"ref": "notes", "title": "Write notes", "after": ["build"], "notes": {"style": "short"}},
-        {"title": "Publish", "after": ["build", "Write notes"]},
-    ],
-}
 YAML = """
 title: Release 2
 children:
@@ -423,13 +416,6 @@ async def test_jobs_end_with_the_tree_that_they_are_for(fleet: Fleet) -> None:
 
     async with asyncio.timeout(20):
         assert await worker() == 3
-
-
-FLOW = {
-    "start": {"name": "look", "tool": "get_next_item", "args": {}, "next": "gate"},
-    "gate": {"name": "gate", "tool": None, "next": "end"},
-    "end": {"name": "end", "tool": "get_next_item", "args": {"limit": 2}, "done": True},
-}
 
 
 async def test_a_flow_runs_with_its_approvals(fleet: Fleet) -> None:

@@ -15,7 +15,7 @@ from coordinator.client import ClaimLost, Fleet, NotFound, SyncFleet, sync
 from coordinator.client.flows import Run
 from coordinator.client.job import Job
 from coordinator.client.trees import Tree
-from tests.client.test_plans import FLOW, RELEASE
+from tests.client.plans import FLOW, RELEASE
 from tests.support.fleets import RunningFleet
 from tests.support.wait import wait_until_sync
 

@@ -6,22 +6,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from coordinator.console.view import View
 from coordinator.console.views import VIEWS
 from tests.console.busy import address_of, fill_project
+from tests.console.looks import PHONE, USUAL, barriers
 from tests.support.fleets import RunningFleet
 
-WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 COLOURS = ["color-contrast", "link-in-text-block"]
 """The rules whose outcome colours change."""
 PROJECT = "console-access"
-PHONE: ViewportSize = {"width": 390, "height": 844}
 ENLARGED: ViewportSize = {"width": 640, "height": 400}
 """What the usual window has at 200 %."""
-USUAL: ViewportSize = {"width": 1280, "height": 720}
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +37,6 @@ def page(browser: Browser, watch: Callable[[Page], Page], mishaps: list[str]) ->
 
 def address(running: RunningFleet, view: View, ids: dict[str, Any]) -> str:
     return running.state.base_url + address_of(view, PROJECT, ids)
-
-
-def barriers(page: Page, rules: list[str] = WCAG) -> list[str]:
-    # Without resultTypes axe also makes a selector for each element without a barrier, which takes most of the time.
-    found = Axe().run(page, options={"runOnly": rules, "resultTypes": ["violations"]}).response["violations"]
-    return [f"{one['id']}: {node['html']}: {node['failureSummary']}" for one in found for node in one["nodes"]]
 
 
 def scrolls_sideways(page: Page) -> bool:

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from coordinator.client import SyncFleet
 from tests.console.asking import ask_gate
 from tests.console.items import create
-from tests.console.test_tabs import is_live
+from tests.console.looks import live
 
 
 def test_back_to_a_long_list(person: Callable[..., Page], fleet: SyncFleet) -> None:
@@ -22,7 +22,7 @@ def test_back_to_a_long_list(person: Callable[..., Page], fleet: SyncFleet) -> N
     queue.get_by_role("link", name="Item 202").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Item 202")
     page.go_back()
-    is_live(page)
+    live(page)
     link = queue.get_by_role("link", name="Item 202")
     expect(link).to_be_in_viewport()
     assert queue.evaluate("(box) => box.scrollTop") == 200 * 100
@@ -33,7 +33,7 @@ def test_back_to_a_long_list(person: Callable[..., Page], fleet: SyncFleet) -> N
     assert fleet.call("query_items", {"operation": "search", "priority": "high"})["total"] == 2
     page.get_by_role("link", name="Agents").click()
     page.get_by_role("link", name="Board").click()  # another visit begins anew
-    is_live(page)
+    live(page)
     assert queue.evaluate("(box) => box.scrollTop") == 0
     expect(page.locator("#bulk")).to_be_hidden()
 
@@ -48,5 +48,5 @@ def test_back_to_a_page_and_to_what_was_searched(person: Callable[..., Page], fl
     page.get_by_role("link", name="Flow 03", exact=True).click()
     expect(page.locator("[data-region=steps]")).to_be_visible()
     page.go_back()
-    is_live(page)
+    live(page)
     assert page.evaluate("scrollY") == scrolled

@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from coordinator.client import SyncFleet
 from tests.console.items import advance, claim, create
+from tests.console.looks import live
 
 
 def column(page: Page, role: str) -> Locator:
@@ -21,11 +22,6 @@ def card(page: Page, role: str, title: str) -> Locator:
 
 def count(page: Page, role: str) -> Locator:
     return column(page, role).locator("[data-head-of]")
-
-
-def live(page: Page) -> Page:
-    expect(page.locator("#live")).to_have_attribute("data-state", "live")
-    return page
 
 
 def test_counts_are_those_of_the_tools(console: Callable[..., Page], fleet: SyncFleet) -> None:

@@ -17,10 +17,10 @@ from coordinator.toolsets.gateway.decisions import Decisions
 from coordinator.toolsets.gateway.listener import Listener
 from tests.flows.client import Flows, gate
 from tests.gateway.lab import Lab, section, settings_of
-from tests.gateway.test_time import APPROVAL
+from tests.gateway.workflows import APPROVAL
 from tests.sessions import lab
 from tests.sessions.client import Sessions
-from tests.sessions.test_gate import Pending
+from tests.sessions.pending import Pending
 from tests.worker.client import Tools
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from coordinator.client import SyncFleet
 from coordinator.console.parts import plain
 from tests.console.items import advance, claim, create
-from tests.console.test_board import live
+from tests.console.looks import live
 from tests.support.fleets import RunningFleet
 
 SCRIPT = "<script>document.title = 'taken over'</script><img src=x onerror=\"document.title = 'taken over'\">"

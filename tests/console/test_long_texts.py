@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 from coordinator.client import SyncFleet
 from tests.console.asking import ask_gate, ask_question
 from tests.console.items import claim, create
-from tests.console.test_access import PHONE, USUAL
+from tests.console.looks import PHONE, USUAL
 from tests.console.visitors import Visitor, link
 from tests.support.fleets import RunningFleet
 

@@ -113,7 +113,7 @@ def calls_of(port: int, items: list[str]) -> tuple[Kind, ...]:
     )
 
 
-def is_live(page: Page) -> None:
+def live(page: Page) -> None:
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
 
 
@@ -134,7 +134,7 @@ def test_in_an_overload_pages_say_so_take_no_part_and_recover(slow: Slow, browse
     overview.goto(url + link(slow.fleet, url=slow.store_url))
     for page, path in ((overview, "overview"), (board, "board"), (item, f"item/{items[-1]}")):
         page.goto(f"{url}/console/p/default/{path}")
-        is_live(page)
+        live(page)
     refused = list[str]()
 
     def answered(answer: Response) -> None:
@@ -154,7 +154,7 @@ def test_in_an_overload_pages_say_so_take_no_part_and_recover(slow: Slow, browse
         item.get_by_role("button", name="Block").click()
         expect(item.locator("#toasts")).to_contain_text("is blocked")
     for page in (overview, board, system):
-        is_live(page)
+        live(page)
         expect(page.locator("#banner")).to_be_hidden()
     assert len(refused) <= REGIONS * (SECONDS / AGAIN_SECONDS + 1)
     outcomes = [(calls.kind[n], outcome) for calls in sent for n, outcome in enumerate(calls.outcome)]

@@ -16,13 +16,9 @@ from coordinator.store.processes import Process, ProcessStatus
 from coordinator.toolsets.items.rules.budget_shares import Share
 from coordinator.toolsets.items.store.project_state import ProjectState
 from tests.console.items import advance, claim, create
+from tests.console.looks import tile
 from tests.console.visitors import NAVIGATION, Visitor
 from tests.support.fleets import RunningFleet
-
-
-def tile(page: Page, key: str, number: int | str) -> None:
-    """Expects a number."""
-    expect(page.locator(f"[data-key='{key}'] .figure")).to_have_text(str(number))
 
 
 def test_an_unused_project_says_how_to_begin(

@@ -10,9 +10,7 @@ from playwright.sync_api import Page, expect
 
 from coordinator.client import SyncFleet
 from tests.console.items import claim, create
-from tests.console.test_board import live
-from tests.console.test_overview import tile
-from tests.console.test_usage import use
+from tests.console.looks import live, tile, use
 from tests.support.fleets import RunningFleet
 
 CAPPED = "console-capped"

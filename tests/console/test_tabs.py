@@ -16,6 +16,7 @@ from coordinator.store import Store
 from coordinator.store.drains import Drains, process_scope
 from coordinator.store.processes import read_processes
 from tests.console.items import advance, create
+from tests.console.looks import live
 from tests.console.visitors import of_store
 from tests.support.fleets import RunningFleet
 from tests.support.wait import wait_until_sync
@@ -40,10 +41,6 @@ def count(page: Page, role: str) -> Locator:
     return page.locator(f"section[aria-label='{role}'] [data-head-of]")
 
 
-def is_live(page: Page) -> None:
-    expect(page.locator("#live")).to_have_attribute("data-state", "live")
-
-
 def keys(page: Page) -> list[str]:
     found: list[str] = page.locator("[data-key^='item:']").evaluate_all("(all) => all.map((one) => one.dataset.key)")
     return found
@@ -51,7 +48,7 @@ def keys(page: Page) -> list[str]:
 
 def test_pause_means_pause(console: Callable[..., Page], fleet: SyncFleet) -> None:
     page = console("board")
-    is_live(page)
+    live(page)
     page.get_by_role("button", name="pause").click()
     asked = list[str]()
     page.on("request", lambda request: asked.append(request.url))
@@ -69,7 +66,7 @@ def test_a_hidden_tab_ends_its_stream_and_goes_on_where_it_was(console: Callable
     page.clock.install()
     page.add_init_script(HIDE)
     page.goto(page.url.replace("agents", "board"))
-    is_live(page)
+    live(page)
     position = page.locator("main").get_attribute("data-position")
     with page.expect_event("requestfailed", lambda request: "/live?" in request.url):
         page.evaluate("hide(true)")
@@ -89,12 +86,12 @@ def test_eight_tabs_of_a_browser_do_not_wait_for_each_other(
     page.context.add_init_script(HIDE)
     for _ in range(8):
         page.goto(page.url.replace("agents", "board"))
-        is_live(page)
+        live(page)
         page.evaluate("hide(true)")
         before, page = page, watch(page.context.new_page())
         page.goto(before.url)
     expect(count(page, "queue")).to_have_text("1")
-    is_live(page)
+    live(page)
 
 
 def test_a_page_is_light_and_needs_few_requests(console: Callable[..., Page], fleet: SyncFleet) -> None:
@@ -103,7 +100,7 @@ def test_a_page_is_light_and_needs_few_requests(console: Callable[..., Page], fl
     asked = list[Any]()
     page.on("requestfinished", lambda request: asked.append(request))
     page.goto(page.url.replace("agents", "board"), wait_until="load")
-    is_live(page)
+    live(page)
     assert len(asked) <= 6, [request.url for request in asked]
     size = sum(request.sizes()["responseBodySize"] for request in asked)
     assert 5_000 < size <= KILOBYTES * 1024
@@ -121,7 +118,7 @@ def test_a_page_that_is_shed_says_how_old_it_is(
     console: Callable[..., Page], fleet: SyncFleet, mishaps: list[str]
 ) -> None:
     page = console("board")
-    is_live(page)
+    live(page)
     shed, asked = [True], list[str]()
 
     def answer(route: Route) -> None:
@@ -158,7 +155,7 @@ def test_a_killed_front_end_costs_no_change(own: RunningFleet, browser: Browser,
     with SyncFleet(own.state.base_url, project="harbour", agent="orchestrator") as fleet:
         ids = create(fleet, *(f"Item {n}" for n in range(10)))
         page.goto(f"{own.state.base_url}/console/p/harbour/board")
-        is_live(page)
+        live(page)
         for number, slot in enumerate(("fe-0", "fe-1")):
             pid = own.pid(slot)
             assert pid is not None
@@ -168,7 +165,7 @@ def test_a_killed_front_end_costs_no_change(own: RunningFleet, browser: Browser,
             expect(count(page, "work")).to_have_text(str(number + 1))
             expect(count(page, "queue")).to_have_text("10")
             _back(own, slot, pid)
-        is_live(page)
+        live(page)
         shown = keys(page)
         found = [one["id"] for one in fleet.call("query_items", {"operation": "search", "limit": 50})["items"]]
     assert len(shown) == len(set(shown)) == 12
@@ -182,7 +179,7 @@ def test_a_connection_that_brings_nothing_any_more_is_not_taken_for_live(
     page = watch(browser.new_page())
     page.clock.install()
     page.goto(f"{own.state.base_url}/console/p/harbour/board")
-    is_live(page)
+    live(page)
     stopped = [pid for slot in ("fe-0", "fe-1") if (pid := own.pid(slot))]
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)  # its connections stay open, as those of a host that has lost its network
@@ -193,7 +190,7 @@ def test_a_connection_that_brings_nothing_any_more_is_not_taken_for_live(
     finally:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
-    is_live(page)
+    live(page)
     page.close()
     mishaps.clear()
 
@@ -216,12 +213,12 @@ def test_tabs_of_a_drained_front_end_go_on_at_another_one(
     for context in contexts:  # of so many connections, some lead to the drained one
         page = watch(context.new_page())
         page.goto(f"{own.state.base_url}/console/p/harbour/board")
-        is_live(page)
+        live(page)
         with SyncFleet(own.state.base_url, project="harbour", agent="orchestrator") as fleet:
             create(fleet, "Meanwhile")
             total = fleet.call("query_items", {"operation": "search", "role": "queue", "limit": 1})["total"]
         expect(count(page, "queue")).to_have_text(str(total))
-        is_live(page)
+        live(page)
     for context in contexts:
         context.close()
 
@@ -232,7 +229,7 @@ def test_everything_is_done_by_the_keyboard(person: Callable[..., Page], fleet: 
     page.keyboard.press("g")
     page.keyboard.press("b")
     page.wait_for_url("**/board")
-    is_live(page)
+    live(page)
     page.keyboard.press("j")
     page.keyboard.press("ArrowDown")
     expect(page.locator(":focus")).to_have_text("Second")

@@ -12,19 +12,11 @@ from playwright.sync_api import Locator, Page, expect
 from coordinator.client import SyncFleet
 from coordinator.store import Store, keys
 from tests.console.items import advance, claim, create
-from tests.console.test_access import PHONE, USUAL, barriers
-from tests.console.test_board import live
+from tests.console.looks import PHONE, USUAL, barriers, live, use
 from tests.console.visitors import of_store, signed_in
 from tests.support.fleets import RunningFleet
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
-
-
-def use(running: RunningFleet, project: str, agent: str, item: str, **used: Any) -> None:
-    """Reports usage of an item as an agent."""
-    with SyncFleet(running.state.base_url, project=project, agent=agent) as opened:
-        note = {"itemId": item, "key": "log", "role": "work", "body": "x", "usage": used}
-        assert opened.call("manage_notes", {"operation": "upsert", "notes": [note]})["upserted"] == 1
 
 
 def entry(page: Page, item: str) -> Locator:

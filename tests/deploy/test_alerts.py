@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 from collections import defaultdict
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +14,8 @@ from ruamel.yaml import YAML
 
 from coordinator.metrics.conditions import CONDITIONS, REPORTED, UNCHECKED
 from coordinator.metrics_catalogue import CATALOGUE
+from tests.deploy.alert_rules import DEPLOY, FILES, RULES, alerts, rules
 
-DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
-RULES = DEPLOY / "prometheus"
-FILES = ("recording.yml", "alerts.yml")
 _SUFFIXES = ("_bucket", "_sum", "_count")
 _OTHERS = {"up"}
 """Metrics of Prometheus itself."""
@@ -208,16 +205,6 @@ CASES: dict[str, Case] = {
         {STEPS: "0+600x60", "coordinator_step_leases_lost_total": "0+1x60"},
     ),
 }
-
-
-@cache
-def rules() -> list[dict[str, Any]]:
-    groups = [group for file in FILES for group in YAML(typ="safe").load(RULES / file)["groups"]]
-    return [rule for group in groups for rule in group["rules"]]
-
-
-def alerts() -> dict[str, dict[str, Any]]:
-    return {rule["alert"]: rule for rule in rules() if "alert" in rule}
 
 
 def promtool(*arguments: str, cwd: Path = RULES) -> None:

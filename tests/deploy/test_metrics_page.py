@@ -9,7 +9,7 @@ import pytest
 from coordinator.metrics.metric import Metric
 from coordinator.metrics_catalogue import CATALOGUE
 from deploy.metrics import HERE, PAGE, page
-from tests.deploy.test_alerts import alerts
+from tests.deploy.alert_rules import alerts
 
 METRICS = [pytest.param(metric, id=metric.name) for metric in CATALOGUE]
 

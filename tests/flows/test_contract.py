@@ -12,8 +12,8 @@ from coordinator.toolsets.flows.contract.create import STEP
 from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.rules.parse import FIELDS, QUEUE, RETRY_FIELDS
 from coordinator.toolsets.schema import input_schema
+from tests.flows.graphs import FORK, RIGHT
 from tests.flows.programs import Json
-from tests.flows.test_graph import FORK, RIGHT
 from tests.support.contracts import toolsets
 
 FLOWS = toolsets()["flows"]

@@ -14,17 +14,10 @@ from coordinator.errors import ToolFailure
 from coordinator.toolsets.flows.rules import limits
 from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.rules.problems import MOST, MOST_SHOWN
+from tests.flows.graphs import FORK, RIGHT, end, step
 from tests.flows.programs import Json
 
 TOOLS = {"give", "take"}
-
-
-def step(name: str, **more: Any) -> Json:
-    return {"name": name, "tool": "give", **more}
-
-
-def end(name: str, **more: Any) -> Json:
-    return step(name, done=True, **more)
 
 
 def problems(flow: Json, *, with_results: bool = False, **given: Any) -> list[str]:
@@ -45,13 +38,6 @@ def problems(flow: Json, *, with_results: bool = False, **given: Any) -> list[st
     assert all(problem in failure.message for problem in found[:MOST_SHOWN])
     return found
 
-
-FORK: Json = {
-    "start": {"name": "fork", "tool": None, "parallel": ["a", "b"]},
-    "a": step("a", join="end"),
-    "b": step("b", join="end"),
-    "end": end("end"),
-}
 
 WRONG: dict[str, tuple[Json, str]] = {
     "no start": ({"begin": end("begin")}, 'flow: must have a "start" key, the first step'),
@@ -224,45 +210,6 @@ def test_limits() -> None:
     assert problems(fork | wide) == []
     assert problems({"start": end("s", args={"q": "x" * limits.MAX_FLOW_BYTES})})[0].startswith("flow: has 262")
     assert problems({"start": end("s")}, q="x" * limits.MAX_INPUT_BYTES)[0].startswith("input: has 1048")
-
-
-RIGHT: dict[str, Json] = {
-    "fork": FORK,
-    "fork of one": {"start": step("s", parallel=["a"]), "a": step("a", join="end"), "end": end("end")},
-    "alternatives meet": {
-        "start": step("s", branch=[{"if": "result == true", "then": "a"}, {"if": "result != nil", "then": "b"}]),
-        "a": step("a", next="end"),
-        "b": step("b", next="end"),
-        "end": end("end"),
-    },
-    "alternatives end apart": {
-        "start": step("s", branch=[{"if": "result == true", "then": "a"}, {"if": "result == nil", "then": "b"}]),
-        "a": end("a"),
-        "b": end("b"),
-    },
-    "a choice around a fork": {
-        **FORK,
-        "start": step("s", branch=[{"if": "result == true", "then": "fork"}, {"if": "result == nil", "then": "end"}]),
-        "fork": {"name": "f", "tool": None, "parallel": ["a", "b"]},
-    },
-    "a choice within a branch": FORK
-    | {
-        "a": step("a", branch=[{"if": "result == true", "then": "c"}, {"if": "result == nil", "then": "d"}]),
-        "c": step("c", join="end"),
-        "d": step("d", join="end"),
-    },
-    "two forks with one join": {
-        "start": step("s", branch=[{"if": "result == true", "then": "f"}, {"if": "result == nil", "then": "g"}]),
-        "f": step("f", parallel=["a"]),
-        "g": step("g", parallel=["b"]),
-        "a": step("a", join="end"),
-        "b": step("b", join="end"),
-        "end": end("end"),
-    },
-    "names that are no keys": {"start": step("first", next="k"), "k": end("second")},
-    "null for what is not used": {"start": end("s", next=None, branch=None, retry=None, args=None)},
-    "a key with blanks": {"start": step("s", next="my step"), "my step": end("my step")},
-}
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.rules.outline import Line, outline
 from coordinator.toolsets.flows.rules.spec import Flow, as_given
+from tests.flows.graphs import FORK, RIGHT, end, step
 from tests.flows.programs import Json, flow_of, programs
-from tests.flows.test_graph import FORK, RIGHT, end, step
 
 
 def checked(flow: Json) -> Flow:

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
-
 import pytest
 
 from tests.gateway.conftest import MakeLab
-from tests.gateway.lab import Json, Lab, states
+from tests.gateway.lab import Json, states
+from tests.gateway.workflows import COUNT, Working, auto, sh
 
 pytestmark = pytest.mark.anyio
-
-Working = Callable[..., Awaitable[Lab]]
-
-
-def auto(target: str, **more: Any) -> Json:
-    """A deterministic transition."""
-    return {"target": target, "actor": "deterministic", **more}
-
-
-def sh(script: str, *args: str) -> Json:
-    """An executor that runs a shell script of the test's."""
-    return {"kind": "cli", "command": "sh", "args": ["-c", script, "sh", *args]}
-
-
-COUNT = {"output": {"n": {"add": ["$.context.n", 1]}}}
 
 
 async def test_a_start_chains_to_the_first_decision(make_lab: MakeLab) -> None:

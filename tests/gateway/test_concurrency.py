@@ -19,7 +19,7 @@ from coordinator.toolsets.gateway.metrics import SUBMITS
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from coordinator.toolsets.metrics import RESTARTS_OF_OPERATIONS
 from tests.gateway.lab import Json, Lab, Worker, section, settings_of, states
-from tests.gateway.test_chains import COUNT, sh
+from tests.gateway.workflows import COUNT, sh
 from tests.support.counts import counted
 from tests.support.schemas import decoded
 from tests.support.wait import wait_until

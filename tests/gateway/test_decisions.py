@@ -20,7 +20,7 @@ from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.toolsets.gateway.store.listing import list_instances
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Lab, states
-from tests.gateway.test_time import APPROVAL
+from tests.gateway.workflows import APPROVAL
 from tests.items.moments import next_ms
 from tests.support.between import before
 

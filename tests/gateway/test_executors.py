@@ -20,8 +20,8 @@ from coordinator.settings.connections import Connection
 from coordinator.steps.model import Failure, Success
 from coordinator.toolsets.gateway.rules.calls import CliCall, RestCall
 from tests.gateway.lab import Json, states
-from tests.gateway.test_chains import Working, sh
 from tests.gateway.web import Web
+from tests.gateway.workflows import Working, api, capability, sh
 from tests.support.certificates import self_signed
 from tests.support.wait import process_alive, wait_until
 from tests.support.web import silent
@@ -30,13 +30,7 @@ from workers.gateway.cli import run_command
 
 pytestmark = pytest.mark.anyio
 
-ANY = {"type": "object"}
 SERVER = str(Path(__file__).parent.parent / "support" / "downstream_server.py")
-
-
-def capability(executor: Json, **more: Any) -> Json:
-    """A capability that takes anything."""
-    return {"inputSchema": ANY, "executor": executor, **more}
 
 
 @pytest.fixture
@@ -255,10 +249,6 @@ async def test_failures_of_commands_have_classes(working: Working, executor: Jso
 
 
 # --- rest -----------------------------------------------------------------------------------------
-
-
-def api(web: Web, **more: Any) -> Json:
-    return {"api": {"kind": "rest", "baseUrl": web.url + "/v1/", "allowPrivate": True, **more}}
 
 
 async def test_a_request_is_sent_as_configured(working: Working, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:

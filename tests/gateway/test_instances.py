@@ -19,7 +19,7 @@ from coordinator.toolsets.gateway.store.instances import REPORT, Instance, Insta
 from coordinator.toolsets.gateway.store.listing import list_instances
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, Worker, states
-from tests.gateway.test_time import timed
+from tests.gateway.workflows import timed
 from tests.items.moments import server_time
 
 pytestmark = pytest.mark.anyio

@@ -16,7 +16,7 @@ from mcp.client import Client
 from mcp_types import CallToolResult, ImageContent, TextContent
 
 from tests.gateway.fleet import Agent, GatewayFleet, Json, importing
-from tests.gateway.test_real_servers import FASTMCP, items
+from tests.gateway.published import FASTMCP, items
 from tests.support.wait import wait_until_sync
 
 

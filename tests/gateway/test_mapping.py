@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from coordinator.toolsets.gateway.rules.mapping import problem, written
 from coordinator.toolsets.gateway.rules.scope import MISSING, Scope, resolve
 from tests.gateway import plain
-from tests.gateway.test_expressions import objects, values
+from tests.gateway.json_values import objects, values
 
 OPERATORS = ("add", "subtract", "multiply", "divide")
 ROOTS = {

@@ -10,7 +10,7 @@ from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.gateway.approval_metrics import ApprovalMetrics
 from coordinator.toolsets.gateway.metrics import OLDEST_APPROVAL, OPEN_APPROVALS
 from tests.gateway.lab import Lab, section, settings_of
-from tests.gateway.test_time import APPROVAL
+from tests.gateway.workflows import APPROVAL
 from tests.support.counts import counted, recorded_in
 
 pytestmark = pytest.mark.anyio

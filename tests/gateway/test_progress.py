@@ -15,7 +15,7 @@ from coordinator.settings.gateway.model import Gateway
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue, ImportedTool, ServerTools
 from coordinator.toolsets.gateway.rules.lint import problems
 from tests.gateway.lab import Json
-from tests.gateway.test_chains import Working
+from tests.gateway.workflows import Working
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,28 +12,11 @@ from typing import Any
 import pytest
 
 from tests.gateway.fleet import Agent, GatewayFleet, Json, importing, link
+from tests.gateway.published import FASTMCP, items
 from tests.support import real_servers
 from tests.support.fleets import fleet_command
 from tests.support.programs import needs
 from tests.support.wait import wait_until_sync
-
-FASTMCP: Json = {
-    "kind": "mcp",
-    "command": sys.executable,
-    "args": [str(Path(__file__).with_name("fastmcp_server.py"))],
-}
-
-
-def items(agent: Agent, *expected: str) -> dict[str, Json]:
-    """The catalogue, once it has what is expected."""
-    found: dict[str, Json] = {}
-
-    def complete() -> bool:
-        found.update(agent.items())
-        return set(expected) <= found.keys()
-
-    wait_until_sync(complete, what=f"{expected} in the catalogue")
-    return found
 
 
 def called(agent: Agent, capability: str, **arguments: Any) -> Any:

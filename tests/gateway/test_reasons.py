@@ -10,9 +10,8 @@ import pytest
 from coordinator.store import Store
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Worker
-from tests.gateway.test_chains import Working
-from tests.gateway.test_executors import api, capability
 from tests.gateway.web import Web
+from tests.gateway.workflows import Working, api, capability
 from tests.support.odd_http import Answer, OddHttp
 from tests.support.ports import free_port
 

@@ -17,9 +17,8 @@ from coordinator.toolsets.gateway.rules.calls import key_of
 from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.rules.task import Task
 from tests.gateway.lab import Json, Lab, states
-from tests.gateway.test_chains import Working, sh
-from tests.gateway.test_executors import api, capability
 from tests.gateway.web import Web
+from tests.gateway.workflows import Working, api, capability, sh
 
 pytestmark = pytest.mark.anyio
 

@@ -18,9 +18,8 @@ from coordinator.toolsets.pages import ANSWER_CHARS
 from coordinator.toolsets.tool import Call, Reply
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, states
-from tests.gateway.test_chains import Working, sh
-from tests.gateway.test_executors import api, capability
 from tests.gateway.web import Web
+from tests.gateway.workflows import Working, api, capability, sh
 from tests.support.downstream import raw
 from tests.support.schemas import decoded
 

@@ -15,7 +15,7 @@ from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, Worker, section
-from tests.gateway.test_chains import Working, sh
+from tests.gateway.workflows import Working, sh
 from tests.items.moments import server_time
 
 pytestmark = pytest.mark.anyio

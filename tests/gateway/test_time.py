@@ -20,26 +20,11 @@ from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.toolsets.gateway.store.instances import Instance, InstanceStore
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, Worker, states
-from tests.gateway.test_chains import COUNT, Working, auto, sh
+from tests.gateway.workflows import APPROVAL, COUNT, Working, auto, sh, timed
 from tests.support.between import before
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
-
-
-def timed(target: str | None, ms: int = 400, **more: Json) -> Json:
-    """A workflow that waits for a person, with a timeout."""
-    made: Json = {
-        **states(
-            open={"transitions": {"close": {"target": "closed"}}},
-            late={"transitions": {"anyway": {"target": "closed"}}, **more.pop("late", {})},
-            closed={"terminal": True},
-            expired={"terminal": True},
-            **more,
-        ),
-        "timeoutMs": ms,
-    }
-    return {**made, "onTimeout": {"target": target}} if target is not None else made
 
 
 async def reached(lab: Lab, answer: Json, state: str) -> Json:
@@ -220,27 +205,6 @@ async def test_a_timeout_stops_the_operation_in_progress(working: Working, tmp_p
 
 
 # --- people ---------------------------------------------------------------------------------------
-
-APPROVAL = states(
-    written={
-        "transitions": {
-            "ask": {
-                "target": "asked",
-                "executor": {"kind": "human", "queue": "reviews", "distinctFrom": "requester"},
-                "output": {"request": "$.output.requestId"},
-            }
-        }
-    },
-    asked={
-        "transitions": {
-            "approve": {"target": "approved", "actor": "human", "evidence": "approval"},
-            "comment": {"target": "asked"},
-            "drop": {"target": "dropped"},
-        }
-    },
-    approved={"terminal": True},
-    dropped={"terminal": True, "outcome": "failure"},
-)
 
 
 async def test_an_answer_applies_only_to_its_own_approval(

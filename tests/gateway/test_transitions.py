@@ -14,7 +14,7 @@ from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal, 
 from coordinator.toolsets.gateway.rules.scope import Scope
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, states
-from tests.gateway.test_chains import COUNT
+from tests.gateway.workflows import COUNT
 
 pytestmark = pytest.mark.anyio
 

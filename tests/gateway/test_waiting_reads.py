@@ -12,7 +12,7 @@ import pytest
 from coordinator.feed import waits
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, states
-from tests.gateway.test_chains import Working, sh
+from tests.gateway.workflows import Working, sh
 from tests.support.parked import parked
 from tests.support.wait import wait_until
 

@@ -22,9 +22,9 @@ from coordinator.identity.metrics import KEY_AGE
 from coordinator.identity.sources import JwksUri, Loaded, OidcDiscovery, RemoteSource
 from coordinator.store import ServerError, Store, keys
 from tests.identity.conftest import MakeVerifier
+from tests.identity.old_keys import grow_old, only_cache
 from tests.identity.servers import KeyServer
 from tests.identity.signing import ISSUER, Signer, jwks
-from tests.identity.test_key_server import grow_old, only_cache
 from tests.support.counts import counted
 from tests.support.wait import wait_until
 

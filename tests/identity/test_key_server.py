@@ -13,9 +13,9 @@ import pytest
 from coordinator.identity import fetch, key_cache, key_resolvers
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.key_cache import KeyCache
-from coordinator.identity.key_resolvers import StaticKeyResolver
 from coordinator.identity.sources import OidcDiscovery, SourceFailed
 from tests.identity.conftest import MakeVerifier, WaitLimit
+from tests.identity.old_keys import grow_old, only_cache
 from tests.identity.servers import KeyServer
 from tests.identity.signing import Json, Signer, jwks
 from tests.support.wait import wait_until
@@ -53,21 +53,6 @@ troubles = pytest.mark.parametrize("trouble", TROUBLE)
 def misbehave(server: KeyServer, trouble: str) -> None:
     change, _ = TROUBLE[trouble]
     server.misbehave(change.get("mode", "answer"), **{k: v for k, v in change.items() if k != "mode"})
-
-
-def only_cache(verifier: JwksVerifier) -> KeyCache:
-    resolver = verifier.resolver
-    assert isinstance(resolver, StaticKeyResolver)
-    (only,) = resolver.caches
-    return only
-
-
-def grow_old(verifier: JwksVerifier, seconds: float) -> None:
-    """Backdates the fetch of the keys."""
-    aging = only_cache(verifier)
-    assert aging.fetched is not None
-    aging.fetched -= seconds
-    aging.next_ask = 0.0
 
 
 @pytest.fixture

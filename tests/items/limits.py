@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tests.items.client import Json, counts
-from tests.items.test_resources_model import Demand, below, related
-from tests.items.test_usage_model import NONE, Sum, plus
+from tests.items.quantities import NONE, Demand, Sum, below, plus, related
 
 CAPACITY = {"gpu": 3, "a/b": 2, "slow": 2}
 RATED = "slow"

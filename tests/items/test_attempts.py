@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import msgspec
 import pytest
 
 from coordinator.settings import Settings
@@ -17,28 +16,12 @@ from coordinator.toolsets.items.rules.schema import SchemaConfig, SchemaSource
 from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.claims import ClaimStore
 from coordinator.toolsets.items.store.measures import MeasureStore
-from tests.items.client import LONG_MS, Client, Json, counts, fresh_id
+from tests.items.attempts import attempts, begun, client, counted, must_be_sound, reviewed
+from tests.items.client import Client, Json, counts, fresh_id
 from tests.items.moments import lapse, ms, server_time
 from tests.items.selectors import take
 
 pytestmark = pytest.mark.anyio
-
-REVIEWED: Json = {"notes": [{"key": "verdict", "role": "review"}]}
-SCHEMAS: Json = {
-    "reviewed": REVIEWED,
-    "fragile": {"notes": [], "max_attempts": 1},
-    "sturdy": {"notes": [], "max_attempts": 0},
-}
-
-
-def client(store: Store, project: str, most: int = 3, backoff: int = 0, cap: int = 900) -> Client:
-    """A client whose settings allow so many attempts."""
-    given = Settings(
-        request_deadline_ms=LONG_MS,
-        attempts=Attempts(max=most, backoff_seconds=backoff, backoff_cap_seconds=cap),
-        work_item_schemas=msgspec.convert({"work_item_schemas": SCHEMAS}, Settings).work_item_schemas,
-    )
-    return Client(store, project, given)
 
 
 @pytest.fixture
@@ -46,43 +29,10 @@ def tools(store: Store, project: str) -> Client:
     return client(store, project)
 
 
-async def begun(tools: Client, agent: str = "lost", **fields: Any) -> str:
-    """An item in work, held by its agent."""
-    item = await tools.add(**fields)
-    await tools.claim(agent, item)
-    assert (await tools.advance(item, "start", agent))["applied"]
-    return item
-
-
-async def reviewed(tools: Client, agent: str = "worker") -> str:
-    """An item in review, held by the agent that did the work."""
-    item = await begun(tools, agent, type="reviewed")
-    assert (await tools.advance(item, "start", agent))["newRole"] == "review"
-    return item
-
-
 async def expire(tools: Client, item: str) -> None:
     """Ends the item's claim by time, and has that noticed."""
     await lapse(tools, item)
     await tools.next()
-
-
-async def attempts(tools: Client, item: str) -> Json:
-    """The attempts that a read of the item shows; those of get_context have their agents."""
-    full: Json = (await tools.get(item)).get("attempts", {"count": 0, "last": []})
-    context = (await tools("get_context", itemId=item)).get("attempts", {"count": 0, "last": []})
-    assert [{name: value for name, value in one.items() if name != "claimedBy"} for one in context["last"]] == full[
-        "last"
-    ]
-    return context
-
-
-async def counted(tools: Client, item: str) -> int:
-    return int((await attempts(tools, item))["count"])
-
-
-async def must_be_sound(tools: Client) -> None:
-    assert (await audit(tools.store, tools.project)).differences == []
 
 
 @pytest.mark.every_store

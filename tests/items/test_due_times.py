@@ -13,6 +13,7 @@ from coordinator.toolsets.items.store.measures import MeasureStore
 from coordinator.toolsets.timestamp import iso
 from tests.items.client import Client, Json, counts
 from tests.items.moments import ms, server_time
+from tests.items.recurrence import come
 from tests.items.selectors import take
 from tests.support.wait import wait_until
 
@@ -29,14 +30,6 @@ def tools(store: Store, project: str) -> Client:
 
 async def must_be_sound(tools: Client) -> None:
     assert (await audit(tools.store, tools.project)).differences == []
-
-
-async def come(tools: Client, item: str) -> None:
-    """Lets the notBefore of an item come, as if it had been earlier."""
-    inner, now = item.replace("-", ""), await server_time(tools.store)
-    await tools.store.command("HSET", keys.item.key(tools.project, inner), "nv", now, "nt", now)
-    for family in (keys.retries, keys.postponed):
-        await tools.store.command("ZADD", family.key(tools.project), "XX", now, inner)
 
 
 @pytest.mark.every_store
@@ -231,7 +224,7 @@ async def test_a_waiting_claim_gets_the_item_on_time(tools: Client, store: Store
 
 
 async def test_the_later_of_backoff_and_not_before_counts(store: Store, project: str) -> None:
-    from tests.items.test_attempts import begun, client
+    from tests.items.attempts import begun, client
 
     tools = client(store, project, most=9, backoff=600)
     item = await begun(tools)

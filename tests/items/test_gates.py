@@ -11,6 +11,7 @@ from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, Json, actor
+from tests.items.results import client_of, missing
 
 pytestmark = pytest.mark.anyio
 
@@ -52,10 +53,6 @@ DECLARED: Json = {
 }
 
 
-def client_of(store: Store, project: str, sections: Json) -> Client:
-    return Client(store, project, msgspec.convert(sections, Settings))
-
-
 @pytest.fixture
 def gated(store: Store, project: str) -> Client:
     return client_of(store, project, DECLARED)
@@ -67,12 +64,6 @@ async def fill(tools: Client, item: str, *names: str, body: str = "text") -> Jso
     answer = await tools("manage_notes", operation="upsert", notes=notes)
     assert answer["failed"] == 0, answer
     return answer
-
-
-def missing(result: Json) -> list[str]:
-    """The missing keys of a refused transition; none if it was applied."""
-    assert result["applied"] is ("missingNotes" not in result), result
-    return [note["key"] for note in result.get("missingNotes", [])]
 
 
 # --- the item itself --------------------------------------------------------------------------

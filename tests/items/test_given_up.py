@@ -8,9 +8,9 @@ import pytest
 
 from coordinator.settings import Settings
 from coordinator.settings.attempts import Attempts
+from tests.items.attempts import attempts, begun, must_be_sound
 from tests.items.client import LONG_MS, Client, Json, actor, fresh_id
 from tests.items.parked import Fronts
-from tests.items.test_attempts import attempts, begun, must_be_sound
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from coordinator.store import Store, keys
+from tests.items.attempts import begun, client, must_be_sound
 from tests.items.client import Client, Json, actor, counts
 from tests.items.parked import Fronts
+from tests.items.resources import demand
 from tests.items.selectors import call_of, take
-from tests.items.test_attempts import begun, client, must_be_sound
-from tests.items.test_resources import demand
 
 pytestmark = pytest.mark.anyio
 

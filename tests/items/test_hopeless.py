@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coordinator.store import Store
+from tests.items.attempts import attempts, begun, client, counted, must_be_sound
 from tests.items.client import Client
 from tests.items.selectors import take
-from tests.items.test_attempts import attempts, begun, client, counted, must_be_sound
 
 pytestmark = pytest.mark.anyio
 

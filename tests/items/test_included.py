@@ -15,13 +15,12 @@ from coordinator.toolsets.items.contract.included import MAX_CHARS, BlockerResul
 from coordinator.toolsets.items.rules.included import LONG_TEXTS, Parts, Text, fit
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.parked import Fronts
+from tests.items.results import fan_in, included, notes_of
 from tests.items.selectors import call_of, take
-from tests.items.test_results import notes_of
 
 pytestmark = pytest.mark.anyio
 
 ALL = ["item", "notes", "results"]
-NAMES = ("item", "notes", "notesTotal", "results", "resultsTotal")
 
 
 async def write(tools: Client, item: str, **bodies: str) -> None:
@@ -42,10 +41,6 @@ async def claim(tools: Client, agent: str, item: str, include: list[str] | None 
     call = {"actor": actor(agent), "requestId": fresh_id(), "claims": [entry], "include": include or ALL}
     result: Json = (await tools("claim_item", **call))["claimResults"][0]
     return result
-
-
-def included(result: Json) -> Json:
-    return {name: result[name] for name in NAMES if name in result}
 
 
 def chars(result: Json) -> int:
@@ -356,23 +351,6 @@ async def pages(tools: Client, item: str, include: list[str]) -> list[Json]:
         more = await tools("get_context", itemId=item, include=include, offset=found[-1]["nextOffset"])
         found.append(more)
     return found
-
-
-async def fan_in(tools: Client, count: int, size: int = 1) -> tuple[str, dict[str, int]]:
-    """An item that has waited for so many, and what came of each."""
-    item = await tools.add("sum")
-    results: dict[str, int] = {}
-    for start in range(0, count, 50):
-        blockers = await tools.add_many(min(50, count - start))
-        given = [[start + number] * size for number in range(len(blockers))]
-        elements = [
-            {"itemId": one, "trigger": "complete", "result": result}
-            for one, result in zip(blockers, given, strict=True)
-        ]
-        assert (await tools("advance_item", transitions=elements))["summary"]["failed"] == 0
-        await tools.link_all([(one, item) for one in blockers])
-        results.update(zip(blockers, (start + number for number in range(len(blockers))), strict=True))
-    return item, results
 
 
 @pytest.mark.parametrize(("count", "size"), [(99, 1), (100, 1), (101, 1), (199, 1), (250, 100)])

@@ -23,9 +23,9 @@ from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.store.usage import read_usage
 from tests.items.client import SETTINGS, Client, Json, actor, fresh_id
-from tests.items.test_deaths import CONFIG, Front, World
-from tests.items.test_recurs import age, occurrences
-from tests.items.test_resources import demand, held
+from tests.items.fronts import CONFIG, Front, World
+from tests.items.recurrence import age, occurrences
+from tests.items.resources import demand, held
 from tests.support.servers import kill
 from tests.support.wait import wait_until
 

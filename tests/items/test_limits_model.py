@@ -29,16 +29,14 @@ from coordinator.toolsets.items.store.usage import read_usage
 from tests.items.client import LONG_MS, Client, Json, actor, fresh_id
 from tests.items.limits import CAP, CAPACITY, MOST, RATED, Item, Model, compatible
 from tests.items.moments import lapse, server_time
-from tests.items.test_due_times import come
-from tests.items.test_model import EXAMPLES
-from tests.items.test_resources import held
-from tests.items.test_resources_model import Demand
-from tests.items.test_usage_model import NAMES, NONE, Sum, shown
+from tests.items.note_machine import SEEDS
+from tests.items.quantities import NAMES, NONE, Demand, Sum, shown
+from tests.items.recurrence import come
+from tests.items.resources import held
 from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
 
-SEEDS = max(4, EXAMPLES // 10)
 STEPS = 250
 ITEMS = (10, 26)
 """Few, of which often none is left; or so many that selectors look at them in sets."""

@@ -26,7 +26,7 @@ from coordinator.toolsets.items.store.project_state import read_project_state
 from tests.items.client import SETTINGS, Client, Json, actor, fresh_id
 from tests.items.moments import lapse, next_ms, server_time, set_state, state
 from tests.items.parked import Fronts
-from tests.items.test_resources import demand, with_limits
+from tests.items.resources import demand, with_limits
 from tests.support.between import before
 from tests.support.counts import by_bucket, counted, recorded_in
 from tests.support.wait import wait_until

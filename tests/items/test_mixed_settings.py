@@ -14,9 +14,9 @@ from coordinator.settings import Settings
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import LONG_MS, Client, Json, actor
 from tests.items.moments import lapse
+from tests.items.note_machine import SEEDS
+from tests.items.resources import demand, held
 from tests.items.selectors import take
-from tests.items.test_limits_model import SEEDS
-from tests.items.test_resources import demand, held
 
 pytestmark = pytest.mark.anyio
 

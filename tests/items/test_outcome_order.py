@@ -17,8 +17,8 @@ from coordinator.toolsets.items.store.agent_drains import begin_drain, end_drain
 from coordinator.toolsets.items.store.usage import read_usage
 from tests.items.client import SETTINGS, Client, Json, actor, counts, fresh_id
 from tests.items.parked import Fronts
+from tests.items.resources import demand, held
 from tests.items.selectors import take
-from tests.items.test_resources import demand, held
 
 pytestmark = pytest.mark.anyio
 

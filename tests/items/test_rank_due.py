@@ -118,7 +118,7 @@ async def test_without_the_setting_due_times_change_no_order(store: Store, proje
 
 
 async def test_a_recurring_item_ranks_by_its_due_time(tools: Client) -> None:
-    from tests.items.test_recurs import age, occurrences, template
+    from tests.items.recurrence import age, occurrences, template
 
     await tools.add("plain")
     item = await template(tools, dueAt="+2h")

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import random
 from datetime import UTC, datetime
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.store import Store, keys
-from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.contract.due_times import Recurs
 from coordinator.toolsets.items.rules.recurrence import PORTION, Recurrence, following, plan, recurrence
+from tests.items.attempts import must_be_sound
 from tests.items.client import Client, Json
 from tests.items.moments import ms, server_time
+from tests.items.recurrence import age, occurrences, template
 from tests.items.selectors import take
 from tests.support.wait import wait_until
 
@@ -146,31 +146,6 @@ def test_any_sequence_of_looks_deals_with_each_time_once(cron: str, zone: str, m
         else:
             assert new == [time for time in passed[-1:] if time >= look - MINUTE]
         assert todo.look == next(time for time in every if time > look)
-
-
-async def template(tools: Client, cron: str = "0 9 * * *", **fields: Any) -> str:
-    recurs = {"cron": cron, **fields.pop("recurs", {})}
-    item = await tools.add("report", recurs=recurs, **fields)
-    await tools.claiming.claims.expire(tools.project)
-    return item
-
-
-async def age(tools: Client, item: str, ago_ms: int) -> None:
-    """Makes a template as if its times had been dealt with up to a while ago only: no process has run since."""
-    inner, now = item.replace("-", ""), await server_time(tools.store)
-    await tools.store.command("HSET", keys.item.key(tools.project, inner), "rn", now - ago_ms)
-    await tools.store.command("ZADD", keys.recurring.key(tools.project), "XX", now, inner)
-
-
-async def occurrences(tools: Client, item: str) -> list[Json]:
-    """All occurrences of a template, oldest first."""
-    found = [await tools.get(one["id"]) for one in (await tools("query_items", operation="search", limit=200))["items"]]
-    mine = [one for one in found if one.get("recurrenceOf") == item]
-    return sorted(mine, key=lambda one: one["notBefore"])
-
-
-async def must_be_sound(tools: Client) -> None:
-    assert (await audit(tools.store, tools.project)).differences == []
 
 
 @pytest.mark.every_store

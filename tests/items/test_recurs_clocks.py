@@ -16,11 +16,12 @@ from coordinator.store import Store, keys
 from coordinator.store.errors import ScriptFailure
 from coordinator.toolsets.items.rules.recurrence import PORTION, Plan, Recurrence, following, plan
 from coordinator.toolsets.items.store.recurring import Template
+from tests.items.attempts import must_be_sound
 from tests.items.client import Client
 from tests.items.clock_changes import HOUR, changes, counted, local, make_zone, one_of_each
 from tests.items.moments import ms, server_time
 from tests.items.parked import SOON, Fronts
-from tests.items.test_recurs import age, must_be_sound, occurrences, template
+from tests.items.recurrence import age, occurrences, template
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio

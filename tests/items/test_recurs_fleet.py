@@ -7,7 +7,7 @@ import pytest
 from coordinator.store import Store
 from coordinator.toolsets.items.audit import audit
 from tests.items.parked import Fronts
-from tests.items.test_recurs import age, occurrences
+from tests.items.recurrence import age, occurrences
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from coordinator.toolsets.items.store.resources import ResourcePage, ResourceRow
 from coordinator.toolsets.items.store.rows import rows_by_ids
 from coordinator.toolsets.items.store.usage import agent_sums, last_days, read_usage, stored_sum
 from tests.items.client import Client, actor, fresh_id
-from tests.items.test_resources import demand, with_limits
+from tests.items.resources import demand, with_limits
 
 pytestmark = pytest.mark.anyio
 

@@ -8,37 +8,20 @@ import msgspec
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.settings import Settings
 from coordinator.settings.resources import Limit
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.audit.resources import held_text
 from tests.items.client import SETTINGS, Client, Json, counts
 from tests.items.moments import lapse
 from tests.items.parked import Fronts
+from tests.items.resources import demand, held, with_limits
 from tests.items.selectors import take
 
 pytestmark = pytest.mark.anyio
 
 
-async def held(tools: Client) -> dict[str, str]:
-    """The four numbers that are held of each key."""
-    fields = await tools.store.command("HGETALL", keys.resources.key(tools.project))
-    return {name.decode(): held_text(numbers) for name, numbers in fields.items() if not name.startswith(b"~")}
-
-
 async def consistent(tools: Client) -> None:
     assert (await audit(tools.store, tools.project)).differences == []
-
-
-def with_limits(tools: Client, **sections: Any) -> Client:
-    """A client of the same project with further settings."""
-    fields = msgspec.structs.asdict(msgspec.convert(sections, Settings))
-    return Client(tools.store, tools.project, msgspec.structs.replace(SETTINGS, **{n: fields[n] for n in sections}))
-
-
-def demand(key: str, mode: str = "exclusive", units: int = 1) -> Json:
-    return {"key": key, "mode": mode, "units": units}
 
 
 async def outcome(tools: Client, agent: str, item: str, **fields: Any) -> str:

@@ -11,31 +11,16 @@ from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, Json
 from tests.items.moments import lapse
 from tests.items.parked import Fronts
+from tests.items.resources import reserved, wait_as_if
 from tests.items.selectors import take
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_MS = 30_000
 FORGOTTEN_MS = 60_000
 
 
 def demand(key: str, mode: str = "exclusive") -> Json:
     return {"key": key, "mode": mode}
-
-
-async def wait_as_if(tools: Client, ms: int = PATIENCE_MS) -> None:
-    """Makes it so long ago that items were passed over, and reservations were renewed."""
-    passed, reserved = keys.passed_over.key(tools.project), keys.reserved.key(tools.project)
-    for member in await tools.store.command("ZRANGE", passed, 0, -1):
-        await tools.store.command("ZINCRBY", passed, -ms, member)
-    for item, text in (await tools.store.command("HGETALL", reserved)).items():
-        at, _, demands = text.decode().partition(" ")
-        await tools.store.command("HSET", reserved, item, f"{int(at) - ms} {demands}")
-
-
-async def reserved(tools: Client) -> set[str]:
-    found = await tools.store.command("HKEYS", keys.reserved.key(tools.project))
-    return {one.decode() for one in found}
 
 
 async def consistent(tools: Client) -> None:

@@ -20,9 +20,8 @@ from coordinator.toolsets.items.rules.resources import demands
 from coordinator.toolsets.items.store.measures import MeasureStore, ResourceLevel
 from tests.items.client import SETTINGS, Client, Json, actor, fresh_id
 from tests.items.moments import next_ms
+from tests.items.resources import PATIENCE_MS, demand, wait_as_if, with_limits
 from tests.items.selectors import take
-from tests.items.test_resources import demand, with_limits
-from tests.items.test_resources_fairness import PATIENCE_MS, wait_as_if
 from tests.support.counts import counted, recorded_in
 
 pytestmark = pytest.mark.anyio

@@ -17,6 +17,7 @@ from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.audit.resources import held_by, held_text
 from tests.items.client import SETTINGS, Client, Json
 from tests.items.moments import lapse, server_time
+from tests.items.quantities import Demand, below, related
 from tests.items.selectors import take
 from tests.support.wait import wait_until
 
@@ -29,13 +30,6 @@ KEYS = ("gpu", "gpu/0", "gpu/1", "a", "a/b", "a/b/c", "a/d", "pool", "pool/x", "
 AGENTS = ("ann", "bob", "cid", "dan", "eve")
 ITEMS = 90
 STEPS = 2000
-
-Demand = tuple[str, str, int]
-"""Key, mode and units."""
-
-
-def related(one: str, other: str) -> bool:
-    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
 
 
 def compatible(wanted: Iterable[Demand], others: list[Demand]) -> bool:
@@ -64,10 +58,6 @@ def beyond(held: list[Demand], wanted: Demand) -> Demand | None:
         return None if own else wanted
     more = units - sum(count for how, count in own if how == "exclusive")
     return (key, mode, more) if more > 0 else None
-
-
-def below(key: str, limited: str) -> bool:
-    return key == limited or key.startswith(f"{limited}/")
 
 
 @dataclass

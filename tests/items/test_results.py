@@ -12,7 +12,7 @@ from coordinator.store import Script, Store
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.results import MAX_RESULT
 from tests.items.client import Client, Json, actor, fresh_id
-from tests.items.test_gates import client_of, missing
+from tests.items.results import client_of, missing, notes_of, read
 
 pytestmark = pytest.mark.anyio
 
@@ -46,16 +46,6 @@ VALUES: list[Any] = [
 @pytest.fixture
 def gated(store: Store, project: str) -> Client:
     return client_of(store, project, DECLARED)
-
-
-async def notes_of(tools: Client, item: str) -> list[Json]:
-    notes: list[Json] = (await tools("query_notes", operation="list", itemId=item))["notes"]
-    return notes
-
-
-def read(note: Json) -> Any:
-    """What was given as result, from its note."""
-    return json.loads(note["body"]) if note.get("format") == "json" else note["body"]
 
 
 @pytest.mark.every_store

@@ -25,8 +25,8 @@ from tests.items.machine import AGENTS, DECLARED, FENCES, PLAIN, SLOTS, TRIGGERS
 from tests.items.model import Model
 from tests.items.model_parts import Edge
 from tests.items.model_schemas import Note
-from tests.items.test_model import EXAMPLES, NotedTools
-from tests.items.test_results import read
+from tests.items.note_machine import EXAMPLES, NotedTools
+from tests.items.results import read
 
 ALL = ["item", "notes", "results"]
 CAPABILITIES = st.lists(st.sampled_from(["gpu", "linux"]), unique=True)

@@ -13,6 +13,7 @@ from coordinator.settings.budgets import Budgets, Limits, Periods
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.store.usage import read_usage
 from tests.items.client import SETTINGS, Client, Json, actor, fresh_id
+from tests.items.quantities import NAMES, NONE, Sum, plus, shown
 from tests.items.selectors import take
 
 pytestmark = pytest.mark.anyio
@@ -21,18 +22,7 @@ STEPS = 350
 AGENTS = ("ann", "bob", "cap-1", "cap-2")
 CAP = 400
 """Tokens of each agent whose name begins with cap."""
-NAMES = ("inputTokens", "outputTokens", "cachedTokens", "costMicroUsd", "wallMs")
-Sum = tuple[int, ...]
-NONE: Sum = (0,) * 5
 MODELS = ("", "m1", "m2")
-
-
-def plus(one: Sum, other: Sum) -> Sum:
-    return tuple(map(sum, zip(one, other, strict=True)))
-
-
-def shown(parts: Sum) -> Json:
-    return {**dict(zip(NAMES, parts, strict=True)), "tokens": parts[0] + parts[1]}
 
 
 @dataclass

@@ -6,6 +6,7 @@ Runs the real contracts over a copy of the tree with forbidden imports.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -66,3 +67,11 @@ def test_a_new_module_needs_a_layer(tree: Path) -> None:
     done = lint_imports(tree)
     assert done.returncode != 0
     assert "newmodule" in done.stdout
+
+
+def test_nothing_is_imported_from_modules_of_tests() -> None:
+    """What several need is in a module beside them, or in ``tests/support``. A module as a whole may be named."""
+    wrong = re.compile(r"\s*from tests\.[\w.]*\btest_")
+    modules = (ROOT / "tests").rglob("*.py")
+    lines = [(path, line) for path in modules for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [f"{path.relative_to(ROOT)}: {line}" for path, line in lines if wrong.match(line)] == []

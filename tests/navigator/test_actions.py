@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,45 +12,10 @@ from coordinator.errors import ToolFailure
 from coordinator.toolsets.navigator.rules import routes
 from coordinator.toolsets.navigator.rules.loops import MOST_CARRIED_BYTES
 from tests.navigator.client import Client, Json, offered
+from tests.navigator.workflows import Make, loop, question, step, when, write
 from tests.support.workflows import Tree
 
 pytestmark = pytest.mark.anyio
-
-Make = Callable[[], Client]
-
-
-def step(identity: str, **more: Any) -> Json:
-    return {"id": identity, "name": identity.title(), **more}
-
-
-def question(identity: str, *options: Json, **more: Any) -> Json:
-    given = options or ({"id": "yes", "label": "Yes"},)
-    return {"id": identity, "name": identity.title(), "message": f"{identity}?", "options": list(given), **more}
-
-
-def when(variable: str, value: Any = True, operator: str = "==") -> Json:
-    return {"type": "simple", "variable": variable, "operator": operator, "value": value}
-
-
-def loop(identity: str, *steps: str, kind: str = "forEach", **more: Any) -> Json:
-    return {"id": identity, "name": identity.title(), "type": kind, "steps": [step(one) for one in steps], **more}
-
-
-def write(tree: Tree, *activities: Json, **more: Any) -> None:
-    """The workflow ``w``; the first activity begins it."""
-    tree.write(
-        "w.toon",
-        toon.write(
-            {
-                "id": "w",
-                "version": "1.0.0",
-                "title": "W",
-                "initialActivity": activities[0]["id"],
-                "activities": [{"version": "1.0.0", "name": one["id"].title(), **one} for one in activities],
-                **more,
-            }
-        ),
-    )
 
 
 async def test_steps_are_completed_in_any_order(tree: Tree, client: Make) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from coordinator.definitions import Definitions
 from tests.navigator.graph import Graph
-from tests.navigator.test_actions import question, step, when, write
 from tests.navigator.walker import of_root, starts
+from tests.navigator.workflows import question, step, when, write
 from tests.support.workflows import Tree
 
 WHOLE = 20_000

@@ -18,8 +18,7 @@ from coordinator.toolsets.navigator.rules import token
 from coordinator.toolsets.navigator.rules.state import State
 from tests.navigator import walker
 from tests.navigator.client import Client, Json
-from tests.navigator.test_actions import Make, loop, question, step, when, write
-from tests.navigator.test_triggers import other, trigger
+from tests.navigator.workflows import Make, loop, other, question, step, trigger, when, write
 from tests.support.workflows import Tree
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from coordinator.toolsets.navigator.rules import variables
 from coordinator.toolsets.navigator.rules.wanted import Want, opposites, wants
 from tests.navigator import walker
 from tests.navigator.client import Json, offered
-from tests.navigator.test_actions import Make, loop, question, step, when, write
+from tests.navigator.workflows import Make, loop, question, step, when, write
 from tests.support.workflows import Tree
 
 anyio = pytest.mark.anyio

@@ -18,7 +18,7 @@ from coordinator.store import keys
 from coordinator.toolsets.navigator.rules import token
 from tests.navigator import walker
 from tests.navigator.client import Client
-from tests.navigator.test_actions import Make, write
+from tests.navigator.workflows import Make, write
 from tests.support.workflows import Tree
 
 pytestmark = pytest.mark.anyio

@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from coordinator.definitions import toon
 from coordinator.errors import ToolFailure
 from tests.navigator import walker
-from tests.navigator.client import Client, Json, offered
-from tests.navigator.test_actions import Make, loop, question, step, when, write
+from tests.navigator.client import Json, offered
+from tests.navigator.workflows import Make, loop, other, question, run, step, trigger, when, write
 from tests.support.workflows import Tree
 
 pytestmark = pytest.mark.anyio
-
-
-def other(tree: Tree, name: str, *activities: Json, **more: Any) -> None:
-    """Another workflow; by default with a single step."""
-    given = activities or ({"id": "run", "steps": [step("do")]},)
-    document = {
-        "id": name,
-        "version": "1.0.0",
-        "title": name.upper(),
-        "initialActivity": given[0]["id"],
-        "activities": [{"version": "1.0.0", "name": one["id"].title(), **one} for one in given],
-        **more,
-    }
-    tree.write(f"{name}.toon", toon.write(document))
-
-
-def trigger(workflow: str, *passed: str, **more: Any) -> Json:
-    return {"workflow": workflow, **({"passContext": list(passed)} if passed else {}), **more}
-
-
-async def run(nav: Client, situation: Json, workflow: str, **variables: Any) -> Json:
-    """nav_start within a walk."""
-    more = {"initial_variables": variables} if variables else {}
-    answer: Json = await nav("nav_start", workflow_id=workflow, state=situation["state"], **more)
-    return answer
 
 
 async def test_a_step_runs_its_workflow_before_completion(tree: Tree, client: Make) -> None:

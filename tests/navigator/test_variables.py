@@ -7,7 +7,7 @@ import pytest
 from coordinator.definitions import Variable
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.navigator.rules import variables
-from tests.navigator.test_actions import Make, question, write
+from tests.navigator.workflows import Make, question, write
 from tests.support.workflows import Tree
 
 DECLARED = (

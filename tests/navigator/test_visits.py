@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET
 
 from tests.navigator.client import Json
-from tests.navigator.test_actions import Make, loop, question, step, when, write
+from tests.navigator.workflows import Make, loop, question, step, when, write
 from tests.support.workflows import Tree
 
 pytestmark = pytest.mark.anyio

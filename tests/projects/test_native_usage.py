@@ -16,7 +16,7 @@ from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.store.usage import DAY_MS, GROUPS, read_usage, usage_entries
 from tests.items.client import Client, Json, actor
 from tests.items.moments import server_time
-from tests.projects.test_native import SETTINGS, restored, same, written
+from tests.projects.native import SETTINGS, restored, same, written
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("several_projects")]
 

@@ -10,7 +10,9 @@ import pytest
 from coordinator.runner.template import template
 from tests.runner import real_agents
 from tests.runner.attempts import Bench
+from tests.runner.hall import Hall
 from tests.runner.model import Model
+from tests.support.fleets import RunningFleet
 from tests.support.served import fleet, named, running
 
 __all__ = ["fleet", "named", "running"]
@@ -35,3 +37,8 @@ def real_bench(tmp_path: Path, model: Model) -> Bench:
     bench = Bench(tmp_path)
     bench.place.environment |= real_agents.environment(tmp_path / "home", model)
     return bench
+
+
+@pytest.fixture
+def hall(running: RunningFleet, named: str, tmp_path: Path) -> Hall:
+    return Hall(running, named, tmp_path)

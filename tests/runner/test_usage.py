@@ -26,13 +26,13 @@ from coordinator.runner.presets import PRESETS
 from coordinator.runner.protocols import Usage
 from coordinator.runner.usage import Most, RunNote, further, total_of
 from tests.client.backlog import Json, add, held, notes, seen
-from tests.runner.test_loop import Hall, attempts, hall
+from tests.runner.hall import Hall, attempts
 from tests.support import counts
 from tests.support.fleets import RunningCommand, RunningFleet
 from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
-__all__ = ["hall"]
+
 
 AGENT = f"""#!{sys.executable}
 # Says what it has used, and goes on for a while.

@@ -19,8 +19,8 @@ from tests.items.client import Client as Items
 from tests.items.client import fresh_id
 from tests.items.moments import next_ms, server_time
 from tests.sessions.client import Sessions
+from tests.sessions.pending import Pending
 from tests.sessions.shown import payload
-from tests.sessions.test_gate import Pending
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from coordinator.toolsets.sessions.rules import validation
 from tests.sessions import lab
 from tests.sessions.client import Sessions
 from tests.sessions.conftest import Make
-from tests.sessions.test_gate import READS
+from tests.sessions.pending import READS
 from tests.support.workflows import Tree
 
 MISSING = "No step_manifest provided for previous activity '{}'"

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from coordinator.toolsets.schema import input_schema
-from tests.toolsets.test_hosts import OPEN, TOOLS
+from tests.toolsets.host_schemas import OPEN, TOOLS
 
 SCHEMAS: dict[str, dict[str, Any]] = {name: input_schema(tool.arguments) for name, tool in TOOLS.items()}
 GOOGLE = Path(os.environ.get("HOSTS_VENV", f"{sys.prefix}-hosts")) / "bin" / "python"

@@ -19,8 +19,7 @@ from tests.transport import fuzz
 from tests.transport.guarded import ADD, ECHO, ISSUER, JWT, RESOURCE, WELL_KNOWN, Front, ask, refusals
 from tests.transport.live import Live, serving
 from tests.transport.rig import Response, Rig, call, legacy, modern, send
-from tests.transport.test_fast_path_http import differences, sendable
-from tests.transport.test_wire import Client, raw, total
+from tests.transport.wire import Client, differences, raw, sendable, total
 
 pytestmark = pytest.mark.anyio
 

@@ -24,10 +24,10 @@ from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.transport import FrontEnd
 from tests.authentication.support import KEYS, Authenticators, Tokens
+from tests.transport.clients import CALLS, hit_rate, old
 from tests.transport.live import Live, serving
 from tests.transport.nodejs import INSTALL_SECONDS, Node, installed
 from tests.transport.rig import Rig, make_app
-from tests.transport.test_node_clients import CALLS, hit_rate, old
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(INSTALL_SECONDS + 60)]
 

@@ -11,7 +11,7 @@ from tests.transport.fuzz import PAGE
 from tests.transport.guarded import Front
 from tests.transport.live import serving
 from tests.transport.rig import call, legacy, make_app, modern, send
-from tests.transport.test_wire import Client, raw
+from tests.transport.wire import Client, raw
 
 pytestmark = pytest.mark.anyio
 

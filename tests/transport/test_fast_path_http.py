@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.transport.app import FrontEnd
 from coordinator.transport.metrics import REQUEST_DURATION, REQUESTS
 from coordinator.transport.protocol import AHEAD_BYTES
 from tests.support.counts import all_counted
@@ -20,8 +19,8 @@ from tests.support.wait import wait_until_sync
 from tests.transport import fuzz
 from tests.transport.guarded import Front, bearer
 from tests.transport.live import Live, open_gate, serving
-from tests.transport.rig import Response, Rig, call, legacy, make_app, modern, send
-from tests.transport.test_wire import Client, raw, total
+from tests.transport.rig import Rig, call, legacy, make_app, modern
+from tests.transport.wire import Client, differences, raw, sendable, total
 
 ADD = call("add", {"left": 2, "right": 3})
 
@@ -508,34 +507,3 @@ async def test_the_wire_answers_like_the_sdk(watched: Watched) -> None:
         await slow.aclose()
     assert found == []
     assert watched.short > 20
-
-
-async def differences(port: int, slow: FrontEnd, case: fuzz.Case) -> list[str]:
-    """Differences between the SDK's answer and those to the request, sent several times on one connection."""
-    expected = fuzz.meaning(await send(slow, case.method, case.path, case.headers, case.body))
-    with Client(port) as client:
-        answers = []
-        for _ in range(3):
-            client.send(_wire(case))
-            answers.append(fuzz.meaning(Response(*client.answer())))
-    return [f"{case}\n  wire: {answer}\n  sdk:  {expected}" for answer in answers if answer != expected]
-
-
-def sendable(case: fuzz.Case) -> bool:
-    """Whether the case can be sent over a keep-alive connection and reach the application."""
-    names = {name for name, _ in case.headers}
-    plain = all(byte >= 32 and byte != 127 for _, value in case.headers for byte in value.replace(b"\t", b""))
-    return (
-        plain
-        and case.method != "HEAD"
-        and names.isdisjoint((b"content-length", b"content-encoding"))
-        and (b"connection", b"close") not in case.headers
-        and sum(map(len, dict(case.headers).values())) < 15_000
-    )
-
-
-def _wire(case: fuzz.Case) -> bytes:
-    """The request as it goes over the wire."""
-    lines = [b"%b: %b" % header for header in case.headers]
-    head = b"\r\n".join([f"{case.method} {case.path} HTTP/1.1".encode(), *lines])
-    return head + b"\r\ncontent-length: %d\r\n\r\n" % len(case.body) + case.body

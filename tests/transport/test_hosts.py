@@ -24,7 +24,7 @@ from tests.support.fleets import once
 from tests.transport.fuzz import meaning
 from tests.transport.live import serving
 from tests.transport.rig import Response, make_app, open_to_all, send
-from tests.transport.test_wire import Client
+from tests.transport.wire import Client
 
 RECORDINGS = {
     path.stem: json.loads(path.read_bytes())["requests"]

@@ -4,44 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.fleets import program_line
+from tests.transport.clients import CALLS, hit_rate, old
 from tests.transport.live import Live, serving
 from tests.transport.nodejs import INSTALL_SECONDS, Node
 from tests.transport.rig import make_app
 
 pytestmark = pytest.mark.timeout(INSTALL_SECONDS + 60)
 
-CALLS = 100
 INSPECTOR = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 ROOT = Path(__file__).parents[2]
-
-
-def old(era: str) -> Any:
-    """A mode of clients that the quicker tests of the fast path have, too."""
-    return pytest.param(era, marks=pytest.mark.chaos)
 
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[Live]:
     with serving(make_app) as live:
         yield live
-
-
-@contextmanager
-def hit_rate(live: Live, besides: int = 0) -> Iterator[None]:
-    """Asserts that the fast path answers at least 98 of 100 calls, not counting ``besides`` intended misses."""
-    before = live.app.fast_path.counts.copy()
-    yield
-    made = live.app.fast_path.counts - before
-    hits = made.pop("hit", 0)
-    assert hits >= CALLS
-    assert hits >= 0.98 * (hits + made.total() - besides), made
 
 
 @pytest.mark.parametrize("era", [*map(old, ("auto", "legacy")), "2026-07-28"])

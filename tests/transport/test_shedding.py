@@ -19,7 +19,7 @@ from tests.overload.front import shed_calls
 from tests.support.wait import wait_until_sync
 from tests.transport.live import Live, serving
 from tests.transport.rig import Rig, call, legacy, make_app, modern
-from tests.transport.test_wire import Client, raw, total
+from tests.transport.wire import Client, raw, total
 
 ADD = call("add", {"left": 2, "right": 3})
 NOTHING = call("nothing", {})

@@ -10,7 +10,7 @@ import struct
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from mcp.server import _streamable_http_modern
@@ -19,6 +19,7 @@ from coordinator.transport.protocol import AHEAD_BYTES, BoundedHttpProtocol
 from tests.support.wait import wait_until_sync
 from tests.transport.live import Live, open_gate, serving
 from tests.transport.rig import Rig, call, legacy, make_app, modern
+from tests.transport.wire import Client, raw, total
 
 ADD = call("add", {"left": 2, "right": 3})
 H2C = [("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c"), ("http2-settings", "AAEAAEAAAAIAAAABAAMAAABk")]
@@ -30,62 +31,6 @@ LARGEST_READING = 262_144
 def live() -> Iterator[Live]:
     with serving(make_app) as live:
         yield live
-
-
-def raw(request: tuple[list[tuple[str, str]], bytes], *more: tuple[str, str], method: str = "POST") -> bytes:
-    headers, body = request
-    lines = [f"{name}: {value}" for name, value in [*headers, *more]]
-    if not any(name == "transfer-encoding" for name, _ in more):
-        lines.append(f"content-length: {len(body)}")
-    return f"{method} /mcp HTTP/1.1\r\n".encode() + "\r\n".join(lines).encode() + b"\r\n\r\n" + body
-
-
-class Client:
-    """One connection, read answer by answer."""
-
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._held = b""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._socket.close()
-
-    def send(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def answer(self) -> tuple[int, dict[str, str], bytes]:
-        """The next answer: status, headers, body."""
-        while b"\r\n\r\n" not in self._held:
-            self._more()
-        head, _, self._held = self._held.partition(b"\r\n\r\n")
-        status, *lines = head.decode().split("\r\n")
-        headers = dict(line.split(": ", 1) for line in lines)
-        while len(self._held) < int(headers.get("content-length", 0)):
-            self._more()
-        length = int(headers.get("content-length", 0))
-        body, self._held = self._held[:length], self._held[length:]
-        return int(status.split()[1]), headers, body
-
-    def closed(self) -> bool:
-        """Waits for the server to close."""
-        return self._held == b"" and self._socket.recv(1) == b""
-
-    def reset(self) -> None:
-        """Resets the connection."""
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-    def _more(self) -> None:
-        data = self._socket.recv(65_536)
-        assert data, f"the server closed after {self._held!r}"
-        self._held += data
-
-
-def total(body: bytes) -> Any:
-    return json.loads(body)["result"]["structuredContent"]["sum"]
 
 
 def test_pipelined_requests_are_answered_in_order(live: Live) -> None:

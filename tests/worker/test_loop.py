@@ -15,7 +15,7 @@ from coordinator.store import Store
 from coordinator.toolsets.metrics import CLAIM_CONFLICTS
 from tests.items.client import LONG_MS, Json, counts, fresh_id
 from tests.items.moments import lapse, next_ms
-from tests.items.test_included import fan_in
+from tests.items.results import fan_in
 from tests.support.counts import counted
 from tests.worker.client import Agent, Tools, actor
 
