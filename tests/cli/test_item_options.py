@@ -10,7 +10,14 @@ from coordinator import cli
 from coordinator.cli import refusals
 from coordinator.toolsets.items.fields import FIELDS, FILTERS, Field
 
-TEXTS = {"parentId": "550e8400", "priority": "high", "resources": "gpu", "budget": "tokens=5"}
+TEXTS = {
+    "parentId": "550e8400",
+    "priority": "high",
+    "resources": "gpu",
+    "budget": "tokens=5",
+    "notBefore": "+1h",
+    "dueAt": "+1h",
+}
 
 
 def words_of(field: Field, option: str) -> list[str]:

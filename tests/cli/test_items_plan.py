@@ -16,7 +16,8 @@ import pytest
 
 from coordinator.cli import run as fleet_main
 from coordinator.cli.exits import Exit
-from coordinator.client import Fleet, Unavailable
+from coordinator.client import Unavailable
+from coordinator.client.core import Core
 from tests.support.fleets import RunningFleet, fleet_command
 
 Run = Callable[..., tuple[int, str, str]]
@@ -148,15 +149,15 @@ def test_of_runs_at_once_one_makes_the_tree(items: Run, fleet: RunningFleet, pro
 
 def test_a_tree_that_was_left_unfinished_is_named_and_made_anew(items: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("p.yaml").write_text(DEEP)
-    call = Fleet.call
+    call = Core.call
 
-    async def ended(self: Fleet, tool: str, arguments: dict[str, Any], **more: Any) -> Any:
+    async def ended(self: Core, tool: str, arguments: dict[str, Any], **more: Any) -> Any:
         if tool == "advance_item" or arguments.get("operation") == "delete":
             raise Unavailable("unreachable", "the process has ended")
         return await call(self, tool, arguments, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Fleet, "call", ended)
+        patched.setattr(Core, "call", ended)
         assert items("plan p.yaml")[0] != Exit.OK
     (root,) = [one["id"][:8] for one in listed(items) if one.get("parentId") is None]
     assert items("ready")[1] == ""

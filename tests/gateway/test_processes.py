@@ -355,7 +355,7 @@ def test_people_answer_over_http_and_at_the_terminal(world: World) -> None:
     assert agent.get(second)["terminal"]
     again = fleet_command("gateway", "approvals", "resolve", question, "approve", "--data-dir", data)
     assert again.returncode == 1
-    assert "is already resolved: approve" in again.stderr
+    assert "it is resolved already, by bo with approve" in again.stderr
     shown = fleet_command("gateway", "approvals", "show", question, "--data-dir", data)
     assert json.loads(shown.stdout)["by"] == "bo"
 

@@ -54,7 +54,9 @@ async def test_a_result_has_the_minimal_fields(tools: Client) -> None:
 @pytest.mark.parametrize("search", [{}, {"query": "i"}], ids=("by the index", "by a scan"))
 async def test_details_are_those_of_the_item_in_full(tools: Client, search: Json) -> None:
     above = await tools.add("item", budget={"tokens": 5}, dueAt="2020-01-01T00:00:00Z")
-    using = await tools.add("item", resources=[{"key": "gpu", "mode": "shared"}], requires=["sql"], parentId=above)
+    using = await tools.add(
+        "item", resources=[{"key": "gpu", "mode": "shared"}], requires=["sql"], assignee="ann", parentId=above
+    )
     await tools.add("item", notBefore="+1h", recurs={"cron": "@daily"}, dueAt="+2h")
     await tools.add("item")
     left = await tools.add("item", role="review")
