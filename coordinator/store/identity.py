@@ -9,7 +9,8 @@ rejected with ``store_changed``, so that nobody takes an empty store for the tru
 (``fleet store accept``), or at once if the setting ``store_accept`` says so. An acceptance is recorded in the store,
 with its time and the identities that the store replaces, so that all other processes learn of it; the newest one that a
 process knows of counts. If the store is flushed under an open connection, the server reports that on the connection
-before it answers anything else (client-side caching), and the connection is replaced.
+before it answers anything else (client-side caching), and the connection is replaced; a call that was under way fails
+as one that may or may not have taken effect.
 
 A store that has its identity but has lost its last writes (a restored backup, a failover, a crash before an fsync) is
 served: fences still rise. Processes that write record the time of the server there once a second; one that has seen a
