@@ -41,9 +41,9 @@ import coordinator
 from benchmarks.callgrind import Callgrind
 from benchmarks.server import Server
 from benchmarks.support import Failed, console, embedded, table
-from coordinator.cli.authentication import build_authenticator
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
+from coordinator.processes.authentication import build_authenticator
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.items.store.base import LIBRARY

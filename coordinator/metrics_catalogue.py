@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import coordinator.cli.metrics
 import coordinator.console.metrics
 import coordinator.feed.metrics
 import coordinator.identity.metrics
 import coordinator.metrics.process
 import coordinator.overload.metrics
+import coordinator.processes.metrics
 import coordinator.runner.metrics
 import coordinator.steps.metrics
 import coordinator.store.metrics

@@ -14,8 +14,8 @@ from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
-from coordinator.cli.fleetfile import read_fleet
 from coordinator.client import SyncFleet
+from coordinator.processes.fleetfile import read_fleet
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = "web-shop"

@@ -1,10 +1,8 @@
 """The ``fleet`` command.
 
 Commands are registered by import string (``commands``), so that a command loads only what it uses. A command returns
-its exit code (``exits.Exit``), or raises ``CommandFailed`` or ``SettingsError``, which becomes one sentence on stderr.
-Stack traces are shown only if FLEET_LOG_LEVEL is ``debug``.
-
-``supervision`` has what keeps the processes of a fleet running.
+its exit code (``exits.Exit``), or raises ``CommandFailed``, ``ProcessProblem`` or ``SettingsError``, which becomes one
+sentence on stderr. Stack traces are shown only if FLEET_LOG_LEVEL is ``debug``.
 """
 
 from __future__ import annotations
@@ -26,9 +24,10 @@ from coordinator.cli import refusals, wrong_usage
 from coordinator.cli.commands import COMMANDS, GROUPS
 from coordinator.cli.exits import CommandFailed, Exit, UnknownOption
 from coordinator.cli.leading import behind_the_command
-from coordinator.cli.supervision.init import run_below
 from coordinator.cli.terminal import absent
 from coordinator.metrics import logs
+from coordinator.processes.errors import ProcessProblem
+from coordinator.processes.supervision.init import run_below
 from coordinator.settings import SettingsError
 from coordinator.wording import printable
 
@@ -85,6 +84,8 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(str(error), Exit.USAGE)
     except CommandFailed as error:
         return _fail(str(error), error.code)
+    except ProcessProblem as error:
+        return _fail(str(error), Exit[error.kind.upper()])
     except BrokenPipeError:
         # The reader of our output (head, less) has exited, which is not a failure.
         _drop_output()

@@ -12,8 +12,8 @@ from cyclopts import Parameter
 
 from coordinator.cli import check_authentication
 from coordinator.cli.exits import Exit
-from coordinator.cli.sound import sound
 from coordinator.doctor import actors
+from coordinator.processes.sound import sound
 from coordinator.settings import LoadedSettings, Settings, config_version, load_settings
 from coordinator.settings.effective_auth import auth_mode
 from coordinator.settings.fields import fields_of

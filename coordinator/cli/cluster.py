@@ -11,11 +11,12 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import STORE_SETTINGS, running_url, store_failed
+from coordinator.cli.stores import STORE_SETTINGS
 from coordinator.cli.terminal import print_json
 from coordinator.doctor.cluster import NODE_SECONDS, check_cluster
 from coordinator.doctor.findings import lines_of
 from coordinator.errors import ToolFailure
+from coordinator.processes.stores import running_url, store_failed
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store, StoreError, keys
 from coordinator.store.address import Address, parse

@@ -6,9 +6,9 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from coordinator.cli.supervision.running import metrics_dir
 from coordinator.metrics import Recording, SharedCells, install, reserved_slots
 from coordinator.metrics.slots import owned
+from coordinator.processes.supervision.running import metrics_dir
 from coordinator.settings import Settings
 
 

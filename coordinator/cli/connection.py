@@ -89,7 +89,7 @@ class Connection:
         if by_variable:
             return ",".join(base_urls(by_variable, URL_VARIABLE))
         # Here, because it takes long to import, and a URL does not need it.
-        from coordinator.cli.fleetfile import in_use, read_fleet
+        from coordinator.processes.fleetfile import in_use, read_fleet
 
         data_dir = self._data_dir()
         if (fleet := read_fleet(data_dir)) is not None:
@@ -106,7 +106,7 @@ class Connection:
         Raises:
             CommandFailed: as ``base_url`` does.
         """
-        from coordinator.cli.fleetfile import read_fleet
+        from coordinator.processes.fleetfile import read_fleet
         from coordinator.settings.problems import SettingsError
 
         called = self.base_url().split(",")

@@ -11,10 +11,10 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.fleetfile import read_fleet
 from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import user
 from coordinator.console.tickets import SECONDS, make_ticket
+from coordinator.processes.fleetfile import read_fleet
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.settings.effective_auth import console_url
 from coordinator.store import Store

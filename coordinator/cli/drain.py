@@ -18,9 +18,10 @@ from coordinator.cli.acting import Reason, operator
 from coordinator.cli.checks import check_range
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url
+from coordinator.cli.stores import STORE_SETTINGS
 from coordinator.errors import ToolFailure
 from coordinator.operations.drains import drain_processes
+from coordinator.processes.stores import open_store, running_url
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.steps.handoff import RQ_PREFIX
 from coordinator.steps.times import RENEW_SECONDS

@@ -24,9 +24,9 @@ from cyclopts import Group, Parameter
 
 from coordinator.cli.checks import by_flag, check_project_name
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.fleetfile import read_fleet
-from coordinator.cli.sound import sound
 from coordinator.errors import that_exist
+from coordinator.processes.fleetfile import read_fleet
+from coordinator.processes.sound import sound
 from coordinator.settings import (
     PROJECT_VARIABLE,
     URL_VARIABLE,

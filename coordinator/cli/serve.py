@@ -8,12 +8,12 @@ import msgspec
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.sound import require_secrets
-from coordinator.cli.stores import running_url
-from coordinator.cli.supervision.roles import run, slots
-from coordinator.cli.supervision.running import Announcer, keep_frontends_up, metrics_dir
-from coordinator.cli.supervision.sockets import reserved
 from coordinator.metrics import forget_gauges
+from coordinator.processes.sound import require_secrets
+from coordinator.processes.stores import running_url
+from coordinator.processes.supervision.roles import run, slots
+from coordinator.processes.supervision.running import Announcer, keep_frontends_up, metrics_dir
+from coordinator.processes.supervision.sockets import reserved
 from coordinator.settings import LoadedSettings
 from coordinator.settings.effective_auth import base_url
 

@@ -14,14 +14,15 @@ import msgspec
 from cyclopts import Parameter
 
 from coordinator import __version__
-from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.fleetfile import Fleet, in_use, left_over, read_fleet, supervisor_of
-from coordinator.cli.stores import open_store, running_url
-from coordinator.cli.supervision.running import metrics_dir
 from coordinator.cli.terminal import print_json
 from coordinator.metrics import slot_is_free
 from coordinator.metrics.slots import owned
+from coordinator.processes.errors import ProcessProblem
+from coordinator.processes.fleetfile import Fleet, in_use, left_over, read_fleet, supervisor_of
+from coordinator.processes.stores import open_store, running_url
+from coordinator.processes.supervision.running import metrics_dir
 from coordinator.settings import TOKEN_VARIABLE, LoadedSettings, Settings, redacted
 from coordinator.wording import printable
 
@@ -125,7 +126,7 @@ async def _store(settings: Settings) -> tuple[str, list[str]]:
     """Name and version of the store, and why it cannot be reached."""
     try:
         store = await open_store(running_url(settings), settings.redis_timeout_ms, timeout=0, partly=True)
-    except CommandFailed as failure:
+    except ProcessProblem as failure:
         return "", [f"the store: {failure}"]
     try:
         return f"{store.server.name} {store.server.version}", []

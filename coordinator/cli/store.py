@@ -10,8 +10,9 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import STORE_SETTINGS, given_url, open_store, store_failed
+from coordinator.cli.stores import STORE_SETTINGS
 from coordinator.errors import ToolFailure
+from coordinator.processes.stores import given_url, open_store, store_failed
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import AddressError, Store, StoreIdentity
 from coordinator.store.embedded import find_running

@@ -2,229 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 
-import msgspec
-import structlog
-
-from coordinator import __version__
-from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.exits import Exit
 from coordinator.cli.flags import LISTED, with_settings
-from coordinator.cli.fleetfile import Fleet, FleetFile, Process
-from coordinator.cli.reload import Rereader
-from coordinator.cli.sound import require_secrets
-from coordinator.cli.stores import given_url, open_for_serving, open_store, store_failed
-from coordinator.cli.supervision.brief import Role
-from coordinator.cli.supervision.cluster_supervisor import ClusterSupervisor, embedded_store
-from coordinator.cli.supervision.roles import open_recording, slots
-from coordinator.cli.supervision.running import Announcer, apply_reload, metrics_dir, run_until_told
-from coordinator.cli.supervision.sockets import reserved
-from coordinator.cli.supervision.store_supervisor import StoreSupervisor
-from coordinator.cli.supervision.supervised import Spec
-from coordinator.cli.supervision.supervisor import Supervisor
 from coordinator.errors import ToolFailure
-from coordinator.metrics import clear_free_slots, logs, slot_is_free
-from coordinator.settings import LoadedSettings, Settings, redacted
-from coordinator.settings.effective_auth import base_url, console_url
-from coordinator.store import StoreError
-from coordinator.store.address import parse
-from coordinator.toolsets.timestamp import now
-from coordinator.wording import counted
-
-_log = structlog.get_logger(__name__)
-
-_PREFIX = "up"
-LEFTOVER_SECONDS = 10.0
-"""How long a start waits for the exit of processes whose supervisor was killed."""
+from coordinator.processes.errors import ProcessProblem
+from coordinator.processes.sound import require_secrets
+from coordinator.processes.stores import open_store
+from coordinator.processes.up import run_up
+from coordinator.settings import LoadedSettings, Settings
+from coordinator.settings.effective_auth import console_url
 
 
 @with_settings(without=("worker_port",), listed=(*LISTED, "shards"), starts_store=True)
 def up(loaded: LoadedSettings) -> int:
     require_secrets(loaded, os.environ)
-    settings = loaded.settings
-    logs.configure(settings.log_level, settings.log_format, context={"slot": _PREFIX})
-    file = FleetFile(Path(settings.data_dir))
-    try:
-        fleet = _Up(loaded, file)
-        run_until_told(fleet.run, fleet.hurry, fleet.reload)
-    finally:
-        file.close()
+    run_up(loaded, _show_console)
     return Exit.OK
 
 
-class _Up:
-    """One run of ``fleet up``."""
-
-    def __init__(self, loaded: LoadedSettings, file: FleetFile) -> None:
-        self._settings = settings = loaded.settings
-        self._reader = Rereader(loaded)
-        self._file = file
-        self._metrics_dir = metrics_dir(settings)
-        self._started_at = now()
-        self._embedded: StoreSupervisor | ClusterSupervisor | None = None
-        self._supervisor: Supervisor | None = None
-        self._ready = self._stopping = False
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Starts everything, waits for the stop signal, and stops it.
-
-        Raises:
-            CommandFailed: it cannot start; nothing is left running.
-        """
-        await wait_for_leftovers(self._file.previous)
-        with reserved(self._settings) as self._settings:
-            clear_free_slots(self._metrics_dir)
-            try:
-                with slots(self._metrics_dir, _PREFIX) as (slot,):
-                    await self._run_as(slot, stop)
-            finally:
-                clear_free_slots(self._metrics_dir)
-
-    async def _run_as(self, slot: str, stop: asyncio.Event) -> None:
-        logs.configure(self._settings.log_level, self._settings.log_format, context={"slot": slot})
-        own = open_recording(self._metrics_dir, slot, self._settings)
-        try:
-            await self._start_store()
-            with (
-                slots(self._metrics_dir, "fe", self._settings.frontends) as frontends,
-                slots(self._metrics_dir, "w", self._settings.workers) as workers,
-            ):
-                await self._keep_processes(stop, frontends, workers)
-        finally:
-            if self._embedded is not None:
-                await self._embedded.stop()
-            own.close()
-
-    def hurry(self) -> None:
-        """Makes a drain kill the rest; before there is anything to drain, exits at once."""
-        if self._supervisor is None:
-            # The embedded store, which may still be loading its data, stops with this process.
-            os._exit(Exit.FAILED)
-        self._supervisor.hurry()
-
-    def reload(self) -> None:
-        """Rereads the settings and applies them in all front-ends."""
-        self._settings = apply_reload(self._reader.read(), self._settings, self._supervisor)
-
-    async def _start_store(self) -> None:
-        """Starts the embedded store, or checks that the given one can be used."""
-        url = given_url(self._settings)
-        if url and self._settings.shards > 1:
-            raise CommandFailed(
-                "shards are those of the embedded Redis, and redis_url names another: give one", Exit.USAGE
-            )
-        if not url:
-            self._embedded = embedded_store(self._settings, self._store_moved, self._write)
-            try:
-                await self._embedded.start()
-            except StoreError as error:
-                raise store_failed(error) from None
-            url = self._embedded.url
-        store = await open_for_serving(self._settings, url)
-        await store.close()
-
-    async def _keep_processes(self, stop: asyncio.Event, frontends: Sequence[str], workers: Sequence[str]) -> None:
-        children: list[tuple[Role, str]] = [("frontend", slot) for slot in frontends]
-        children += [("worker", slot) for slot in workers]
-        specs = [Spec(role, slot, self._child_settings, self._metrics_dir) for role, slot in children]
-        settings = self._settings
-        self._supervisor = Supervisor(
-            specs, self._metrics_dir, settings.drain_seconds, settings.watchdog_seconds, self._write
-        )
-        try:
-            if await self._supervisor.start(stop):
-                self._ready = True
-                self._write()
-                await self._announce()
-                await stop.wait()
-            _log.info("stopping", drain_seconds=self._settings.drain_seconds)
-        finally:
-            self._stopping = True
-            self._write()
-            await self._supervisor.drain()
-
-    def _child_settings(self) -> Settings:
-        url = self._embedded.url if self._embedded is not None else given_url(self._settings)
-        return msgspec.structs.replace(self._settings, redis_url=url)
-
-    def _store_moved(self) -> None:
-        if self._supervisor is not None:
-            self._supervisor.renew()
-
-    async def _announce(self) -> None:
-        settings = self._settings
-        store = redacted(settings.redis_url)
-        if self._embedded is not None:
-            cluster = f"{parse(self._embedded.url).without_password} " if settings.shards > 1 else ""
-            store = f"embedded, {cluster}in {settings.data_dir}"
-        Announcer(
-            f"fleet ready at {base_url(settings.host, settings.port)} "
-            f"({counted(settings.frontends, 'front-end')}, {counted(settings.workers, 'worker')}, store: {store})"
-        ).ready()
-        if settings.console.enabled and sys.stdout is not None and sys.stdout.isatty():
-            await self._show_console()
-
-    async def _show_console(self) -> None:
-        """Prints a link to the console, for people only: it must not end up in a log."""
-        # Imported here, because the console takes a while, and few fleets are started at a terminal.
-        from coordinator.cli.console import NOTE, make_link
-
-        settings = self._child_settings()
-        with contextlib.suppress(CommandFailed, ToolFailure, OSError):
-            store = await open_store(settings.redis_url, settings.redis_timeout_ms)
-            try:
-                link = await make_link(store, settings, console_url(settings))
-            finally:
-                await store.close()
-            print(f"console: {link} ({NOTE}; later: fleet console)", flush=True)
-
-    def _write(self) -> None:
-        """Writes the state of the fleet into ``fleet.json``, for other commands."""
-        settings, embedded = self._settings, self._embedded
-        fleet = Fleet(
-            pid=os.getpid(),
-            version=__version__,
-            base_url=base_url(settings.host, settings.port),
-            admin_url=base_url(settings.admin_host or settings.host, settings.admin_port or settings.port),
-            ready=self._ready,
-            stopping=self._stopping,
-            drain_seconds=settings.drain_seconds,
-            started_at=self._started_at,
-            metrics_dir=str(self._metrics_dir),
-            store="embedded" if embedded is not None else redacted(settings.redis_url),
-            store_pid=embedded.pid if embedded is not None else None,
-            processes=tuple(
-                Process(child.spec.slot, child.spec.role, child.pid, child.state == "ready")
-                for child in self._supervisor or ()
-            ),
-        )
-        try:
-            self._file.write(fleet)
-        except OSError as error:
-            _log.warning("cannot write the fleet's state", error=str(error))
-
-
-async def wait_for_leftovers(previous: Fleet | None) -> None:
-    """Waits for the end of the processes of a supervisor that was killed.
-
-    Args:
-        previous: what it told about its fleet, if there was one.
-
-    Raises:
-        CommandFailed: they do not end.
-    """
-    if previous is None:
+async def _show_console(settings: Settings) -> None:
+    """Prints a link to the console, for people only: it must not end up in a log."""
+    if not settings.console.enabled or sys.stdout is None or not sys.stdout.isatty():
         return
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + LEFTOVER_SECONDS
-    directory = Path(previous.metrics_dir)
-    while left := [one for one in previous.processes if not slot_is_free(directory, one.slot)]:
-        if loop.time() > deadline:
-            named = ", ".join(f"{one.slot} (process {one.pid})" for one in left)
-            raise CommandFailed(f"processes of an earlier fleet still run: {named}; end them first", Exit.DATA_DIR)
-        await asyncio.sleep(0.05)
+    # Imported here, because the console takes a while, and few fleets are started at a terminal.
+    from coordinator.cli.console import NOTE, make_link
+
+    with contextlib.suppress(ProcessProblem, ToolFailure, OSError):
+        store = await open_store(settings.redis_url, settings.redis_timeout_ms)
+        try:
+            link = await make_link(store, settings, console_url(settings))
+        finally:
+            await store.close()
+        print(f"console: {link} ({NOTE}; later: fleet console)", flush=True)

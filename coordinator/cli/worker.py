@@ -10,11 +10,11 @@ import msgspec
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import running_url
-from coordinator.cli.supervision.roles import run, slots
-from coordinator.cli.supervision.running import Announcer, metrics_dir
-from coordinator.cli.supervision.sockets import reserve
 from coordinator.metrics import forget_gauges
+from coordinator.processes.stores import running_url
+from coordinator.processes.supervision.roles import run, slots
+from coordinator.processes.supervision.running import Announcer, metrics_dir
+from coordinator.processes.supervision.sockets import reserve
 from coordinator.settings import LoadedSettings, Settings
 
 if TYPE_CHECKING:
@@ -61,6 +61,6 @@ def _companion(settings: Settings, directory: Path, slot: str) -> Companion | No
     if not settings.worker_port:
         return None
     # Imported here, because most workers need no HTTP.
-    from coordinator.cli.operators import worker_port
+    from coordinator.processes.operators_port import worker_port
 
     return worker_port(settings, directory, slot)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.reload import Rereader
+from coordinator.processes.reload import Rereader
 from coordinator.settings import Settings, SettingsError, load_settings
 from coordinator.settings.auth import Auth
 from coordinator.settings.effective_auth import auth_mode, auth_verifier, is_loopback, resource_url

@@ -15,8 +15,9 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from coordinator.cli.authentication import stdio_principal
-from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.exits import Exit
+from coordinator.processes.authentication import stdio_principal
+from coordinator.processes.errors import ProcessProblem
 from coordinator.store.address import parse
 from coordinator.store.embedded import find_running
 from tests.authentication.support import Authenticators, Tokens
@@ -94,9 +95,9 @@ async def test_a_bad_token_is_rejected_at_the_start(
 ) -> None:
     other = tokens.add("agent-1", projects=("elsewhere",))
     authenticator = authenticators.make(tokens=str(tokens.path), mode=mode)
-    with pytest.raises(CommandFailed, match=words) as caught:
+    with pytest.raises(ProcessProblem, match=words) as caught:
         await stdio_principal(authenticator, {"elsewhere": other}.get(token or "", token), "default")
-    assert caught.value.code == Exit.USAGE
+    assert caught.value.kind == "usage"
     assert other not in str(caught.value)
 
 

@@ -16,10 +16,10 @@ import msgspec
 import pytest
 
 from coordinator import __version__, cli
-from coordinator.cli import stop
 from coordinator.cli.exits import Exit
-from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.metrics import slots
+from coordinator.processes import stopping
+from coordinator.processes.fleetfile import Fleet, FleetFile, Process
 from tests.support.fleets import RunningFleet
 from tests.support.wait import process_alive, wait_until_sync
 
@@ -123,7 +123,7 @@ def test_a_second_stop_waits_on_and_hurries_nothing(run: Run, tmp_path: Path) ->
 
 
 def test_what_a_killed_fleet_has_left_is_ended(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stop, "ORPHAN_SECONDS", 0.5)
+    monkeypatch.setattr(stopping, "ORPHAN_SECONDS", 0.5)
     with started(tmp_path) as fleet:
         pids, frontend, supervisor = fleet.pids, fleet.pid("fe-0"), fleet.state.pid
         assert frontend is not None
@@ -143,8 +143,8 @@ def test_what_a_killed_fleet_has_left_is_ended(run: Run, tmp_path: Path, monkeyp
 
 def test_no_foreign_process_is_killed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ids that a killed fleet has written down may be those of other processes by now."""
-    monkeypatch.setattr(stop, "ORPHAN_SECONDS", 0.1)
-    monkeypatch.setattr(stop, "KILL_SECONDS", 0.1)
+    monkeypatch.setattr(stopping, "ORPHAN_SECONDS", 0.1)
+    monkeypatch.setattr(stopping, "KILL_SECONDS", 0.1)
     with foreigner() as pid:
         file = FleetFile(tmp_path)
         file.write(a_fleet(pid, tmp_path, Process("fe-0", "frontend", pid, True)))

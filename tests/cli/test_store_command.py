@@ -9,8 +9,9 @@ import msgspec
 import pytest
 import redis
 
-from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.stores import open_for_serving
+from coordinator.cli.exits import Exit
+from coordinator.processes.errors import ProcessProblem
+from coordinator.processes.stores import open_for_serving
 from coordinator.settings import Settings
 from coordinator.store import keys
 from coordinator.store.address import parse
@@ -105,7 +106,7 @@ async def test_a_data_directory_remembers_its_embedded_store(tmp_path: Path) -> 
         await serve_from(home)
     (ours / "redis").rename(tmp_path / "aside")
     (theirs / "redis").rename(ours / "redis")
-    with pytest.raises(CommandFailed, match="the store is not the one that the fleet had"):
+    with pytest.raises(ProcessProblem, match="the store is not the one that the fleet had"):
         await serve_from(ours)
     refused = fleet_command("up", "--port", "0", "--data-dir", str(ours))
     assert refused.returncode == Exit.FAILED

@@ -16,9 +16,9 @@ import pytest
 from rich.console import Console
 
 from coordinator.cli.exits import Exit
-from coordinator.cli.fleetfile import Fleet, FleetFile
 from coordinator.cli.top.readings import Interval, Reading, read
 from coordinator.cli.top.screen import screen
+from coordinator.processes.fleetfile import Fleet, FleetFile
 from tests.support.fleets import Http, RunningCommand, RunningFleet, fleet_command, scrape
 from tests.support.wait import wait_until_sync
 from tests.support.web import LocalServer, Quiet

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from coordinator.cli.supervision.supervisor import KILL_SECONDS
 from coordinator.metrics_catalogue import CATALOGUE
+from coordinator.processes.supervision.supervisor import KILL_SECONDS
 from coordinator.settings import SettingsError, load_settings
 from coordinator.transport.health import PROBES
 from tests.deploy.chart import CHART, NAMESPACE, RELEASE, RENDERED_HERE, Rendered, check, newest, render

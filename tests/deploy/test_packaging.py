@@ -17,7 +17,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from coordinator.cli.exits import Exit
-from coordinator.cli.supervision.supervisor import KILL_SECONDS
+from coordinator.processes.supervision.supervisor import KILL_SECONDS
 from coordinator.runner.options import Options
 from coordinator.settings import Settings
 from coordinator.store.address import parse

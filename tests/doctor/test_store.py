@@ -20,9 +20,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.cli.exits import Exit
-from coordinator.cli.fleetfile import Fleet, FleetFile
 from coordinator.doctor import fleet as whole
 from coordinator.doctor import host, queues, store
+from coordinator.processes.fleetfile import Fleet, FleetFile
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.steps.handoff import RQ_PREFIX

@@ -13,12 +13,12 @@ from typing import Any
 import httpx2
 import uvicorn
 
-from coordinator.cli.operators import server_config
 from coordinator.feed import FeedReader
 from coordinator.feed.waits import Waits
 from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.noop import trust_self_reported
 from coordinator.overload import Admission
+from coordinator.processes.operators_port import server_config
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.items.store.tokens import TokenStore

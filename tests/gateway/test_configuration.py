@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.cli.gateway.problems import findings
-from coordinator.cli.sound import sound
+from coordinator.processes.gateway_settings import findings
+from coordinator.processes.sound import sound
 from coordinator.settings import Settings, SettingsError, load_settings
 from coordinator.settings.gateway.model import Gateway
 from coordinator.toolsets.gateway.rules.bundle import packed, unpacked

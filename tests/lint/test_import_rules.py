@@ -47,6 +47,7 @@ WRONG = {
     "coordinator/toolsets/wrong_f.py": "coordinator.toolsets.items",
     "coordinator/toolsets/items/rules/wrong_g.py": "coordinator.toolsets.items.live",
     "coordinator/toolsets/worker/wrong_h.py": "coordinator.toolsets.items.audit",
+    "coordinator/console/wrong_i.py": "coordinator.processes",
 }
 
 

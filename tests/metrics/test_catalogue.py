@@ -24,7 +24,7 @@ from coordinator.metrics.recording import declared
 print(*(metric.name for metric in declared() if metric.starts_in == "{}"))
 """
 PROCESSES = {
-    "frontend": "coordinator.cli.frontend",
+    "frontend": "coordinator.processes.frontend",
     "worker": "workers.process, workers.run_kinds",
     "runner": "coordinator.cli.run_command",
 }

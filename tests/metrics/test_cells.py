@@ -22,7 +22,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.parser import text_string_to_metric_families
 
-from coordinator.cli.frontend import start_metrics
 from coordinator.metrics import (
     OTHER,
     SLOT,
@@ -46,6 +45,7 @@ from coordinator.metrics.hot import Hot, publish, published
 from coordinator.metrics.process import CONFIG_INFO
 from coordinator.metrics_catalogue import CATALOGUE
 from coordinator.overload.metrics import SHED
+from coordinator.processes.frontend import start_metrics
 from coordinator.store.metrics import script_ended
 from coordinator.toolsets.items.metrics.claims import AGENTS_WAITING, CLAIMS
 from coordinator.toolsets.items.metrics.usage import KINDS, PROJECT_BUDGET, TOKENS

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from coordinator.cli.frontend import start_metrics
 from coordinator.metrics import SLOT, Label, Metric, Recording, SharedCells, process
 from coordinator.metrics_catalogue import CATALOGUE
+from coordinator.processes.frontend import start_metrics
 from deploy.metrics import PAGE
 from tests.support.contracts import toolsets
 from tests.support.counts import recorded_in
@@ -69,7 +69,7 @@ def use_everything(recording: Recording) -> None:
     """Makes every series that a process can make."""
     names = [name for _, name in TOOLS]
     # In a process of its own: other tests of this one may have loaded further scripts. A host has workers too.
-    code = "import coordinator.cli.frontend, workers.process; from coordinator.store import Script; "
+    code = "import coordinator.processes.frontend, workers.process; from coordinator.store import Script; "
     code += "print(*(script.name for script in Script.registered()))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
     with recorded_in(recording):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.cli import run
-from coordinator.cli.sound import require_secrets, sound
+from coordinator.processes.sound import require_secrets, sound
 from coordinator.settings import SettingsError, load_settings
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli.exits import CommandFailed
-from coordinator.cli.fleetfile import FleetFile, in_use, read_fleet
-from coordinator.cli.stores import running_url
 from coordinator.doctor import host
 from coordinator.metrics.slots import owned
+from coordinator.processes.errors import ProcessProblem
+from coordinator.processes.fleetfile import FleetFile, in_use, read_fleet
+from coordinator.processes.stores import running_url
 from coordinator.settings import Settings
 from coordinator.store.embedded import DataDirUnusable, EmbeddedServer, known_url
 from coordinator.store.embedded_cluster import EmbeddedCluster
@@ -46,7 +46,7 @@ def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_nothing_is_started_in_a_directory_of_another_user(strange: Path, use: Callable[[Path], object]) -> None:
     before = sorted(strange.iterdir())
-    with pytest.raises((DataDirUnusable, CommandFailed), match="it belongs to another user"):
+    with pytest.raises((DataDirUnusable, ProcessProblem), match="it belongs to another user"):
         use(strange)
     assert sorted(strange.iterdir()) == before
 
@@ -54,7 +54,7 @@ def test_nothing_is_started_in_a_directory_of_another_user(strange: Path, use: C
 def test_nothing_that_it_says_is_believed(strange: Path) -> None:
     assert (known_url(strange), in_use(strange), read_fleet(strange)) == (None, False, None)
     assert IdentityFile(strange, "embedded").read() == ""
-    with pytest.raises(CommandFailed, match="belongs to another user: run this as that user"):
+    with pytest.raises(ProcessProblem, match="belongs to another user: run this as that user"):
         running_url(Settings(data_dir=str(strange)))
 
 
@@ -66,7 +66,7 @@ def test_a_closed_directory_is_named() -> None:
             for one in (place, place / "deeper"):
                 assert (known_url(one), in_use(one), owned(one / "run" / "metrics")) == (None, False, [])
                 assert all(found.verdict != "fails" for found in host.check(Settings(data_dir=str(one))))
-            with pytest.raises(CommandFailed, match="belongs to another user: run this as that user"):
+            with pytest.raises(ProcessProblem, match="belongs to another user: run this as that user"):
                 running_url(Settings(data_dir=str(place)))
         place.chmod(0o700)
 
@@ -79,7 +79,7 @@ def test_a_lock_is_no_link(tmp_path: Path, name: str, link: Callable[[Path, Path
     target.write_text("precious")
     place.mkdir()
     link(target, place / name)
-    with pytest.raises((DataDirUnusable, CommandFailed), match="cannot be used"):
+    with pytest.raises((DataDirUnusable, ProcessProblem), match="cannot be used"):
         FleetFile(place) if name == "fleet.lock" else EmbeddedServer(place).start()
     assert target.read_text() == "precious"
     assert not in_use(place)

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.cli.supervision.store_supervisor import StoreSupervisor
+from coordinator.processes.supervision.store_supervisor import StoreSupervisor
 from coordinator.store import Store, kept_moment, key_space, keys
 from coordinator.store.drains import Drains
 from coordinator.store.embedded import EmbeddedServer

@@ -17,7 +17,7 @@ from typing import IO, Any, Self
 
 import msgspec
 
-from coordinator.cli.fleetfile import Fleet, read_fleet
+from coordinator.processes.fleetfile import Fleet, read_fleet
 from tests.support.template import Forked, template
 from tests.support.wait import process_alive, wait_until_sync
 

@@ -182,7 +182,7 @@ def main() -> None:
 
 def _import() -> None:
     from coordinator.cli.commands import COMMANDS
-    from coordinator.cli.supervision.template import MODULES
+    from coordinator.processes.supervision.template import MODULES
 
     gc.disable()
     for command in COMMANDS.values():
@@ -223,7 +223,7 @@ def _run(imported: Mapping[str, str], arguments: list[str], environment: Mapping
         importlib.import_module(arguments[1]).main()
         return
     if arguments and arguments[0] in _SUPERVISORS:
-        from coordinator.cli.supervision import spawner
+        from coordinator.processes.supervision import spawner
 
         spawner.start_template = _Spare(spawner.start_template).start
     cli.main()
@@ -277,7 +277,7 @@ def _become_template(orders: socket.socket) -> None:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     sys.argv = [sys.argv[0], str(files[0]), *given["roles"]]
-    importlib.import_module("coordinator.cli.supervision.template").main()
+    importlib.import_module("coordinator.processes.supervision.template").main()
 
 
 if __name__ == "__main__":

@@ -18,10 +18,10 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from coordinator.cli.exits import CommandFailed
-from coordinator.cli.supervision.roles import start_tracing
 from coordinator.metrics import tracing
 from coordinator.overload import Admission
+from coordinator.processes.errors import ProcessProblem
+from coordinator.processes.supervision.roles import start_tracing
 from coordinator.settings import Settings
 from coordinator.settings.tracing import Tracing as Section
 from coordinator.toolsets.tool import Call
@@ -311,5 +311,5 @@ def test_a_missing_collector_does_no_harm() -> None:
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    with pytest.raises(CommandFailed, match=r"pip install 'fleet-coordinator\[tracing\]'"):
+    with pytest.raises(ProcessProblem, match=r"pip install 'fleet-coordinator\[tracing\]'"):
         start_tracing(Settings(tracing=Section(endpoint="http://127.0.0.1:4318")), "fe-0")

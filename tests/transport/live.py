@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import uvicorn
 import uvloop
 
-from coordinator.cli.operators import server_config
+from coordinator.processes.operators_port import server_config
 from coordinator.transport import FrontEnd
 from coordinator.transport.fast_path_http import http_protocol
 from tests.support.wait import wait_until_sync

@@ -19,9 +19,9 @@ import anyio
 
 from coordinator import cli
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.fleetfile import Fleet, read_fleet
-from coordinator.cli.stores import given_url
-from coordinator.cli.supervision.spawner import package_environment
+from coordinator.processes.fleetfile import Fleet, read_fleet
+from coordinator.processes.stores import given_url
+from coordinator.processes.supervision.spawner import package_environment
 from coordinator.settings import Settings, redacted
 from coordinator.store.embedded import find_running
 

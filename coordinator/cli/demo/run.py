@@ -18,10 +18,10 @@ from coordinator.cli.demo import fleet, report, work
 from coordinator.cli.demo.agents import Agents, Options
 from coordinator.cli.demo.board import Board, Event
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.stores import open_store
 from coordinator.client import Denied, Fleet, FleetError
 from coordinator.client.plan import read
 from coordinator.errors import ToolFailure
+from coordinator.processes.stores import open_store
 from coordinator.projects.transfer import withdraw
 from coordinator.settings import Settings, redacted
 from coordinator.store import Store, keys

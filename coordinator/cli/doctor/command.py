@@ -12,14 +12,15 @@ from cyclopts import App, Parameter
 from coordinator.cli.commands import COMMANDS
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.fleetfile import read_fleet
-from coordinator.cli.stores import STORE_SETTINGS, running_url, store_failed
-from coordinator.cli.supervision.running import metrics_dir
+from coordinator.cli.stores import STORE_SETTINGS
 from coordinator.cli.terminal import print_json
 from coordinator.doctor import alerts, host
 from coordinator.doctor.alerts import read_gauges
 from coordinator.doctor.findings import lines_of
 from coordinator.doctor.fleet import check_fleet
+from coordinator.processes.fleetfile import read_fleet
+from coordinator.processes.stores import running_url, store_failed
+from coordinator.processes.supervision.running import metrics_dir
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import StoreError, StoreIdentity
 from coordinator.store.identity import identity_file

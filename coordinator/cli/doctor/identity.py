@@ -11,10 +11,12 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url
+from coordinator.cli.stores import STORE_SETTINGS
 from coordinator.cli.terminal import print_json
 from coordinator.doctor.findings import Finding, lines_of
 from coordinator.doctor.identity import check_sources, check_token
+from coordinator.processes.errors import ProcessProblem
+from coordinator.processes.stores import open_store, running_url
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import Store
 
@@ -69,5 +71,5 @@ async def _open_store(settings: Settings) -> tuple[Store | None, list[Finding]]:
     """Opens the fleet's store; None, with a note that says why, if that cannot be done."""
     try:
         return await open_store(running_url(settings), settings.redis_timeout_ms, timeout=0), []
-    except CommandFailed as failed:
+    except ProcessProblem as failed:
         return None, [Finding("note", "fleet", f"the state that its processes share is not checked: {failed}")]

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.gateway.problems import findings
+from coordinator.processes.gateway_settings import findings
 from coordinator.settings import LoadedSettings, Settings, SettingsError, convert, load_settings
 from coordinator.settings.gateway import includes
 from coordinator.settings.gateway.model import Gateway

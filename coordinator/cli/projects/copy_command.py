@@ -16,16 +16,10 @@ from cyclopts import Parameter
 import workers.tools.demo  # noqa: F401
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import (
-    PATIENCE_MS,
-    STORE_SETTINGS,
-    open_for_serving,
-    patient,
-    running_url,
-    store_failed,
-    work_failed,
-)
+from coordinator.cli.stores import PATIENCE_MS, STORE_SETTINGS, patient, work_failed
 from coordinator.errors import ToolFailure
+from coordinator.processes.errors import ProcessProblem
+from coordinator.processes.stores import open_for_serving, running_url, store_failed
 from coordinator.projects import copying
 from coordinator.projects.copying import Copy, End
 from coordinator.projects.errors import ProjectProblem
@@ -115,7 +109,7 @@ async def _open_target(to: str) -> PassingStore:
     """Opens the other store, and gives it an identity if it is empty.
 
     Raises:
-        CommandFailed: it cannot be used.
+        CommandFailed, ProcessProblem: it cannot be used.
     """
     try:
         address = parse(to)
@@ -128,7 +122,7 @@ async def _open_target(to: str) -> PassingStore:
         if isinstance(error, AccessRefused):
             error.setting = f"--to and {PASSWORD}"
         failed = store_failed(error)
-        raise CommandFailed(f"--to: {failed}", failed.code) from None
+        raise ProcessProblem(f"--to: {failed}", failed.kind) from None
     try:
         await key_space.settle(store)
         if store.unready:

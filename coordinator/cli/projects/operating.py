@@ -14,11 +14,12 @@ from coordinator.cli.checks import check_project_name
 from coordinator.cli.connection import Connection
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import of_one_fleet
-from coordinator.cli.sound import sound
-from coordinator.cli.stores import open_for_serving, patient, running_url, unwritten, work_failed
+from coordinator.cli.stores import patient, unwritten, work_failed
 from coordinator.errors import ToolFailure
 from coordinator.interchange.files import open_regular
 from coordinator.interchange.model import ImportProblem
+from coordinator.processes.sound import sound
+from coordinator.processes.stores import open_for_serving, running_url
 from coordinator.projects import native
 from coordinator.projects.dumping import dump
 from coordinator.projects.restoring import Restored, restore

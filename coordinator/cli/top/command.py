@@ -14,11 +14,11 @@ from cyclopts import Parameter
 from coordinator.cli.checks import check_base_url, check_range
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.fleetfile import Fleet, in_use, read_fleet
-from coordinator.cli.supervision.running import metrics_dir
 from coordinator.cli.top.readings import Interval, Reading, read
 from coordinator.metrics.hot import published
 from coordinator.metrics.slots import owned
+from coordinator.processes.fleetfile import Fleet, in_use, read_fleet
+from coordinator.processes.supervision.running import metrics_dir
 from coordinator.settings import TOKEN_VARIABLE, LoadedSettings, Settings, redacted
 from coordinator.settings.effective_auth import base_url
 from coordinator.wording import printable

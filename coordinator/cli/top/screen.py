@@ -10,9 +10,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from coordinator.cli.fleetfile import Fleet
 from coordinator.cli.top.readings import Interval
 from coordinator.metrics.hot import Hot
+from coordinator.processes.fleetfile import Fleet
 from coordinator.toolsets.items.metrics.resources import MODES
 from coordinator.units import money
 from coordinator.wording import counted

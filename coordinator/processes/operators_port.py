@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import uvicorn
 
-from coordinator.cli.supervision.sockets import listening
 from coordinator.errors import ToolFailure
 from coordinator.metrics import Exposition
+from coordinator.processes.supervision.sockets import listening
 from coordinator.settings import Settings
 from coordinator.transport.admin import AdminApp
 from coordinator.transport.guards import Gate
@@ -72,7 +72,7 @@ async def operators_port(app: AdminApp, settings: Settings, setting: str, port: 
         port: 0: no port is opened.
 
     Raises:
-        CommandFailed: the port cannot be opened.
+        ProcessProblem: the port cannot be opened.
     """
     if not port:
         yield
@@ -94,7 +94,7 @@ def worker_port(
     """A context manager that serves a worker's port while the worker works.
 
     Raises:
-        CommandFailed: (from the block) the port cannot be opened.
+        ProcessProblem: (from the block) the port cannot be opened.
     """
 
     def companion(worker: Working) -> contextlib.AbstractAsyncContextManager[None]:

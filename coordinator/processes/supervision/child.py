@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.supervision.brief import Brief
-from coordinator.cli.supervision.lifecycle import SupervisedLifecycle
+from coordinator.processes.errors import ProcessProblem
+from coordinator.processes.supervision.brief import Brief
+from coordinator.processes.supervision.lifecycle import SupervisedLifecycle
 
 
 def run(text: bytes, parent: int, status: int, control: int) -> int:
@@ -31,18 +31,18 @@ def run(text: bytes, parent: int, status: int, control: int) -> int:
     brief = msgspec.json.decode(text, type=Brief)
     lifecycle = SupervisedLifecycle(parent, status, control, brief.refused_reload)
     # Imported only now, when the child is tied to its supervisor, because it takes a second.
-    from coordinator.cli.supervision import roles
+    from coordinator.processes.supervision import roles
 
     try:
         roles.run(brief.role, brief.slot, brief.settings, Path(brief.metrics_dir), lifecycle)
-    except CommandFailed as error:
-        lifecycle.failed(error.code, str(error))
-        return error.code
+    except ProcessProblem as error:
+        lifecycle.failed(error.kind, str(error))
+        return 1
     except Exception as error:
         structlog.get_logger(__name__).exception("process failed")
-        lifecycle.failed(Exit.FAILED, f"{type(error).__name__}: {error}")
-        return Exit.FAILED
-    return Exit.OK
+        lifecycle.failed("failed", f"{type(error).__name__}: {error}")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ import pytest
 from coordinator.cli.exits import Exit
 from tests.support.fleets import RunningCommand, environment
 
-BELOW = "import os, signal, subprocess, time\nfrom coordinator.cli.supervision.init import run_below\nrun_below()\n"
+BELOW = (
+    "import os, signal, subprocess, time\nfrom coordinator.processes.supervision.init import run_below\nrun_below()\n"
+)
 
 
 def _namespace() -> list[str]:

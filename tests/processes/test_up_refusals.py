@@ -12,10 +12,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from coordinator.cli import up
-from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.fleetfile import Fleet, FleetFile, Process
+from coordinator.cli.exits import Exit
 from coordinator.metrics import SharedCells
+from coordinator.processes import up
+from coordinator.processes.errors import ProcessProblem
+from coordinator.processes.fleetfile import Fleet, FleetFile, Process
 from tests.support.fake_redis import GREETING, INTRODUCTION, FakeRedis, Peer, bulk
 from tests.support.fleets import environment, fleet_command
 
@@ -122,9 +123,9 @@ def test_processes_of_an_earlier_fleet_that_do_not_exit(tmp_path: Path, monkeypa
     first.abandon()
     monkeypatch.setattr(up, "LEFTOVER_SECONDS", 0.1)
     file = FleetFile(tmp_path)
-    with pytest.raises(CommandFailed, match=rf"earlier fleet still run: fe-0 \(process {os.getpid()}\)") as caught:
+    with pytest.raises(ProcessProblem, match=rf"earlier fleet still run: fe-0 \(process {os.getpid()}\)") as caught:
         anyio.run(up.wait_for_leftovers, file.previous)
-    assert caught.value.code == Exit.DATA_DIR
+    assert caught.value.kind == "data_dir"
     earlier.close()
     anyio.run(up.wait_for_leftovers, file.previous)
     file.close()

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.processes.errors import ProcessProblem
 from coordinator.settings import Settings
 
 BACKLOG = 2048
@@ -28,7 +28,7 @@ def reserve(host: str, port: int, setting: str = "port") -> socket.socket:
         setting: the setting with the port, for messages.
 
     Raises:
-        CommandFailed: the port is in use, or the address is not one of this host.
+        ProcessProblem: the port is in use, or the address is not one of this host.
     """
     # SO_REUSEADDR, because connections of an earlier fleet may linger for a minute; only a listener is a problem.
     with _bound(setting, host, port, socket.SO_REUSEADDR) as probe:
@@ -36,7 +36,7 @@ def reserve(host: str, port: int, setting: str = "port") -> socket.socket:
     try:
         # Without SO_REUSEADDR, so that another reservation is refused even while no front-end listens.
         return _bound(setting, host, port, socket.SO_REUSEPORT)
-    except CommandFailed:
+    except ProcessProblem:
         # The lingering connections are those of a server without SO_REUSEPORT.
         return _bound(setting, host, port, socket.SO_REUSEPORT, socket.SO_REUSEADDR)
 
@@ -49,7 +49,7 @@ def reserved(settings: Settings) -> Iterator[Settings]:
         The settings with the port in use.
 
     Raises:
-        CommandFailed: as ``reserve``.
+        ProcessProblem: as ``reserve``.
     """
     with contextlib.ExitStack() as held:
         port = held.enter_context(reserve(settings.host, settings.port)).getsockname()[1]
@@ -62,7 +62,7 @@ def listening(host: str, port: int, setting: str = "port") -> socket.socket:
     """A front-end's own socket on the shared port.
 
     Raises:
-        CommandFailed: as ``reserve``.
+        ProcessProblem: as ``reserve``.
     """
     sock = _bound(setting, host, port, socket.SO_REUSEPORT, socket.SO_REUSEADDR)
     sock.setblocking(False)
@@ -73,9 +73,9 @@ def _bound(setting: str, host: str, port: int, *options: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
-        raise CommandFailed(f"the host {host!r} cannot be resolved: {error.strerror}", Exit.USAGE) from None
+        raise ProcessProblem(f"the host {host!r} cannot be resolved: {error.strerror}", "usage") from None
     except UnicodeError:
-        raise CommandFailed(f"the host {host!r} cannot be resolved: it is not a host name", Exit.USAGE) from None
+        raise ProcessProblem(f"the host {host!r} cannot be resolved: it is not a host name", "usage") from None
     family, kind, protocol, _, address = found[0]
     sock = socket.socket(family, kind, protocol)
     try:
@@ -85,12 +85,12 @@ def _bound(setting: str, host: str, port: int, *options: int) -> socket.socket:
     except OSError as error:
         sock.close()
         if error.errno == errno.EADDRINUSE:
-            raise CommandFailed(
+            raise ProcessProblem(
                 f"port {port} on {host} is in use by another program: stop it, or choose another port "
                 f"(--{setting.replace('_', '-')} or FLEET_{setting.upper()})",
-                Exit.PORT_BUSY,
+                "port_busy",
             ) from None
         if error.errno == errno.EACCES:
-            raise CommandFailed(f"port {port} on {host} needs privileges: choose one above 1023", Exit.USAGE) from None
-        raise CommandFailed(f"cannot listen on {host}: {error.strerror}", Exit.USAGE) from None
+            raise ProcessProblem(f"port {port} on {host} needs privileges: choose one above 1023", "usage") from None
+        raise ProcessProblem(f"cannot listen on {host}: {error.strerror}", "usage") from None
     return sock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from coordinator.cli.gateway.problems import findings
+from coordinator.processes.gateway_settings import findings
 from coordinator.settings import LoadedSettings, SettingsError
 from coordinator.settings.problems import KeyPath
 

@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator
 
 import msgspec
 
-from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.errors import ToolFailure
 from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.build import build_verifier
 from coordinator.identity.clock import FleetClock
 from coordinator.identity.grants import Denied, Grant
 from coordinator.identity.token_file import TokenFileError
+from coordinator.processes.errors import ProcessProblem
 from coordinator.settings import TOKEN_VARIABLE, Settings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
@@ -24,13 +24,13 @@ def build_authenticator(settings: Settings, store: Store) -> Authenticator:
     """The authenticator that the settings ask for; ``start`` makes it watch its sources.
 
     Raises:
-        CommandFailed: the token file cannot be used.
+        ProcessProblem: the token file cannot be used.
     """
     try:
         clock = FleetClock(store.time)
         return Authenticator(settings, lambda wanted: build_verifier(wanted, store), clock)
     except TokenFileError as error:
-        raise CommandFailed(str(error), Exit.USAGE) from None
+        raise ProcessProblem(str(error), "usage") from None
 
 
 @contextlib.asynccontextmanager
@@ -38,7 +38,7 @@ async def running_authenticator(settings: Settings, store: Store) -> AsyncGenera
     """A started authenticator, for as long as the block runs.
 
     Raises:
-        CommandFailed: as ``build_authenticator``.
+        ProcessProblem: as ``build_authenticator``.
     """
     authenticator = build_authenticator(settings, store)
     await authenticator.start()
@@ -56,7 +56,7 @@ async def stdio_principal(authenticator: Authenticator, token: str | None, proje
         project: the project that all its calls work on.
 
     Raises:
-        CommandFailed: the token is invalid, or it is missing although it is required.
+        ProcessProblem: the token is invalid, or it is missing although it is required.
     """
     credential = None if token is None else b"Bearer " + token.strip().encode()
     last: Grant | None = None
@@ -79,5 +79,5 @@ async def stdio_principal(authenticator: Authenticator, token: str | None, proje
     try:
         await principal()
     except ToolFailure as failure:
-        raise CommandFailed(failure.message, Exit.USAGE) from None
+        raise ProcessProblem(failure.message, "usage") from None
     return principal

@@ -10,13 +10,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from coordinator.cli.metrics import PROCESSES
-from coordinator.cli.reload import Rereader
-from coordinator.cli.supervision.brief import ReloadOutcome, Role
-from coordinator.cli.supervision.roles import open_recording, slots
-from coordinator.cli.supervision.supervised import Spec
-from coordinator.cli.supervision.supervisor import Supervisor
 from coordinator.metrics import clear_free_slots, logs, process
+from coordinator.processes.metrics import PROCESSES
+from coordinator.processes.reload import Rereader
+from coordinator.processes.supervision.brief import ReloadOutcome, Role
+from coordinator.processes.supervision.roles import open_recording, slots
+from coordinator.processes.supervision.supervised import Spec
+from coordinator.processes.supervision.supervisor import Supervisor
 from coordinator.settings import LoadedSettings, Settings, config_version, settings_digest, taken_over
 
 
@@ -94,7 +94,7 @@ def keep_frontends_up(
         loaded: the settings to reread on SIGHUP.
 
     Raises:
-        CommandFailed: they cannot start.
+        ProcessProblem: they cannot start.
     """
     clear_free_slots(directory)
     with slots(directory, "serve") as (slot,), slots(directory, "fe", settings.frontends) as frontends:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from coordinator.cli.exits import Exit
-from coordinator.cli.fleetfile import read_fleet
+from coordinator.processes.fleetfile import read_fleet
 from coordinator.store.embedded import find_running
 from tests.support.fleets import ROOT, Http, NewFleet, RunningFleet, call_body, call_head, fleet_command, once, scrape
 from tests.support.wait import process_alive, wait_until_sync
@@ -185,7 +185,7 @@ def test_a_hung_process_is_killed_and_restarted(start: Start) -> None:
 
 
 _HASTY = """
-from coordinator.cli.supervision import supervisor
+from coordinator.processes.supervision import supervisor
 
 supervisor.RESTART_SECONDS = 3.0
 """
@@ -302,7 +302,7 @@ def test_nothing_outlives_a_killed_supervisor_and_the_next_fleet_finds_the_data(
 
 
 _UNHURRIED = """
-from coordinator.cli import frontend
+from coordinator.processes import frontend
 
 frontend.GRACE_SECONDS = 3.0
 """

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.reload import Rereader
+from coordinator.processes.reload import Rereader
 from coordinator.settings import SettingsError, config_version, load_settings
 from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, RunningFleet, call_body, once, scrape
 from tests.support.users import without_privileges

@@ -13,11 +13,11 @@ from typing import Literal
 
 import msgspec
 
-from coordinator.cli.exits import Exit
-from coordinator.cli.supervision.backoff import Backoff
-from coordinator.cli.supervision.brief import Brief, ReloadOutcome, Role
-from coordinator.cli.supervision.lifecycle import BEAT_SECONDS, Report
-from coordinator.cli.supervision.spawner import Process, Spawner
+from coordinator.processes.errors import Kind
+from coordinator.processes.supervision.backoff import Backoff
+from coordinator.processes.supervision.brief import Brief, ReloadOutcome, Role
+from coordinator.processes.supervision.lifecycle import BEAT_SECONDS, Report
+from coordinator.processes.supervision.spawner import Process, Spawner
 from coordinator.settings import Settings
 
 _ROLE_NAMES: dict[Role, str] = {"frontend": "front-end", "worker": "worker"}
@@ -54,7 +54,7 @@ class Child:
         self.state: State = "down"
         self.failures = 0
         """Consecutive starts that failed before the process was ready."""
-        self.code: int = Exit.FAILED
+        self.kind: Kind = "failed"
         self.reason = ""
         """Why the last process exited; the reason that it reported, if any."""
         self.by_signal = False
@@ -86,7 +86,7 @@ class Child:
         Returns:
             Whether a process was started: the machine may be out of processes or memory.
         """
-        self.state, self.code, self.reason, self.hung, self.by_signal = "starting", Exit.FAILED, "", False, False
+        self.state, self.kind, self.reason, self.hung, self.by_signal = "starting", "failed", "", False, False
         brief = Brief(
             role=self.spec.role,
             slot=self.spec.slot,
@@ -131,7 +131,6 @@ class Child:
         self._process = None
         self._down()
         if not self.reason:
-            self.code = status if status > 0 else Exit.FAILED
             self.reason = f"it was killed by signal {-status}" if status < 0 else f"it ended with exit code {status}"
         self.by_signal = status < 0
         return True
@@ -201,7 +200,7 @@ class Child:
             report = msgspec.json.decode(line, type=Report)
             self._silent_looks = 0
             if report.reason:
-                self.code, self.reason = report.code, report.reason
+                self.kind, self.reason = report.kind, report.reason
             elif not report.ready or self.state == "ready":
                 continue
             else:

@@ -13,8 +13,8 @@ import pytest
 import redis
 from structlog.testing import capture_logs
 
-from coordinator.cli.supervision import store_supervisor
-from coordinator.cli.supervision.store_supervisor import StoreSupervisor
+from coordinator.processes.supervision import store_supervisor
+from coordinator.processes.supervision.store_supervisor import StoreSupervisor
 from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.metrics import DISK_FREE, DISK_RATIO

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from coordinator.cli.supervision.store_supervisor import StoreSupervisor
+from coordinator.processes.supervision.store_supervisor import StoreSupervisor
 from coordinator.settings import Settings
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.embedded_cluster import EmbeddedCluster

@@ -18,12 +18,6 @@ import msgspec
 import structlog
 import uvloop
 
-from coordinator.cli.authentication import build_authenticator
-from coordinator.cli.operators import QuietServer, operators_port, server_config
-from coordinator.cli.reload import SettingsInForce
-from coordinator.cli.stores import open_for_serving
-from coordinator.cli.supervision.lifecycle import ORPHAN_SECONDS, Lifecycle
-from coordinator.cli.supervision.sockets import BACKLOG, listening
 from coordinator.console import Console
 from coordinator.console.actions import Actions
 from coordinator.console.app import ROOT
@@ -39,6 +33,12 @@ from coordinator.metrics.growth import Growth
 from coordinator.metrics.hot import publish
 from coordinator.overload import Admission, ShardedAdmission
 from coordinator.overload.metrics import SHED
+from coordinator.processes.authentication import build_authenticator
+from coordinator.processes.operators_port import QuietServer, operators_port, server_config
+from coordinator.processes.reload import SettingsInForce
+from coordinator.processes.stores import open_for_serving
+from coordinator.processes.supervision.lifecycle import ORPHAN_SECONDS, Lifecycle
+from coordinator.processes.supervision.sockets import BACKLOG, listening
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff
 from coordinator.steps.queue_depth import QueueDepth
@@ -98,7 +98,7 @@ def run_frontend(settings: Settings, slot: str, metrics_dir: Path, lifecycle: Li
     """Serves until SIGTERM or SIGINT, then drains.
 
     Raises:
-        CommandFailed: it cannot start.
+        ProcessProblem: it cannot start.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings, slot, metrics_dir, lifecycle))

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator import __version__
-from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.stores import store_failed
-from coordinator.cli.supervision.brief import ReloadOutcome, Role
-from coordinator.cli.supervision.lifecycle import Lifecycle
 from coordinator.metrics import Recording, SharedCells, SlotBusy, install, logs, process, reserved_slots, start, tracing
+from coordinator.processes.errors import ProcessProblem
+from coordinator.processes.stores import store_failed
+from coordinator.processes.supervision.brief import ReloadOutcome, Role
+from coordinator.processes.supervision.lifecycle import Lifecycle
 from coordinator.settings import Settings, config_version, settings_digest, taken_over
 from coordinator.store import AccessRefused, AddressError, KeySpaceDiffers, StoreTooOld
 
@@ -36,7 +36,7 @@ def run(
         companion: a context that a worker enters while it works.
 
     Raises:
-        CommandFailed: it cannot start.
+        ProcessProblem: it cannot start.
     """
     # SIGHUP must not kill it: a terminal may close, or the signal may be meant for the supervisor.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -45,7 +45,7 @@ def run(
     try:
         start_tracing(settings, slot)
         if role == "frontend":
-            from coordinator.cli.frontend import run_frontend
+            from coordinator.processes.frontend import run_frontend
 
             run_frontend(settings, slot, metrics_dir, lifecycle)
         else:
@@ -59,25 +59,25 @@ def start_tracing(settings: Settings, slot: str) -> None:
     """Starts tracing in this process if the settings say so.
 
     Raises:
-        CommandFailed: the packages that tracing needs are not installed.
+        ProcessProblem: the packages that tracing needs are not installed.
     """
     if settings.tracing.endpoint:
         try:
             tracing.start(settings.tracing.endpoint, settings.tracing.sample_ratio, __version__, slot)
         except tracing.TracingUnavailable as error:
-            raise CommandFailed(str(error), Exit.USAGE) from None
+            raise ProcessProblem(str(error), "usage") from None
 
 
 def open_recording(metrics_dir: Path, slot: str, settings: Settings) -> Recording:
     """Makes this process the owner of a metrics slot.
 
     Raises:
-        CommandFailed: another living process has it, or the directory can't be written.
+        ProcessProblem: another living process has it, or the directory can't be written.
     """
     try:
         own = Recording(SharedCells(metrics_dir, slot), slot)
     except SlotBusy as error:
-        raise CommandFailed(str(error)) from None
+        raise ProcessProblem(str(error)) from None
     except OSError as error:
         raise _unwritable(metrics_dir, error) from None
     install(own)
@@ -91,7 +91,7 @@ def slots(metrics_dir: Path, prefix: str, count: int = 1) -> Iterator[list[str]]
     """Reserves metrics slots for this process and those that it starts.
 
     Raises:
-        CommandFailed: the directory can't be written.
+        ProcessProblem: the directory can't be written.
     """
     with contextlib.ExitStack() as held:
         try:
@@ -101,9 +101,9 @@ def slots(metrics_dir: Path, prefix: str, count: int = 1) -> Iterator[list[str]]
         yield found
 
 
-def _unwritable(metrics_dir: Path, error: OSError) -> CommandFailed:
-    return CommandFailed(
-        f"cannot keep metrics in {metrics_dir}: {error.strerror} (--data-dir or FLEET_METRICS_DIR)", Exit.DATA_DIR
+def _unwritable(metrics_dir: Path, error: OSError) -> ProcessProblem:
+    return ProcessProblem(
+        f"cannot keep metrics in {metrics_dir}: {error.strerror} (--data-dir or FLEET_METRICS_DIR)", "data_dir"
     )
 
 

@@ -13,9 +13,9 @@ from typing import Protocol
 
 import msgspec
 
-from coordinator.cli.exits import Exit
-from coordinator.cli.supervision.brief import ReloadOutcome
 from coordinator.linux import end_with_parent
+from coordinator.processes.errors import Kind
+from coordinator.processes.supervision.brief import ReloadOutcome
 
 ORPHAN_SECONDS = 2.0
 """How long a process without a supervisor lets requests in flight finish."""
@@ -30,10 +30,10 @@ class Report(msgspec.Struct, frozen=True):
     """One line from a child to its supervisor: ready, failed with a reason, or a heartbeat."""
 
     ready: bool
-    code: int = Exit.OK
-    """The exit code of a child that cannot start."""
     reason: str = ""
     """Why it cannot start; empty: it does not fail."""
+    kind: Kind = "failed"
+    """Of what kind that is."""
 
 
 class Lifecycle(Protocol):
@@ -81,7 +81,7 @@ class SupervisedLifecycle:
         end_with_parent()
         # The supervisor may have ended before that took effect.
         if self.orphaned:
-            raise SystemExit(Exit.FAILED)
+            raise SystemExit(1)
         threading.Thread(target=self._watch, name="supervisor-watch", daemon=True).start()
 
     @property
@@ -121,9 +121,9 @@ class SupervisedLifecycle:
         # A reload that happened while this child started must count from its first request on.
         listen()
 
-    def failed(self, code: int, reason: str) -> None:
+    def failed(self, kind: Kind, reason: str) -> None:
         """Tells the supervisor why this child exits."""
-        self._write(Report(ready=False, code=code, reason=reason))
+        self._write(Report(ready=False, reason=reason, kind=kind))
 
     def _watch(self) -> None:
         while not self.orphaned:
@@ -131,7 +131,7 @@ class SupervisedLifecycle:
         if sys.platform != "linux":
             os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_HUNG_SECONDS)
-        os._exit(Exit.FAILED)
+        os._exit(1)
 
     def _write(self, report: Report) -> None:
         try:

@@ -14,7 +14,7 @@ from typing import IO
 
 import msgspec
 
-from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.processes.errors import ProcessProblem
 from coordinator.settings.paths import is_locked, is_of_another_user, make_own, own_file
 
 _PAUSE_SECONDS = 0.001
@@ -59,7 +59,7 @@ class FleetFile:
     """The supervisor's side: one per data directory at a time.
 
     Raises:
-        CommandFailed: the directory can't be used, or another fleet uses it.
+        ProcessProblem: the directory can't be used, or another fleet uses it.
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -69,10 +69,10 @@ class FleetFile:
             self._lock.close()
             fleet = read_fleet(data_dir)
             who = f" (process {fleet.pid}, {fleet.base_url})" if fleet else ""
-            raise CommandFailed(
+            raise ProcessProblem(
                 f"the data directory {data_dir} is in use by a running fleet{who}: stop that one, or choose "
                 "another directory (--data-dir or FLEET_DATA_DIR)",
-                Exit.DATA_DIR,
+                "data_dir",
             )
         self._lock.truncate(0)
         self._lock.write(f"{os.getpid()}\n")
@@ -127,10 +127,10 @@ def _open_lock(data_dir: Path) -> IO[str]:
         return open(data_dir / "fleet.lock", "a", encoding="ascii", opener=own_file)
     except OSError as error:
         at = f" ({error.filename})" if error.filename and str(error.filename) != str(data_dir) else ""
-        raise CommandFailed(
+        raise ProcessProblem(
             f"the data directory {data_dir} cannot be used: {error.strerror}{at}; choose another one "
             "(--data-dir or FLEET_DATA_DIR)",
-            Exit.DATA_DIR,
+            "data_dir",
         ) from None
 
 

@@ -21,8 +21,8 @@ from coordinator.linux import ON_LINUX, adopt_orphans, ended_children
 
 _log = structlog.get_logger(__name__)
 
-_TEMPLATE = "coordinator.cli.supervision.template"
-_CHILD = "coordinator.cli.supervision.child"
+_TEMPLATE = "coordinator.processes.supervision.template"
+_CHILD = "coordinator.processes.supervision.child"
 _IMPORT_SECONDS = 30.0
 """How long the template may take to import everything."""
 _FORK_SECONDS = 5.0

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from coordinator.cli.metrics import CONFIG_RELOADS
-from coordinator.cli.sound import require_secrets, sound
-from coordinator.cli.supervision.brief import ReloadOutcome
 from coordinator.metrics import process
+from coordinator.processes.metrics import CONFIG_RELOADS
+from coordinator.processes.sound import require_secrets, sound
+from coordinator.processes.supervision.brief import ReloadOutcome
 from coordinator.settings import (
     LoadedSettings,
     Settings,

@@ -17,14 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.fleetfile import Fleet, FleetFile, read_fleet
-from coordinator.cli.stores import given_url, open_store
-from coordinator.cli.supervision.backoff import Backoff
-from coordinator.cli.supervision.brief import ReloadOutcome
-from coordinator.cli.supervision.sockets import listening, reserve
-from coordinator.cli.supervision.spawner import Spawner
-from coordinator.cli.supervision.supervised import Child, Spec
+from coordinator.processes.errors import ProcessProblem
+from coordinator.processes.fleetfile import Fleet, FleetFile, read_fleet
+from coordinator.processes.stores import given_url, open_store
+from coordinator.processes.supervision.backoff import Backoff
+from coordinator.processes.supervision.brief import ReloadOutcome
+from coordinator.processes.supervision.sockets import listening, reserve
+from coordinator.processes.supervision.spawner import Spawner
+from coordinator.processes.supervision.supervised import Child, Spec
 from coordinator.settings import Settings
 from coordinator.settings.effective_auth import base_url
 from coordinator.store.address import parse as parse_address
@@ -116,11 +116,11 @@ def test_a_reserved_port_is_shared_by_front_ends_only() -> None:
         with listening("127.0.0.1", port) as first, listening("127.0.0.1", port) as second:
             first.listen()
             second.listen()
-            with pytest.raises(CommandFailed, match=f"port {port} on 127.0.0.1 is in use") as caught:
+            with pytest.raises(ProcessProblem, match=f"port {port} on 127.0.0.1 is in use") as caught:
                 reserve("127.0.0.1", port)
-            assert caught.value.code == Exit.PORT_BUSY
+            assert caught.value.kind == "port_busy"
         # Also while no front-end listens: they may all be about to start again.
-        with pytest.raises(CommandFailed, match="in use"):
+        with pytest.raises(ProcessProblem, match="in use"):
             reserve("127.0.0.1", port)
     reserve("127.0.0.1", port).close()
 
@@ -155,9 +155,9 @@ def test_base_urls_can_be_reached_from_this_machine(host: str, url: str) -> None
 
 def test_a_host_that_cannot_be_resolved() -> None:
     for host in ("no.such.invalid", "two..dots", "a" * 64):
-        with pytest.raises(CommandFailed, match=f"'{re.escape(host)}' cannot be resolved") as caught:
+        with pytest.raises(ProcessProblem, match=f"'{re.escape(host)}' cannot be resolved") as caught:
             reserve(host, 80)
-        assert caught.value.code == Exit.USAGE
+        assert caught.value.kind == "usage"
 
 
 def test_the_state_file_counts_only_while_its_owner_lives(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_the_state_file_counts_only_while_its_owner_lives(tmp_path: Path) -> Non
     owner = FleetFile(tmp_path)
     owner.write(fleet)
     assert read_fleet(tmp_path) == fleet
-    with pytest.raises(CommandFailed, match=r"in use by a running fleet \(process 1, http://127\.0\.0\.1:1\)"):
+    with pytest.raises(ProcessProblem, match=r"in use by a running fleet \(process 1, http://127\.0\.0\.1:1\)"):
         FleetFile(tmp_path)
     owner.abandon()
     assert read_fleet(tmp_path) is None
@@ -233,9 +233,9 @@ async def test_an_unreachable_store_is_retried_until_the_timeout() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-        with pytest.raises(CommandFailed) as caught:
+        with pytest.raises(ProcessProblem) as caught:
             await open_store(f"redis://:hidden@127.0.0.1:{port}", 200, timeout=0.2)
-    assert caught.value.code == Exit.STORE_UNREACHABLE
+    assert caught.value.kind == "store_unreachable"
     assert str(port) in str(caught.value)
     assert "hidden" not in str(caught.value)
 
@@ -243,6 +243,6 @@ async def test_an_unreachable_store_is_retried_until_the_timeout() -> None:
 @pytest.mark.anyio
 async def test_wrong_credentials_are_distinguished(redis_url: str) -> None:
     bare = redis_url.replace(f":{parse_address(redis_url).password}@", ":wrong@")
-    with pytest.raises(CommandFailed) as caught:
+    with pytest.raises(ProcessProblem) as caught:
         await open_store(bare, 1000, timeout=0.2)
-    assert caught.value.code == Exit.STORE_UNREACHABLE
+    assert caught.value.kind == "store_unreachable"

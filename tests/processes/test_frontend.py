@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli import frontend
-from coordinator.cli.frontend import McpServer, announce
-from coordinator.cli.supervision.brief import ReloadOutcome
-from coordinator.cli.supervision.sockets import listening
 from coordinator.metrics import recording
 from coordinator.overload import Admission
+from coordinator.processes import frontend
+from coordinator.processes.frontend import McpServer, announce
+from coordinator.processes.supervision.brief import ReloadOutcome
+from coordinator.processes.supervision.sockets import listening
 from coordinator.settings import Settings
 from coordinator.store.replies import unavailable
 from tests.transport.rig import FakeStore, make_app

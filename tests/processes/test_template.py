@@ -115,7 +115,7 @@ def test_a_template_that_is_ready_too_late_exits_silently() -> None:
     """After the timeout, processes start without it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        command = [sys.executable, "-m", "coordinator.cli.supervision.template", str(theirs.fileno()), "worker"]
+        command = [sys.executable, "-m", "coordinator.processes.supervision.template", str(theirs.fileno()), "worker"]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, pass_fds=[theirs.fileno()], env=environment())
     _, said = process.communicate(timeout=120)
     assert (process.returncode, said) == (Exit.OK, b"")

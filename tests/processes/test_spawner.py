@@ -18,7 +18,7 @@ for own_session in (True, False):
 SUPERVISOR = """
 import os, subprocess, sys
 from coordinator import linux
-from coordinator.cli.supervision import spawner
+from coordinator.processes.supervision import spawner
 
 def nowhere(place):
     raise AssertionError(f"{place} is read although nothing has exited")
@@ -68,7 +68,7 @@ print(left())
 ALONE = """
 import asyncio, os, pathlib, subprocess
 from coordinator import linux
-from coordinator.cli.supervision import spawner, supervisor
+from coordinator.processes.supervision import spawner, supervisor
 
 async def main():
     spawner.UNREAPED_SECONDS = 0.1
@@ -85,8 +85,8 @@ asyncio.run(main())
 
 FULL = """
 import asyncio, os, pathlib, socket, subprocess, sys
-from coordinator.cli import exits
-from coordinator.cli.supervision import spawner, supervised, supervisor
+from coordinator.processes.errors import ProcessProblem
+from coordinator.processes.supervision import spawner, supervised, supervisor
 from coordinator.settings import Settings
 
 tried = []
@@ -104,7 +104,7 @@ async def main():
     )
     try:
         await fleet.start(asyncio.Event())
-    except exits.CommandFailed as failed:
+    except ProcessProblem as failed:
         print(failed)
     await fleet.drain()
     assert os.listdir("/proc/self/fd") == before
@@ -146,11 +146,11 @@ def test_an_orphan_is_reaped_without_another_exit() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no template")
 @pytest.mark.parametrize(
-    ("short", "first"), [("processes", "coordinator.cli.supervision.template"), ("descriptors", "pair")]
+    ("short", "first"), [("processes", "coordinator.processes.supervision.template"), ("descriptors", "pair")]
 )
 def test_a_failed_fork_is_reported(short: str, first: str) -> None:
     done = run(FULL, short)
     assert done.returncode == 0, done.stderr
     reason = "no process can be created for it: Resource temporarily unavailable"
     told = f"worker w-0 does not start: {reason}"
-    assert done.stdout.splitlines()[-2:] == [told, " ".join([first] + 3 * ["coordinator.cli.supervision.child"])]
+    assert done.stdout.splitlines()[-2:] == [told, " ".join([first] + 3 * ["coordinator.processes.supervision.child"])]

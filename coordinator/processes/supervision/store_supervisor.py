@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import structlog
 
-from coordinator.cli.metrics import PROCESSES, RESTARTS, start_restarts
-from coordinator.cli.supervision.backoff import Backoff
+from coordinator.processes.metrics import PROCESSES, RESTARTS, start_restarts
+from coordinator.processes.supervision.backoff import Backoff
 from coordinator.store import StoreError
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.kept_moment import MomentKeeper

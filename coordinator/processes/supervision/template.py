@@ -20,13 +20,12 @@ import sys
 import time
 from typing import NoReturn
 
-from coordinator.cli.exits import Exit
-from coordinator.cli.supervision import child
 from coordinator.linux import end_with_parent, name_process
+from coordinator.processes.supervision import child
 
 MODULES: dict[str, tuple[str, ...]] = {
-    "frontend": ("coordinator.cli.supervision.roles", "coordinator.cli.frontend"),
-    "worker": ("coordinator.cli.supervision.roles", "workers.process", "workers.run_kinds"),
+    "frontend": ("coordinator.processes.supervision.roles", "coordinator.processes.frontend"),
+    "worker": ("coordinator.processes.supervision.roles", "workers.process", "workers.run_kinds"),
 }
 """The modules that a role imports. If a module has ``prepare``, it is called too. Neither may start threads or open
 files."""
@@ -57,7 +56,7 @@ def main() -> int:
     while True:
         slot, files, _, _ = socket.recv_fds(requests, _SLOT_BYTES, 3)
         if not slot:
-            return Exit.OK
+            return 0
         said, says = os.pipe()
         between = os.fork()
         if not between:
@@ -87,11 +86,11 @@ def _fork(slot: str, files: list[int], supervisor: int, says: int) -> NoReturn:
     brief, status, control = files
     with open(brief, "rb") as told:
         text = told.read()
-    code: int = Exit.FAILED
+    code = 1
     try:
         code = child.run(text, supervisor, status, control)
     except SystemExit as left:
-        code = left.code if isinstance(left.code, int) else Exit.FAILED
+        code = left.code if isinstance(left.code, int) else 1
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

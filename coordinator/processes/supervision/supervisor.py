@@ -18,14 +18,14 @@ from pathlib import Path
 
 import structlog
 
-from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.metrics import PROCESSES, RESTARTS, start_restarts
-from coordinator.cli.supervision import spawner
-from coordinator.cli.supervision.brief import ReloadOutcome
-from coordinator.cli.supervision.lifecycle import BEAT_SECONDS
-from coordinator.cli.supervision.supervised import Child, Spec
 from coordinator.linux import end_session
 from coordinator.metrics import forget_gauges
+from coordinator.processes.errors import ProcessProblem
+from coordinator.processes.metrics import PROCESSES, RESTARTS, start_restarts
+from coordinator.processes.supervision import spawner
+from coordinator.processes.supervision.brief import ReloadOutcome
+from coordinator.processes.supervision.lifecycle import BEAT_SECONDS
+from coordinator.processes.supervision.supervised import Child, Spec
 
 _log = structlog.get_logger(__name__)
 
@@ -37,8 +37,6 @@ START_ATTEMPTS = 3
 KILL_SECONDS = 5.0
 """How long killed processes may take to exit. Stopping a fleet takes up to the drain time and this."""
 _LOOK_SECONDS = 0.5
-_FINAL = frozenset(code for code in Exit if code not in (Exit.OK, Exit.FAILED))
-"""Exit codes after which a retry is useless."""
 
 
 class Supervisor:
@@ -68,7 +66,7 @@ class Supervisor:
         self._watchdog: asyncio.Task[None] | None = None
         self._on_change = on_change
         self._all_ready = asyncio.Event()
-        self._failed: CommandFailed | None = None
+        self._failed: ProcessProblem | None = None
         self._refused: ReloadOutcome | None = None
         self._stopping = False
         self._ended = asyncio.Event()
@@ -84,7 +82,7 @@ class Supervisor:
         """Starts all processes; True: all are ready; False: ``stop`` was set before.
 
         Raises:
-            CommandFailed: a process cannot start. Others may run, so call ``drain``.
+            ProcessProblem: a process cannot start. Others may run, so call ``drain``.
         """
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self.reap)
         start_restarts({child.spec.role for child in self._children})
@@ -107,7 +105,7 @@ class Supervisor:
             return False
         if not self._all_ready.is_set():
             late = ", ".join(str(child.spec) for child in self._children if child.state != "ready")
-            raise CommandFailed(f"not ready after {START_SECONDS:.0f} seconds: {late}")
+            raise ProcessProblem(f"not ready after {START_SECONDS:.0f} seconds: {late}")
         if self._watchdog_seconds:
             self._watchdog = asyncio.create_task(self._end_what_hangs(), name="watchdog")
         return True
@@ -177,8 +175,8 @@ class Supervisor:
             end_session(child.session)
         self._ended.set()
         if not self._stopping:
-            if not self._all_ready.is_set() and (child.code in _FINAL or child.failures >= START_ATTEMPTS):
-                self._failed = CommandFailed(_sentence(child), _exit(child.code))
+            if not self._all_ready.is_set() and (child.kind != "failed" or child.failures >= START_ATTEMPTS):
+                self._failed = ProcessProblem(_sentence(child), child.kind)
                 self._all_ready.set()
             else:
                 delay = child.restart_delay()
@@ -226,13 +224,4 @@ class Supervisor:
 
 
 def _sentence(child: Child) -> str:
-    if child.code in _FINAL:
-        return child.reason
-    return f"{child.spec} does not start: {child.reason}"
-
-
-def _exit(code: int) -> Exit:
-    try:
-        return Exit(code)
-    except ValueError:
-        return Exit.FAILED
+    return child.reason if child.kind != "failed" else f"{child.spec} does not start: {child.reason}"
