@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from coordinator.settings.problems import Faults
+from coordinator.settings.setting import setting
 
 MOST = 10**15
 """The greatest limit of a budget."""
 
-Limit = Annotated[int, Meta(ge=1, le=MOST)]
+Limit = Annotated[int, setting(ge=1, le=MOST)]
 AgentNames = Annotated[
     str,
-    Meta(
-        pattern=r"^(?s:[^*]{0,500}\*?)\Z",
-        extra={"allowed": "the id of an agent, or the beginning of several, followed by '*'"},
+    setting(
+        pattern=r"^(?s:[^*]{0,500}\*?)\Z", allowed="the id of an agent, or the beginning of several, followed by '*'"
     ),
 ]
-_Project = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}\Z", extra={"allowed": "the name of a project"})]
+_Project = Annotated[str, setting(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}\Z", allowed="the name of a project")]
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -62,8 +62,6 @@ class Periods(_Part, frozen=True, kw_only=True):
 
 
 class Budgets(_Part, frozen=True, kw_only=True):
-    """The section."""
-
     agents: dict[AgentNames, Periods] = {}
     """Of each agent with this name, or whose name begins so. The longest beginning counts, a full name before all."""
     projects: dict[_Project, Periods] = {}

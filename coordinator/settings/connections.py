@@ -15,27 +15,26 @@ from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from coordinator.settings.fields import camel, defaults_of
 from coordinator.settings.paths import Locate
 from coordinator.settings.problems import Faults, KeyPath
+from coordinator.settings.setting import setting
 
 RESERVED = ("items", "worker", "sessions", "navigator", "flows", "gateway", "workflow")
 """Names that no connection may have, because the coordinator's own tools have them or begin with them."""
 
 ConnectionName = Annotated[
     str,
-    Meta(
+    setting(
         pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,49}\Z",
-        extra={"allowed": "a name of 1 to 50 letters, digits, '-' and '_', a letter first"},
+        allowed="a name of 1 to 50 letters, digits, '-' and '_', a letter first",
     ),
 ]
-_Url = Annotated[
-    str, Meta(pattern=r"^(https?://[^\s]+)?\Z", extra={"allowed": "an http:// or https:// URL", "secret": True})
-]
-_Secret = Annotated[str, Meta(extra={"secret": True})]
-_Host = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:\[\]-]+\Z", extra={"allowed": "a host name or an address"})]
+_Url = Annotated[str, setting(pattern=r"^(https?://[^\s]+)?\Z", allowed="an http:// or https:// URL", secret=True)]
+_Secret = Annotated[str, setting(secret=True)]
+_Host = Annotated[str, setting(pattern=r"^[A-Za-z0-9._:\[\]-]+\Z", allowed="a host name or an address")]
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "mcp": (
@@ -62,7 +61,7 @@ class Connection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     kind: Literal["mcp", "cli", "rest"]
     command: str = ""
     """mcp: starts a server that speaks MCP on stdin and stdout; cli: the program."""
-    args: tuple[Annotated[str, Meta(extra={"secret": True, "argument": True})], ...] = ()
+    args: tuple[Annotated[str, setting(secret=True, argument=True)], ...] = ()
     env: dict[str, _Secret] = {}
     working_directory: str = ""
     url: _Url = ""
@@ -73,14 +72,14 @@ class Connection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     """rest: hosts that requests may go to, for a baseUrl that comes from the environment; empty: any."""
     allow_private: bool = False
     """rest: whether requests may go to addresses that are not public."""
-    start_seconds: Annotated[float, Meta(gt=0, le=600)] = 30.0
+    start_seconds: Annotated[float, setting(gt=0, le=600)] = 30.0
     """mcp: how long connecting, or starting the server, may take."""
     state: Literal["none", "shared", "session"] = "none"
     """mcp: what the server remembers from call to call is nobody's (any worker calls a server of its own), that of all
     callers of a project, or that of one workflow or caller."""
-    state_idle_seconds: Annotated[float, Meta(gt=0, le=604_800)] = 900.0
+    state_idle_seconds: Annotated[float, setting(gt=0, le=604_800)] = 900.0
     """mcp: how long a state is kept without a call."""
-    state_most: Annotated[int, Meta(ge=1, le=256)] = 16
+    state_most: Annotated[int, setting(ge=1, le=256)] = 16
     """mcp: most states at a time, in the whole fleet."""
     state_parallel: bool = False
     """mcp: whether calls that use the same state may be made at the same time."""

@@ -9,19 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from coordinator.settings.fields import (
-    Field,
-    allowed,
-    bare,
-    default_of,
-    holds_secret,
-    is_list,
-    is_struct,
-    is_union,
-    may_be_one,
-    non_null,
-    parts_of,
-)
+from coordinator.settings import fields
 from coordinator.settings.problems import Faults, KeyPath, shown, unknown
 
 Report = Callable[[KeyPath, str], None]
@@ -34,7 +22,7 @@ BAD: Any = object()
 """Stands for an invalid value whose problem was reported."""
 
 
-def from_text(field: Field, text: str) -> Any:
+def from_text(field: fields.Field, text: str) -> Any:
     """The value of a simple setting from the environment or the command line.
 
     Lists are comma-separated; empty entries are ignored.
@@ -43,7 +31,7 @@ def from_text(field: Field, text: str) -> Any:
         msgspec.ValidationError: the text does not fit the setting's type.
     """
     raw: object = text
-    if is_list(bare(non_null(bare(field.type)))):
+    if fields.is_list(fields.bare(fields.non_null(fields.bare(field.type)))):
         raw = [part for entry in text.split(",") if (part := entry.strip())]
     return msgspec.convert(raw, field.type, strict=False)
 
@@ -56,13 +44,13 @@ def section(data: Any, cls: type[Struct], path: KeyPath, report: Report) -> dict
     if not isinstance(data, dict):
         report(path, f"{_name(path)} must be a mapping{got(cls, data)}")
         return found
-    known = parts_of(cls)
+    known = fields.parts_of(cls)
     for key, value in data.items():
         here = (*path, key)
         if key not in known:
             report(here, _unknown_setting(here, known))
-        elif is_struct(bare(known[key].type)):
-            found.update(section(value, bare(known[key].type), here, report))
+        elif fields.is_struct(fields.bare(known[key].type)):
+            found.update(section(value, fields.bare(known[key].type), here, report))
         elif (converted := convert(value, known[key].type, here, report)) is not BAD:
             found[here] = converted
     return found
@@ -70,16 +58,20 @@ def section(data: Any, cls: type[Struct], path: KeyPath, report: Report) -> dict
 
 def convert(value: Any, annotation: Any, path: KeyPath, report: Report) -> Any:
     """The typed value, or ``BAD`` after each problem in it was reported."""
-    kind = bare(annotation)
-    inner = bare(non_null(kind))
-    if inner is not kind and (is_struct(inner) or is_list(inner) or typing.get_origin(inner) is dict):
-        return None if value is None else convert(value, non_null(kind), path, report)
-    if is_struct(kind):
+    kind = fields.bare(annotation)
+    inner = fields.bare(fields.non_null(kind))
+    if inner is not kind and (fields.is_struct(inner) or fields.is_list(inner) or typing.get_origin(inner) is dict):
+        return None if value is None else convert(value, fields.non_null(kind), path, report)
+    if fields.is_struct(kind):
         return _struct(value, kind, path, report)
-    long_forms = [part for part in map(bare, typing.get_args(kind)) if is_struct(part)] if is_union(kind) else []
+    long_forms = (
+        [part for part in map(fields.bare, typing.get_args(kind)) if fields.is_struct(part)]
+        if fields.is_union(kind)
+        else []
+    )
     if isinstance(value, dict) and len(long_forms) == 1:
         return _struct(value, long_forms[0], path, report)
-    if isinstance(value, str) and is_list(kind) and may_be_one(annotation):
+    if isinstance(value, str) and fields.is_list(kind) and fields.may_be_one(annotation):
         value = [value]
     problems = 0
 
@@ -93,7 +85,7 @@ def convert(value: Any, annotation: Any, path: KeyPath, report: Report) -> Any:
         for key in value:
             _check_key(key, of_key, path, count)
         value = {key: convert(entry, of, (*path, key), count) for key, entry in value.items()}
-    elif isinstance(value, list) and is_list(kind):
+    elif isinstance(value, list) and fields.is_list(kind):
         of = typing.get_args(kind)[0]
         value = [convert(entry, of, (*path, index), count) for index, entry in enumerate(value)]
     if problems:
@@ -101,13 +93,13 @@ def convert(value: Any, annotation: Any, path: KeyPath, report: Report) -> Any:
     try:
         return msgspec.convert(value, annotation)
     except msgspec.ValidationError as error:
-        report(path, f"{_name(path)} must be {allowed(annotation)}{got(annotation, value)}{_detail(error)}")
+        report(path, f"{_name(path)} must be {fields.allowed(annotation)}{got(annotation, value)}{_detail(error)}")
         return BAD
 
 
 def _struct(value: Any, cls: type[Struct], path: KeyPath, report: Report) -> Any:
     """A struct that is a part of a larger setting, such as an entry of a mapping."""
-    known = parts_of(cls)
+    known = fields.parts_of(cls)
     if not isinstance(value, dict):
         report(path, f"{_name(path)} must be a mapping{got(cls, value)}; its keys: {', '.join(known)}")
         return BAD
@@ -119,8 +111,8 @@ def _struct(value: Any, cls: type[Struct], path: KeyPath, report: Report) -> Any
             report((*path, key), unknown("key", str(key), known, _name(path) + "."))
             values[str(key)] = BAD
     for field in known.values():
-        if field.name not in values and default_of(field) is msgspec.NODEFAULT:
-            report(path, f"{_name(path)} lacks {field.encode_name}, which must be {allowed(field.type)}")
+        if field.name not in values and fields.default_of(field) is msgspec.NODEFAULT:
+            report(path, f"{_name(path)} lacks {field.encode_name}, which must be {fields.allowed(field.type)}")
             values[field.name] = BAD
     if any(entry is BAD for entry in values.values()):
         return BAD
@@ -138,10 +130,10 @@ def _check_key(key: Any, annotation: Any, path: KeyPath, report: Report) -> None
         msgspec.convert(key, annotation)
     except msgspec.ValidationError:
         here = (*path, key)
-        if typing.get_origin(bare(annotation)) is typing.Literal:
-            report(here, unknown("key", str(key), typing.get_args(bare(annotation)), _name(path) + "."))
+        if typing.get_origin(fields.bare(annotation)) is typing.Literal:
+            report(here, unknown("key", str(key), typing.get_args(fields.bare(annotation)), _name(path) + "."))
         else:
-            report(here, f"a name in {_name(path)} must be {allowed(annotation)}, not {shown(key)}")
+            report(here, f"a name in {_name(path)} must be {fields.allowed(annotation)}, not {shown(key)}")
 
 
 def _unknown_setting(path: KeyPath, known: Iterable[str]) -> str:
@@ -152,7 +144,7 @@ def _unknown_setting(path: KeyPath, known: Iterable[str]) -> str:
 
 def got(annotation: Any, value: object) -> str:
     """``, not 99``; empty if a secret may be in the value."""
-    return "" if holds_secret(annotation) else f", not {shown(value)}"
+    return "" if fields.holds_secret(annotation) else f", not {shown(value)}"
 
 
 def _name(path: KeyPath) -> str:

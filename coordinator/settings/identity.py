@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from coordinator.settings.paths import Locate
 from coordinator.settings.problems import KeyPath
+from coordinator.settings.setting import setting
 
 Policy = Literal["accept-cached", "accept-self-reported", "reject"]
 POLICIES: tuple[Policy, ...] = ("accept-cached", "accept-self-reported", "reject")
@@ -35,12 +36,12 @@ _URL: dict[str, object] = {
     "reload": True,
 }
 
-Url = Annotated[str, Meta(pattern=r"^(https?://[^\s/@?#]+([/?][^\s@#]*)?)?\Z")]
+Url = Annotated[str, setting(pattern=r"^(https?://[^\s/@?#]+([/?][^\s@#]*)?)?\Z")]
 Did = Annotated[
     str,
-    Meta(
+    setting(
         pattern=rf"^did:web:{_DID_HOST}(:[A-Za-z0-9._~%-]+)*\Z",
-        extra={"allowed": "a did:web identifier such as did:web:agents.example.org:worker"},
+        allowed="a did:web identifier such as did:web:agents.example.org:worker",
     ),
 ]
 
@@ -58,129 +59,101 @@ class VerifierSettings(_Section, frozen=True, kw_only=True):
 
     type: Annotated[
         Literal["noop", "jwks"],
-        Meta(
-            description=(
-                "noop checks nothing: every actor is 'unchecked'. jwks verifies the proof, a signed JWT, with the keys "
-                "of the sources below."
-            ),
-            extra={"reload": True},
+        setting(
+            "noop checks nothing: every actor is 'unchecked'. jwks verifies the proof, a signed JWT, with the keys "
+            "of the sources below.",
+            reload=True,
         ),
     ] = "noop"
     oidc_discovery: Annotated[
         Url,
-        Meta(
-            description=(
-                "An OpenID Connect discovery document, which names the key set and the issuer. Explicit values "
-                "of jwks_uri and issuer take precedence."
-            ),
-            extra=_URL,
+        setting(
+            "An OpenID Connect discovery document, which names the key set and the issuer. Explicit values "
+            "of jwks_uri and issuer take precedence.",
+            **_URL,
         ),
     ] = ""
-    jwks_uri: Annotated[Url, Meta(description="A key set (JWKS) to fetch.", extra=_URL)] = ""
+    jwks_uri: Annotated[Url, setting("A key set (JWKS) to fetch.", **_URL)] = ""
     jwks_path: Annotated[
         str,
-        Meta(
-            description=(
-                "A key set in a local file, read again when it changes. A relative path starts at AGENT_CONFIG_DIR, "
-                "else at the directory of the config file."
-            ),
-            extra={"reload": True, "allowed": "empty or a file path"},
+        setting(
+            "A key set in a local file, read again when it changes. A relative path starts at AGENT_CONFIG_DIR, "
+            "else at the directory of the config file.",
+            reload=True,
+            allowed="empty or a file path",
         ),
     ] = ""
     issuer: Annotated[
         str,
-        Meta(
-            description="The 'iss' that tokens must have. Empty: the one that oidc_discovery names, else any.",
-            extra={"reload": True},
-        ),
+        setting("The 'iss' that tokens must have. Empty: the one that oidc_discovery names, else any.", reload=True),
     ] = ""
-    audience: Annotated[
-        str,
-        Meta(description="What 'aud' of a token must contain. Empty: any.", extra={"reload": True}),
-    ] = ""
+    audience: Annotated[str, setting("What 'aud' of a token must contain. Empty: any.", reload=True)] = ""
     algorithms: Annotated[
         tuple[Algorithm, ...],
-        Meta(
-            description="Signature algorithms that are accepted. Type jwks needs at least one.", extra={"reload": True}
-        ),
+        setting("Signature algorithms that are accepted. Type jwks needs at least one.", reload=True),
     ] = ()
     cache_ttl_seconds: Annotated[
         int,
-        Meta(
-            description="How long fetched keys count as fresh; they are renewed before.",
+        setting(
+            "How long fetched keys count as fresh; they are renewed before.",
             ge=1,
             le=86_400,
-            extra={"unit": "seconds", "reload": True},
+            unit="seconds",
+            reload=True,
         ),
     ] = 300
     longest_seconds: Annotated[
         int,
-        Meta(
-            description=(
-                "Longest remaining lifetime ('exp') of a proof; longer ones are rejected. For bearer tokens "
-                "auth.jwt_longest_seconds counts."
-            ),
+        setting(
+            "Longest remaining lifetime ('exp') of a proof; longer ones are rejected. For bearer tokens "
+            "auth.jwt_longest_seconds counts.",
             ge=60,
             le=315_360_000,
-            extra={"unit": "seconds", "reload": True},
+            unit="seconds",
+            reload=True,
         ),
     ] = 86_400
     stale_on_error: Annotated[
         bool,
-        Meta(
-            description=(
-                "Verify with the last good keys while fresh ones cannot be fetched; results then say "
-                "verifiedFromCache. False: such proofs are 'unavailable'."
-            ),
-            extra={"reload": True},
+        setting(
+            "Verify with the last good keys while fresh ones cannot be fetched; results then say "
+            "verifiedFromCache. False: such proofs are 'unavailable'.",
+            reload=True,
         ),
     ] = True
     require_sub_match: Annotated[
         bool,
-        Meta(
-            description=(
-                "'sub' of the token must be the actor's id, or the part of it before '/' and a suffix. False: 'sub' is "
-                "the identity that counts, whatever id the actor states."
-            ),
-            extra={"reload": True},
+        setting(
+            "'sub' of the token must be the actor's id, or the part of it before '/' and a suffix. False: 'sub' is "
+            "the identity that counts, whatever id the actor states.",
+            reload=True,
         ),
     ] = True
     did_allowlist: Annotated[
         tuple[Did, ...],
-        Meta(
-            description=(
-                "Issuers whose keys are taken from their own did:web documents. Not together with the sources above."
-            ),
-            extra={"reload": True},
+        setting(
+            "Issuers whose keys are taken from their own did:web documents. Not together with the sources above.",
+            reload=True,
         ),
     ] = ()
     did_pattern: Annotated[
         str,
-        Meta(
-            description=(
-                "More such issuers, by pattern, as in did:web:agents.example.org:* where '*' stands for any text "
-                "between two colons, or for part of it."
-            ),
-            extra={"reload": True, "allowed": "empty or a did:web identifier with '*', whose host is named"},
+        setting(
+            "More such issuers, by pattern, as in did:web:agents.example.org:* where '*' stands for any text "
+            "between two colons, or for part of it.",
+            reload=True,
+            allowed="empty or a did:web identifier with '*', whose host is named",
         ),
     ] = ""
     did_strict_relationship: Annotated[
-        bool,
-        Meta(description="Only keys that the document lists under assertionMethod count.", extra={"reload": True}),
+        bool, setting("Only keys that the document lists under assertionMethod count.", reload=True)
     ] = True
     did_loose_kid_match: Annotated[
         bool,
-        Meta(
-            description="A token whose 'kid' is not in the document may use its key if there is exactly one.",
-            extra={"reload": True},
-        ),
+        setting("A token whose 'kid' is not in the document may use its key if there is exactly one.", reload=True),
     ] = True
     did_allow_loopback: Annotated[
-        bool,
-        Meta(
-            description="For development only: did:web documents may come from this machine.",
-            extra={"reload": True},
-        ),
+        bool, setting("For development only: did:web documents may come from this machine.", reload=True)
     ] = False
 
     @property
@@ -190,32 +163,25 @@ class VerifierSettings(_Section, frozen=True, kw_only=True):
 
 
 class ActorAuthentication(_Section, frozen=True, kw_only=True):
-    """The section ``actor_authentication``."""
-
     enabled: Annotated[
         bool,
-        Meta(
-            description=(
-                "Reject advance_item and manage_notes upsert as a whole if any element has no actor, so that "
-                "each records who made it. create_work_tree and complete_tree need none."
-            ),
-            extra={"group": "Actors", "reload": True},
+        setting(
+            "Reject advance_item and manage_notes upsert as a whole if any element has no actor, so that "
+            "each records who made it. create_work_tree and complete_tree need none.",
+            group="Actors",
+            reload=True,
         ),
     ] = False
     degraded_mode_policy: Annotated[
         str,
-        Meta(
-            description=(
-                "Which identity counts when a proof does not verify. accept-cached: the id in the proof if "
-                "cached keys verify it, else the id that the actor states. accept-self-reported: always the id "
-                "that the actor states. reject: none; calls that need an identity are rejected."
-            ),
+        setting(
+            "Which identity counts when a proof does not verify. accept-cached: the id in the proof if "
+            "cached keys verify it, else the id that the actor states. accept-self-reported: always the id "
+            "that the actor states. reject: none; calls that need an identity are rejected.",
             pattern=r"^(?i:accept[-_]cached|accept[-_]self[-_]reported|reject)\Z",
-            extra={
-                "allowed": f"one of {', '.join(POLICIES)}",
-                "alias": POLICY_VARIABLE,
-                "reload": True,
-            },
+            allowed=f"one of {', '.join(POLICIES)}",
+            alias=POLICY_VARIABLE,
+            reload=True,
         ),
     ] = "accept-cached"
     verifier: VerifierSettings = VerifierSettings()

@@ -14,7 +14,16 @@ from msgspec import Struct
 
 from coordinator.settings import auth, connections, convert, identity, workflows
 from coordinator.settings.contradictions import contradictions
-from coordinator.settings.fields import ENVIRONMENT_PREFIX, Field, allowed, bare, default_of, fields_of, is_struct
+from coordinator.settings.fields import (
+    ENVIRONMENT_PREFIX,
+    Field,
+    allowed,
+    bare,
+    default_of,
+    fields_of,
+    is_struct,
+    parts_of,
+)
 from coordinator.settings.gateway import includes
 from coordinator.settings.model import Settings
 from coordinator.settings.paths import Locate, located
@@ -85,8 +94,6 @@ LoadedSettings = Loaded[Settings]
 
 
 class _Problems:
-    """Collects problems."""
-
     def __init__(self) -> None:
         self.sentences: list[str] = []
         self.broken: set[str] = set()
@@ -158,7 +165,7 @@ def load(
         for where, value in _from_file(cls, path, lines, places, problems).items():
             take(where, value, f"file {path}:{_line(lines, where)}")
     for field, value in _from_environment(fields, env, problems):
-        take(field.path, value, f"environment {_variable(field, env)}")
+        take(field.path, value, f"environment {field.environment if field.environment in env else field.alias}")
     for field, value in _from_flags(fields, flags, problems):
         take(field.path, value, f"flag {field.flag}")
     settings = _build(cls, values, (), problems)
@@ -193,7 +200,7 @@ def _from_file(cls: type[Struct], path: Path, lines: Lines, places: includes.Pla
             problems.add(sentence)
         return {}
     lines.update(found)
-    if data.get(includes.SECTION) is not None and includes.SECTION in _names(cls):
+    if data.get(includes.SECTION) is not None and includes.SECTION in parts_of(cls):
         try:
             data[includes.SECTION], more = includes.expanded(data[includes.SECTION], lines, path)
         except SettingsError as error:
@@ -215,10 +222,6 @@ def _from_file(cls: type[Struct], path: Path, lines: Lines, places: includes.Pla
     for _, place, sentence, name in sorted(located_problems, key=lambda one: one[0]):
         problems.add(f"{place}: {sentence}", name)
     return values
-
-
-def _names(cls: type[Struct]) -> Collection[str]:
-    return [field.encode_name for field in msgspec.structs.fields(cls)]
 
 
 def _line(lines: Lines, at: KeyPath) -> int:
@@ -251,11 +254,6 @@ def _from_environment(
             )
         _convert_text(field, env[field.alias], f"environment {field.alias}", found, problems)
     return found
-
-
-def _variable(field: Field, env: Mapping[str, str]) -> str | None:
-    """The environment variable that a field was read from."""
-    return field.environment if field.environment in env else field.alias
 
 
 def _from_flags(fields: tuple[Field, ...], flags: Mapping[str, object], problems: _Problems) -> list[tuple[Field, Any]]:

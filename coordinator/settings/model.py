@@ -3,26 +3,13 @@
 A field's name is its key in the YAML file; its flag is the name with dashes (``--data-dir``), its environment variable
 the name in capitals (``FLEET_DATA_DIR``). Everything else about settings (loading, errors, ``config/fleet.yaml``,
 ``fleet config show``, the flags of commands) is derived from this struct.
-
-Keys of ``Meta.extra``:
-
-- ``unit``
-- ``group``: a heading in the example file, for this field and those that follow
-- ``allowed``: what a pattern accepts, in words
-- ``secret``: the value is never shown
-- ``secret_path``: of a URL only the host is shown
-- ``reload``: a running process takes over a new value
-- ``example``: YAML that the example file shows commented out
-- ``alias``: another environment variable that sets the same
-- ``environment``: the name of the environment variable, if it is not derived from the field's
-- ``one``: a list with one entry may be written without brackets in a file
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from coordinator.settings import example_sections as examples
 from coordinator.settings.attempts import Attempts
@@ -38,6 +25,7 @@ from coordinator.settings.overload import Overload
 from coordinator.settings.paths import REDIS_ALLOWED, REDIS_PATTERN
 from coordinator.settings.resources import Limits
 from coordinator.settings.runners import Runners
+from coordinator.settings.setting import setting
 from coordinator.settings.steps import StepSettings
 from coordinator.settings.tracing import Tracing
 from coordinator.settings.webhooks import Webhooks
@@ -45,28 +33,26 @@ from coordinator.settings.work import Labels, LegacySchemas, Schemas, TraitNames
 from coordinator.settings.workflows import Signing, Workflows
 
 Name = Annotated[
-    str,
-    Meta(pattern=r"^[a-z][a-z0-9_-]*\Z", extra={"allowed": "a name of lower-case letters, digits, '-' and '_'"}),
+    str, setting(pattern=r"^[a-z][a-z0-9_-]*\Z", allowed="a name of lower-case letters, digits, '-' and '_'")
 ]
 ProjectName = Annotated[
     str,
-    Meta(
+    setting(
         pattern=r"^[a-z0-9][a-z0-9_-]{0,62}\Z",
-        extra={"allowed": "a name of at most 63 lower-case letters, digits, '_' and '-', the first a letter or digit"},
+        allowed="a name of at most 63 lower-case letters, digits, '_' and '-', the first a letter or digit",
     ),
 ]
 HostName = Annotated[
     str,
-    Meta(
+    setting(
         pattern=r"^(\*|[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(\d{1,5}|\*))?\Z",
-        extra={"allowed": "a host name or address, optionally with ':port'"},
+        allowed="a host name or address, optionally with ':port'",
     ),
 ]
 Origin = Annotated[
     str,
-    Meta(
-        pattern=r"^[a-z][a-z0-9+.-]*://[^/\s,]+\Z",
-        extra={"allowed": "an origin such as https://console.example.org (no path)"},
+    setting(
+        pattern=r"^[a-z][a-z0-9+.-]*://[^/\s,]+\Z", allowed="an origin such as https://console.example.org (no path)"
     ),
 ]
 
@@ -82,422 +68,346 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     host: Annotated[
         str,
-        Meta(
-            description="Address that the front-ends listen on.",
+        setting(
+            "Address that the front-ends listen on.",
             pattern=r"^[A-Za-z0-9._:-]+\Z",
-            extra={"group": "Processes", "allowed": "a host name or an IP address"},
+            group="Processes",
+            allowed="a host name or an IP address",
         ),
     ] = "127.0.0.1"
     port: Annotated[
         int,
-        Meta(
-            description="TCP port that all front-ends share. 0 takes a free one; the ready line shows which.",
-            ge=0,
-            le=65535,
-        ),
+        setting("TCP port that all front-ends share. 0 takes a free one; the ready line shows which.", ge=0, le=65535),
     ] = 8420
     insecure_no_auth: Annotated[
         bool,
-        Meta(
-            description=(
-                "Allow an address that other machines can reach although auth.mode is not required. Everybody who "
-                "reaches the port can then do everything."
-            )
+        setting(
+            "Allow an address that other machines can reach although auth.mode is not required. Everybody who "
+            "reaches the port can then do everything."
         ),
     ] = False
     admin_port: Annotated[
         int,
-        Meta(
-            description=(
-                "A separate port for /metrics and /readyz, which the MCP port then no longer serves. 0: both are on "
-                "the MCP port. Neither ever asks for a token."
-            ),
+        setting(
+            "A separate port for /metrics and /readyz, which the MCP port then no longer serves. 0: both are on "
+            "the MCP port. Neither ever asks for a token.",
             ge=0,
             le=65535,
         ),
     ] = 0
     admin_host: Annotated[
         str,
-        Meta(
-            description="Address that admin_port and worker_port are bound on. Empty: the host above.",
+        setting(
+            "Address that admin_port and worker_port are bound on. Empty: the host above.",
             pattern=r"^[A-Za-z0-9._:-]*\Z",
-            extra={"allowed": "empty, a host name or an IP address"},
+            allowed="empty, a host name or an IP address",
         ),
     ] = ""
     worker_port: Annotated[
         int,
-        Meta(
-            description=(
-                "A port of `fleet worker` for /metrics, /readyz and /healthz, for a host or a pod where no "
-                "front-end serves them. Only one of several workers on a host can have it; its /metrics covers all "
-                "of them. 0: none. `fleet up` does not use it."
-            ),
+        setting(
+            "A port of `fleet worker` for /metrics, /readyz and /healthz, for a host or a pod where no "
+            "front-end serves them. Only one of several workers on a host can have it; its /metrics covers all "
+            "of them. 0: none. `fleet up` does not use it.",
             ge=0,
             le=65535,
         ),
     ] = 0
     frontends: Annotated[
-        int,
-        Meta(description="Front-end processes that answer MCP requests.", ge=1, le=64, extra={"unit": "processes"}),
+        int, setting("Front-end processes that answer MCP requests.", ge=1, le=64, unit="processes")
     ] = 2
-    workers: Annotated[
-        int,
-        Meta(description="Worker processes that execute workflow steps.", ge=0, le=64, extra={"unit": "processes"}),
-    ] = 2
+    workers: Annotated[int, setting("Worker processes that execute workflow steps.", ge=0, le=64, unit="processes")] = 2
     data_dir: Annotated[
         str,
-        Meta(
-            description=(
-                "Directory of the embedded Redis and of run-time files. Empty takes 'fleet-coordinator' under "
-                "the user's state directory. A relative path written in a config file starts at that file's "
-                "directory, elsewhere at the working directory."
-            ),
-            extra={"allowed": "a directory path"},
+        setting(
+            "Directory of the embedded Redis and of run-time files. Empty takes 'fleet-coordinator' under "
+            "the user's state directory. A relative path written in a config file starts at that file's "
+            "directory, elsewhere at the working directory.",
+            allowed="a directory path",
         ),
     ] = ""
     drain_seconds: Annotated[
         int,
-        Meta(
-            description=(
-                "How long a stopping process lets requests in flight finish. Keep it below the grace period of the "
-                "service manager."
-            ),
+        setting(
+            "How long a stopping process lets requests in flight finish. Keep it below the grace period of the "
+            "service manager.",
             ge=1,
             le=600,
-            extra={"unit": "seconds"},
+            unit="seconds",
         ),
     ] = 25
     watchdog_seconds: Annotated[
         int,
-        Meta(
-            description=(
-                "How long the event loop of a front-end or worker may be blocked before its supervisor (`fleet "
-                "up`, or `fleet serve` with several processes) kills the process as hung and starts another; "
-                "also how long the embedded Redis (that of `fleet stdio`, too) may fail to answer (loading its "
-                "data counts as an answer). While a process starts, it has at least a minute. 0: never."
-            ),
+        setting(
+            "How long the event loop of a front-end or worker may be blocked before its supervisor (`fleet "
+            "up`, or `fleet serve` with several processes) kills the process as hung and starts another; "
+            "also how long the embedded Redis (that of `fleet stdio`, too) may fail to answer (loading its "
+            "data counts as an answer). While a process starts, it has at least a minute. 0: never.",
             ge=0,
             le=3600,
-            extra={"unit": "seconds"},
+            unit="seconds",
         ),
     ] = 30
 
     redis_url: Annotated[
         str,
-        Meta(
-            description=(
-                "The Redis (7.0 or later) that holds all state. Empty starts an embedded one in data_dir, private "
-                "to this machine. redis+sentinel://host1,host2,host3/SERVICE/0 follows the primary that Sentinels "
-                "name; redis+cluster://host1,host2,host3 is a cluster, over which projects are spread. The "
-                "variable FLEET_REDIS_PASSWORD keeps the password out of the URL. With TLS (rediss), "
-                "?ssl_ca_certs=FILE names authorities of your own; ssl_certfile and ssl_keyfile a client's certificate."
-            ),
+        setting(
+            "The Redis (7.0 or later) that holds all state. Empty starts an embedded one in data_dir, private "
+            "to this machine. redis+sentinel://host1,host2,host3/SERVICE/0 follows the primary that Sentinels "
+            "name; redis+cluster://host1,host2,host3 is a cluster, over which projects are spread. The "
+            "variable FLEET_REDIS_PASSWORD keeps the password out of the URL. With TLS (rediss), "
+            "?ssl_ca_certs=FILE names authorities of your own; ssl_certfile and ssl_keyfile a client's certificate.",
             pattern=REDIS_PATTERN,
-            extra={
-                "group": "Store",
-                "allowed": REDIS_ALLOWED,
-                "secret": True,
-            },
+            group="Store",
+            allowed=REDIS_ALLOWED,
+            secret=True,
         ),
     ] = ""
     redis_timeout_ms: Annotated[
         int,
-        Meta(
-            description=(
-                "How long one answer of Redis may take before the connection counts as lost. Must be below "
-                "request_deadline_ms, and well below a Sentinel's down-after-milliseconds."
-            ),
+        setting(
+            "How long one answer of Redis may take before the connection counts as lost. Must be below "
+            "request_deadline_ms, and well below a Sentinel's down-after-milliseconds.",
             ge=10,
             le=60_000,
-            extra={"unit": "milliseconds"},
+            unit="milliseconds",
         ),
     ] = 500
     store_id: Annotated[
         str,
-        Meta(
-            description=(
-                "Identity that the store must have, for processes with a temporary data directory; `fleet store "
-                "accept` gives it to a new store. Empty: what the data directory remembers."
-            ),
+        setting(
+            "Identity that the store must have, for processes with a temporary data directory; `fleet store "
+            "accept` gives it to a new store. Empty: what the data directory remembers.",
             pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,62})?\Z",
-            extra={"allowed": "letters, digits, '.', '_' and '-', at most 63, or empty"},
+            allowed="letters, digits, '.', '_' and '-', at most 63, or empty",
         ),
     ] = ""
     store_accept: Annotated[
         Literal["operator", "auto"],
-        Meta(
-            description=(
-                "Who accepts a store that is not the one that the fleet had, or was flushed: 'operator', by "
-                "`fleet store accept` (every call is rejected until then); 'auto', any process, at once."
-            )
+        setting(
+            "Who accepts a store that is not the one that the fleet had, or was flushed: 'operator', by "
+            "`fleet store accept` (every call is rejected until then); 'auto', any process, at once."
         ),
     ] = "operator"
     shards: Annotated[
         int,
-        Meta(
-            description=(
-                "Servers of the embedded Redis; with more than one they are a cluster without replicas, to try one "
-                "out. Fixed once data_dir is made."
-            ),
+        setting(
+            "Servers of the embedded Redis; with more than one they are a cluster without replicas, to try one "
+            "out. Fixed once data_dir is made.",
             ge=1,
             le=8,
-            extra={"unit": "servers"},
+            unit="servers",
         ),
     ] = 1
     embedded_fsync: Annotated[
         Literal["always", "everysec"],
-        Meta(
-            description=(
-                "When the embedded Redis flushes its log to disk: 'always' before each answer (nothing that was "
-                "acknowledged is lost), 'everysec' once a second (a crash of the machine can lose a second)."
-            )
+        setting(
+            "When the embedded Redis flushes its log to disk: 'always' before each answer (nothing that was "
+            "acknowledged is lost), 'everysec' once a second (a crash of the machine can lose a second)."
         ),
     ] = "always"
     idempotency_seconds: Annotated[
         int,
-        Meta(
-            description="How long the answer to a requestId is kept: a repeated call within this time gets it again.",
+        setting(
+            "How long the answer to a requestId is kept: a repeated call within this time gets it again.",
             ge=1,
             le=86_400,
-            extra={"unit": "seconds"},
+            unit="seconds",
         ),
     ] = 600
     events_max: Annotated[
         int,
-        Meta(
-            description="Entries kept in each project's event stream; older ones are trimmed, approximately.",
+        setting(
+            "Entries kept in each project's event stream; older ones are trimmed, approximately.",
             ge=1_000,
             le=100_000_000,
-            extra={"unit": "entries"},
+            unit="entries",
         ),
     ] = 200_000
 
     toolsets: Annotated[
         tuple[Name, ...],
-        Meta(
-            description=(
-                "Toolsets served together at /mcp. sessions and navigator exclude each other, because they share "
-                "tool names. Each toolset is also served alone at /mcp/<toolset>."
-            ),
+        setting(
+            "Toolsets served together at /mcp. sessions and navigator exclude each other, because they share "
+            "tool names. Each toolset is also served alone at /mcp/<toolset>.",
             min_length=1,
-            extra={"group": "MCP endpoint"},
+            group="MCP endpoint",
         ),
     ] = ("items", "flows")
     projects: Annotated[
         tuple[ProjectName, ...],
-        Meta(
-            description=(
-                "The allowed projects: calls and commands for any other are rejected. Paths without /p/<project> "
-                "mean 'default', which has to be listed too if it is used. Empty: any project, created by its "
-                "first write."
-            ),
-            extra={"reload": True},
+        setting(
+            "The allowed projects: calls and commands for any other are rejected. Paths without /p/<project> "
+            "mean 'default', which has to be listed too if it is used. Empty: any project, created by its "
+            "first write.",
+            reload=True,
         ),
     ] = ()
     tool_name_style: Annotated[
         Literal["dotted", "underscore"],
-        Meta(
-            description=(
-                "How tool names with a dot are published: 'dotted' as they are, 'underscore' for MCP hosts that "
-                "refuse dots."
-            )
+        setting(
+            "How tool names with a dot are published: 'dotted' as they are, 'underscore' for MCP hosts that "
+            "refuse dots."
         ),
     ] = "dotted"
     output_schemas: Annotated[
         Literal["lean", "full", "none"],
-        Meta(
-            description=(
-                "What tools/list says about results: 'lean' their structure, and of large ones only that they are "
-                "objects; 'full' everything, for clients that generate code from it; 'none' nothing. Results are the "
-                "same. 'full' also describes an argument again where a tool has it twice."
-            )
+        setting(
+            "What tools/list says about results: 'lean' their structure, and of large ones only that they are "
+            "objects; 'full' everything, for clients that generate code from it; 'none' nothing. Results are the "
+            "same. 'full' also describes an argument again where a tool has it twice."
         ),
     ] = "lean"
     allowed_hosts: Annotated[
         tuple[HostName, ...],
-        Meta(description="Host headers that are accepted. Empty accepts the loopback names and the bound host."),
+        setting("Host headers that are accepted. Empty accepts the loopback names and the bound host."),
     ] = ()
     allowed_origins: Annotated[
         tuple[Origin, ...],
-        Meta(
-            description=(
-                "Origins of pages in browsers that may call this server (CORS), such as the MCP Inspector's. Requests "
-                "without an Origin header are always accepted."
-            )
+        setting(
+            "Origins of pages in browsers that may call this server (CORS), such as the MCP Inspector's. Requests "
+            "without an Origin header are always accepted."
         ),
     ] = ()
     request_deadline_ms: Annotated[
         int,
-        Meta(
-            description=("How long one request may take. Must be above redis_timeout_ms and below drain_seconds."),
+        setting(
+            "How long one request may take. Must be above redis_timeout_ms and below drain_seconds.",
             ge=20,
             le=600_000,
-            extra={"unit": "milliseconds"},
+            unit="milliseconds",
         ),
     ] = 2_000
     longest_wait_ms: Annotated[
         int,
-        Meta(
-            description=(
-                "Calls that wait are answered after this time at the latest, whatever they ask for: claim_item and "
-                "work_next with waitMs, reads with waitFor (get_context, workflow_get, workflow.get, "
-                "get_workflow_status), workflow.start and workflow.submit, GET /feed; so are searches through "
-                "everything. Most clients time out after 60 s."
-            ),
+        setting(
+            "Calls that wait are answered after this time at the latest, whatever they ask for: claim_item and "
+            "work_next with waitMs, reads with waitFor (get_context, workflow_get, workflow.get, "
+            "get_workflow_status), workflow.start and workflow.submit, GET /feed; so are searches through "
+            "everything. Most clients time out after 60 s.",
             ge=100,
             le=50_000,
-            extra={"unit": "milliseconds"},
+            unit="milliseconds",
         ),
     ] = 49_000
     max_body_bytes: Annotated[
-        int,
-        Meta(description="Largest request body that is read.", ge=1_024, le=1_073_741_824, extra={"unit": "bytes"}),
+        int, setting("Largest request body that is read.", ge=1_024, le=1_073_741_824, unit="bytes")
     ] = 4_194_304
     max_header_bytes: Annotated[
-        int,
-        Meta(description="Largest request head that is read.", ge=1_024, le=1_048_576, extra={"unit": "bytes"}),
+        int, setting("Largest request head that is read.", ge=1_024, le=1_048_576, unit="bytes")
     ] = 16_384
     max_json_depth: Annotated[
-        int,
-        Meta(
-            description="Deepest nesting of arrays and objects in a request body.",
-            ge=8,
-            le=512,
-            extra={"unit": "levels"},
-        ),
+        int, setting("Deepest nesting of arrays and objects in a request body.", ge=8, le=512, unit="levels")
     ] = 64
 
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        Meta(description="Least important log lines that are written.", extra={"group": "Logs"}),
+        setting("Least important log lines that are written.", group="Logs"),
     ] = "info"
     log_format: Annotated[
         Literal["auto", "console", "json"],
-        Meta(description="Shape of log lines on stderr. 'auto' writes for people on a terminal, else JSON."),
+        setting("Shape of log lines on stderr. 'auto' writes for people on a terminal, else JSON."),
     ] = "auto"
 
     work_item_schemas: Annotated[
         Schemas | None,
-        Meta(
-            description=(
-                "Schemas of work items by name: which notes an item needs in each phase (required ones gate its "
-                "transitions), its lifecycle, how many attempts its items may have (max_attempts, else attempts.max), "
-                "and the resources that they demand unless they say so themselves. An item takes the schema named by "
-                "its type, else by the first of its tags that names one, else the default."
-            ),
-            extra={
-                "group": "Work items",
-                "allowed": "a mapping of names to lifecycle, default_traits, max_attempts, resources and notes",
-                "reload": True,
-                "example": examples.WORK_ITEM_SCHEMAS,
-            },
+        setting(
+            "Schemas of work items by name: which notes an item needs in each phase (required ones gate its "
+            "transitions), its lifecycle, how many attempts its items may have (max_attempts, else attempts.max), "
+            "and the resources that they demand unless they say so themselves. An item takes the schema named by "
+            "its type, else by the first of its tags that names one, else the default.",
+            group="Work items",
+            allowed="a mapping of names to lifecycle, default_traits, max_attempts, resources and notes",
+            reload=True,
+            example=examples.WORK_ITEM_SCHEMAS,
         ),
     ] = None
     traits: Annotated[
         Traits | None,
-        Meta(
-            description=(
-                "Named sets of further notes that items of any schema can need. A schema lists the traits of all "
-                "its items (default_traits); an item can list further ones. If a trait and a schema have a note "
-                "with the same key, the schema's counts. The same holds for resources."
-            ),
-            extra={"allowed": "a mapping of names to notes and resources", "reload": True, "example": examples.TRAITS},
+        setting(
+            "Named sets of further notes that items of any schema can need. A schema lists the traits of all "
+            "its items (default_traits); an item can list further ones. If a trait and a schema have a note "
+            "with the same key, the schema's counts. The same holds for resources.",
+            allowed="a mapping of names to notes and resources",
+            reload=True,
+            example=examples.TRAITS,
         ),
     ] = None
     default_traits: Annotated[
         TraitNames | None,
-        Meta(
-            description=(
-                "Traits of the items of every schema, after those of the schema itself. Items without a schema need "
-                "no notes."
-            ),
-            extra={"allowed": "a list of names of traits", "reload": True, "example": examples.DEFAULT_TRAITS},
+        setting(
+            "Traits of the items of every schema, after those of the schema itself. Items without a schema need "
+            "no notes.",
+            allowed="a list of names of traits",
+            reload=True,
+            example=examples.DEFAULT_TRAITS,
         ),
     ] = None
     default: Annotated[
         str | None,
-        Meta(
-            description=(
-                "The schema of items whose type and tags name none. Without this setting, the schema called "
-                "'default' if there is one."
-            ),
-            extra={"allowed": "the name of a schema", "reload": True, "example": examples.DEFAULT},
+        setting(
+            "The schema of items whose type and tags name none. Without this setting, the schema called "
+            "'default' if there is one.",
+            allowed="the name of a schema",
+            reload=True,
+            example=examples.DEFAULT,
         ),
     ] = None
     note_schemas: Annotated[
         LegacySchemas | None,
-        Meta(
-            description=(
-                "The older form of work_item_schemas: names with lists of notes. Ignored if work_item_schemas is "
-                "present."
-            ),
-            extra={
-                "allowed": "a mapping of names to lists of notes",
-                "reload": True,
-                "example": examples.NOTE_SCHEMAS,
-            },
+        setting(
+            "The older form of work_item_schemas: names with lists of notes. Ignored if work_item_schemas is present.",
+            allowed="a mapping of names to lists of notes",
+            reload=True,
+            example=examples.NOTE_SCHEMAS,
         ),
     ] = None
     status_labels: Annotated[
         Labels | None,
-        Meta(
-            description=(
-                "Status labels by trigger. They replace all built-in ones, which are shown below: a trigger that is "
-                "not listed has no label. 'cascade' is for parents that end with their last child; 'cancel' is "
-                "always 'cancelled'."
-            ),
-            extra={
-                "allowed": "a mapping of triggers to labels or null",
-                "reload": True,
-                "example": examples.STATUS_LABELS,
-            },
+        setting(
+            "Status labels by trigger. They replace all built-in ones, which are shown below: a trigger that is "
+            "not listed has no label. 'cascade' is for parents that end with their last child; 'cancel' is "
+            "always 'cancelled'.",
+            allowed="a mapping of triggers to labels or null",
+            reload=True,
+            example=examples.STATUS_LABELS,
         ),
     ] = None
 
     attempts: Attempts = Attempts()
     rank: Annotated[
         Literal["complexity", "due"],
-        Meta(
-            description=(
-                "What comes first among ready items of one priority. complexity: the least complex, then the oldest. "
-                "due: those with a dueAt, the one that is due first; then the others as before. A change holds for "
-                "items from when they next become ready."
-            ),
-            extra={"reload": True},
+        setting(
+            "What comes first among ready items of one priority. complexity: the least complex, then the oldest. "
+            "due: those with a dueAt, the one that is due first; then the others as before. A change holds for "
+            "items from when they next become ready.",
+            reload=True,
         ),
     ] = "complexity"
     resources: Annotated[
         Limits | None,
-        Meta(
-            description=(
-                "How much there is of the resources that work items demand (resources of an item, of its schema or of "
-                "its traits), by key: the capacity in units, or capacity and perMinute, the units that come back each "
-                "minute to be taken by claims. As many as the capacity can be saved, and are there at first: in any "
-                "minute, the first one too, claims take up to perMinute + capacity. Of other keys there is 1. Keys are "
-                "paths: what is taken of a key also counts against each of its ancestors that is listed here."
-            ),
-            extra={
-                "allowed": "a mapping of keys to a number of units, or to capacity and perMinute",
-                "reload": True,
-                "example": examples.RESOURCES,
-            },
+        setting(
+            "How much there is of the resources that work items demand (resources of an item, of its schema or of "
+            "its traits), by key: the capacity in units, or capacity and perMinute, the units that come back each "
+            "minute to be taken by claims. As many as the capacity can be saved, and are there at first: in any "
+            "minute, the first one too, claims take up to perMinute + capacity. Of other keys there is 1. Keys are "
+            "paths: what is taken of a key also counts against each of its ancestors that is listed here.",
+            allowed="a mapping of keys to a number of units, or to capacity and perMinute",
+            reload=True,
+            example=examples.RESOURCES,
         ),
     ] = None
     budgets: Annotated[
         Budgets | None,
-        Meta(
-            description=(
-                "How much may be used, as agents report it, until further claims are refused with the outcome "
-                "'budget_exhausted' and renewals say stop. agents: by their ids, or beginnings of ids with '*'; each "
-                "of these agents has the budget, each slot (ID/SUFFIX) too, the longest beginning counts. projects: by "
-                "name. day (in UTC) and total: costMicroUsd (millionths of a US dollar), tokens (input and output), "
-                "wallMs. Items have budgets of their own."
-            ),
-            extra={
-                "allowed": "agents and projects, each a mapping of names to day and total",
-                "reload": True,
-                "example": examples.BUDGETS,
-            },
+        setting(
+            "How much may be used, as agents report it, until further claims are refused with the outcome "
+            "'budget_exhausted' and renewals say stop. agents: by their ids, or beginnings of ids with '*'; each "
+            "of these agents has the budget, each slot (ID/SUFFIX) too, the longest beginning counts. projects: by "
+            "name. day (in UTC) and total: costMicroUsd (millionths of a US dollar), tokens (input and output), "
+            "wallMs. Items have budgets of their own.",
+            allowed="agents and projects, each a mapping of names to day and total",
+            reload=True,
+            example=examples.BUDGETS,
         ),
     ] = None
 
@@ -508,26 +418,22 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     flows: Flows = Flows()
     connections: Annotated[
         Connections | None,
-        Meta(
-            description=(
-                "Servers and programs that workflow steps can use, by name. mcp: a server on stdin and stdout "
-                "(command, args, env, workingDirectory) or over Streamable HTTP (url, headers), whose tools steps "
-                "call as <connection>.<tool>; startSeconds bounds connecting. state is for servers that remember "
-                "something from call to call: with none (the default) each worker calls a server of its own, which is "
-                "right for those that remember nothing; with session each workflow or caller has a server (over HTTP "
-                "a session) to itself, which a browser, a shell or a notebook needs; with shared all of a project use "
-                "one. A state ends after stateIdleSeconds (900) without a call, or where stateMost (16, in the whole "
-                "fleet) are there and another is wanted; its calls are made one after the other unless stateParallel "
-                "is true. cli (command, workingDirectory, env) "
-                "and rest (baseUrl, headers) are for the gateway. ${NAME} stands for an environment variable. A "
-                "relative workingDirectory starts at this file's directory, a relative command at the "
-                "workingDirectory. On SIGHUP, calls under way end as they began, and variables keep their values."
-            ),
-            extra={
-                "allowed": "a mapping of names to kind and its fields",
-                "reload": True,
-                "example": examples.CONNECTIONS,
-            },
+        setting(
+            "Servers and programs that workflow steps can use, by name. mcp: a server on stdin and stdout "
+            "(command, args, env, workingDirectory) or over Streamable HTTP (url, headers), whose tools steps "
+            "call as <connection>.<tool>; startSeconds bounds connecting. state is for servers that remember "
+            "something from call to call: with none (the default) each worker calls a server of its own, which is "
+            "right for those that remember nothing; with session each workflow or caller has a server (over HTTP "
+            "a session) to itself, which a browser, a shell or a notebook needs; with shared all of a project use "
+            "one. A state ends after stateIdleSeconds (900) without a call, or where stateMost (16, in the whole "
+            "fleet) are there and another is wanted; its calls are made one after the other unless stateParallel "
+            "is true. cli (command, workingDirectory, env) "
+            "and rest (baseUrl, headers) are for the gateway. ${NAME} stands for an environment variable. A "
+            "relative workingDirectory starts at this file's directory, a relative command at the "
+            "workingDirectory. On SIGHUP, calls under way end as they began, and variables keep their values.",
+            allowed="a mapping of names to kind and its fields",
+            reload=True,
+            example=examples.CONNECTIONS,
         ),
     ] = None
 
@@ -536,50 +442,38 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     console: Console = Console()
     webhooks: Annotated[
         Webhooks | None,
-        Meta(
-            description=(
-                "Receivers of the change feed, by name: each gets the events of its project in order, signed by "
-                "Standard Webhooks. url: https only, and public addresses only unless allow_private is true; project: "
-                "by default 'default'; secret (whsec_ and base64), or secret_env, the variable that holds it; kinds "
-                "and root: as listeners of the feed filter. `fleet webhooks` shows, tests, pauses and resumes them, "
-                "and rotates secrets."
-            ),
-            extra={
-                "allowed": "a mapping of names to url, project, secret or secret_env, kinds, root and allow_private",
-                "reload": True,
-                "example": examples.WEBHOOKS,
-            },
+        setting(
+            "Receivers of the change feed, by name: each gets the events of its project in order, signed by "
+            "Standard Webhooks. url: https only, and public addresses only unless allow_private is true; project: "
+            "by default 'default'; secret (whsec_ and base64), or secret_env, the variable that holds it; kinds "
+            "and root: as listeners of the feed filter. `fleet webhooks` shows, tests, pauses and resumes them, "
+            "and rotates secrets.",
+            allowed="a mapping of names to url, project, secret or secret_env, kinds, root and allow_private",
+            reload=True,
+            example=examples.WEBHOOKS,
         ),
     ] = None
     runners: Annotated[
         Runners | None,
-        Meta(
-            description=(
-                "Runners of agents, by name: `fleet run --runner NAME` takes its flags from here, with '_' for '-', "
-                "and the command as a list; flags that are given win. Nothing else reads this."
-            ),
-            extra={
-                "allowed": "a mapping of names to command and flags of `fleet run`",
-                "example": examples.RUNNERS,
-            },
+        setting(
+            "Runners of agents, by name: `fleet run --runner NAME` takes its flags from here, with '_' for '-', "
+            "and the command as a list; flags that are given win. Nothing else reads this.",
+            allowed="a mapping of names to command and flags of `fleet run`",
+            example=examples.RUNNERS,
         ),
     ] = None
     tracing: Tracing = Tracing()
     gateway: Annotated[
         Gateway | None,
-        Meta(
-            description=(
-                "The gateway: capabilities, workflows and downstream tools that agents find and use through seven "
-                "tools at /mcp/gateway. May be put together from several files (include). `fleet gateway check "
-                "FILE` lists its mistakes; config/gateway.yaml is an example."
-            ),
-            extra={
-                "allowed": "a mapping with version, include, capabilities, connections, proxy, workflows, audit, "
-                "discovery and limits",
-                "group": "Gateway",
-                "reload": True,
-                "example": examples.GATEWAY,
-            },
+        setting(
+            "The gateway: capabilities, workflows and downstream tools that agents find and use through seven "
+            "tools at /mcp/gateway. May be put together from several files (include). `fleet gateway check "
+            "FILE` lists its mistakes; config/gateway.yaml is an example.",
+            allowed="a mapping with version, include, capabilities, connections, proxy, workflows, audit, "
+            "discovery and limits",
+            group="Gateway",
+            reload=True,
+            example=examples.GATEWAY,
         ),
     ] = None
 

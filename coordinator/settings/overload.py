@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-_RELOAD = {"reload": True}
+from coordinator.settings.setting import setting
 
 
 class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -14,96 +14,88 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     store_target_ms: Annotated[
         float,
-        Meta(
-            description=(
-                "Target response time of the store. When responses take longer, and more than twice the usual time, "
-                "fewer calls are admitted at a time."
-            ),
+        setting(
+            "Target response time of the store. When responses take longer, and more than twice the usual time, "
+            "fewer calls are admitted at a time.",
             ge=1,
             le=10_000,
-            extra={"unit": "milliseconds", **_RELOAD},
+            unit="milliseconds",
+            reload=True,
         ),
     ] = 50.0
     least_limit: Annotated[
         int,
-        Meta(
-            description="Calls that are always admitted at a time, however slow the store is.",
+        setting(
+            "Calls that are always admitted at a time, however slow the store is.",
             ge=1,
             le=1_000,
-            extra={"unit": "calls", **_RELOAD},
+            unit="calls",
+            reload=True,
         ),
     ] = 8
     most_limit: Annotated[
-        int,
-        Meta(
-            description="Calls admitted at a time when the store is fast.",
-            ge=1,
-            le=10_000,
-            extra={"unit": "calls", **_RELOAD},
-        ),
+        int, setting("Calls admitted at a time when the store is fast.", ge=1, le=10_000, unit="calls", reload=True)
     ] = 128
     hard_limit: Annotated[
         int,
-        Meta(
-            description=(
-                "Calls at a time beyond which also heartbeats, releases, transitions and reports have to wait; must "
-                "not be below most_limit."
-            ),
+        setting(
+            "Calls at a time beyond which also heartbeats, releases, transitions and reports have to wait; must "
+            "not be below most_limit.",
             ge=1,
             le=20_000,
-            extra={"unit": "calls", **_RELOAD},
+            unit="calls",
+            reload=True,
         ),
     ] = 1_024
     queue_most: Annotated[
         int,
-        Meta(
-            description="Calls that may wait for admission at a time; further ones are shed.",
+        setting(
+            "Calls that may wait for admission at a time; further ones are shed.",
             ge=0,
             le=10_000,
-            extra={"unit": "calls", **_RELOAD},
+            unit="calls",
+            reload=True,
         ),
     ] = 1_024
     queue_ms: Annotated[
         int,
-        Meta(
-            description="How long a call may wait for admission; must be below request_deadline_ms.",
+        setting(
+            "How long a call may wait for admission; must be below request_deadline_ms.",
             ge=1,
             le=10_000,
-            extra={"unit": "milliseconds", **_RELOAD},
+            unit="milliseconds",
+            reload=True,
         ),
     ] = 250
     parked_most: Annotated[
         int,
-        Meta(
-            description="Calls that may wait for an event at a time, such as claims with waitMs.",
+        setting(
+            "Calls that may wait for an event at a time, such as claims with waitMs.",
             ge=1,
             le=100_000,
-            extra={"unit": "calls", **_RELOAD},
+            unit="calls",
+            reload=True,
         ),
     ] = 10_000
     actor_share: Annotated[
         float,
-        Meta(
-            description="Share of the limit that one agent may use while the front-end is busy and others call too.",
+        setting(
+            "Share of the limit that one agent may use while the front-end is busy and others call too.",
             gt=0,
             le=1,
-            extra=_RELOAD,
+            reload=True,
         ),
     ] = 0.25
-    project_share: Annotated[
-        float,
-        Meta(description="The same for one project.", gt=0, le=1, extra=_RELOAD),
-    ] = 0.75
+    project_share: Annotated[float, setting("The same for one project.", gt=0, le=1, reload=True)] = 0.75
     breaker_open_ms: Annotated[
         int,
-        Meta(
-            description=(
-                "How long calls to the store are paused after half of the calls within a second have failed. It "
-                "grows with each further failure."
-            ),
+        setting(
+            "How long calls to the store are paused after half of the calls within a second have failed. It "
+            "grows with each further failure.",
             ge=10,
             le=60_000,
-            extra={"unit": "milliseconds", **_RELOAD},
+            unit="milliseconds",
+            reload=True,
         ),
     ] = 500
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from coordinator.settings.problems import Faults, KeyPath
+from coordinator.settings.setting import setting
 
 MOST_DEMANDS = 16
 """Per item."""
@@ -20,8 +21,8 @@ KEY_RULE = (
 )
 _MOST_LIMITS = 1_000
 
-ResourceKey = Annotated[str, Meta(pattern=rf"^{KEY_PATTERN}\Z", max_length=KEY_LENGTH, extra={"allowed": KEY_RULE})]
-Units = Annotated[int, Meta(ge=1, le=MOST_UNITS)]
+ResourceKey = Annotated[str, setting(pattern=rf"^{KEY_PATTERN}\Z", max_length=KEY_LENGTH, allowed=KEY_RULE)]
+Units = Annotated[int, setting(ge=1, le=MOST_UNITS)]
 
 
 class Limit(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -51,12 +52,12 @@ class Demand(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
 
 Demands = Annotated[
     tuple[Demand, ...],
-    Meta(
+    setting(
         max_length=MOST_DEMANDS,
-        extra={"allowed": f"a list of at most {MOST_DEMANDS} resources, each with key and, if need be, mode and units"},
+        allowed=f"a list of at most {MOST_DEMANDS} resources, each with key and, if need be, mode and units",
     ),
 ]
-Limits = Annotated[dict[ResourceKey, Units | Limit], Meta(max_length=_MOST_LIMITS)]
+Limits = Annotated[dict[ResourceKey, Units | Limit], setting(max_length=_MOST_LIMITS)]
 
 
 def limit_of(stated: int | Limit) -> Limit:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from coordinator.settings.setting import setting
 from coordinator.units import DURATION, DURATION_PATTERN, USAGE_PATTERN
 
 RunnerName = Annotated[
     str,
-    Meta(
+    setting(
         pattern=r"^[a-z][a-z0-9_-]{0,49}\Z",
-        extra={"allowed": "a name of 1 to 50 lower-case letters, digits, '-' and '_', a letter first"},
+        allowed="a name of 1 to 50 lower-case letters, digits, '-' and '_', a letter first",
     ),
 ]
-_Time = Annotated[str, Meta(pattern=DURATION_PATTERN, extra={"allowed": DURATION, "one": True})]
-_Words = Annotated[tuple[str, ...], Meta(extra={"one": True, "allowed": "a list of words"})]
-_Names = Annotated[tuple[str, ...], Meta(extra={"one": True, "allowed": "a list of names"})]
+_Time = Annotated[str, setting(pattern=DURATION_PATTERN, allowed=DURATION, one=True)]
+_Words = Annotated[tuple[str, ...], setting(one=True, allowed="a list of words")]
+_Names = Annotated[tuple[str, ...], setting(one=True, allowed="a list of names")]
 
 
 class Runner(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -34,19 +35,19 @@ class Runner(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
     ancestor: str | None = None
     capability: _Names = ()
     until_tree: str | None = None
-    slots: Annotated[int, Meta(ge=1, le=200)] | None = None
+    slots: Annotated[int, setting(ge=1, le=200)] | None = None
     ttl: _Time | None = None
     timeout: _Time | None = None
     stall: _Time | None = None
-    max_items: Annotated[int, Meta(ge=0)] | None = None
-    max_cost: Annotated[float, Meta(ge=0)] | None = None
+    max_items: Annotated[int, setting(ge=0)] | None = None
+    max_cost: Annotated[float, setting(ge=0)] | None = None
     max_time: _Time | None = None
     usage_per_attempt: (
         Annotated[
             str,
-            Meta(
+            setting(
                 pattern=USAGE_PATTERN,
-                extra={"allowed": "cost=DOLLARS or tokens=NUMBER, after commas, as in cost=25,tokens=50000000"},
+                allowed="cost=DOLLARS or tokens=NUMBER, after commas, as in cost=25,tokens=50000000",
             ),
         ]
         | None
@@ -57,7 +58,7 @@ class Runner(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
     base: str | None = None
     fresh: bool | None = None
     salvage: bool | None = None
-    min_free: Annotated[float, Meta(ge=0)] | None = None
+    min_free: Annotated[float, setting(ge=0)] | None = None
     disposable: _Names = ()
     workspace: str | None = None
     setup: str | None = None

@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from coordinator.settings.problems import Faults, KeyPath
+from coordinator.settings.setting import setting
 
 MOST_WEBHOOKS = 50
 SECRET_PREFIX = "whsec_"  # noqa: S105 (what secrets begin with)
@@ -21,30 +22,26 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 WebhookName = Annotated[
     str,
-    Meta(
+    setting(
         pattern=r"^[a-z][a-z0-9_-]{0,49}\Z",
-        extra={"allowed": "a name of 1 to 50 lower-case letters, digits, '-' and '_', a letter first"},
+        allowed="a name of 1 to 50 lower-case letters, digits, '-' and '_', a letter first",
     ),
 ]
 _Url = Annotated[
     str,
-    Meta(
+    setting(
         pattern=r"^https?://[^\s/@?#\\]+([/?][^\s@#\\]*)?\Z",
-        extra={"allowed": "an https:// URL without a user name and without '#'", "secret": True, "secret_path": True},
+        allowed="an https:// URL without a user name and without '#'",
+        secret=True,
+        secret_path=True,
     ),
 ]
-_Project = Annotated[
-    str,
-    Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}\Z", extra={"allowed": "the name of a project"}),
-]
+_Project = Annotated[str, setting(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}\Z", allowed="the name of a project")]
 _Variable = Annotated[
-    str,
-    Meta(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?\Z", extra={"allowed": "the name of an environment variable"}),
+    str, setting(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?\Z", allowed="the name of an environment variable")
 ]
-_Kinds = Annotated[
-    tuple[str, ...], Meta(extra={"one": True, "allowed": "a list of kinds, or groups of them such as item.*"})
-]
-_Roots = Annotated[tuple[str, ...], Meta(extra={"one": True, "allowed": "a list of ids of items without a parent"})]
+_Kinds = Annotated[tuple[str, ...], setting(one=True, allowed="a list of kinds, or groups of them such as item.*")]
+_Roots = Annotated[tuple[str, ...], setting(one=True, allowed="a list of ids of items without a parent")]
 
 
 class Webhook(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -56,7 +53,7 @@ class Webhook(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omi
 
     url: _Url
     project: _Project = "default"
-    secret: Annotated[str, Meta(extra={"secret": True})] = ""
+    secret: Annotated[str, setting(secret=True)] = ""
     secret_env: _Variable = ""
     kinds: _Kinds = ()
     """Empty: those that listeners get who name none."""

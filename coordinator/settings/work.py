@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from coordinator.settings.attempts import MOST_ATTEMPTS
 from coordinator.settings.problems import Faults, KeyPath
 from coordinator.settings.resources import Demands
+from coordinator.settings.setting import setting
 
 CANCELLED = "cancelled"
 """The label of cancelled items, which cannot be changed."""
@@ -21,28 +22,25 @@ _MOST_NOTES = 100
 
 Name = Annotated[
     str,
-    Meta(
+    setting(
         pattern=r"^[^\s,]([^,]{0,198}[^\s,])?\Z",
-        extra={"allowed": "1 to 200 characters without ',' and without blanks around them"},
+        allowed="1 to 200 characters without ',' and without blanks around them",
     ),
 ]
 TraitNames = tuple[Name, ...]
 Key = Annotated[
     str,
-    Meta(
+    setting(
         pattern=r"^(?!(?i:question|answer)-\d+\Z)(?s:\S(.{0,198}\S)?)\Z",
-        extra={
-            "allowed": "1 to 200 characters of text without blanks around them, other than question-<number> and "
-            "answer-<number>"
-        },
+        allowed="1 to 200 characters of text without blanks around them, other than question-<number> and "
+        "answer-<number>",
     ),
 ]
-Label = Annotated[str, Meta(pattern=r"^(?s:\S(.{0,198}\S)?)\Z", extra={"allowed": "1 to 200 characters of text"})]
+Label = Annotated[str, setting(pattern=r"^(?s:\S(.{0,198}\S)?)\Z", allowed="1 to 200 characters of text")]
 Lifecycle = Annotated[
     str,
-    Meta(
-        pattern=r"^(?i:auto|manual|permanent|auto[-_]reopen)\Z",
-        extra={"allowed": "one of auto, manual, permanent, auto-reopen"},
+    setting(
+        pattern=r"^(?i:auto|manual|permanent|auto[-_]reopen)\Z", allowed="one of auto, manual, permanent, auto-reopen"
     ),
 ]
 Phase = Literal["queue", "work", "review"]
@@ -66,12 +64,10 @@ class NoteSettings(_Section, frozen=True, kw_only=True):
 
 Notes = Annotated[
     tuple[NoteSettings, ...],
-    Meta(
+    setting(
         max_length=_MOST_NOTES,
-        extra={
-            "allowed": f"a list of at most {_MOST_NOTES} notes, each with key, role and, if need be, required, "
-            "description, guidance and skill"
-        },
+        allowed=f"a list of at most {_MOST_NOTES} notes, each with key, role and, if need be, required, "
+        "description, guidance and skill",
     ),
 ]
 
@@ -85,7 +81,7 @@ class SchemaSettings(_Section, frozen=True, kw_only=True):
 
     lifecycle: Lifecycle = "auto"
     default_traits: TraitNames = ()
-    max_attempts: Annotated[int, Meta(ge=0, le=MOST_ATTEMPTS)] | None = None
+    max_attempts: Annotated[int, setting(ge=0, le=MOST_ATTEMPTS)] | None = None
     """Instead of ``attempts.max``; 0: any number."""
     resources: Demands = ()
     """What its items demand that do not say so themselves."""

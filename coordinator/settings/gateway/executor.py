@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from coordinator.settings.connections import ConnectionName
 from coordinator.settings.fields import camel, defaults_of
 from coordinator.settings.problems import Faults, KeyPath
+from coordinator.settings.setting import setting
 
 Kind = Literal["noop", "cli", "rest", "mcp", "human", "workflow", "builtin", "flow"]
 ErrorClass = Literal["timeout", "transient_error", "rate_limited", "connection_error", "permanent_error"]
@@ -17,20 +18,15 @@ GuardKind = Literal["permission", "role", "expr", "jsonpath", "evidence", "allOf
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
 ItemName = Annotated[
-    str,
-    Meta(
-        pattern=rf"^{_NAME}\Z",
-        extra={"allowed": "a name of 1 to 128 letters, digits, '_', '.' and '-', a letter first"},
-    ),
+    str, setting(pattern=rf"^{_NAME}\Z", allowed="a name of 1 to 128 letters, digits, '_', '.' and '-', a letter first")
 ]
-Secret = Annotated[str, Meta(extra={"secret": True})]
-Milliseconds = Annotated[int, Meta(ge=1, le=31_536_000_000, extra={"allowed": "milliseconds, at least 1"})]
-Attempts = Annotated[int, Meta(ge=1, le=100)]
-Delay = Annotated[int, Meta(ge=0, le=86_400_000, extra={"allowed": "milliseconds, at most a day"})]
-Count = Annotated[int, Meta(ge=1, le=1000)]
+Secret = Annotated[str, setting(secret=True)]
+Milliseconds = Annotated[int, setting(ge=1, le=31_536_000_000, allowed="milliseconds, at least 1")]
+Attempts = Annotated[int, setting(ge=1, le=100)]
+Delay = Annotated[int, setting(ge=0, le=86_400_000, allowed="milliseconds, at most a day")]
+Count = Annotated[int, setting(ge=1, le=1000)]
 RestPath = Annotated[
-    str,
-    Meta(pattern=r"^(/[^\s\\?#]*)?\Z", extra={"allowed": "a path that begins with '/', without '?', '#' and blanks"}),
+    str, setting(pattern=r"^(/[^\s\\?#]*)?\Z", allowed="a path that begins with '/', without '?', '#' and blanks")
 ]
 
 
@@ -81,7 +77,7 @@ class Fallback(Part, frozen=True, kw_only=True):
     """What is executed after the executor has failed for good."""
 
     strategy: Literal["first_success"] = "first_success"
-    executors: Annotated[tuple[Executor, ...], Meta(min_length=1, max_length=10)]
+    executors: Annotated[tuple[Executor, ...], setting(min_length=1, max_length=10)]
 
 
 class Reliability(Part, frozen=True, kw_only=True):
@@ -125,7 +121,7 @@ class Executor(Part, frozen=True, kw_only=True):
     body: Any | UnsetType = UNSET
     tool: str = ""
     map: dict[str, Any] | None = None
-    queue: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")] = "default"
+    queue: Annotated[str, setting(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")] = "default"
     distinct_from: Literal["requester"] | None = None
     definition_id: ItemName | None = None
     input: dict[str, Any] | None = None

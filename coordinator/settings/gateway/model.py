@@ -7,28 +7,24 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
-
 from coordinator.settings.connections import ConnectionName, Connections
 from coordinator.settings.gateway.executor import Executor, Guard, ItemName, Milliseconds, Part, Reliability
 from coordinator.settings.problems import Faults
+from coordinator.settings.setting import setting
 
 PROXY = "proxy_default"
 """The definition of sessions with a single capability. No workflow can have this name."""
 
-Texts = Annotated[tuple[str, ...], Meta(max_length=100)]
+Texts = Annotated[tuple[str, ...], setting(max_length=100)]
 Schema = dict[str, Any]
 LinkFilter = Literal["legal", "byGuards", "all"]
 """Which transitions are linked: all; those that no guard refuses now, whatever the arguments (``legal``); or only those
 whose guards hold without arguments, for those who may take them (``byGuards``)."""
 FieldName = Annotated[
     str,
-    Meta(
-        pattern=r"^[^\s\[\]$]{1,128}\Z",
-        extra={"allowed": "a name of 1 to 128 characters without blanks, '$' and brackets"},
-    ),
+    setting(pattern=r"^[^\s\[\]$]{1,128}\Z", allowed="a name of 1 to 128 characters without blanks, '$' and brackets"),
 ]
-ToolName = Annotated[str, Meta(min_length=1, max_length=200)]
+ToolName = Annotated[str, setting(min_length=1, max_length=200)]
 
 
 class Described(Part, frozen=True, kw_only=True):
@@ -114,8 +110,6 @@ class Import(Part, frozen=True, kw_only=True):
 
 
 class Proxy(Part, frozen=True, kw_only=True, rename={"imports": "import"}):
-    """The section ``proxy``."""
-
     expose: tuple[Exposure, ...] = ()
     imports: tuple[Import, ...] = ()
 
@@ -149,13 +143,11 @@ class Transition(Part, frozen=True, kw_only=True):
     reliability: Reliability | None = None
     prefill: dict[str, Any] = {}
     branches: tuple[Branch, ...] = ()
-    evidence: Annotated[tuple[str, ...], Meta(max_length=10, extra={"one": True})] = ()
+    evidence: Annotated[tuple[str, ...], setting(max_length=10, one=True)] = ()
     """The kinds of evidence that it adds, besides its executor's."""
 
 
 class State(Part, frozen=True, kw_only=True):
-    """A state of a workflow."""
-
     description: str = ""
     goal: str = ""
     guidance: str = ""
@@ -185,11 +177,11 @@ class Workflow(Described, frozen=True, kw_only=True):
     version: str = "1.0.0"
     initial_state: FieldName
     initial_context: dict[str, Any] = {}
-    states: Annotated[dict[FieldName, State], Meta(min_length=1)]
+    states: Annotated[dict[FieldName, State], setting(min_length=1)]
     timeout_ms: Milliseconds | None = None
     on_timeout: OnTimeout | None = None
     link_filter: LinkFilter = "legal"
-    max_chain_depth: Annotated[int, Meta(ge=1, le=1000)] = 50
+    max_chain_depth: Annotated[int, setting(ge=1, le=1000)] = 50
 
 
 class Audit(Part, frozen=True, kw_only=True):
@@ -225,15 +217,13 @@ class Limits(Part, frozen=True, kw_only=True):
     """The timeout of an attempt, if its reliability states none."""
     max_attempt_timeout_ms: Milliseconds = 3_600_000
     """The longest timeout of an attempt, whatever is stated."""
-    submit_wait_ms: Annotated[int, Meta(ge=100, le=600_000)] = 30_000
+    submit_wait_ms: Annotated[int, setting(ge=100, le=600_000)] = 30_000
     """How long start and submit wait for the end of what they have begun."""
-    proxy_hours: Annotated[int, Meta(ge=1, le=8_760)] = 24
+    proxy_hours: Annotated[int, setting(ge=1, le=8_760)] = 24
     """How long a session with a capability is kept after its last call."""
 
 
 class Gateway(Part, frozen=True, kw_only=True):
-    """The section ``gateway``."""
-
     version: Literal["1.0.0"]
     include: tuple[str, ...] = ()
     capabilities: dict[ItemName, Capability] = {}
