@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.canonical import NOT_COMPARED
+from coordinator.toolsets.doc import doc
 
 KINDS = ("orchestrator", "subagent", "user", "external")
 STATUSES = ("absent", "unchecked", "verified", "rejected", "unavailable")
@@ -21,8 +22,8 @@ MAX_ID = 500
 MAX_PROOF = 10_000
 
 
-ActorId = Annotated[str, Meta(description="The actor's id.")]
-ActorKind = Annotated[str, Meta(description="What it is.", extra_json_schema={"enum": list(KINDS)})]
+ActorId = Annotated[str, doc("The actor's id.")]
+ActorKind = Annotated[str, doc("What it is.", enum=KINDS)]
 
 
 FILLED_BY_CALLER = {"filled_by_caller": True}
@@ -37,26 +38,11 @@ element without it."""
 class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """An actor in arguments."""
 
-    id: Annotated[
-        str,
-        Meta(
-            description="Its id.",
-            extra_json_schema={"minLength": 1, "maxLength": MAX_ID},
-            extra=REFUSED_ALONE,
-        ),
-    ] = ""
+    id: Annotated[str, doc("Its id.", published={"minLength": 1, "maxLength": MAX_ID}, extra=REFUSED_ALONE)] = ""
     kind: Annotated[ActorKind, Meta(extra=REFUSED_ALONE)] = ""
-    parent: Annotated[
-        str | None,
-        Meta(description="Who dispatched it.", extra_json_schema={"maxLength": MAX_ID}),
-    ] = None
+    parent: Annotated[str | None, doc("Who dispatched it.", published={"maxLength": MAX_ID})] = None
     proof: Annotated[
-        str | None,
-        Meta(
-            description="Such as a JWT; never echoed.",
-            extra_json_schema={"maxLength": MAX_PROOF},
-            extra=NOT_COMPARED,
-        ),
+        str | None, doc("Such as a JWT; never echoed.", published={"maxLength": MAX_PROOF}, extra=NOT_COMPARED)
     ] = None
 
 
@@ -72,7 +58,7 @@ class ActorEcho(msgspec.Struct, omit_defaults=True):
 
     id: ActorId
     kind: ActorKind
-    parent: Annotated[str, Meta(description="Id of the dispatching agent; absent: none given.")] | UnsetType = UNSET
+    parent: Annotated[str, doc("Id of the dispatching agent; absent: none given.")] | UnsetType = UNSET
 
 
 class Verification(msgspec.Struct, omit_defaults=True):
@@ -80,16 +66,12 @@ class Verification(msgspec.Struct, omit_defaults=True):
 
     status: Annotated[
         str,
-        Meta(
-            description="absent: no proof; unchecked: nobody verifies; unavailable: could not be verified now.",
-            extra_json_schema={"enum": list(STATUSES)},
-        ),
+        doc("absent: no proof; unchecked: nobody verifies; unavailable: could not be verified now.", enum=STATUSES),
     ]
-    verifier: Annotated[str, Meta(description="Which verifier said so: noop, jwks, bearer.")]
-    reason: Annotated[str | None, Meta(description="What went wrong; null: nothing.")]
+    verifier: Annotated[str, doc("Which verifier said so: noop, jwks, bearer.")]
+    reason: Annotated[str | None, doc("What went wrong; null: nothing.")]
     metadata: (
-        Annotated[dict[str, str], Meta(description="failureKind, verifiedFromCache, cacheAgeSeconds; absent: none.")]
-        | UnsetType
+        Annotated[dict[str, str], doc("failureKind, verifiedFromCache, cacheAgeSeconds; absent: none.")] | UnsetType
     ) = UNSET
 
 

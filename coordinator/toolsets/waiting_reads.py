@@ -21,26 +21,21 @@ from coordinator.feed import Cursor, position
 from coordinator.feed.cursor import START
 from coordinator.feed.subjects import Met, Moment, Outcome, Reading, Source
 from coordinator.toolsets.deferral import LONGEST_WAIT_MS
+from coordinator.toolsets.doc import doc
 from coordinator.toolsets.tool import Call, Services
 
 _LONGEST_KEY = 200
 _VERSION = re.compile(r"v[0-9a-f]{16}")
-WaitMs = Annotated[
-    Annotated[int, Meta(ge=0, le=LONGEST_WAIT_MS)] | None,
-    Meta(description="Longest wait for it."),
-]
-After = Annotated[
-    Annotated[str, Meta(max_length=64)] | None,
-    Meta(description="With changed: waited.after of the last answer."),
-]
+WaitMs = Annotated[Annotated[int, Meta(ge=0, le=LONGEST_WAIT_MS)] | None, doc("Longest wait for it.")]
+After = Annotated[Annotated[str, Meta(max_length=64)] | None, doc("With changed: waited.after of the last answer.")]
 
 
 class Waited(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     """How a wait ended."""
 
-    met: Annotated[bool, Meta(description="False: ask again.")]
-    ms: Annotated[int, Meta(description="Its length.")]
-    after: Annotated[str, Meta(description="For after of the next call.")]
+    met: Annotated[bool, doc("False: ask again.")]
+    ms: Annotated[int, doc("Its length.")]
+    after: Annotated[str, doc("For after of the next call.")]
 
 
 def waits(args: Any) -> bool:
@@ -98,8 +93,6 @@ def waited(outcome: Outcome) -> Waited:
 
 
 class WaitingReads:
-    """The waiting reads of one toolset."""
-
     def __init__(self, services: Services) -> None:
         self._room = services.room()
         self._store = services.store

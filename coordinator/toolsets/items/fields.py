@@ -20,7 +20,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Annotated, Any, Literal, NamedTuple
 
-from msgspec import Meta, UnsetType
+from msgspec import UnsetType
 
 from coordinator.settings.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
 from coordinator.settings.resources import MOST_DEMANDS
@@ -32,6 +32,7 @@ from coordinator.toolsets.canonical import (
     UNORDERED,
     meant,
 )
+from coordinator.toolsets.doc import doc
 from coordinator.toolsets.items.contract.base import PRIORITIES, ROLES, Count, IsoTime
 from coordinator.toolsets.items.contract.due_times import Recurring, Recurs
 from coordinator.toolsets.items.contract.resources import GivenResource, Resource
@@ -95,8 +96,6 @@ _PLAIN = (Kind.TEXT, Kind.NUMBER, Kind.YES, Kind.NAMES)
 
 
 class Field(NamedTuple):
-    """A field of an item."""
-
     name: str
     """In arguments and results."""
     letter: str
@@ -140,145 +139,107 @@ class Field(NamedTuple):
 GivenText = str | None | UnsetType
 _UNCHANGED = UNCHANGED_BY_NULL | UNCHANGED_BY_BLANK
 
-GivenTitle = Annotated[
-    GivenText,
-    Meta(description="Required on create.", extra_json_schema={"maxLength": MAX_TITLE}, extra=_UNCHANGED),
-]
-GivenDescription = Annotated[GivenText, Meta(description="Long text, at most 500,000 bytes. Null clears it.")]
+GivenTitle = Annotated[GivenText, doc("Required on create.", published={"maxLength": MAX_TITLE}, extra=_UNCHANGED)]
+GivenDescription = Annotated[GivenText, doc("Long text, at most 500,000 bytes. Null clears it.")]
 GivenSummary = Annotated[
-    GivenText,
-    Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": MAX_SUMMARY}, extra=_UNCHANGED),
+    GivenText, doc("Up to 2000 characters.", published={"maxLength": MAX_SUMMARY}, extra=_UNCHANGED)
 ]
-GivenRole = Annotated[
-    GivenText,
-    Meta(
-        description="Create only (default queue).",
-        extra_json_schema={"enum": [*ROLES, None]},
-        extra=meant("queue"),
-    ),
-]
+GivenRole = Annotated[GivenText, doc("Create only (default queue).", enum=[*ROLES, None], extra=meant("queue"))]
 GivenStatusLabel = Annotated[
-    GivenText,
-    Meta(description="Label beside the role. Null clears it.", extra_json_schema={"maxLength": MAX_LABEL}),
+    GivenText, doc("Label beside the role. Null clears it.", published={"maxLength": MAX_LABEL})
 ]
 GivenPriority = Annotated[
-    GivenText,
-    Meta(
-        description="Default medium.",
-        extra_json_schema={"enum": [*PRIORITIES, None]},
-        extra=meant("medium") | _UNCHANGED,
-    ),
+    GivenText, doc("Default medium.", enum=[*PRIORITIES, None], extra=meant("medium") | _UNCHANGED)
 ]
 GivenComplexity = Annotated[
-    int | None | UnsetType,
-    Meta(description="1 (quick) to 10, or null.", extra_json_schema={"minimum": 1, "maximum": 10}),
+    int | None | UnsetType, doc("1 (quick) to 10, or null.", published={"minimum": 1, "maximum": 10})
 ]
 GivenParent = Annotated[
-    GivenText, Meta(description="Parent item; on update null moves to the root.", extra=SHARED | UNCHANGED_BY_BLANK)
+    GivenText, doc("Parent item; on update null moves to the root.", extra=SHARED | UNCHANGED_BY_BLANK)
 ]
-GivenTags = Annotated[
-    GivenText, Meta(description="Comma-separated tags of a-z, 0-9 and -_.:/, at most 32. Null clears.")
-]
-GivenMetadata = Annotated[
-    GivenText, Meta(description="Text for tools, at most 500,000 bytes; JSON if it begins with { or [.")
-]
-GivenType = Annotated[
-    GivenText,
-    Meta(description="Selects the work-item schema.", extra_json_schema={"maxLength": MAX_TYPE}),
-]
+GivenTags = Annotated[GivenText, doc("Comma-separated tags of a-z, 0-9 and -_.:/, at most 32. Null clears.")]
+GivenMetadata = Annotated[GivenText, doc("Text for tools, at most 500,000 bytes; JSON if it begins with { or [.")]
+GivenType = Annotated[GivenText, doc("Selects the work-item schema.", published={"maxLength": MAX_TYPE})]
 GivenProperties = Annotated[
-    GivenText,
-    Meta(description="JSON object as a string, at most 500,000 bytes; shows traits too, which stay unless given."),
+    GivenText, doc("JSON object as a string, at most 500,000 bytes; shows traits too, which stay unless given.")
 ]
 GivenTraits = Annotated[
     GivenText,
-    Meta(
-        description="Comma-separated trait names, at most 32; replaces the stored list, '' removes it.",
+    doc(
+        "Comma-separated trait names, at most 32; replaces the stored list, '' removes it.",
         extra=STATED_BLANK | UNCHANGED_BY_NULL,
     ),
 ]
 GivenRequires = Annotated[
     list[str] | None | UnsetType,
-    Meta(
-        description="Only agents with all of these get it; null or [] clears.",
-        extra_json_schema={"maxItems": MAX_TAGS},
+    doc(
+        "Only agents with all of these get it; null or [] clears.",
+        published={"maxItems": MAX_TAGS},
         extra=meant([]) | UNORDERED,
     ),
 ]
 GivenAssignee = Annotated[
     GivenText,
-    Meta(
-        description="Only this agent, or slots of it, are offered it. Null: any.",
-        extra_json_schema={"maxLength": MAX_ASSIGNEE},
+    doc(
+        "Only this agent, or slots of it, are offered it. Null: any.",
+        published={"maxLength": MAX_ASSIGNEE},
         extra=UNCHANGED_BY_BLANK,
     ),
 ]
-Assignee = Annotated[str, Meta(description="Only this agent, or its slots, are offered it; absent: any.")]
-Requires = Annotated[list[str], Meta(description="Capabilities that an agent needs for it; absent: none.")]
+Assignee = Annotated[str, doc("Only this agent, or its slots, are offered it; absent: any.")]
+Requires = Annotated[list[str], doc("Capabilities that an agent needs for it; absent: none.")]
 GivenResources = Annotated[
     list[GivenResource] | None | UnsetType,
-    Meta(
-        description="A claim takes these; []: none; null: as type and traits say.",
-        extra_json_schema={"maxItems": MOST_DEMANDS},
-    ),
+    doc("A claim takes these; []: none; null: as type and traits say.", published={"maxItems": MOST_DEMANDS}),
 ]
-Resources = Annotated[list[Resource], Meta(description="What a claim on it takes; absent: nothing.")]
+Resources = Annotated[list[Resource], doc("What a claim on it takes; absent: nothing.")]
 GivenNotBefore = Annotated[
     GivenText,
-    Meta(
-        description="Not ready before: ISO-8601 with zone, or from now on as in +30m or +1d12h (s, m, h, d, w). Null: "
-        "none.",
+    doc(
+        "Not ready before: ISO-8601 with zone, or from now on as in +30m or +1d12h (s, m, h, d, w). Null: none.",
         extra=UNCHANGED_BY_BLANK,
     ),
 ]
-NotBefore = Annotated[IsoTime, Meta(description="It is not ready before, UTC; absent: at any time.")]
+NotBefore = Annotated[IsoTime, doc("It is not ready before, UTC; absent: at any time.")]
 GivenDueAt = Annotated[
     GivenText,
-    Meta(
-        description="When it is due, in the same form; with recurs, from each occurrence on. Null: none.",
-        extra=UNCHANGED_BY_BLANK,
+    doc(
+        "When it is due, in the same form; with recurs, from each occurrence on. Null: none.", extra=UNCHANGED_BY_BLANK
     ),
 ]
-DueAt = Annotated[
-    str,
-    Meta(description="When it is due, UTC; of a template from each occurrence on, as in +2h; absent: never."),
-]
-Overdue = Annotated[bool, Meta(description="True: its dueAt has passed.")]
-GivenRecurs = Annotated[Recurs | None | UnsetType, Meta(description="When it recurs. Null: no longer.")]
-ShownRecurs = Annotated[Recurring, Meta(description="It is a template; absent: it is none.")]
-RecurrenceOf = Annotated[str, Meta(description="UUID of the template that it is an occurrence of; absent: none.")]
+DueAt = Annotated[str, doc("When it is due, UTC; of a template from each occurrence on, as in +2h; absent: never.")]
+Overdue = Annotated[bool, doc("True: its dueAt has passed.")]
+GivenRecurs = Annotated[Recurs | None | UnsetType, doc("When it recurs. Null: no longer.")]
+ShownRecurs = Annotated[Recurring, doc("It is a template; absent: it is none.")]
+RecurrenceOf = Annotated[str, doc("UUID of the template that it is an occurrence of; absent: none.")]
 GivenRequiresVerification = Annotated[
-    bool | None | UnsetType,
-    Meta(description="Kept with the item; default false.", extra=meant(False) | UNCHANGED_BY_NULL),
+    bool | None | UnsetType, doc("Kept with the item; default false.", extra=meant(False) | UNCHANGED_BY_NULL)
 ]
-RequiresVerification = Annotated[bool, Meta(description="As stored with the item.")]
-GivenContainer = Annotated[
-    bool | None | UnsetType, Meta(description="True: structure alone, never offered.", extra=meant(False))
-]
-Container = Annotated[bool, Meta(description="True: never offered. Absent: false.")]
+RequiresVerification = Annotated[bool, doc("As stored with the item.")]
+GivenContainer = Annotated[bool | None | UnsetType, doc("True: structure alone, never offered.", extra=meant(False))]
+Container = Annotated[bool, doc("True: never offered. Absent: false.")]
 GivenMaxAttempts = Annotated[
     int | None | UnsetType,
-    Meta(
-        description="Failed attempts until quarantine; 0: no limit. Null: the default.",
-        extra_json_schema={"minimum": 0, "maximum": MOST_ATTEMPTS},
+    doc(
+        "Failed attempts until quarantine; 0: no limit. Null: the default.",
+        published={"minimum": 0, "maximum": MOST_ATTEMPTS},
     ),
 ]
-MaxAttempts = Annotated[Count, Meta(description="As given; absent: as its type or the settings say.")]
+MaxAttempts = Annotated[Count, doc("As given; absent: as its type or the settings say.")]
 GivenBackoff = Annotated[
     int | None | UnsetType,
-    Meta(
-        description="Seconds held back after a failed attempt, doubling; 0: none. Null: the default.",
-        extra_json_schema={"minimum": 0, "maximum": LONGEST_BACKOFF_SECONDS},
+    doc(
+        "Seconds held back after a failed attempt, doubling; 0: none. Null: the default.",
+        published={"minimum": 0, "maximum": LONGEST_BACKOFF_SECONDS},
     ),
 ]
-RetryBackoffSeconds = Annotated[Count, Meta(description="As given; absent: as the settings say.")]
+RetryBackoffSeconds = Annotated[Count, doc("As given; absent: as the settings say.")]
 GivenBudget = Annotated[
-    Budget | None | UnsetType,
-    Meta(description="What may be used for it and below; then it is claimed no more. Null: any."),
+    Budget | None | UnsetType, doc("What may be used for it and below; then it is claimed no more. Null: any.")
 ]
-BudgetOfItem = Annotated[BudgetLimits, Meta(description="Absent: none.")]
-BudgetSpent = Annotated[bool, Meta(description="True: its own budget is spent.")]
-UsageOfItem = Annotated[ItemUsage, Meta(description="As reported; absent: nothing was.")]
+BudgetOfItem = Annotated[BudgetLimits, doc("Absent: none.")]
+BudgetSpent = Annotated[bool, doc("True: its own budget is spent.")]
+UsageOfItem = Annotated[ItemUsage, doc("As reported; absent: nothing was.")]
 
 # --- the table, in the order in which people are asked for fields
 

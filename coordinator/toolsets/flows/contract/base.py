@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from coordinator.toolsets.actor import Actor
 from coordinator.toolsets.canonical import NOT_COMPARED
+from coordinator.toolsets.doc import doc
 
 FlowStatus = Literal["running", "paused", "completed", "failed", "cancelled"]
 StepStatus = Literal["pending", "ready", "paused", "running", "done", "failed", "cancelled"]
@@ -31,24 +32,22 @@ class Result(msgspec.Struct, omit_defaults=True):
 # Arguments
 
 Id = Annotated[int, Meta(ge=1, le=MAX_ID)]
-WorkflowRef = Annotated[Id, Meta(description="The workflow's id, from workflow_create.")]
-StepRef = Annotated[Id, Meta(description="The step's id, from the steps of workflow_get.")]
-OptionalActor = Annotated[
-    Actor | None, Meta(description="Who acts; recorded as created_by or approved_by.", extra=NOT_COMPARED)
-]
+WorkflowRef = Annotated[Id, doc("The workflow's id, from workflow_create.")]
+StepRef = Annotated[Id, doc("The step's id, from the steps of workflow_get.")]
+OptionalActor = Annotated[Actor | None, doc("Who acts; recorded as created_by or approved_by.", extra=NOT_COMPARED)]
 
 # Results
 
-Name = Annotated[str, Meta(description="The workflow's name.")]
-WorkflowId = Annotated[int, Meta(description="The workflow's id, which is also its time of creation.")]
+Name = Annotated[str, doc("The workflow's name.")]
+WorkflowId = Annotated[int, doc("The workflow's id, which is also its time of creation.")]
 WorkflowStatus = Annotated[str, Meta(extra_json_schema={"enum": list(WORKFLOW_STATUSES)})]
 """A status; the field says of what."""
-StatusOfWorkflow = Annotated[WorkflowStatus, Meta(description="The workflow's status.")]
-CreatedBy = Annotated[str, Meta(description="Who created it; anonymous: nobody said.")]
+StatusOfWorkflow = Annotated[WorkflowStatus, doc("The workflow's status.")]
+CreatedBy = Annotated[str, doc("Who created it; anonymous: nobody said.")]
 Millis = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
 """Unix time in milliseconds; the field says of what."""
 CompletedAt = Annotated[
-    Millis | None, Meta(description="When it completed or failed, ms; null: it has not ended, or was cancelled.")
+    Millis | None, doc("When it completed or failed, ms; null: it has not ended, or was cancelled.")
 ]
-CancelledAt = Annotated[Millis, Meta(description="When it was cancelled, ms; absent: it was not.")]
-Parent = Annotated[int, Meta(description="The workflow it was created for; absent: none.")]
+CancelledAt = Annotated[Millis, doc("When it was cancelled, ms; absent: it was not.")]
+Parent = Annotated[int, doc("The workflow it was created for; absent: none.")]

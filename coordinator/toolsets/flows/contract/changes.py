@@ -5,47 +5,40 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 
-from coordinator.toolsets.flows.contract.base import (
-    Arguments,
-    OptionalActor,
-    Result,
-    StepRef,
-    WorkflowRef,
-    WorkflowStatus,
-)
+from coordinator.toolsets.doc import doc
+from coordinator.toolsets.flows.contract import base
 from coordinator.toolsets.request_id import RequestId
 
 
-class WorkflowCancel(Arguments, kw_only=True):
+class WorkflowCancel(base.Arguments, kw_only=True):
     """Cancel a running or paused workflow."""
 
-    id: WorkflowRef
-    actor: OptionalActor = None
+    id: base.WorkflowRef
+    actor: base.OptionalActor = None
     request_id: RequestId = msgspec.field(default=None, name="requestId")
 
 
-class Cancelled(Result, kw_only=True):
+class Cancelled(base.Result, kw_only=True):
     """The answer of workflow_cancel."""
 
-    cancelled: Annotated[bool, Meta(description="Whether this call cancelled it.")]
+    cancelled: Annotated[bool, doc("Whether this call cancelled it.")]
     status: (
-        Annotated[WorkflowStatus, Meta(description="How it had ended before; absent: this call cancelled it.")]
-        | UnsetType
+        Annotated[base.WorkflowStatus, doc("How it had ended before; absent: this call cancelled it.")] | UnsetType
     ) = UNSET
 
 
-class WorkflowStepReady(Arguments, kw_only=True):
+class WorkflowStepReady(base.Arguments, kw_only=True):
     """Release a gate, or let a waiting step begin."""
 
-    step_id: StepRef
-    actor: OptionalActor = None
+    step_id: base.StepRef
+    actor: base.OptionalActor = None
     request_id: RequestId = msgspec.field(default=None, name="requestId")
 
 
-class Released(Result, kw_only=True):
+class Released(base.Result, kw_only=True):
     """The answer of workflow_step_ready."""
 
-    queued: Annotated[bool, Meta(description="Whether this call released it.")]
-    error: Annotated[str, Meta(description="Why not, such as: step is done; absent: it was.")] | UnsetType = UNSET
+    queued: Annotated[bool, doc("Whether this call released it.")]
+    error: Annotated[str, doc("Why not, such as: step is done; absent: it was.")] | UnsetType = UNSET

@@ -10,13 +10,8 @@ from msgspec import Meta
 from coordinator.steps.handoff import PRIORITIES
 from coordinator.steps.model import BACKOFFS
 from coordinator.toolsets.canonical import meant
-from coordinator.toolsets.flows.contract.base import (
-    Arguments,
-    Id,
-    OptionalActor,
-    Result,
-    WorkflowId,
-)
+from coordinator.toolsets.doc import doc
+from coordinator.toolsets.flows.contract import base
 from coordinator.toolsets.flows.rules import limits
 from coordinator.toolsets.request_id import RequestId
 
@@ -119,22 +114,17 @@ STEP: Json = _object(
 )
 
 
-class WorkflowCreate(Arguments, kw_only=True):
+class WorkflowCreate(base.Arguments, kw_only=True):
     """Define and start a workflow."""
 
     name: Annotated[
-        str,
-        Meta(
-            description="Name of the workflow: 1 to 200 characters.",
-            extra_json_schema={"minLength": 1, "maxLength": limits.MAX_NAME},
-        ),
+        str, doc("Name of the workflow: 1 to 200 characters.", published={"minLength": 1, "maxLength": limits.MAX_NAME})
     ]
     flow: Annotated[
         dict[str, Any],
-        Meta(
-            description="The step graph: steps by key, each in the form of start, which is the first.",
-            # Hosts that know no open objects show the model what is named, so the form of all steps is there.
-            extra_json_schema={
+        doc(
+            "The step graph: steps by key, each in the form of start, which is the first.",
+            published={
                 "properties": {"start": STEP},
                 "required": ["start"],
                 "additionalProperties": {"type": "object", "description": "Another step, in the form of start."},
@@ -143,30 +133,18 @@ class WorkflowCreate(Arguments, kw_only=True):
         ),
     ]
     input: Annotated[
-        dict[str, Any] | None,
-        Meta(description="Variables that step args refer to as {{input.key}}.", extra=meant({})),
+        dict[str, Any] | None, doc("Variables that step args refer to as {{input.key}}.", extra=meant({}))
     ] = None
-    actor: OptionalActor = None
+    actor: base.OptionalActor = None
     request_id: RequestId = msgspec.field(default=None, name="requestId")
-    parent: Annotated[
-        Id | None, Meta(description="The workflow that this one is created for; shown, not followed.")
-    ] = None
+    parent: Annotated[base.Id | None, doc("The workflow that this one is created for; shown, not followed.")] = None
     queue: Annotated[str | None, Meta(extra_json_schema=QUEUE)] = None
     priority: Annotated[
-        str | None,
-        Meta(
-            description="Default normal; a step may have its own.",
-            extra_json_schema={"enum": [*PRIORITIES, None]},
-            extra=meant("normal"),
-        ),
+        str | None, doc("Default normal; a step may have its own.", enum=[*PRIORITIES, None], extra=meant("normal"))
     ] = None
-    delay_ms: Annotated[
-        int, Meta(description="Wait before the first step begins, ms.", ge=0, le=limits.MAX_DELAY_MS)
-    ] = 0
+    delay_ms: Annotated[int, doc("Wait before the first step begins, ms.", ge=0, le=limits.MAX_DELAY_MS)] = 0
 
 
-class Created(Result, kw_only=True):
-    """The answer of workflow_create."""
-
-    id: WorkflowId
-    status: Annotated[str, Meta(description="Always started.", extra_json_schema={"enum": ["started"]})]
+class Created(base.Result, kw_only=True):
+    id: base.WorkflowId
+    status: Annotated[str, doc("Always started.", enum=["started"])]

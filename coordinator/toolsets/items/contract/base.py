@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.actor import Actor
 from coordinator.toolsets.canonical import NOT_COMPARED
+from coordinator.toolsets.doc import doc
 
 ROLES = ("queue", "work", "review", "blocked", "terminal")
 PHASES = ("queue", "work", "review")
@@ -32,98 +33,77 @@ class Result(msgspec.Struct, rename="camel", omit_defaults=True):
 
 # Arguments
 
-ItemRef = Annotated[str, Meta(description="UUID or hex prefix (4 digits or more).")]
-OptionalItemRef = Annotated[str | None, Meta(description="UUID or hex prefix (4 digits or more).")]
+ItemRef = Annotated[str, doc("UUID or hex prefix (4 digits or more).")]
+OptionalItemRef = Annotated[str | None, doc("UUID or hex prefix (4 digits or more).")]
 RequestId = Annotated[
-    str | None,
-    Meta(description="A new UUID per operation; repeated calls get the first answer.", extra=NOT_COMPARED),
+    str | None, doc("A new UUID per operation; repeated calls get the first answer.", extra=NOT_COMPARED)
 ]
-OptionalActor = Annotated[Actor | None, Meta(description="Who acts; needed for requestId.")]
+OptionalActor = Annotated[Actor | None, doc("Who acts; needed for requestId.")]
 FenceToken = Annotated[
-    Annotated[int, Meta(ge=1, le=9007199254740991)] | None,
-    Meta(description="The claim's fenceToken; a stale one is refused."),
+    Annotated[int, Meta(ge=1, le=9007199254740991)] | None, doc("The claim's fenceToken; a stale one is refused.")
 ]
-OnlyPriority = Annotated[
-    str | None, Meta(description="Only this priority.", extra_json_schema={"enum": [*PRIORITIES, None]})
-]
-OnlyType = Annotated[str | None, Meta(description="Only exactly this type.")]
-AnyTag = Annotated[str | None, Meta(description="Comma-separated, at most 20; an item needs one of them.")]
-ChildrenOf = Annotated[str | None, Meta(description="Only direct children of this item.")]
-ItemsBelow = Annotated[str | None, Meta(description="Only items below this one, at any depth.")]
+OnlyPriority = Annotated[str | None, doc("Only this priority.", enum=[*PRIORITIES, None])]
+OnlyType = Annotated[str | None, doc("Only exactly this type.")]
+AnyTag = Annotated[str | None, doc("Comma-separated, at most 20; an item needs one of them.")]
+ChildrenOf = Annotated[str | None, doc("Only direct children of this item.")]
+ItemsBelow = Annotated[str | None, doc("Only items below this one, at any depth.")]
 ComplexityMax = Annotated[
-    int | None,
-    Meta(description="1 to 10; leaves out items without one.", extra_json_schema={"minimum": 1, "maximum": 10}),
+    int | None, doc("1 to 10; leaves out items without one.", published={"minimum": 1, "maximum": 10})
 ]
-GivenNoteKey = Annotated[
-    str,
-    Meta(
-        description="Name of the note, unique per item.",
-        extra_json_schema={"minLength": 1, "maxLength": 200},
-    ),
-]
-GivenPhase = Annotated[str, Meta(description="Phase it belongs to.", extra_json_schema={"enum": list(PHASES)})]
-WantsAncestors = Annotated[bool, Meta(description="Add the ancestors of each listed item.")]
+GivenNoteKey = Annotated[str, doc("Name of the note, unique per item.", published={"minLength": 1, "maxLength": 200})]
+GivenPhase = Annotated[str, doc("Phase it belongs to.", enum=PHASES)]
+WantsAncestors = Annotated[bool, doc("Add the ancestors of each listed item.")]
 
 # Results
 
-ItemId = Annotated[str, Meta(description="The item's UUID.")]
-ParentId = Annotated[str, Meta(description="The parent's UUID; absent for a root.")]
-Title = Annotated[str, Meta(description="The item's title.")]
+ItemId = Annotated[str, doc("The item's UUID.")]
+ParentId = Annotated[str, doc("The parent's UUID; absent for a root.")]
+Title = Annotated[str, doc("The item's title.")]
 Role = Annotated[str, Meta(extra_json_schema={"enum": list(ROLES)})]
 """A role; the field says whose, or when."""
-RoleName = Annotated[Role, Meta(description="The item's role.")]
-Priority = Annotated[str, Meta(description="The item's priority.", extra_json_schema={"enum": list(PRIORITIES)})]
-Complexity = Annotated[
-    int | None, Meta(description="1 (quick) to 10; null: not set.", extra_json_schema={"minimum": 1, "maximum": 10})
-]
-Depth = Annotated[int, Meta(description="0 for a root, at most 3.", extra_json_schema={"minimum": 0, "maximum": 3})]
-Tags = Annotated[str, Meta(description="Comma-separated; absent: none.")]
-NullableTags = Annotated[str | None, Meta(description="Comma-separated; null: none.")]
-StatusLabel = Annotated[str, Meta(description="Label beside the role; absent: none.")]
-TypeName = Annotated[str, Meta(description="The item's type; absent: none.")]
-Summary = Annotated[str, Meta(description="The item's summary.")]
+RoleName = Annotated[Role, doc("The item's role.")]
+Priority = Annotated[str, doc("The item's priority.", enum=PRIORITIES)]
+Complexity = Annotated[int | None, doc("1 (quick) to 10; null: not set.", published={"minimum": 1, "maximum": 10})]
+Depth = Annotated[int, doc("0 for a root, at most 3.", published={"minimum": 0, "maximum": 3})]
+Tags = Annotated[str, doc("Comma-separated; absent: none.")]
+NullableTags = Annotated[str | None, doc("Comma-separated; null: none.")]
+StatusLabel = Annotated[str, doc("Label beside the role; absent: none.")]
+TypeName = Annotated[str, doc("The item's type; absent: none.")]
+Summary = Annotated[str, doc("The item's summary.")]
 Count = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
 """How many; the field says of what."""
-Listed = Annotated[Count, Meta(description="Length of the list.")]
-Failed = Annotated[Count, Meta(description="Refused; they had no effect.")]
+Listed = Annotated[Count, doc("Length of the list.")]
+Failed = Annotated[Count, doc("Refused; they had no effect.")]
 IsoTime = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 """UTC with milliseconds, ``2026-01-01T12:00:00.250Z``; the field says of what."""
-CreatedAt = Annotated[IsoTime, Meta(description="Time of creation, UTC.")]
-ModifiedAt = Annotated[IsoTime, Meta(description="Time of the last change, UTC.")]
-ClaimedBy = Annotated[str, Meta(description="The holder's agent id.")]
-ClaimedAt = Annotated[IsoTime, Meta(description="When the claim was placed or last renewed, UTC.")]
-ClaimExpiresAt = Annotated[IsoTime, Meta(description="When it ends unless renewed, UTC.")]
-OriginalClaimedAt = Annotated[IsoTime, Meta(description="The holder's first claim on the item, UTC.")]
-IsClaimed = Annotated[bool, Meta(description="Whether somebody holds it now.")]
-ErrorKind = Annotated[
-    str,
-    Meta(
-        description="transient: a retry may succeed; permanent: it will not.",
-        extra_json_schema={"enum": list(ERROR_KINDS)},
-    ),
-]
-ContendedItemId = Annotated[str, Meta(description="UUID of the contended item.")]
-NoteId = Annotated[str, Meta(description="The note's UUID.")]
-NoteKey = Annotated[str, Meta(description="The note's key.")]
-Phase = Annotated[str, Meta(description="Phase of the note.", extra_json_schema={"enum": list(PHASES)})]
-NoteDescription = Annotated[str, Meta(description="What belongs in the note.")]
-Guidance = Annotated[str, Meta(description="How to write the note; absent: none configured.")]
-Skill = Annotated[str, Meta(description="Skill to write the note with; absent: none configured.")]
-GuidancePointer = Annotated[
-    str | None, Meta(description="Guidance for the first required note not filled; null: none.")
-]
-SkillPointer = Annotated[str, Meta(description="Skill for the first required note not filled; absent: none.")]
-SchemaMatch = Annotated[bool, Meta(description="Whether a note schema applies to the item.")]
-NextOffset = Annotated[int | UnsetType, Meta(description="offset of the next page; absent: this is the last.")]
-Truncated = Annotated[bool | UnsetType, Meta(description="True if there is more than one answer can hold.")]
+CreatedAt = Annotated[IsoTime, doc("Time of creation, UTC.")]
+ModifiedAt = Annotated[IsoTime, doc("Time of the last change, UTC.")]
+ClaimedBy = Annotated[str, doc("The holder's agent id.")]
+ClaimedAt = Annotated[IsoTime, doc("When the claim was placed or last renewed, UTC.")]
+ClaimExpiresAt = Annotated[IsoTime, doc("When it ends unless renewed, UTC.")]
+OriginalClaimedAt = Annotated[IsoTime, doc("The holder's first claim on the item, UTC.")]
+IsClaimed = Annotated[bool, doc("Whether somebody holds it now.")]
+ErrorKind = Annotated[str, doc("transient: a retry may succeed; permanent: it will not.", enum=ERROR_KINDS)]
+ContendedItemId = Annotated[str, doc("UUID of the contended item.")]
+NoteId = Annotated[str, doc("The note's UUID.")]
+NoteKey = Annotated[str, doc("The note's key.")]
+Phase = Annotated[str, doc("Phase of the note.", enum=PHASES)]
+NoteDescription = Annotated[str, doc("What belongs in the note.")]
+Guidance = Annotated[str, doc("How to write the note; absent: none configured.")]
+Skill = Annotated[str, doc("Skill to write the note with; absent: none configured.")]
+GuidancePointer = Annotated[str | None, doc("Guidance for the first required note not filled; null: none.")]
+SkillPointer = Annotated[str, doc("Skill for the first required note not filled; absent: none.")]
+SchemaMatch = Annotated[bool, doc("Whether a note schema applies to the item.")]
+NextOffset = Annotated[int | UnsetType, doc("offset of the next page; absent: this is the last.")]
+Truncated = Annotated[bool | UnsetType, doc("True if there is more than one answer can hold.")]
 
 
 class Failure(Result, kw_only=True):
     """One element of a batch that was refused."""
 
-    index: Annotated[Count, Meta(description="Its position, from 0; absent where id names it.")] | UnsetType = UNSET
-    id: Annotated[str, Meta(description="The id as the caller wrote it.")] | UnsetType = UNSET
-    error: Annotated[str, Meta(description="Why, in a sentence.")]
+    index: Annotated[Count, doc("Its position, from 0; absent where id names it.")] | UnsetType = UNSET
+    id: Annotated[str, doc("The id as the caller wrote it.")] | UnsetType = UNSET
+    error: Annotated[str, doc("Why, in a sentence.")]
 
 
 class ExpectedNote(Result, kw_only=True):
@@ -131,9 +111,9 @@ class ExpectedNote(Result, kw_only=True):
 
     key: NoteKey
     role: Phase
-    required: Annotated[bool, Meta(description="Whether leaving the phase needs it filled.")]
+    required: Annotated[bool, doc("Whether leaving the phase needs it filled.")]
     description: NoteDescription
-    exists: Annotated[bool, Meta(description="Whether it is there, blank or not.")]
+    exists: Annotated[bool, doc("Whether it is there, blank or not.")]
     guidance: Guidance | UnsetType = UNSET
     skill: Skill | UnsetType = UNSET
 
@@ -141,9 +121,9 @@ class ExpectedNote(Result, kw_only=True):
 class NoteProgress(Result, kw_only=True):
     """Counts of the required notes of one phase."""
 
-    filled: Annotated[Count, Meta(description="With a body that is not blank.")]
-    remaining: Annotated[Count, Meta(description="Missing or blank.")]
-    total: Annotated[Count, Meta(description="filled + remaining.")]
+    filled: Annotated[Count, doc("With a body that is not blank.")]
+    remaining: Annotated[Count, doc("Missing or blank.")]
+    total: Annotated[Count, doc("filled + remaining.")]
 
 
 class Ancestor(Result, kw_only=True):
@@ -154,9 +134,7 @@ class Ancestor(Result, kw_only=True):
     depth: Depth
 
 
-Progress = Annotated[
-    NoteProgress | None, Meta(description="Required notes of the present phase; null: no schema, or terminal.")
-]
-ExpectedNotes = Annotated[list[ExpectedNote], Meta(description="Notes that its schema asks for.")]
-Ancestors = Annotated[list[Ancestor], Meta(description="Root first, parent last; with includeAncestors.")]
-Failures = Annotated[list[Failure], Meta(description="What was refused; absent: nothing.")]
+Progress = Annotated[NoteProgress | None, doc("Required notes of the present phase; null: no schema, or terminal.")]
+ExpectedNotes = Annotated[list[ExpectedNote], doc("Notes that its schema asks for.")]
+Ancestors = Annotated[list[Ancestor], doc("Root first, parent last; with includeAncestors.")]
+Failures = Annotated[list[Failure], doc("What was refused; absent: nothing.")]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta
+from msgspec import UNSET
 
 from coordinator.toolsets.canonical import UNORDERED, meant
+from coordinator.toolsets.doc import doc
 from coordinator.toolsets.items import fields
-from coordinator.toolsets.items.contract.base import PRIORITIES, Arguments
+from coordinator.toolsets.items.contract import base
 
 
-class ItemSpec(Arguments, kw_only=True):
+class ItemSpec(base.Arguments, kw_only=True):
     """An item to create, or with ``id`` the fields of one to change."""
 
-    id: Annotated[str | None, Meta(description="Update: the item.")] = None
+    id: Annotated[str | None, doc("Update: the item.")] = None
     title: fields.GivenTitle = UNSET
     description: fields.GivenDescription = UNSET
     summary: fields.GivenSummary = UNSET
@@ -41,36 +42,26 @@ class ItemSpec(Arguments, kw_only=True):
     budget: fields.GivenBudget = UNSET
 
 
-class TreeItem(Arguments, kw_only=True):
+class TreeItem(base.Arguments, kw_only=True):
     """The root of a new tree."""
 
-    title: Annotated[
-        str, Meta(description="1 to 500 characters.", extra_json_schema={"minLength": 1, "maxLength": fields.MAX_TITLE})
-    ]
-    priority: Annotated[
-        str | None,
-        Meta(description="Default medium.", extra_json_schema={"enum": [*PRIORITIES, None]}, extra=meant("medium")),
-    ] = None
-    complexity: Annotated[fields.GivenComplexity, Meta(description="1 (quick) to 10.")] = None
-    tags: Annotated[str | None, Meta(description="Comma-separated tags of a-z, 0-9 and -_.:/, at most 32.")] = None
-    type: Annotated[
-        str | None, Meta(description="Selects the work-item schema.", extra_json_schema={"maxLength": fields.MAX_TYPE})
-    ] = None
-    traits: Annotated[str | None, Meta(description="Comma-separated trait names, at most 32.")] = None
+    title: Annotated[str, doc("1 to 500 characters.", published={"minLength": 1, "maxLength": fields.MAX_TITLE})]
+    priority: Annotated[str | None, doc("Default medium.", enum=[*base.PRIORITIES, None], extra=meant("medium"))] = None
+    complexity: Annotated[fields.GivenComplexity, doc("1 (quick) to 10.")] = None
+    tags: Annotated[str | None, doc("Comma-separated tags of a-z, 0-9 and -_.:/, at most 32.")] = None
+    type: Annotated[str | None, doc("Selects the work-item schema.", published={"maxLength": fields.MAX_TYPE})] = None
+    traits: Annotated[str | None, doc("Comma-separated trait names, at most 32.")] = None
     requires: Annotated[
-        list[str],
-        Meta(description="Only agents with all of these get it.", extra_json_schema={"maxItems": 32}, extra=UNORDERED),
+        list[str], doc("Only agents with all of these get it.", published={"maxItems": 32}, extra=UNORDERED)
     ] = []
     assignee: fields.GivenAssignee = UNSET
     resources: fields.GivenResources = UNSET
     not_before: fields.GivenNotBefore = UNSET
     due_at: fields.GivenDueAt = UNSET
     recurs: fields.GivenRecurs = UNSET
-    summary: Annotated[
-        str | None, Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": fields.MAX_SUMMARY})
-    ] = None
-    description: Annotated[fields.GivenDescription, Meta(description="Long text.")] = None
-    requires_verification: Annotated[bool, Meta(description="Kept with the item.")] = False
+    summary: Annotated[str | None, doc("Up to 2000 characters.", published={"maxLength": fields.MAX_SUMMARY})] = None
+    description: Annotated[fields.GivenDescription, doc("Long text.")] = None
+    requires_verification: Annotated[bool, doc("Kept with the item.")] = False
     max_attempts: fields.GivenMaxAttempts = UNSET
     retry_backoff_seconds: fields.GivenBackoff = UNSET
     budget: fields.GivenBudget = UNSET
@@ -80,9 +71,5 @@ class TreeChild(TreeItem, kw_only=True):
     """A child of the new root."""
 
     ref: Annotated[
-        str,
-        Meta(
-            description="Local name, unique in the call, not 'root'.",
-            extra_json_schema={"minLength": 1, "maxLength": 100},
-        ),
+        str, doc("Local name, unique in the call, not 'root'.", published={"minLength": 1, "maxLength": 100})
     ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+
+from coordinator.toolsets.doc import doc
 
 
 class Arguments(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -20,6 +21,6 @@ class NoArguments(Arguments):
     """A tool without arguments."""
 
 
-WorkflowId = Annotated[str, Meta(description="Id of a workflow, as list_workflows shows it.")]
-ActivityId = Annotated[str, Meta(description="Id of an activity.")]
-State = Annotated[str, Meta(description="The last answer's state, unchanged. Opaque.")]
+WorkflowId = Annotated[str, doc("Id of a workflow, as list_workflows shows it.")]
+ActivityId = Annotated[str, doc("Id of an activity.")]
+State = Annotated[str, doc("The last answer's state, unchanged. Opaque.")]
