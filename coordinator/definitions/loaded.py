@@ -41,7 +41,6 @@ class LoadedActivity:
 
     @property
     def id(self) -> str:
-        """The activity's id."""
         return self.activity.id
 
 
@@ -136,7 +135,6 @@ class Library:
     """Everything that was found below some roots, by id, in alphabetical order."""
 
     workflows: Mapping[str, LoadedWorkflow] = field(default_factory=dict)
-    """The workflows that can be used."""
     folders: Mapping[str, Folder] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     files: int = 0

@@ -143,7 +143,6 @@ class _Followed:
         return (self._others,)
 
     def group(self, wanted: Filter) -> Iterable[Listener]:
-        """The listeners with a filter."""
         return tuple(self._groups.get(wanted, ()))
 
     def wanting(self, event: Event) -> list[Filter]:
@@ -258,7 +257,6 @@ class FeedReader:
         return None if followed is None else followed.cursor
 
     async def aclose(self) -> None:
-        """Stops reading."""
         await end_tasks(*(source.task for source in self._sources.values() if source.task is not None))
 
     async def _catch_up(self, listener: Listener) -> list[Item]:

@@ -94,7 +94,6 @@ class Cells(ABC):
         return Cell.from_buffer(numbers, at * ctypes.sizeof(Cell))
 
     def histogram(self, metric: Metric[Any], labels: Mapping[str, str]) -> Buckets:
-        """The cells of a histogram."""
         bounds = [*map(repr, metric.buckets), "+Inf"]
         buckets = [_key(metric, metric.name + "_bucket", {**labels, "le": bound}) for bound in bounds]
         return Buckets(metric.buckets, *self._place(metric, [_key(metric, metric.name + "_sum", labels), *buckets]))

@@ -57,7 +57,6 @@ class Metric(Generic[Bound]):
         self.cells.only_allow([one.name for one in self.dimensions].index(label), values)
 
     def make(self, cells: Cells, labels: Mapping[str, str]) -> Bound:
-        """Makes a cell."""
         raise NotImplementedError
 
 

@@ -90,7 +90,6 @@ class Recording:
         self._families: dict[Metric[Any], Family[Any]] = {}
 
     def of(self, metric: Metric[Bound]) -> Family[Bound]:
-        """The cells of a metric."""
         if metric not in self._families:
             self._families[metric] = Family(metric, lambda labels: metric.make(self._cells, labels), self.slot)
         return self._families[metric]

@@ -40,7 +40,6 @@ class StepRun(Struct, array_like=True, frozen=True):
     creator: str
     """The creator, on whose behalf the run executes."""
     name: str
-    """The name of the run."""
     ready_at: int
     """When it could have begun. (All times here are ms of the store's clock.)"""
     started_at: int
@@ -151,8 +150,6 @@ STATE_LOST = "state_lost"
 
 
 class NewStep(Struct, array_like=True, frozen=True):
-    """A step to be created."""
-
     key: str
     state: Literal["ready", "gate", "done"] = "ready"
     """ready: a worker executes it; gate: it waits for its release; done: it does nothing, and is recorded with the

@@ -49,7 +49,6 @@ class Report(NamedTuple):
 
     @property
     def ends_run(self) -> bool:
-        """Whether this ends the run."""
         return self.how in (DONE, FAILED) and bool(self.follows.complete or self.follows.error)
 
 

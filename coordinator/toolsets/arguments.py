@@ -101,7 +101,7 @@ def explained(message: str, schema: dict[str, Any]) -> ToolFailure:
     """The failure for one of msgspec's messages (``Expected `int`, got `str` - at `$.limit```)."""
     found = _PLACED.match(message)
     problem, path = (found["problem"], found["path"] or "$") if found else (message, "$")
-    place = _readable(path)
+    place = path.removeprefix("$").removeprefix(".")
     node = at(schema, path) or {}
     if unknown := _UNKNOWN.match(problem):
         names = ", ".join(members_at(schema, path)) or "none"
@@ -111,10 +111,6 @@ def explained(message: str, schema: dict[str, Any]) -> ToolFailure:
         return invalid(_join(place, missing["name"]), f"is required; allowed: {allowed(schema, member)}")
     sentence = problem[:1].lower() + problem[1:]
     return invalid(place or "arguments", f"{sentence}; allowed: {allowed(schema, node)}")
-
-
-def _readable(path: str) -> str:
-    return path.removeprefix("$").removeprefix(".")
 
 
 def _join(place: str, name: str) -> str:

@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
 
 from coordinator.errors import invalid
+from coordinator.toolsets.doc import doc
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
 MAX_OFFSET = 10_000
 ANSWER_CHARS = 50_000
 """Characters of the rows of one answer. With all that surrounds them, it stays below 60,000."""
-Limit = Annotated[int, Meta(description="Most entries listed; fewer if they are large.", ge=1, le=MAX_LIMIT)]
-Offset = Annotated[int, Meta(description="How many to skip: nextOffset of the page before.", ge=0, le=MAX_OFFSET)]
+Limit = Annotated[int, doc("Most entries listed; fewer if they are large.", ge=1, le=MAX_LIMIT)]
+Offset = Annotated[int, doc("How many to skip: nextOffset of the page before.", ge=0, le=MAX_OFFSET)]
 
 _encode = msgspec.json.Encoder().encode
 _ENTRY = re.compile(r"([1-9]\d{0,15}-\d{1,16})?")

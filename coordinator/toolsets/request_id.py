@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta
-
 from coordinator.errors import invalid
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, idempotency_key
 from coordinator.toolsets.canonical import NOT_COMPARED
+from coordinator.toolsets.doc import doc
 
 MAX_REQUEST_ID = 200
 
 RequestId = Annotated[
     str | None,
-    Meta(
-        description="A new id for each operation, best a UUID; a repeated call gets the first answer again.",
-        extra_json_schema={"minLength": 1, "maxLength": MAX_REQUEST_ID},
+    doc(
+        "A new id for each operation, best a UUID; a repeated call gets the first answer again.",
+        published={"minLength": 1, "maxLength": MAX_REQUEST_ID},
         extra=NOT_COMPARED,
     ),
 ]

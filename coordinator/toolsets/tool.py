@@ -156,7 +156,6 @@ class Services:
     """Makes a token for a claim, by caller, agent and the token's number; None: in this process nobody can use one."""
 
     def room(self) -> Waits:
-        """The room for waiting reads."""
         return self.waits or Waits(FeedReader(self.store))
 
 
@@ -186,8 +185,6 @@ class Deferral:
 
 @dataclass(slots=True, frozen=True)
 class Tool:
-    """One tool of a toolset."""
-
     name: str
     description: str
     arguments: type[msgspec.Struct]
@@ -308,7 +305,6 @@ class Document:
 
 
 def document_uri(project: str, path: str) -> str:
-    """The URI of a document."""
     return f"fleet://{project}/{path}"
 
 

@@ -27,7 +27,6 @@ class Message(NamedTuple):
 
 
 def of_event(name: str, event: Event) -> Message:
-    """The message of an event."""
     envelope = event.envelope
     return Message(
         f"{name}:{envelope['eventId']}", _encode({"type": envelope["name"], **envelope}), event.cursor, event.entry[0]

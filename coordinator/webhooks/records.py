@@ -122,7 +122,6 @@ class WebhookRecords:
         return await self._note(name, "gone" if failure.gone else "failed", "", "", failure)
 
     async def read(self, names: Sequence[str]) -> list[Record]:
-        """The records of webhooks, in order."""
         return await self._store.run(_READ, keys.FLEET, *names)
 
     async def switch(self, name: str, project: str, status: Literal["active", "paused"]) -> Record:

@@ -68,7 +68,6 @@ class FlowPlanner:
         return ToolCall(definition.tool, arguments, definition.timeout_ms, retry, creator, spec.owner)
 
     def plan(self, step: StepRun, spec: Spec, outcome: Outcome) -> Plan:
-        """The successors of the step."""
         return planner.after(spec.flow, step.key, outcome)
 
     async def _results(self, step: StepRun, spec: Spec, names: Collection[str]) -> Mapping[str, Any]:

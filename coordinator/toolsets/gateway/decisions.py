@@ -58,8 +58,6 @@ class Answer(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Evidence of an instance."""
-
     kind: str
     transition: str
     at: int
@@ -113,8 +111,6 @@ class OpenApproval(NamedTuple):
 
 
 class OpenPage(NamedTuple):
-    """A page of open approvals."""
-
     now: int
     next: str
     """Where the next page begins; empty: this is the last one."""

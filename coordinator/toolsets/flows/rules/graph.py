@@ -72,7 +72,6 @@ def check_results(found: Mapping[str, Step], problems: Problems) -> None:
 
 
 def _behind(found: Mapping[str, Step], key: str) -> set[str]:
-    """The successors of a step."""
     seen: set[str] = set()
     pending = [target for _, target in edges(found[key])]
     while pending:

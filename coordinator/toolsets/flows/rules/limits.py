@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 MAX_STEPS = 200
-"""Steps of one flow."""
 MAX_WIDTH = 50
 """Entries of one ``branch`` or ``parallel``."""
 MAX_FLOW_BYTES = 262_144

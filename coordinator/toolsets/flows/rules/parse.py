@@ -73,8 +73,6 @@ def steps(flow: Mapping[str, Any], problems: Problems) -> dict[str, Step]:
 
 
 class _Reader:
-    """Reads one step."""
-
     def __init__(self, key: str, spec: Mapping[str, Any], problems: Problems) -> None:
         self._key = key
         # Null counts as absent, because agents often write out fields that they do not use.

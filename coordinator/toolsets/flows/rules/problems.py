@@ -38,7 +38,6 @@ class Problems:
         self._guesses = 0
 
     def add(self, where: str, problem: str) -> None:
-        """Adds a problem."""
         if len(self.sentences) >= MOST:
             self._more += 1
             return

@@ -115,7 +115,6 @@ class StepRecord(Struct, frozen=True, kw_only=True):
     completed_at: int | None = None
     result_json: str | None = None
     gate: bool = False
-    """Whether it is a waiting gate."""
     approved_by: str | None = None
     via: str = ""
     """How that came, if not by a call of its own: ``client``."""

@@ -49,8 +49,6 @@ class WaitingGate(NamedTuple):
 
 
 class GatePage(NamedTuple):
-    """A page of gates."""
-
     now: int
     next: str
     """Where the next page begins; empty: this is the last one."""
@@ -95,8 +93,6 @@ class ReleasedGate(NamedTuple):
 
 
 class ReleasedPage(NamedTuple):
-    """A page of released gates."""
-
     next: str
     """Where the next page begins; empty: this is the last one."""
     rows: list[ReleasedGate]

@@ -32,7 +32,6 @@ class Changes:
         self._services = services
 
     async def workflow_cancel(self, call: Call, args: WorkflowCancel) -> Cancelled:
-        """Cancels a workflow of the caller."""
         who = await acting(self._services, call, args.actor)
         if not administers(who.caller):
             found = await self._flows.get(call.project, args.id)
@@ -60,7 +59,6 @@ class Changes:
 
 
 def tools(flows: FlowStore, services: Services) -> tuple[Tool, ...]:
-    """The tools."""
     handle = Changes(flows, services)
     return (
         Tool(

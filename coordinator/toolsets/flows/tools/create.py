@@ -72,7 +72,6 @@ class Creation:
 
 
 def tools(flows: FlowStore, names: StepNames, services: Services) -> tuple[Tool, ...]:
-    """The tool."""
     handle = Creation(flows, names, services)
     return (
         Tool(

@@ -12,7 +12,6 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,18}")
 
 
 def documents(workflow_list: Tool, workflow_get: Tool) -> tuple[Document, ...]:
-    """The documents."""
     return (
         Document(
             "flows",

@@ -133,7 +133,6 @@ class Reads:
 
 
 def tools(flows: FlowStore, waiting: WaitingReads) -> tuple[Tool, ...]:
-    """The tools."""
     handle = Reads(flows, waiting)
     return (
         Tool(

@@ -43,8 +43,6 @@ class Noop(Struct, frozen=True):
 
 
 class CliCall(Struct, frozen=True, kw_only=True):
-    """A command."""
-
     connection: str = ""
     """Which names the command; empty: this call does."""
     command: str = ""
@@ -94,8 +92,6 @@ class BuiltinCall(Struct, frozen=True):
 
 
 class SubWorkflow(Struct, frozen=True):
-    """The start of a sub-workflow."""
-
     definition: str
     input: dict[str, Any]
 

@@ -63,8 +63,6 @@ Servers = Mapping[str, ServerTools]
 
 
 class Listed(Struct, frozen=True, kw_only=True):
-    """An item of the catalogue."""
-
     id: str
     kind: str
     title: str
@@ -73,7 +71,6 @@ class Listed(Struct, frozen=True, kw_only=True):
     examples: tuple[Any, ...] = ()
     available: bool = True
     schema: Mapping[str, Any] | None = None
-    """The schema of its input."""
 
 
 class Catalogue:

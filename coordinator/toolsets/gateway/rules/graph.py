@@ -32,7 +32,6 @@ def targets(transition: Transition) -> tuple[str, ...]:
 
 
 def problems(workflow: Workflow) -> Iterator[Problem]:
-    """Finds the problems of the graph."""
     states = workflow.states
     if workflow.initial_state not in states:
         yield Problem("error", ("initialState",), unknown("state", workflow.initial_state, states))
@@ -70,7 +69,6 @@ def recursions(name: str, workflows: Mapping[str, Workflow]) -> Iterator[list[st
 
 
 def sub_workflows(workflow: Workflow) -> Iterator[str]:
-    """The sub-workflows that a workflow starts."""
     for _, executor, _ in executors_of(workflow):
         if executor.kind == "workflow" and executor.definition_id is not None:
             yield executor.definition_id

@@ -76,7 +76,6 @@ def failing(guards: Sequence[Guard], at: Circumstances, report: Report = lambda 
 
 
 def evaluate(guard: Guard, at: Circumstances) -> bool:
-    """Whether one guard holds."""
     if guard.kind == "permission":
         return guard.permission in at.principal.permissions or _EVERYTHING in at.principal.permissions
     if guard.kind == "role":

@@ -43,7 +43,6 @@ class Links:
         return self._link("next", "gateway.home", {"cursor": cursor})
 
     def search(self) -> Link:
-        """The link to the search."""
         return self._link("search", "gateway.search", {"query": ""})
 
     def describe(self, id: str) -> Link:

@@ -9,18 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator.settings.connections import Connection
+from coordinator.settings.gateway import model
 from coordinator.settings.gateway.executor import Executor, Guard, Reliability
-from coordinator.settings.gateway.model import (
-    PROXY,
-    Capability,
-    Exposure,
-    Gateway,
-    Offered,
-    OnEnter,
-    State,
-    Transition,
-    Workflow,
-)
 from coordinator.settings.problems import KeyPath, unknown
 from coordinator.toolsets.gateway.rules.schemas import EMPTY
 
@@ -60,24 +50,24 @@ class Resolution(Struct, kw_only=True):
     """The declared ones, in their order."""
     exposed: dict[str, Resolved]
     """Those of ``proxy.expose``, in their order."""
-    workflows: dict[str, Workflow]
+    workflows: dict[str, model.Workflow]
     problems: list[tuple[KeyPath, str]]
     """Unknown and circular references: the place and a sentence."""
 
 
-def all_connections(gateway: Gateway | None, shared: Mapping[str, Connection] | None) -> dict[str, Connection]:
+def all_connections(gateway: model.Gateway | None, shared: Mapping[str, Connection] | None) -> dict[str, Connection]:
     """The usable connections: the gateway's own, and those at the top of the settings."""
     return {**(shared or {}), **(gateway.connections if gateway is not None else {})}
 
 
-def resolved(gateway: Gateway) -> Resolution:
+def resolved(gateway: model.Gateway) -> Resolution:
     """Resolves the section. Parts with a problem are left out."""
     return _Resolver(gateway).run()
 
 
-def session_of(capability: Resolved) -> Workflow:
+def session_of(capability: Resolved) -> model.Workflow:
     """The definition of sessions with a capability (``proxy_default``)."""
-    call = Transition(
+    call = model.Transition(
         target=READY,
         title=capability.title,
         description=capability.description,
@@ -87,16 +77,16 @@ def session_of(capability: Resolved) -> Workflow:
         reliability=capability.reliability,
         output={RESULT: "$.output"},
     )
-    return Workflow(
+    return model.Workflow(
         title=capability.title,
         description=capability.description,
         initial_state=READY,
-        states={READY: State(transitions={capability.id: call})},
+        states={READY: model.State(transitions={capability.id: call})},
     )
 
 
 class _Resolver:
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: model.Gateway) -> None:
         self._gateway = gateway
         self._made: dict[str, Resolved | None] = {}
         self._under_way: list[str] = []
@@ -114,11 +104,11 @@ class _Resolver:
             if made.id in exposed or (made.id in declared and exposure.id != exposure.capability):
                 self._problems.append((here, f"there are two capabilities called {made.id!r}"))
             exposed.setdefault(made.id, made)
-        workflows: dict[str, Workflow] = {}
+        workflows: dict[str, model.Workflow] = {}
         for name, workflow in gateway.workflows.items():
             at: KeyPath = ("gateway", "workflows", name)
-            if name == PROXY:
-                self._problems.append((at, f"the workflow name {PROXY!r} is reserved for capabilities"))
+            if name == model.PROXY:
+                self._problems.append((at, f"the workflow name {model.PROXY!r} is reserved for capabilities"))
             elif name in declared or name in exposed:
                 self._problems.append((at, f"there is a workflow and a capability called {name!r}"))
             workflows[name] = self._workflow(workflow, at)
@@ -140,9 +130,9 @@ class _Resolver:
         self._under_way.pop()
         return made
 
-    def _inherit(self, name: str, stated: Offered, at: KeyPath) -> Resolved | None:
+    def _inherit(self, name: str, stated: model.Offered, at: KeyPath) -> Resolved | None:
         executor, base = stated.executor, None
-        if isinstance(stated, Capability) and stated.wraps is not None:
+        if isinstance(stated, model.Capability) and stated.wraps is not None:
             base = self._named(stated.wraps, (*at, "wraps"))
             if base is None:
                 return None
@@ -175,7 +165,7 @@ class _Resolver:
             return None
         return self._capability(name)
 
-    def _exposure(self, stated: Exposure, at: KeyPath) -> Resolved | None:
+    def _exposure(self, stated: model.Exposure, at: KeyPath) -> Resolved | None:
         if stated.capability is None:
             return self._inherit(stated.id, stated, at)
         base = self._named(stated.capability, (*at, "capability"))
@@ -192,7 +182,7 @@ class _Resolver:
             reliability=self._with_fallbacks(stated.reliability or base.reliability, at),
         )
 
-    def _workflow(self, workflow: Workflow, at: KeyPath) -> Workflow:
+    def _workflow(self, workflow: model.Workflow, at: KeyPath) -> model.Workflow:
         states = {}
         for name, state in workflow.states.items():
             here: KeyPath = (*at, "states", name)
@@ -205,7 +195,7 @@ class _Resolver:
             )
         return replace(workflow, states=states)
 
-    def _transition(self, stated: Transition, at: KeyPath) -> Transition:
+    def _transition(self, stated: model.Transition, at: KeyPath) -> model.Transition:
         executor, guards, schema = stated.executor, stated.guards, stated.input_schema
         reliability = stated.reliability
         if executor is not None and executor.capability is not None:
@@ -220,7 +210,7 @@ class _Resolver:
         reliability = self._with_fallbacks(reliability, at)
         return replace(stated, executor=executor, guards=guards, input_schema=schema, reliability=reliability)
 
-    def _on_enter(self, stated: OnEnter | None, at: KeyPath) -> OnEnter | None:
+    def _on_enter(self, stated: model.OnEnter | None, at: KeyPath) -> model.OnEnter | None:
         if stated is None or stated.executor is None:
             return stated
         executor, reliability = stated.executor, stated.reliability
@@ -262,7 +252,7 @@ def _distinct(*parts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for part in parts for word in part))
 
 
-def executors_of(workflow: Workflow) -> Iterator[tuple[KeyPath, Executor, Reliability | None]]:
+def executors_of(workflow: model.Workflow) -> Iterator[tuple[KeyPath, Executor, Reliability | None]]:
     """Every executor of a workflow, including fallbacks, with its place and its reliability."""
     for name, state in workflow.states.items():
         at: KeyPath = ("states", name)

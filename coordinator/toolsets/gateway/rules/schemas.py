@@ -141,7 +141,6 @@ def schema_problem(schema: Mapping[str, Any]) -> str:
 
 
 def sentence(found: Iterable[Violation]) -> str:
-    """The violations, as a sentence."""
     return "; ".join(f"{one.path}: {one.message}" for one in found)
 
 
@@ -166,9 +165,8 @@ def _violation(error: Any, name: str) -> Violation:
         extra = sorted(set(error.instance) - set(error.schema.get("properties", {})))
         return Violation(f"{path}.{extra[0]}" if extra else path, f"is not known; allowed: {known}")
     if error.validator == "enum":
-        return Violation(
-            path, f"must be one of {', '.join(_json(one) for one in error.validator_value)}"[:_MAX_MESSAGE]
-        )
+        choices = ", ".join(msgspec.json.encode(choice).decode() for choice in error.validator_value)
+        return Violation(path, f"must be one of {choices}"[:_MAX_MESSAGE])
     if error.validator == "type":
         kinds = error.validator_value
         return Violation(path, f"must be of type {kinds if isinstance(kinds, str) else ' or '.join(kinds)}")
@@ -183,7 +181,3 @@ def _required(missing: list[str], schema: Mapping[str, Any]) -> str:
         kind = inner.get("type") if isinstance(inner, Mapping) else None
         facts.append(f"{name} ({kind})" if isinstance(kind, str) else name)
     return "is required" if len(missing) == 1 and "(" not in facts[0] else f"is required: {', '.join(facts)}"
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

@@ -70,14 +70,11 @@ class Entry(NamedTuple):
     text: str = ""
 
     def field(self, name: str) -> str:
-        """The text of a field."""
         value = getattr(self, name)
         return value if isinstance(value, str) else " ".join(value)
 
 
 class Found(NamedTuple):
-    """A result of a search."""
-
     score: float
     id: str
 

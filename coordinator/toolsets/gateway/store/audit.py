@@ -23,8 +23,6 @@ OWN_PROJECT = keys.DEFAULT_PROJECT
 
 
 class Entry(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One entry of the audit."""
-
     id: str
     at: str
     """UTC with milliseconds."""
@@ -77,8 +75,6 @@ class ListedApproval(Answered, array_like=True, frozen=True):
 
 
 class ApprovalPage(NamedTuple):
-    """A page of approvals."""
-
     now: int
     """The store's time in ms."""
     next: str

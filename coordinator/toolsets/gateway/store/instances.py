@@ -24,8 +24,6 @@ What = Literal["begun", "busy", "stale", "ended", "gone"]
 
 
 class Approval(Struct, array_like=True, frozen=True):
-    """An open approval of an instance."""
-
     id: str
     queue: str
     distinct: bool
@@ -73,7 +71,6 @@ class Instance(Struct, array_like=True, frozen=True):
 
     @property
     def ended(self) -> bool:
-        """Whether the instance has ended."""
         return self.status == "e"
 
     @property
@@ -83,8 +80,6 @@ class Instance(Struct, array_like=True, frozen=True):
 
 
 class NewInstance(Struct, frozen=True, kw_only=True):
-    """An instance to start."""
-
     id: str
     definition: str
     creator: str

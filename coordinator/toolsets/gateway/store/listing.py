@@ -41,8 +41,6 @@ class InstanceRow(Struct, array_like=True, frozen=True):
 
 
 class InstancePage(NamedTuple):
-    """A page of a list."""
-
     now: int
     next: str
     """Where the next page begins; empty: this is the last one."""

@@ -11,26 +11,8 @@ from msgspec import UNSET
 from coordinator.errors import invalid
 from coordinator.settings.gateway.executor import Executor
 from coordinator.settings.gateway.model import PROXY, Transition, Workflow
+from coordinator.toolsets.gateway.contract import discovery
 from coordinator.toolsets.gateway.contract.base import Link, Refusal
-from coordinator.toolsets.gateway.contract.discovery import (
-    KINDS,
-    MAX_BYTES,
-    MAX_LIMIT,
-    MAX_QUERY,
-    MAX_WORDS,
-    Describe,
-    DescribeAnswer,
-    Explain,
-    Explanation,
-    Hit,
-    Home,
-    HomeAnswer,
-    Item,
-    Search,
-    SearchAnswer,
-    StateShown,
-    TransitionShown,
-)
 from coordinator.toolsets.gateway.rules import checks
 from coordinator.toolsets.gateway.rules.catalogue import Listed
 from coordinator.toolsets.gateway.rules.graph import ends
@@ -50,7 +32,7 @@ _SEARCH = "Find workflows and capabilities by words in their titles, ids, tags a
 _DESCRIBE = "One workflow or capability in full. Its start link has the JSON Schema of the input."
 _EXPLAIN = "How a workflow or one of its transitions works: states, guards, inputs, executors. Starts nothing."
 
-R = TypeVar("R", Item, Hit)
+R = TypeVar("R", discovery.Item, discovery.Hit)
 _encode = msgspec.json.Encoder().encode
 
 _SHOWN = ("kind", "command", "connection", "tool", "method", "path", "queue", "definition_id")
@@ -64,7 +46,7 @@ class Discovery:
         self._backend = backend
         self._links = backend.links
 
-    async def home(self, call: Call, args: Home) -> HomeAnswer | Reply:
+    async def home(self, call: Call, args: discovery.Home) -> discovery.HomeAnswer | Reply:
         """The visible items, each with the link that starts it: all of them, or as many as fit into an answer."""
         every = visible(self._backend.catalogue, Principal.of(call.caller))
         begin = 0
@@ -76,16 +58,16 @@ class Discovery:
         found = _that_fit(_item(one, self._links) for one in every[begin:])
         more = [self._links.next(found[-1].id)] if begin + len(found) < len(every) else []
         total = len(every) if more or begin else UNSET
-        return HomeAnswer(items=found, total=total, links=[*more, self._links.search()])
+        return discovery.HomeAnswer(items=found, total=total, links=[*more, self._links.search()])
 
-    async def search(self, call: Call, args: Search) -> SearchAnswer:
+    async def search(self, call: Call, args: discovery.Search) -> discovery.SearchAnswer:
         """The visible items that match the words, best match first."""
-        if len(args.query) > MAX_QUERY or len(words(args.query)) > MAX_WORDS:
-            raise invalid("query", f"must be at most {MAX_WORDS} words and {MAX_QUERY} characters")
-        if not 1 <= args.limit <= MAX_LIMIT:
-            raise invalid("limit", f"must be 1 to {MAX_LIMIT}")
-        if args.kind is not None and args.kind not in KINDS:
-            raise invalid("kind", f"must be one of {', '.join(KINDS)}")
+        if len(args.query) > discovery.MAX_QUERY or len(words(args.query)) > discovery.MAX_WORDS:
+            raise invalid("query", f"must be at most {discovery.MAX_WORDS} words and {discovery.MAX_QUERY} characters")
+        if not 1 <= args.limit <= discovery.MAX_LIMIT:
+            raise invalid("limit", f"must be 1 to {discovery.MAX_LIMIT}")
+        if args.kind is not None and args.kind not in discovery.KINDS:
+            raise invalid("kind", f"must be one of {', '.join(discovery.KINDS)}")
         catalogue = self._backend.catalogue
         if catalogue.gateway.discovery.visibility == "all":
             found = catalogue.index.search(args.query, args.kind, args.limit)
@@ -93,17 +75,19 @@ class Discovery:
             seen = {one.id for one in visible(catalogue, Principal.of(call.caller))}
             every = catalogue.index.search(args.query, args.kind, len(catalogue.index))
             found = [one for one in every if one.id in seen][: args.limit]
-        hits = _that_fit(Hit(score=one.score, item=_item(catalogue.items[one.id], self._links)) for one in found)
+        hits = _that_fit(
+            discovery.Hit(score=one.score, item=_item(catalogue.items[one.id], self._links)) for one in found
+        )
         total = len(found) if len(hits) < len(found) else UNSET
-        return SearchAnswer(results=hits, total=total, links=[self._links.home()])
+        return discovery.SearchAnswer(results=hits, total=total, links=[self._links.home()])
 
-    async def describe(self, call: Call, args: Describe) -> DescribeAnswer | Reply:
+    async def describe(self, call: Call, args: discovery.Describe) -> discovery.DescribeAnswer | Reply:
         """One workflow or capability in full."""
         found = self._backend.catalogue.items.get(args.id)
         if found is None or not sees(self._backend.catalogue, found.id, Principal.of(call.caller)):
             return rejected(checks.unknown_item(args.id, self._ids(call)), Principal.of(call.caller), self._links)
         shown = _item(found, self._links)
-        return DescribeAnswer(
+        return discovery.DescribeAnswer(
             id=shown.id,
             kind=shown.kind,
             title=shown.title,
@@ -114,7 +98,9 @@ class Discovery:
             links=self._links.start(found, with_schema=True),
         )
 
-    async def explain(self, call: Call, args: Explain) -> Explanation | TransitionShown | Reply:
+    async def explain(
+        self, call: Call, args: discovery.Explain
+    ) -> discovery.Explanation | discovery.TransitionShown | Reply:
         """A workflow's definition, or one transition of it."""
         catalogue = self._backend.catalogue
         name = args.definition_id
@@ -150,22 +136,28 @@ class Discovery:
 
 
 def tools(backend: Backend) -> tuple[Tool, ...]:
-    """The tools."""
     handle = Discovery(backend)
     common: dict[str, Any] = {"read_only": True, "idempotent": True, "refusal": refusal_of(backend.links)}
     sheddable = {**common, "criticality": Criticality.SHEDDABLE}
     return (
-        Tool("gateway.home", _HOME, Home, (HomeAnswer,), handle.home, **sheddable),
-        Tool("gateway.search", _SEARCH, Search, (SearchAnswer,), handle.search, **sheddable),
-        Tool("gateway.describe", _DESCRIBE, Describe, (DescribeAnswer,), handle.describe, **common),
-        Tool("workflow.explain", _EXPLAIN, Explain, (Explanation, TransitionShown, Refusal), handle.explain, **common),
+        Tool("gateway.home", _HOME, discovery.Home, (discovery.HomeAnswer,), handle.home, **sheddable),
+        Tool("gateway.search", _SEARCH, discovery.Search, (discovery.SearchAnswer,), handle.search, **sheddable),
+        Tool("gateway.describe", _DESCRIBE, discovery.Describe, (discovery.DescribeAnswer,), handle.describe, **common),
+        Tool(
+            "workflow.explain",
+            _EXPLAIN,
+            discovery.Explain,
+            (discovery.Explanation, discovery.TransitionShown, Refusal),
+            handle.explain,
+            **common,
+        ),
     )
 
 
 def _that_fit(made: Iterable[R]) -> list[R]:
     """The first ones, up to ``MAX_BYTES`` together, and at least one. No more are made than that."""
     found: list[R] = []
-    left = MAX_BYTES - len(b"[]")
+    left = discovery.MAX_BYTES - len(b"[]")
     for one in made:
         left -= len(_encode(one)) + len(b",")
         if found and left < 0:
@@ -174,9 +166,9 @@ def _that_fit(made: Iterable[R]) -> list[R]:
     return found
 
 
-def _item(listed: Listed, links: Links) -> Item:
+def _item(listed: Listed, links: Links) -> discovery.Item:
     """An item as gateway.home and gateway.search show it."""
-    return Item(
+    return discovery.Item(
         id=listed.id,
         kind=listed.kind,
         title=listed.title,
@@ -187,15 +179,15 @@ def _item(listed: Listed, links: Links) -> Item:
     )
 
 
-def _definition(name: str, workflow: Workflow, links: list[Link]) -> Explanation:
+def _definition(name: str, workflow: Workflow, links: list[Link]) -> discovery.Explanation:
     """All states of a workflow, with the names of their transitions."""
     states = {}
     for key, state in workflow.states.items():
         if ends(state):
-            states[key] = StateShown(terminal=True, outcome=state.outcome or UNSET)
+            states[key] = discovery.StateShown(terminal=True, outcome=state.outcome or UNSET)
         else:
-            states[key] = StateShown(transitions=list(state.transitions))
-    return Explanation(
+            states[key] = discovery.StateShown(transitions=list(state.transitions))
+    return discovery.Explanation(
         definition_id=name,
         description=workflow.description,
         initial_state=workflow.initial_state,
@@ -206,10 +198,10 @@ def _definition(name: str, workflow: Workflow, links: list[Link]) -> Explanation
 
 def _transition(
     name: str, transition: str, places: Sequence[tuple[str, Transition]], links: list[Link]
-) -> TransitionShown:
+) -> discovery.TransitionShown:
     """The transition of the first state that has it, and all states that do."""
     found = places[0][1]
-    return TransitionShown(
+    return discovery.TransitionShown(
         definition_id=name,
         transition=transition,
         title=found.title or transition,

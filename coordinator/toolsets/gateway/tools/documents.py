@@ -9,7 +9,6 @@ from coordinator.toolsets.tool import Document, Tool
 
 
 def documents(home: Tool, get: Tool) -> tuple[Document, ...]:
-    """The documents."""
     return (
         Document(
             "gateway",

@@ -329,7 +329,6 @@ class Workflows:
 
 
 def tools(backend: Backend) -> tuple[Tool, ...]:
-    """The tools."""
     handle, refusal = Workflows(backend), refusal_of(backend.links)
     deferral = Deferral(Operation, handle.ended, handle.stop, lambda state: f"operations/{state.workflow}")
     return (

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator.toolsets.items.rules.classes import (
-    ABANDONED,
-    HELD,
-    PARENT,
-    PARENT_LEFT,
-    QUEUE,
-    READY,
-    REVIEW,
-    TERMINAL,
-    WAITING,
-    WORK,
-)
+from coordinator.toolsets.items.rules import classes
 from coordinator.toolsets.items.rules.records import Fields, State, parsed, state_of
 
 NO_OPEN, OPEN, PERMANENT, ENDED = "0123"
@@ -36,7 +25,7 @@ def claim_of(fields: Fields) -> State | None:
 
 def is_held(fields: Fields) -> bool:
     """Whether the item is in a class held by a claim."""
-    return parsed(fields["w"]).state == HELD
+    return parsed(fields["w"]).state == classes.HELD
 
 
 def lapsed(fields: Fields) -> bool:
@@ -47,7 +36,7 @@ def lapsed(fields: Fields) -> bool:
 def available(fields: Fields) -> bool:
     """Whether agents are offered the item."""
     score = parsed(fields["w"])
-    return score.role != TERMINAL and score.state in (READY, ABANDONED)
+    return score.role != classes.TERMINAL and score.state in (classes.READY, classes.ABANDONED)
 
 
 def abandoned(fields: Fields) -> bool:
@@ -57,11 +46,11 @@ def abandoned(fields: Fields) -> bool:
     placed after it came there. In both: it was resumed from quarantine, and not claimed since.
     """
     score, state = parsed(fields["w"]), state_of(fields["w"])
-    if score.state == HELD:
+    if score.state == classes.HELD:
         return False
-    if score.role == WORK:
+    if score.role == classes.WORK:
         return state.fence > 0 and fields.get("u") != "1"
-    if score.role != REVIEW:
+    if score.role != classes.REVIEW:
         return False
     since = state.role_changed or score.created
     return fields.get("u") == "2" or (bool(state.holder) and state.fence >= since)
@@ -70,24 +59,24 @@ def abandoned(fields: Fields) -> bool:
 def _kept_back(fields: Fields) -> bool:
     """Whether something other than its children keeps the item from being offered."""
     role = parsed(fields["w"]).role
-    return "nt" in fields or (role != TERMINAL and not fields.keys().isdisjoint(("nb", "bx", "st")))
+    return "nt" in fields or (role != classes.TERMINAL and not fields.keys().isdisjoint(("nb", "bx", "st")))
 
 
 def _waits_for_children(fields: Fields) -> bool:
     """Whether its children keep the item from being offered."""
-    return fields.get("ch") in (OPEN, PERMANENT) and parsed(fields["w"]).role in (QUEUE, WORK)
+    return fields.get("ch") in (OPEN, PERMANENT) and parsed(fields["w"]).role in (classes.QUEUE, classes.WORK)
 
 
 def class_letter(fields: Fields) -> str:
     """The class that follows from role, claim, blockers and children."""
     score, left = parsed(fields["w"]), abandoned(fields)
-    offered = left or (score.role == WORK and fields.get("ch") == ENDED)
-    if score.state == HELD or _kept_back(fields):
-        state = HELD if score.state == HELD else WAITING
+    offered = left or (score.role == classes.WORK and fields.get("ch") == ENDED)
+    if score.state == classes.HELD or _kept_back(fields):
+        state = classes.HELD if score.state == classes.HELD else classes.WAITING
     elif _waits_for_children(fields):
-        state = PARENT_LEFT if left else PARENT
+        state = classes.PARENT_LEFT if left else classes.PARENT
     else:
-        state = ABANDONED if offered else READY
+        state = classes.ABANDONED if offered else classes.READY
     return score._replace(state=state).letter
 
 
@@ -97,7 +86,7 @@ _AMONG_ABANDONED = ("those that are free", "those that wait", "parents after the
 def abandoned_problems(fields: Fields, since: str | bool) -> Iterator[str]:
     """Compares the item's entry among the abandoned ones (False: missing) with its fields."""
     left = abandoned(fields)
-    listed = left or parsed(fields["w"]).state == ABANDONED
+    listed = left or parsed(fields["w"]).state == classes.ABANDONED
     waits = _kept_back(fields) or _waits_for_children(fields)
     place = 0 if left and not waits else 1 if left else 2
     if since is False:
@@ -120,7 +109,9 @@ def claim_problems(item: str, fields: Fields, lease: str | bool, held_by_agent: 
         yield "is claimed by an agent that holds another item or none"
     elif is_held(fields) and lease is False:
         yield "is held without a lease"
-    elif is_held(fields) and float(lease) != claim.expires + (WAITS if parsed(fields["w"]).role == TERMINAL else 0):
+    elif is_held(fields) and float(lease) != claim.expires + (
+        WAITS if parsed(fields["w"]).role == classes.TERMINAL else 0
+    ):
         yield f"has a lease until {float(lease):.0f}, but its claim ends at {claim.expires}"
     elif not is_held(fields) and lease is not False:
         yield "has a lease without being held"

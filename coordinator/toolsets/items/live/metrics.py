@@ -22,32 +22,9 @@ from coordinator.store import Store
 from coordinator.store.due_projects import DueProjects, Note
 from coordinator.store.leader_task import LeaderTask
 from coordinator.store.project_list import ProjectList
+from coordinator.toolsets.items.metrics import levels, usage
 from coordinator.toolsets.items.metrics.claims import ATTEMPTS, CLAIM_HOLD, CLAIM_LOSERS, QUARANTINES
-from coordinator.toolsets.items.metrics.levels import (
-    ABANDONED,
-    AGENT_DRAINS,
-    AGENTS_KNOWN,
-    IN_BACKOFF,
-    ITEMS,
-    OLDEST_ABANDONED,
-    OLDEST_READY,
-    OVERDUE,
-    POSTPONED,
-    QUARANTINED,
-)
 from coordinator.toolsets.items.metrics.resources import CAPACITY, HELD, LEFT, MODES, RESERVATIONS, WAITED, WAITING
-from coordinator.toolsets.items.metrics.usage import (
-    AGENT_BUDGET,
-    COST,
-    KINDS,
-    PERIODS,
-    PROJECT_BUDGET,
-    SECONDS,
-    SPENT,
-    TODAY_COST,
-    TODAY_TOKENS,
-    TOKENS,
-)
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.measures import (
@@ -59,18 +36,18 @@ from coordinator.toolsets.items.store.measures import (
 )
 
 _LEVELS = (
-    OLDEST_READY,
-    ABANDONED,
-    OLDEST_ABANDONED,
-    QUARANTINED,
-    IN_BACKOFF,
-    POSTPONED,
-    OVERDUE,
-    SPENT,
-    AGENTS_KNOWN,
-    AGENT_DRAINS,
-    TODAY_TOKENS,
-    TODAY_COST,
+    levels.OLDEST_READY,
+    levels.ABANDONED,
+    levels.OLDEST_ABANDONED,
+    levels.QUARANTINED,
+    levels.IN_BACKOFF,
+    levels.POSTPONED,
+    levels.OVERDUE,
+    usage.SPENT,
+    levels.AGENTS_KNOWN,
+    levels.AGENT_DRAINS,
+    usage.TODAY_TOKENS,
+    usage.TODAY_COST,
 )
 """Gauges of one number for the whole fleet."""
 Shares = dict[tuple[str, str], float]
@@ -100,7 +77,7 @@ class ItemMetrics(LeaderTask):
 
     async def _look(self) -> None:
         roles: Counter[str] = Counter()
-        levels: defaultdict[Gauge, float] = defaultdict(float)
+        totals: defaultdict[Gauge, float] = defaultdict(float)
         ends: list[Note] = []
         config = self._config
         limits = config.resources.limits
@@ -118,27 +95,30 @@ class ItemMetrics(LeaderTask):
                 used |= {project: self._used[project]} if project in self._used else {}
                 continue
             roles.update(found.roles)
-            for gauge, longest in ((OLDEST_READY, found.oldest_seconds), (OLDEST_ABANDONED, found.abandoned_seconds)):
-                levels[gauge] = max(levels[gauge], longest)
-            levels[ABANDONED] += found.abandoned
+            for gauge, longest in (
+                (levels.OLDEST_READY, found.oldest_seconds),
+                (levels.OLDEST_ABANDONED, found.abandoned_seconds),
+            ):
+                totals[gauge] = max(totals[gauge], longest)
+            totals[levels.ABANDONED] += found.abandoned
             for held in found.held:
                 CLAIM_HOLD.labels(held.end).add(held.counts, held.seconds)
             CLAIM_LOSERS.labels().add(found.lost.counts, found.lost.losers)
             for end, count in found.attempts.items():
                 ATTEMPTS.labels(end).inc(count)
             QUARANTINES.inc(found.quarantines)
-            levels[QUARANTINED] += found.quarantined
-            levels[IN_BACKOFF] += found.in_backoff
-            levels[POSTPONED] += found.postponed
-            levels[OVERDUE] += found.overdue
-            levels[SPENT] += found.spent
-            levels[AGENTS_KNOWN] += found.agents
-            levels[AGENT_DRAINS] += found.drains
+            totals[levels.QUARANTINED] += found.quarantined
+            totals[levels.IN_BACKOFF] += found.in_backoff
+            totals[levels.POSTPONED] += found.postponed
+            totals[levels.OVERDUE] += found.overdue
+            totals[usage.SPENT] += found.spent
+            totals[levels.AGENTS_KNOWN] += found.agents
+            totals[levels.AGENT_DRAINS] += found.drains
             if found.usage:
                 used[project] = found.usage
             if found.today:
-                levels[TODAY_TOKENS] += found.today[0] + found.today[1]
-                levels[TODAY_COST] += found.today[3]
+                totals[usage.TODAY_TOKENS] += found.today[0] + found.today[1]
+                totals[usage.TODAY_COST] += found.today[3]
             for key, level in found.resources.items():
                 resources[key] = resources[key].joined(level)
             _add_shares(of_projects, project, *found.budgets.project)
@@ -148,45 +128,47 @@ class ItemMetrics(LeaderTask):
                 ends.append((project, found.next_end, False))
             if not any(found.roles.values()) and age > EMPTY_SECONDS:
                 await self._projects.forget(project, EMPTY_SECONDS)
-        _record(roles, levels, used)
+        _record(roles, totals, used)
         self._used = used
-        PROJECT_BUDGET.set_all(of_projects)
-        AGENT_BUDGET.set_all(of_agents)
+        usage.PROJECT_BUDGET.set_all(of_projects)
+        usage.AGENT_BUDGET.set_all(of_agents)
         _record_resources(resources, config)
         await self._due.take(0, 0, ends)
 
     def _clear(self) -> None:
         _record(Counter(), defaultdict(float), {})
-        PROJECT_BUDGET.set_all({})
-        AGENT_BUDGET.set_all({})
+        usage.PROJECT_BUDGET.set_all({})
+        usage.AGENT_BUDGET.set_all({})
         _record_resources({}, self._config)
 
 
-def _record(roles: Counter[str], levels: defaultdict[Gauge, float], used: Mapping[str, Sequence[int]]) -> None:
-    """Records the items by role, the levels of ``_LEVELS``, and what was used in each project since it began: input,
+def _record(roles: Counter[str], totals: defaultdict[Gauge, float], used: Mapping[str, Sequence[int]]) -> None:
+    """Records the items by role, the values of ``_LEVELS``, and what was used in each project since it began: input,
     output and cached tokens, micro-USD, ms."""
-    for role in ITEMS.dimensions[0].values:
-        ITEMS.labels(role).set(roles[role])
+    for role in levels.ITEMS.dimensions[0].values:
+        levels.ITEMS.labels(role).set(roles[role])
     for gauge in _LEVELS:
-        gauge.set(levels[gauge])
-    TOKENS.set_all({(project, kind): sums[n] for project, sums in used.items() for n, kind in enumerate(KINDS)})
-    COST.set_all({(project,): sums[3] for project, sums in used.items()})
-    SECONDS.set_all({(project,): sums[4] / 1000 for project, sums in used.items()})
+        gauge.set(totals[gauge])
+    usage.TOKENS.set_all(
+        {(project, kind): sums[n] for project, sums in used.items() for n, kind in enumerate(usage.KINDS)}
+    )
+    usage.COST.set_all({(project,): sums[3] for project, sums in used.items()})
+    usage.SECONDS.set_all({(project,): sums[4] / 1000 for project, sums in used.items()})
 
 
-def _record_resources(levels: Mapping[str, ResourceLevel], config: SchemaConfig) -> None:
+def _record_resources(resources: Mapping[str, ResourceLevel], config: SchemaConfig) -> None:
     limits = config.resources.limits
-    CAPACITY.set_all({(key,): limits[key].capacity for key in levels})
-    held = {key: zip(MODES, (level.exclusive, level.shared), strict=True) for key, level in levels.items()}
+    CAPACITY.set_all({(key,): limits[key].capacity for key in resources})
+    held = {key: zip(MODES, (level.exclusive, level.shared), strict=True) for key, level in resources.items()}
     HELD.set_all({(key, mode): units for key, found in held.items() for mode, units in found})
-    RESERVATIONS.set_all({(key,): level.reservations for key, level in levels.items()})
-    WAITING.set_all({(key,): level.waiting for key, level in levels.items()})
-    WAITED.set_all({(key,): level.waited_ms / 1000 for key, level in levels.items()})
-    LEFT.set_all({(key,): level.left for key, level in levels.items() if level.left >= 0})
+    RESERVATIONS.set_all({(key,): level.reservations for key, level in resources.items()})
+    WAITING.set_all({(key,): level.waiting for key, level in resources.items()})
+    WAITED.set_all({(key,): level.waited_ms / 1000 for key, level in resources.items()})
+    LEFT.set_all({(key,): level.left for key, level in resources.items() if level.left >= 0})
 
 
 def _add_shares(shares: Shares, name: str, *found: float) -> None:
     """Adds the shares by period of a budget; -1: there is none."""
-    for period, share in zip(PERIODS, found, strict=True):
+    for period, share in zip(usage.PERIODS, found, strict=True):
         if share >= 0:
             shares[name, period] = max(share, shares.get((name, period), 0.0))

@@ -128,10 +128,6 @@ def folds(text: str) -> dict[str, str]:
     return {other: other.casefold() for part in set(text) for other in _folding().get(part, ())}
 
 
-def _tag_list(text: str) -> list[str]:
-    return names_in(tags(text.lower(), most=MAX_TAGS_ASKED))
-
-
 def _span(args: QueryItems) -> Span | None:
     """The range that contains every match; None: it is empty."""
     first, last = 0, 2
@@ -159,7 +155,7 @@ def _conditions(args: QueryItems, parent: str) -> dict[str, Any]:
     conditions: dict[str, Any] = {}
     if parent:
         conditions["pa"] = parent
-    if args.tags and (names := _tag_list(args.tags)):
+    if args.tags and (names := names_in(tags(args.tags.lower(), most=MAX_TAGS_ASKED))):
         conditions["g"] = dict.fromkeys(names, True)
     for attribute, name, letter, stored in _EQUAL:
         if (value := getattr(args, attribute)) is not None and (text := stored(value, name)):

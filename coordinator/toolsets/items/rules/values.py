@@ -24,7 +24,6 @@ MAX_TRAITS = 32
 MAX_NAME = 100
 """Characters of a tag or of a trait's name."""
 TAG = re.compile(r"[a-z0-9][a-z0-9_.:/-]*")
-"""The syntax of a tag."""
 TAG_SYNTAX = "lower-case letters, digits, '-', '_', '.', ':' and '/', and begin with a letter or digit"
 _BLANK = re.compile(r"[^\S \t\n\v\f\r]")
 """White space outside ASCII, which patterns of Lua do not recognize."""

@@ -18,8 +18,6 @@ time, and those of them of which it has passed; templates."""
 
 
 class Claim(NamedTuple):
-    """A live claim."""
-
     row: Row
     known_as: str
     """What its agent is, as ``Agent.known_as``."""
@@ -29,8 +27,6 @@ class Claim(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """A page of a list of claims."""
-
     now: int
     live: int
     """All live claims of the project."""

@@ -80,8 +80,6 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Released(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The outcome of one release."""
-
     outcome: str
     item: str
     older: bool | None = None

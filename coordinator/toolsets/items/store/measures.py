@@ -45,8 +45,6 @@ class Lost(NamedTuple):
 
 
 class Left(NamedTuple):
-    """An abandoned item."""
-
     id: str
     since: int
     """When it was left, in ms."""
@@ -55,8 +53,6 @@ class Left(NamedTuple):
 
 
 class Abandoned(NamedTuple):
-    """The abandoned items of a project."""
-
     now: int
     ready: int
     """How many can be taken over."""

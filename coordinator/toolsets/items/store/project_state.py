@@ -48,7 +48,6 @@ class ProjectState(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All items."""
         return sum(self.roles)
 
 

@@ -71,8 +71,6 @@ class Root(NamedTuple):
 
 
 class Page(NamedTuple):
-    """One page of a search."""
-
     rows: list[ShortView]
     ancestors: list[Path]
     """Of each row; empty if not wanted."""

@@ -34,8 +34,6 @@ class OpenQuestion(NamedTuple):
 
 
 class QuestionPage(NamedTuple):
-    """A page of questions."""
-
     now: int
     next: str
     """Where the next page begins; empty: this is the last one."""
@@ -77,8 +75,6 @@ class AnsweredQuestion(NamedTuple):
 
 
 class AnsweredPage(NamedTuple):
-    """A page of answered questions."""
-
     next: str
     """Where the next page begins; empty: this is the last one."""
     rows: list[AnsweredQuestion]

@@ -77,7 +77,7 @@ class RestoreStore(BaseStore):
 
     async def notes(self, project: str, notes: Sequence[RestoredNote]) -> int:
         """Restores notes. Returns how many were not there."""
-        parts = slices(notes, _texts)
+        parts = slices(notes, lambda note: (note.body,))
         replies: list[list[int]] = await self._side_by_side(_NOTES, project, parts)
         return sum(reply[0] for reply in replies)
 
@@ -109,7 +109,3 @@ class RestoreStore(BaseStore):
                 return await self._restore(script, project, part)
 
         return await asyncio.gather(*map(restore, parts))
-
-
-def _texts(note: RestoredNote) -> tuple[str, ...]:
-    return (note.body,)

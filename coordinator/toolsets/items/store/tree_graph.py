@@ -57,7 +57,6 @@ class GraphEdge(NamedTuple):
     blocker: int
     """Its place among the nodes."""
     blocked: int
-    """As above."""
     needed: int
     """The role that the blocker must reach, by code."""
     satisfied: bool
@@ -101,7 +100,6 @@ class Neighbourhood(NamedTuple):
     blockers: int
     """How many items block it, satisfied or not."""
     blocked: int
-    """How many it blocks."""
     nodes: list[Node]
     """The item, then some blockers, then some blocked items; at most ``MAX_SIDE`` of each."""
     edges: list[GraphEdge]

@@ -63,7 +63,6 @@ class BlockedItems:
 
 
 def tools(store: BlockedStore) -> tuple[Tool, ...]:
-    """The tool."""
     handle = BlockedItems(store)
     return (
         Tool(

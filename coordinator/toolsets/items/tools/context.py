@@ -267,7 +267,6 @@ def _stalled_of(items: list[ListedItem], stalled: list[StalledItem]) -> list[Sta
 
 
 def tools(store: ContextStore, watched: WatchedItems, waiting: WaitingReads) -> tuple[Tool, ...]:
-    """The tool."""
     handle = Contexts(store, watched, waiting)
     return (
         waiting_read(
@@ -279,16 +278,12 @@ def tools(store: ContextStore, watched: WatchedItems, waiting: WaitingReads) -> 
                 handle.get_context,
                 idempotent=True,
                 for_claims=lambda claim, args: not args.agents and names(claim, args.item_id),
-                criticality=_weigh,
+                criticality=lambda args: Criticality.READ if args.item_id else Criticality.SHEDDABLE,
                 result_chars=RESULT_CHARS,
             ),
             lambda args: f"items/{args.item_id}" + ("/tree" if args.wait_for == "tree_terminal" else ""),
         ),
     )
-
-
-def _weigh(given: GetContext) -> Criticality:
-    return Criticality.READ if given.item_id else Criticality.SHEDDABLE
 
 
 def _listed(entry: Listed, role: str, args: GetContext) -> ListedItem:
@@ -338,5 +333,4 @@ def _claim_detail(claim: Claim, held: str) -> ClaimDetail:
 
 
 def _transition(row: Row) -> RecentTransition:
-    """A row of the transition stream."""
     return RecentTransition(item_id=dashed(row.item), **transition(row.change))

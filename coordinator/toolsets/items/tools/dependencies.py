@@ -54,7 +54,6 @@ class Dependencies:
     async def manage_dependencies(
         self, call: Call, args: ManageDependencies
     ) -> CreateDependenciesResult | DeleteDependenciesResult:
-        """Creates or deletes dependencies."""
         if one_of(args.operation, ("create", "delete"), "operation") == "create":
             return await self._create(call, args)
         return await self._delete(call, args)
@@ -160,7 +159,6 @@ class Dependencies:
 
 
 def tools(edges: DependencyStore, services: Services) -> tuple[Tool, ...]:
-    """The tools."""
     handle = Dependencies(edges, services)
     return (
         Tool(

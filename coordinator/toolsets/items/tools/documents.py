@@ -8,7 +8,6 @@ from coordinator.toolsets.tool import Document, Tool
 
 
 def documents(query_items: Tool) -> tuple[Document, ...]:
-    """The documents."""
     return (
         Document(
             "items",

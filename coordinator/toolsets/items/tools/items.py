@@ -55,7 +55,6 @@ class Items:
     async def manage_items(
         self, call: Call, args: ManageItems
     ) -> CreateItemsResult | UpdateItemsResult | DeleteItemsResult:
-        """Creates, updates or deletes items, one by one."""
         operation = one_of(args.operation, ("create", "update", "delete"), "operation")
         if operation == "create":
             return await self._create(call, args)
@@ -92,7 +91,7 @@ class Items:
             items=created,
             created=len(created),
             failed=len(failures),
-            failures=_indexed(failures) or UNSET,
+            failures=[Failure(index=number, error=failures[number]) for number in sorted(failures)] or UNSET,
             available_traits=sorted(schemas.traits) or UNSET,
         )
 
@@ -197,7 +196,6 @@ class Items:
 
 
 def tools(items: ItemStore, services: Services, expiring: Expiring) -> tuple[Tool, ...]:
-    """The tool."""
     handle = Items(items, services, expiring)
     return (
         Tool(
@@ -223,10 +221,6 @@ def _unfinished(deleted: int) -> ToolFailure:
         "repeat the call to continue (with the same requestId the last answer counts all of them)",
         retry_after_ms=0,
     )
-
-
-def _indexed(failures: dict[int, str]) -> list[Failure]:
-    return [Failure(index=number, error=failures[number]) for number in sorted(failures)]
 
 
 def _failed(number: int, spec: ItemSpec, error: str) -> Failure:

@@ -70,7 +70,6 @@ class Recommendations:
 
 
 def tools(store: NextStore) -> tuple[Tool, ...]:
-    """The tools."""
     handle = Recommendations(store)
     return (
         Tool(
@@ -96,8 +95,6 @@ def tools(store: NextStore) -> tuple[Tool, ...]:
 
 
 def completion(store: NextStore) -> Complete:
-    """Completes ids of items."""
-
     async def complete(call: Call, typed: str) -> Completed:
         digits = typed.replace("-", "").lower()
         if len(digits) > FULL or digits.strip("0123456789abcdef"):

@@ -74,13 +74,11 @@ class Notes:
         self._services = services
 
     async def manage_notes(self, call: Call, args: ManageNotes) -> UpsertNotesResult | DeleteNotesResult:
-        """Writes or deletes notes."""
         if one_of(args.operation, ("upsert", "delete"), "operation") == "upsert":
             return await self._upsert(call, args)
         return await self._delete(call, args)
 
     async def query_notes(self, call: Call, args: QueryNotes) -> Note | ListNotesResult:
-        """One note, or those of an item."""
         if one_of(args.operation, ("get", "list"), "operation") == "get":
             if not args.id:
                 raise invalid("id", "is required for operation get")
@@ -172,7 +170,6 @@ class Notes:
 
 
 def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
-    """The tools."""
     handle = Notes(notes, services)
     return (
         Tool(
@@ -241,7 +238,6 @@ def _shown(row: NoteRow, body: bool) -> Note:
 
 
 def fields_of(row: NoteRow) -> dict[str, Any]:
-    """The fields of ``Note`` from a row."""
     return {
         "id": dashed(row.id),
         "item_id": dashed(row.item),

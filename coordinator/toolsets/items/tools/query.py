@@ -7,21 +7,7 @@ from typing import Any, TypeVar
 from msgspec import UNSET
 
 from coordinator.errors import invalid
-from coordinator.toolsets.items.contract.query import (
-    MAX_LIMIT,
-    OPERATIONS,
-    ChildClaims,
-    ChildCounts,
-    ChildItem,
-    FoundItem,
-    FullItem,
-    ItemOverview,
-    QueryItems,
-    RootItem,
-    RootsOverview,
-    SearchResult,
-    ShortItem,
-)
+from coordinator.toolsets.items.contract import query
 from coordinator.toolsets.items.contract.transitions import ItemTransition
 from coordinator.toolsets.items.rules import query as rules
 from coordinator.toolsets.items.rules.ids import dashed
@@ -36,7 +22,7 @@ from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
 
 DEFAULT_ROOTS = 20
-_FULL, _FOUND = Showing(FullItem), Showing(FoundItem)
+_FULL, _FOUND = Showing(query.FullItem), Showing(query.FoundItem)
 
 _DESCRIPTION = (
     "Read work items. get: one item in full, without its claim. search: a page of short items that match all given "
@@ -55,24 +41,25 @@ class Queries:
     def __init__(self, items: QueryStore) -> None:
         self._items = items
 
-    async def query_items(self, call: Call, args: QueryItems) -> FullItem | SearchResult | ItemOverview | RootsOverview:
-        """One item, the page of a search, or an overview."""
-        operation = one_of(args.operation, OPERATIONS, "operation")
+    async def query_items(
+        self, call: Call, args: query.QueryItems
+    ) -> query.FullItem | query.SearchResult | query.ItemOverview | query.RootsOverview:
+        operation = one_of(args.operation, query.OPERATIONS, "operation")
         if operation == "get":
             return await self._get(call, args)
         return await (self._search(call, args) if operation == "search" else self._overview(call, args))
 
-    async def _get(self, call: Call, args: QueryItems) -> FullItem:
+    async def _get(self, call: Call, args: query.QueryItems) -> query.FullItem:
         if not args.id:
             raise invalid("id", "is required for operation get")
         item = await self._items.resolve_one(call.project, args.id, "id")
         view, path = await self._items.read(call.project, item, args.include_ancestors)
-        shown = full(view, FullItem, self._items.schemas.current)
+        shown = full(view, query.FullItem, self._items.schemas.current)
         if args.include_ancestors:
             shown.ancestors = ancestors(path)
         return shown
 
-    async def _search(self, call: Call, args: QueryItems) -> SearchResult:
+    async def _search(self, call: Call, args: query.QueryItems) -> query.SearchResult:
         parent = not_blank(args.parent_id)
         if parent:
             parent = await self._items.resolve_one(call.project, parent, "parentId")
@@ -81,13 +68,13 @@ class Queries:
         if parent and not page.total:
             await self._items.expect(call.project, parent, "parentId")
         schemas = self._items.schemas.current
-        found = [FoundItem(**_short(row), **_details(row, schemas)) for row in page.rows]
+        found = [query.FoundItem(**_short(row), **_details(row, schemas)) for row in page.rows]
         if args.include_ancestors:
             for item, path in zip(found, page.ancestors, strict=True):
                 item.ancestors = ancestors(path)
         for item, claimed in zip(found, page.claimed, strict=False):
             item.is_claimed = claimed
-        return SearchResult(
+        return query.SearchResult(
             items=found,
             total=page.total,
             returned=len(found),
@@ -96,43 +83,40 @@ class Queries:
             notice=rules.notice(args),
         )
 
-    async def _overview(self, call: Call, args: QueryItems) -> ItemOverview | RootsOverview:
+    async def _overview(self, call: Call, args: query.QueryItems) -> query.ItemOverview | query.RootsOverview:
         if item := not_blank(args.item_id):
             inner = await self._items.resolve_one(call.project, item, "itemId")
-            view, counts, children = await self._items.overview_item(call.project, inner, rules.limit(args, MAX_LIMIT))
-            return ItemOverview(
-                item=full(view, FullItem, self._items.schemas.current),
+            view, counts, children = await self._items.overview_item(
+                call.project, inner, rules.limit(args, query.MAX_LIMIT)
+            )
+            return query.ItemOverview(
+                item=full(view, query.FullItem, self._items.schemas.current),
                 child_counts=_counts(counts),
-                children=[ShortItem(**_short(row)) for row in children],
+                children=[query.ShortItem(**_short(row)) for row in children],
                 notice=rules.notice(args),
             )
         roots = await self._items.overview(call.project, rules.limit(args, DEFAULT_ROOTS), args.include_children)
         shown = [_root(root, args.include_children) for root in roots]
-        return RootsOverview(items=shown, total=len(roots), notice=rules.notice(args))
+        return query.RootsOverview(items=shown, total=len(roots), notice=rules.notice(args))
 
 
 def tools(items: QueryStore) -> tuple[Tool, ...]:
-    """The tool."""
     handle = Queries(items)
     return (
         Tool(
             "query_items",
             _DESCRIPTION,
-            QueryItems,
-            (FullItem, SearchResult, ItemOverview, RootsOverview),
+            query.QueryItems,
+            (query.FullItem, query.SearchResult, query.ItemOverview, query.RootsOverview),
             handle.query_items,
             read_only=True,
             idempotent=True,
             waits=rules.may_take_long,
             for_claims=lambda claim, args: args.operation.lower() == "get" and names(claim, args.id),
-            criticality=_weigh,
+            criticality=lambda args: Criticality.READ if args.operation == "get" else Criticality.SHEDDABLE,
             result_chars=RESULT_CHARS,
         ),
     )
-
-
-def _weigh(given: QueryItems) -> Criticality:
-    return Criticality.READ if given.operation == "get" else Criticality.SHEDDABLE
 
 
 def _short(row: ShortView) -> dict[str, Any]:
@@ -149,31 +133,32 @@ def _details(row: ShortView, schemas: SchemaConfig) -> dict[str, Any]:
     return {"attempts": attempt_counts(row.attempts, most), "abandoned": row.abandoned or UNSET}
 
 
-def _counts(counts: Counts) -> ChildCounts:
-    return ChildCounts(**dict(zip(ROLE_NAMES, counts, strict=True)))
+def _counts(counts: Counts) -> query.ChildCounts:
+    return query.ChildCounts(**dict(zip(ROLE_NAMES, counts, strict=True)))
 
 
 def _traits(row: ShortView) -> dict[str, Any]:
     return {"traits": names_in(row.said["q"])} if "q" in row.said else {}
 
 
-def _root(root: Root, children: bool) -> RootItem:
+def _root(root: Root, children: bool) -> query.RootItem:
     active, expired, unclaimed = root.claims
-    shown = [ChildItem(**_short(row), **_traits(row), child_counts=_counts(counts)) for row, counts in root.children]
-    return RootItem(
+    shown = [
+        query.ChildItem(**_short(row), **_traits(row), child_counts=_counts(counts)) for row, counts in root.children
+    ]
+    return query.RootItem(
         **_short(root.row),
         **_traits(root.row),
         child_counts=_counts(root.counts),
-        claim_summary=ChildClaims(active=active, expired=expired, unclaimed=unclaimed),
+        claim_summary=query.ChildClaims(active=active, expired=expired, unclaimed=unclaimed),
         children=shown if children else UNSET,
     )
 
 
-F = TypeVar("F", bound=FullItem)
+F = TypeVar("F", bound=query.FullItem)
 
 
 def full(view: View, shape: type[F], schemas: SchemaConfig) -> F:
-    """The whole item, in this shape."""
     role, said = ROLE_NAMES[view.role], view.said
     traits = said["q"].split(",") if "q" in said else []
     shown = {"summary": "", "complexity": None, "requires_verification": False, **_FULL(said, role)}

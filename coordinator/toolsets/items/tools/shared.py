@@ -83,7 +83,6 @@ def check_signed(elements: Sequence[_Signed], field: str) -> None:
 
 
 def ancestors(path: list[tuple[str, str, int]]) -> list[Ancestor]:
-    """The ancestors of an item in results."""
     return [Ancestor(id=dashed(item), title=title, depth=depth) for item, title, depth in path]
 
 

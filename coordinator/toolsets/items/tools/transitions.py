@@ -140,7 +140,6 @@ def _checked_elements(transitions: list[Transition]) -> tuple[list[str], list[st
 
 
 def tools(transitions: TransitionStore, services: Services) -> tuple[Tool, ...]:
-    """The tool."""
     handle = Transitions(transitions, services)
     return (
         Tool(

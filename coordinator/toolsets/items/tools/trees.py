@@ -151,7 +151,6 @@ class Trees:
 
 
 def tools(trees: TreeStore, services: Services, expiring: Expiring) -> tuple[Tool, ...]:
-    """The tools."""
     handle = Trees(trees, services, expiring)
     return (
         Tool(

@@ -35,7 +35,6 @@ def workflow(loaded: LoadedWorkflow) -> Json:
 
 
 def activity(loaded: LoadedActivity) -> Json:
-    """One activity."""
     known = msgspec.to_builtins(loaded.activity)
     known.pop("artifactPrefix", None)
     # Missing lists are left out, not shown as empty.

@@ -87,7 +87,6 @@ def current_round(activity: Activity, state: State) -> Round | None:
 
 
 def numbered(steps: Sequence[Step]) -> list[Place]:
-    """The steps with their numbers."""
     return [Place(step, number) for number, step in enumerate(steps, 1)]
 
 

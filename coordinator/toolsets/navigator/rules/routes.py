@@ -117,7 +117,6 @@ def targets(activity: Activity, activities: Activities) -> list[str]:
 
 
 def ends(target: str, activities: Activities) -> bool:
-    """Whether the target ends the workflow."""
     return target in TERMINALS and target not in activities
 
 

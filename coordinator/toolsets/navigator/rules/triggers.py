@@ -45,7 +45,6 @@ def _called(steps: Sequence[Step]) -> Step | None:
 
 
 def at_step(activity: Activity, step: Step) -> tuple[Trigger, ...]:
-    """The triggers on a step."""
     own = activity.own_triggers()
     if own and step is not seat(activity)[1]:
         own = ()

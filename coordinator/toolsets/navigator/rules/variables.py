@@ -23,7 +23,6 @@ MAX_NAME = 200
 
 
 def first_values(declared: Iterable[Variable]) -> dict[str, Any]:
-    """The declared default values."""
     found: dict[str, Any] = {}
     for variable in declared:
         if variable.default_value is not UNSET:
@@ -49,7 +48,6 @@ def check(given: Mapping[str, Any], declared: Sequence[Variable] | UnsetType, fi
 
 
 def fits(name: str, value: Any, declared: Sequence[Variable]) -> bool:
-    """Whether a variable may have this value."""
     return not _wrong(name, value, _kinds(declared))
 
 

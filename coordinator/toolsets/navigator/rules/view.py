@@ -8,50 +8,42 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from coordinator.definitions import Activity, Checkpoint, Loop, text
-from coordinator.toolsets.navigator.contract.navigation import (
-    ActiveCheckpoint,
-    AvailableActions,
-    LoopPosition,
-    Named,
-    Offered,
-    OfferedOption,
-    Position,
-    StepPosition,
-    Wanted,
-)
+from coordinator.toolsets.navigator.contract import navigation
 from coordinator.toolsets.navigator.rules import children, loops, progress, wanted
 from coordinator.toolsets.navigator.rules.actions import Walk, how_to_run
 from coordinator.toolsets.navigator.rules.children import Reached
 from coordinator.toolsets.navigator.rules.progress import Place, Round
-from coordinator.toolsets.navigator.rules.routes import Closed
 from coordinator.toolsets.navigator.rules.wanted import Want
 
-_RESOURCE = Offered(action="get_resource")
+_RESOURCE = navigation.Offered(action="get_resource")
 
 
-def position(walk: Walk) -> Position:
-    """The position of the walk."""
+def position(walk: Walk) -> navigation.Position:
     state = walk.state
     activity = walk.activities.get(state.current_activity)
     if activity is None:
-        gone = Named(id=state.current_activity, name=state.current_activity)
-        return Position(workflow=state.workflow_id, activity=gone)
+        gone = navigation.Named(id=state.current_activity, name=state.current_activity)
+        return navigation.Position(workflow=state.workflow_id, activity=gone)
     place = None if state.closed else progress.current_place(activity, state)
-    return Position(
+    return navigation.Position(
         workflow=state.workflow_id,
-        activity=Named(id=activity.id, name=activity.name),
-        step=UNSET if place is None else StepPosition(id=place.step.id, index=place.number, name=place.step.name),
+        activity=navigation.Named(id=activity.id, name=activity.name),
+        step=UNSET
+        if place is None
+        else navigation.StepPosition(id=place.step.id, index=place.number, name=place.step.name),
         loop=_loop(activity, walk),
     )
 
 
-def checkpoint(walk: Walk) -> ActiveCheckpoint | None:
+def checkpoint(walk: Walk) -> navigation.ActiveCheckpoint | None:
     """The checkpoint that blocks everything else; None if there is none."""
     found = _blocking(walk)
     if found is None:
         return None
-    options = [OfferedOption(id=one.id, label=one.label, description=one.description) for one in found.options]
-    return ActiveCheckpoint(id=found.id, message=found.message, options=options)
+    options = [
+        navigation.OfferedOption(id=one.id, label=one.label, description=one.description) for one in found.options
+    ]
+    return navigation.ActiveCheckpoint(id=found.id, message=found.message, options=options)
 
 
 def over(walk: Walk) -> str:
@@ -80,7 +72,7 @@ def situation(walk: Walk) -> str:
     return " | ".join(parts)
 
 
-def hint(offers: AvailableActions) -> str:
+def hint(offers: navigation.AvailableActions) -> str:
     """A sentence on running a workflow or reporting variables, if that comes next; else empty."""
     for one in offers.required:
         if one.workflow is not UNSET:
@@ -92,36 +84,40 @@ def hint(offers: AvailableActions) -> str:
     return f"To open what is blocked, report {named} in variables of nav_action, with action report or another one"
 
 
-def available(walk: Walk) -> AvailableActions:
+def available(walk: Walk) -> navigation.AvailableActions:
     """The required, optional and blocked actions."""
     state = walk.state
     activity = walk.activities.get(state.current_activity)
     if activity is None or state.closed:
-        return AvailableActions(required=[], optional=[], blocked=[])
+        return navigation.AvailableActions(required=[], optional=[], blocked=[])
     offers = _offers(walk, activity)
     offers.blocked += _suspended(walk)
     return offers
 
 
-def _offers(walk: Walk, activity: Activity) -> AvailableActions:
+def _offers(walk: Walk, activity: Activity) -> navigation.AvailableActions:
     state = walk.state
     found = progress.blocking_checkpoint(activity, state)
     if found is not None:
         reason = f"Checkpoint '{found.id}' must be responded to first"
-        return AvailableActions(required=[_answer(found)], optional=[], blocked=list(_held_back(activity, reason)))
+        return navigation.AvailableActions(
+            required=[_answer(found)], optional=[], blocked=list(_held_back(activity, reason))
+        )
     reached = children.required(activity, state)
     if reached is not None:
         workflow = reached.trigger.workflow
         required, cannot = _runs(walk, [reached])
         reason = children.waiting(workflow, walk)
-        return AvailableActions(required=required, optional=[], blocked=[*cannot, *_held_back(activity, reason)])
+        return navigation.AvailableActions(
+            required=required, optional=[], blocked=[*cannot, *_held_back(activity, reason)]
+        )
     inner, places, finished = progress.here(activity, state)
     wanted_steps, optional_steps = progress.open_steps(places, finished, state)
     runs, cannot_run = _runs(walk, children.optional(activity, state))
     choices = [_RESOURCE, *map(_complete, optional_steps), *runs]
     if inner is not None:
         following = [_complete(wanted_steps[0])] if wanted_steps else [_next_round(walk, inner)]
-        return AvailableActions(required=following, optional=choices, blocked=cannot_run)
+        return navigation.AvailableActions(required=following, optional=choices, blocked=cannot_run)
     choices += [_answer(one) for one in progress.optional_checkpoints(activity, state)]
     wanted_loops, optional_loops = progress.open_loops(activity, state)
     choices += [_first_round(walk, loop) for loop in optional_loops if loop.id not in state.completed_loops]
@@ -129,36 +125,41 @@ def _offers(walk: Walk, activity: Activity) -> AvailableActions:
     blocked = cannot_run + [_closed_loop(walk, loop) for loop in activity.loops if not progress.startable(loop, state)]
     following = [] if up is None else [_complete(up) if isinstance(up, Place) else _first_round(walk, up)]
     ways = walk.ways(activity)
-    shut = [_closed(target, way) for target, way in ways.closed.items()]
+    shut = [
+        navigation.Offered(action="transition", activity=target, reason=way.reason, variables=_wanted(way.wants))
+        for target, way in ways.closed.items()
+    ]
     if following:
         # Before the last step, the variables that decide the way out can already be named.
         last = len(wanted_steps) + len(wanted_loops) == 1
         soon = [one for one in shut if one.variables is not UNSET] if last else []
-        return AvailableActions(required=following, optional=choices, blocked=blocked + soon)
+        return navigation.AvailableActions(required=following, optional=choices, blocked=blocked + soon)
     targets = [
-        Offered(action="transition", activity=route.target, description=_leads(route.target, walk))
+        navigation.Offered(action="transition", activity=route.target, description=_leads(route.target, walk))
         for route in ways.open
     ]
-    return AvailableActions(required=targets[:1], optional=targets[1:] + choices, blocked=shut + blocked)
+    return navigation.AvailableActions(required=targets[:1], optional=targets[1:] + choices, blocked=shut + blocked)
 
 
-def _runs(walk: Walk, found: Iterable[Reached]) -> tuple[list[Offered], list[Offered]]:
+def _runs(walk: Walk, found: Iterable[Reached]) -> tuple[list[navigation.Offered], list[navigation.Offered]]:
     """The workflows that can be started now, and the blocked ones."""
-    runs: list[Offered] = []
-    cannot_run: list[Offered] = []
+    runs: list[navigation.Offered] = []
+    cannot_run: list[navigation.Offered] = []
     for trigger, _ in found:
         if cannot := children.trouble(trigger.workflow, walk):
-            cannot_run.append(Offered(action="nav_start", workflow=trigger.workflow, reason=cannot))
+            cannot_run.append(navigation.Offered(action="nav_start", workflow=trigger.workflow, reason=cannot))
             continue
         passed = UNSET if trigger.pass_context is UNSET else list(trigger.pass_context)
         words = trigger.description or f"Run workflow: {trigger.workflow}"
-        runs.append(Offered(action="nav_start", workflow=trigger.workflow, pass_context=passed, description=words))
+        runs.append(
+            navigation.Offered(action="nav_start", workflow=trigger.workflow, pass_context=passed, description=words)
+        )
     return runs, cannot_run
 
 
-def _suspended(walk: Walk) -> Iterator[Offered]:
+def _suspended(walk: Walk) -> Iterator[navigation.Offered]:
     for state in walk.state.suspended():
-        yield Offered(
+        yield navigation.Offered(
             action="transition",
             workflow=state.workflow_id,
             activity=state.current_activity,
@@ -166,21 +167,19 @@ def _suspended(walk: Walk) -> Iterator[Offered]:
         )
 
 
-def _closed(target: str, way: Closed) -> Offered:
-    return Offered(action="transition", activity=target, reason=way.reason, variables=_wanted(way.wants))
-
-
-def _closed_loop(walk: Walk, loop: Loop) -> Offered:
+def _closed_loop(walk: Walk, loop: Loop) -> navigation.Offered:
     condition = loop.condition
     if condition is UNSET:
-        return Offered(action="advance_loop", loop=loop.id)
+        return navigation.Offered(action="advance_loop", loop=loop.id)
     missing = wanted.wants(condition, walk.state.variables)
-    return Offered(action="advance_loop", loop=loop.id, reason=f"needs {text(condition)}", variables=_wanted(missing))
+    return navigation.Offered(
+        action="advance_loop", loop=loop.id, reason=f"needs {text(condition)}", variables=_wanted(missing)
+    )
 
 
-def _first_round(walk: Walk, loop: Loop) -> Offered:
+def _first_round(walk: Walk, loop: Loop) -> navigation.Offered:
     needed = loops.counted(loop) and not loops.held(walk, loop)
-    return Offered(
+    return navigation.Offered(
         action="advance_loop",
         loop=loop.id,
         description=f"Start loop: {loop.name}",
@@ -188,7 +187,7 @@ def _first_round(walk: Walk, loop: Loop) -> Offered:
     )
 
 
-def _next_round(walk: Walk, inner: Round) -> Offered:
+def _next_round(walk: Walk, inner: Round) -> navigation.Offered:
     loop, known = inner.loop, walk.state.variables
     ends: tuple[Want, ...] = ()
     words = "Next iteration"
@@ -202,7 +201,7 @@ def _next_round(walk: Walk, inner: Round) -> Offered:
         words += f" (continues while {text(loop.condition)})"  # type: ignore[arg-type]
     # Items too large for the state have to be passed each time.
     unknown = loops.counted(loop) and not inner.last and inner.at.items is UNSET and not loops.held(walk, loop)
-    return Offered(
+    return navigation.Offered(
         action="advance_loop",
         loop=loop.id,
         description=words,
@@ -211,9 +210,9 @@ def _next_round(walk: Walk, inner: Round) -> Offered:
     )
 
 
-def _wanted(found: Iterable[Want]) -> list[Wanted] | UnsetType:
+def _wanted(found: Iterable[Want]) -> list[navigation.Wanted] | UnsetType:
     return [
-        Wanted(name=want.name, wanted=want.value, operator=UNSET if want.operator == "==" else want.operator)
+        navigation.Wanted(name=want.name, wanted=want.value, operator=UNSET if want.operator == "==" else want.operator)
         for want in found
     ] or UNSET
 
@@ -223,11 +222,11 @@ def _leads(target: str, walk: Walk) -> str:
     return "End the workflow" if activity is None else f"Go to: {activity.name}"
 
 
-def _held_back(activity: Activity, reason: str) -> Iterator[Offered]:
-    yield Offered(action="complete_step", reason=reason)
+def _held_back(activity: Activity, reason: str) -> Iterator[navigation.Offered]:
+    yield navigation.Offered(action="complete_step", reason=reason)
     if activity.loops:
-        yield Offered(action="advance_loop", reason=reason)
-    yield Offered(action="transition", reason=reason)
+        yield navigation.Offered(action="advance_loop", reason=reason)
+    yield navigation.Offered(action="transition", reason=reason)
 
 
 def _blocking(walk: Walk) -> Checkpoint | None:
@@ -237,22 +236,22 @@ def _blocking(walk: Walk) -> Checkpoint | None:
     return progress.blocking_checkpoint(activity, walk.state)
 
 
-def _answer(checkpoint: Checkpoint) -> Offered:
-    return Offered(action="respond_to_checkpoint", checkpoint=checkpoint.id, description=checkpoint.name)
+def _answer(checkpoint: Checkpoint) -> navigation.Offered:
+    return navigation.Offered(action="respond_to_checkpoint", checkpoint=checkpoint.id, description=checkpoint.name)
 
 
-def _complete(place: Place) -> Offered:
-    return Offered(action="complete_step", step=place.step.id, description=f"Complete: {place.step.name}")
+def _complete(place: Place) -> navigation.Offered:
+    return navigation.Offered(action="complete_step", step=place.step.id, description=f"Complete: {place.step.name}")
 
 
-def _loop(activity: Activity, walk: Walk) -> LoopPosition | UnsetType:
+def _loop(activity: Activity, walk: Walk) -> navigation.LoopPosition | UnsetType:
     inner = progress.current_round(activity, walk.state)
     if inner is None or walk.state.closed:
         return UNSET
     item = inner.at.item
     if item is not UNSET and not isinstance(item, str):
         item = msgspec.json.encode(item).decode()
-    return LoopPosition(
+    return navigation.LoopPosition(
         id=inner.loop.id,
         name=inner.loop.name,
         iteration=inner.at.current_iteration + 1,

@@ -8,20 +8,8 @@ from typing import Any
 
 from coordinator import NAME, __version__
 from coordinator.definitions import META, Library, LoadedActivity
+from coordinator.toolsets.navigator.contract import catalogue
 from coordinator.toolsets.navigator.contract.base import NoArguments
-from coordinator.toolsets.navigator.contract.catalogue import (
-    GetActivity,
-    GetCheckpoint,
-    GetSkill,
-    GetText,
-    GetWorkflow,
-    GetWorkflowActivity,
-    Health,
-    ListSkills,
-    OfWorkflow,
-    ValidateTransition,
-    Validity,
-)
 from coordinator.toolsets.navigator.rules import documents, routes
 from coordinator.toolsets.navigator.tools.shared import Documents, folder_found, missing, workflow_found
 from coordinator.toolsets.tool import Call, Criticality, Handler, Reply, Tool
@@ -75,44 +63,47 @@ class Catalogue:
         self._began = time.monotonic()
 
     async def list_workflows(self, call: Call, args: NoArguments) -> Reply:
-        """All workflows."""
         return self._shown.reply(documents.workflows, "workflows")
 
-    async def get_workflow(self, call: Call, args: GetWorkflow) -> Reply:
-        """One workflow in full."""
-        return self._shown.reply(partial(_workflow, args), "workflow", args.workflow_id)
+    async def get_workflow(self, call: Call, args: catalogue.GetWorkflow) -> Reply:
+        return self._shown.reply(
+            lambda library: documents.workflow(workflow_found(library, args.workflow_id)), "workflow", args.workflow_id
+        )
 
-    async def get_workflow_activity(self, call: Call, args: GetWorkflowActivity) -> Reply:
-        """One activity of a workflow."""
-        return self._shown.reply(partial(_activity, args), "activity", args.workflow_id, args.activity_id)
+    async def get_workflow_activity(self, call: Call, args: catalogue.GetWorkflowActivity) -> Reply:
+        return self._shown.reply(
+            lambda library: documents.activity(_activity_found(args, library)),
+            "activity",
+            args.workflow_id,
+            args.activity_id,
+        )
 
-    async def get_checkpoint(self, call: Call, args: GetCheckpoint) -> Reply:
-        """One checkpoint of an activity."""
+    async def get_checkpoint(self, call: Call, args: catalogue.GetCheckpoint) -> Reply:
         return self._shown.reply(
             partial(_checkpoint, args), "checkpoint", args.workflow_id, args.activity_id, args.checkpoint_id
         )
 
-    async def validate_transition(self, call: Call, args: ValidateTransition) -> Validity:
+    async def validate_transition(self, call: Call, args: catalogue.ValidateTransition) -> catalogue.Validity:
         """Whether a definition allows going from one activity to another."""
         workflow = workflow_found(self._shown.current, args.workflow_id)
         source = workflow.activity(args.from_activity)
         if source is None:
-            return Validity(
+            return catalogue.Validity(
                 valid=False,
                 reason=missing("Source activity not found", args.from_activity, workflow.activities).message,
             )
         targets = routes.targets(source, {name: one.activity for name, one in workflow.activities.items()})
         if args.to_activity not in workflow.activities and args.to_activity not in targets:
-            return Validity(
+            return catalogue.Validity(
                 valid=False, reason=missing("Target activity not found", args.to_activity, workflow.activities).message
             )
         if args.to_activity not in targets:
-            return Validity(valid=False, reason=f"No valid transition. Valid: {', '.join(targets) or 'none'}")
-        return Validity(valid=True)
+            return catalogue.Validity(valid=False, reason=f"No valid transition. Valid: {', '.join(targets) or 'none'}")
+        return catalogue.Validity(valid=True)
 
-    async def health_check(self, call: Call, args: NoArguments) -> Health:
+    async def health_check(self, call: Call, args: NoArguments) -> catalogue.Health:
         """Whether the server is healthy."""
-        return Health(
+        return catalogue.Health(
             status="healthy",
             server=NAME,
             version=__version__,
@@ -121,37 +112,32 @@ class Catalogue:
         )
 
     async def get_activities(self, call: Call, args: NoArguments) -> Reply:
-        """The index of activities."""
         return self._shown.reply(documents.activities, "activities")
 
-    async def get_activity(self, call: Call, args: GetActivity) -> Reply:
+    async def get_activity(self, call: Call, args: catalogue.GetActivity) -> Reply:
         """One activity, of whichever workflow."""
         return self._shown.reply(partial(_any_activity, args), "any activity", args.activity_id)
 
     async def get_skills(self, call: Call, args: NoArguments) -> Reply:
-        """The index of skills."""
         return self._shown.reply(documents.skills, "skills")
 
-    async def list_skills(self, call: Call, args: ListSkills) -> Reply:
+    async def list_skills(self, call: Call, args: catalogue.ListSkills) -> Reply:
         """The universal skills, and those of a workflow."""
         workflow = args.workflow_id
         if workflow is not None:
             folder_found(self._shown.current, workflow)
         return self._shown.reply(lambda library: documents.listed_skills(library, workflow), "listed skills", workflow)
 
-    async def get_skill(self, call: Call, args: GetSkill) -> Reply:
-        """One skill."""
+    async def get_skill(self, call: Call, args: catalogue.GetSkill) -> Reply:
         if args.workflow_id is not None:
             folder_found(self._shown.current, args.workflow_id)
         return self._shown.reply(partial(_skill, args), "skill", args.workflow_id, args.skill_id)
 
-    async def list_workflow_resources(self, call: Call, args: OfWorkflow) -> Reply:
-        """The resources of a workflow."""
+    async def list_workflow_resources(self, call: Call, args: catalogue.OfWorkflow) -> Reply:
         folder = folder_found(self._shown.current, args.workflow_id)
         return Reply(structured=documents.texts(folder.resources, formats=True))
 
-    async def get_resource(self, call: Call, args: GetText) -> Reply:
-        """The content of a resource."""
+    async def get_resource(self, call: Call, args: catalogue.GetText) -> Reply:
         folder = folder_found(self._shown.current, args.workflow_id)
         found = folder.resource(args.index, _WIDTH)
         if found is None:
@@ -159,13 +145,11 @@ class Catalogue:
             raise missing("Resource not found", args.index, known, f" in workflow {args.workflow_id}")
         return Reply(text=found.text)
 
-    async def list_templates(self, call: Call, args: OfWorkflow) -> Reply:
-        """The templates of a workflow."""
+    async def list_templates(self, call: Call, args: catalogue.OfWorkflow) -> Reply:
         folder = folder_found(self._shown.current, args.workflow_id)
         return Reply(structured=documents.texts(folder.templates, formats=False))
 
-    async def get_template(self, call: Call, args: GetText) -> Reply:
-        """The content of a template."""
+    async def get_template(self, call: Call, args: catalogue.GetText) -> Reply:
         folder = folder_found(self._shown.current, args.workflow_id)
         found = folder.template(args.index)
         if found is None:
@@ -179,24 +163,23 @@ class Catalogue:
 
 
 def tools(shown: Documents) -> tuple[Tool, ...]:
-    """The tools."""
     handle = Catalogue(shown)
     return (
         _tool(handle.list_workflows, NoArguments),
-        _tool(handle.get_workflow, GetWorkflow),
-        _tool(handle.get_workflow_activity, GetWorkflowActivity),
-        _tool(handle.get_checkpoint, GetCheckpoint),
-        _tool(handle.validate_transition, ValidateTransition, Validity),
-        _tool(handle.health_check, NoArguments, Health),
+        _tool(handle.get_workflow, catalogue.GetWorkflow),
+        _tool(handle.get_workflow_activity, catalogue.GetWorkflowActivity),
+        _tool(handle.get_checkpoint, catalogue.GetCheckpoint),
+        _tool(handle.validate_transition, catalogue.ValidateTransition, catalogue.Validity),
+        _tool(handle.health_check, NoArguments, catalogue.Health),
         _tool(handle.get_activities, NoArguments),
-        _tool(handle.get_activity, GetActivity),
+        _tool(handle.get_activity, catalogue.GetActivity),
         _tool(handle.get_skills, NoArguments),
-        _tool(handle.list_skills, ListSkills),
-        _tool(handle.get_skill, GetSkill),
-        _tool(handle.list_workflow_resources, OfWorkflow),
-        _tool(handle.get_resource, GetText),
-        _tool(handle.list_templates, OfWorkflow),
-        _tool(handle.get_template, GetText),
+        _tool(handle.list_skills, catalogue.ListSkills),
+        _tool(handle.get_skill, catalogue.GetSkill),
+        _tool(handle.list_workflow_resources, catalogue.OfWorkflow),
+        _tool(handle.get_resource, catalogue.GetText),
+        _tool(handle.list_templates, catalogue.OfWorkflow),
+        _tool(handle.get_template, catalogue.GetText),
         _tool(handle.discover_resources, NoArguments),
     )
 
@@ -217,15 +200,7 @@ def _tool(handler: Handler, arguments: Any, *result: Any) -> Tool:
     )
 
 
-def _workflow(args: GetWorkflow, library: Library) -> Any:
-    return documents.workflow(workflow_found(library, args.workflow_id))
-
-
-def _activity(args: GetWorkflowActivity, library: Library) -> Any:
-    return documents.activity(_activity_found(args, library))
-
-
-def _activity_found(args: GetWorkflowActivity | GetCheckpoint, library: Library) -> LoadedActivity:
+def _activity_found(args: catalogue.GetWorkflowActivity | catalogue.GetCheckpoint, library: Library) -> LoadedActivity:
     activities = workflow_found(library, args.workflow_id).activities
     found = activities.get(args.activity_id)
     if found is None:
@@ -233,7 +208,7 @@ def _activity_found(args: GetWorkflowActivity | GetCheckpoint, library: Library)
     return found
 
 
-def _checkpoint(args: GetCheckpoint, library: Library) -> Any:
+def _checkpoint(args: catalogue.GetCheckpoint, library: Library) -> Any:
     activity = _activity_found(args, library).activity
     found = activity.checkpoint(args.checkpoint_id)
     if found is None:
@@ -241,7 +216,7 @@ def _checkpoint(args: GetCheckpoint, library: Library) -> Any:
     return documents.checkpoint(found)
 
 
-def _any_activity(args: GetActivity, library: Library) -> Any:
+def _any_activity(args: catalogue.GetActivity, library: Library) -> Any:
     found = library.activity(args.activity_id)
     if found is None:
         known = dict.fromkeys(name for workflow in library.workflows.values() for name in workflow.activities)
@@ -249,7 +224,7 @@ def _any_activity(args: GetActivity, library: Library) -> Any:
     return documents.activity_found(found)
 
 
-def _skill(args: GetSkill, library: Library) -> Any:
+def _skill(args: catalogue.GetSkill, library: Library) -> Any:
     found = library.skill(args.workflow_id or META, args.skill_id)
     if found is None:
         folders = [library.folders.get(name) for name in dict.fromkeys((args.workflow_id or META, META))]

@@ -142,7 +142,6 @@ class Navigator:
 
 
 def tools(definitions: Definitions, secrets: SigningKeys) -> tuple[Tool, ...]:
-    """The tools."""
     handle = Navigator(definitions, secrets)
     return (
         Tool("nav_start", _START, NavStart, (Navigation,), handle.nav_start),

@@ -93,7 +93,6 @@ def invalid_token(reason: str) -> ToolFailure:
 
 
 def encode(payload: msgspec.Struct, signer: Signer) -> str:
-    """The signed token for a payload."""
     return seal(_encode(payload), signer)
 
 

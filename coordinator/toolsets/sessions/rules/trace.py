@@ -107,7 +107,6 @@ def stale(act: str, stands: str) -> str:
 
 
 def trace_token(segment: Segment, signer: Signer) -> str:
-    """The signed token of a segment."""
     return tokens.seal(zlib.compress(_encode(segment), 9), signer)
 
 

@@ -45,8 +45,6 @@ class SessionRow(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SessionPage(NamedTuple):
-    """A page of a list."""
-
     now: int
     next: str
     """Where the next page begins; empty: this is the last one."""
@@ -75,8 +73,6 @@ class AnsweredCheckpoint(msgspec.Struct, array_like=True, frozen=True):
 
 
 class AnsweredPage(NamedTuple):
-    """A page of answered checkpoints."""
-
     next: str
     """Where the next page begins; empty: this is the last one."""
     rows: list[AnsweredCheckpoint]

@@ -252,7 +252,6 @@ class SessionStore:
     async def present(
         self, project: str, shown: Payload, entry: bytes, checkpoint: str, instance: str, problem: str
     ) -> State:
-        """Records that a checkpoint was presented."""
         return await self._run(_PRESENT, project, shown, entry, checkpoint, instance, problem[: trace.MAX_TEXT])
 
     async def respond(

@@ -198,7 +198,6 @@ def advanced(shown: Payload, state: State, **changes: Any) -> Payload:
 
 
 def meta(token: str, warnings: Sequence[str]) -> dict[str, Any]:
-    """``_meta`` of a result."""
     return {"session_token": token, "validation": validation.validation(warnings)}
 
 
@@ -208,7 +207,6 @@ def in_json(result: msgspec.Struct, meta: dict[str, Any] | None) -> Reply:
 
 
 def in_text(text: str, meta: dict[str, Any] | None = None) -> Reply:
-    """A result of only text."""
     return Reply(text=text, meta=meta)
 
 

@@ -33,7 +33,6 @@ class Catalogue:
         return in_text(texts.discovery(NAME, __version__, self._backend.current))
 
     async def list_workflows(self, call: Call, args: NoArguments) -> Reply:
-        """The workflows on offer."""
         return in_text(texts.listing(self._backend.current))
 
     async def health_check(self, call: Call, args: NoArguments) -> Reply:
@@ -50,7 +49,6 @@ class Catalogue:
 
 
 def tools(backend: Backend) -> tuple[Tool, ...]:
-    """The tools."""
     handle = Catalogue(backend)
     return (
         Tool("discover", _DISCOVER, NoArguments, (), handle.discover, read_only=True),

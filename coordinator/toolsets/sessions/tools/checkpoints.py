@@ -88,8 +88,6 @@ class _Meant(NamedTuple):
 
 
 class Checkpoints:
-    """Handlers of the checkpoint tools."""
-
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
@@ -260,7 +258,6 @@ class Checkpoints:
 
 
 def tools(backend: Backend) -> tuple[Tool, ...]:
-    """The tools."""
     handle = Checkpoints(backend)
     critical = Criticality.CRITICAL
     return (
@@ -281,7 +278,6 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
 
 
 def settled(result: S, found: Resolution) -> S:
-    """The result of an answer."""
     result.resolved_option = found.option or UNSET
     result.effect = found.effect or UNSET
     result.dismissed = True if found.how == "condition_not_met" else UNSET

@@ -10,7 +10,6 @@ from coordinator.toolsets.tool import Document, Tool
 
 
 def documents(backend: Backend) -> tuple[Document, ...]:
-    """The documents."""
     tool = Tool("get_workflow_status", "", BySession, (), Moves(backend).session, read_only=True)
     return (
         Document(

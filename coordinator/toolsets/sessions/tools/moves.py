@@ -13,18 +13,8 @@ from coordinator.definitions import TERMINALS, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.deferred_reads import waiting_read
 from coordinator.toolsets.sessions.contract import arguments as limits
+from coordinator.toolsets.sessions.contract import results
 from coordinator.toolsets.sessions.contract.arguments import WAITS_FOR, BySession, GetStatus, GetTrace, NextActivity
-from coordinator.toolsets.sessions.contract.results import (
-    ActiveCheckpoint,
-    Answered,
-    LastCheckpoint,
-    Moved,
-    Parent,
-    Status,
-    Trace,
-    TraceEvent,
-    WorkflowHead,
-)
 from coordinator.toolsets.sessions.rules import answers, joining, refusals, tokens, trace, validation
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
 from coordinator.toolsets.sessions.store.sessions import Cut, State, StatusDetail
@@ -94,7 +84,7 @@ class Moves:
         if cut.events:
             signer = await self._backend.signer(call.project, trace.PURPOSE)
             said["trace_token"] = trace.trace_token(_segment(shown, args.activity_id, state, cut), signer)
-        return in_json(Moved(activity_id=args.activity_id, name=name, session_token=token), said)
+        return in_json(results.Moved(activity_id=args.activity_id, name=name, session_token=token), said)
 
     async def get_workflow_status(self, call: Call, args: GetStatus) -> Reply:
         """Shows the state of the session; with waitMs, when it has come to one."""
@@ -157,7 +147,7 @@ class Moves:
         else:
             first, kept = state.details(tuple[int, list[str]])
             events = trace.events(shown.sid, shown.wf, shown.psid or "", first, kept)
-        result = Trace(
+        result = results.Trace(
             trace_id=shown.sid,
             source="tokens" if given else "memory",
             tracing_enabled=UNSET if given else True,
@@ -169,9 +159,9 @@ class Moves:
         warnings = drifted(self._backend.current, shown) + behind(shown, state.act)
         return in_json(result, meta(token, warnings))
 
-    async def _carried(self, project: str, trace_tokens: list[str]) -> tuple[list[TraceEvent], list[str]]:
+    async def _carried(self, project: str, trace_tokens: list[str]) -> tuple[list[results.TraceEvent], list[str]]:
         """The calls in trace tokens, and the errors of unreadable ones."""
-        events: list[TraceEvent] = []
+        events: list[results.TraceEvent] = []
         errors: list[str] = []
         for one in trace_tokens:
             try:
@@ -182,22 +172,34 @@ class Moves:
 
 
 def tools(backend: Backend) -> tuple[Tool, ...]:
-    """The tools."""
     handle = Moves(backend)
     return (
-        Tool("next_activity", _NEXT, NextActivity, (Moved,), handle.next_activity, criticality=Criticality.CRITICAL),
+        Tool(
+            "next_activity",
+            _NEXT,
+            NextActivity,
+            (results.Moved,),
+            handle.next_activity,
+            criticality=Criticality.CRITICAL,
+        ),
         waiting_read(
             Tool(
                 "get_workflow_status",
                 _STATUS,
                 GetStatus,
-                (Status,),
+                (results.Status,),
                 handle.get_workflow_status,
             ),
             lambda args: f"sessions/{tokens.decode_unsigned(args.session_token).sid}",
         ),
         Tool(
-            "get_trace", _TRACE, GetTrace, (Trace,), handle.get_trace, read_only=True, criticality=Criticality.SHEDDABLE
+            "get_trace",
+            _TRACE,
+            GetTrace,
+            (results.Trace,),
+            handle.get_trace,
+            read_only=True,
+            criticality=Criticality.SHEDDABLE,
         ),
     )
 
@@ -254,22 +256,22 @@ def _segment(shown: Payload, target: str, state: State, cut: Cut) -> trace.Segme
     return trace.Segment(shown.sid, shown.wf, shown.psid or "", target, cut.first, state.now // 1000, calls)
 
 
-def _status(state: State, found: StatusDetail, workflow: LoadedWorkflow | None, token: str) -> Status:
-    result = Status(
+def _status(state: State, found: StatusDetail, workflow: LoadedWorkflow | None, token: str) -> results.Status:
+    result = results.Status(
         status="blocked" if state.pending else "completed" if state.completed else "active",
         current_activity=state.act or "none",
         completed_activities=found.left,
-        workflow=WorkflowHead(id=found.workflow)
+        workflow=results.WorkflowHead(id=found.workflow)
         if workflow is None
-        else WorkflowHead(id=workflow.id, version=workflow.version, title=workflow.workflow.title),
+        else results.WorkflowHead(id=workflow.id, version=workflow.version, title=workflow.workflow.title),
         session_token=token,
     )
     if found.parent:
         session, parent, activity, version = found.parent
-        result.parent = Parent(session_id=session, workflow_id=parent, activity=activity, version=version)
+        result.parent = results.Parent(session_id=session, workflow_id=parent, activity=activity, version=version)
     if found.last:
         last = answers.decode(found.last)
-        result.last_checkpoint = LastCheckpoint(
+        result.last_checkpoint = results.LastCheckpoint(
             activity_id=last.given.activity,
             timestamp=last.at // 1000,
             checkpoint_id=last.given.checkpoint,
@@ -277,7 +279,7 @@ def _status(state: State, found: StatusDetail, workflow: LoadedWorkflow | None, 
             resumed=not found.unresumed,
         )
     if state.pending:
-        result.active_checkpoint = ActiveCheckpoint(
+        result.active_checkpoint = results.ActiveCheckpoint(
             activity_id=state.act, checkpoint_id=state.pending, timestamp=found.yielded_at // 1000
         )
     result.answered_checkpoints = _answered(state, found.answers, found.visit, found.unresumed)
@@ -287,10 +289,10 @@ def _status(state: State, found: StatusDetail, workflow: LoadedWorkflow | None, 
     return result
 
 
-def _answered(state: State, kept: Sequence[str], visit: int, unresumed: str) -> list[Answered] | UnsetType:
+def _answered(state: State, kept: Sequence[str], visit: int, unresumed: str) -> list[results.Answered] | UnsetType:
     found = sorted(((answers.decode(text), text) for text in kept), key=lambda one: one[0].at)
     return [
-        Answered(
+        results.Answered(
             activity_id=one.given.activity,
             checkpoint_id=one.given.checkpoint,
             how=one.given.how,

@@ -56,7 +56,6 @@ class Reads:
         return in_text(skill + text, meta(token, read.warnings))
 
     async def get_activity(self, call: Call, args: SessionOnly) -> Reply:
-        """The activity of the token."""
         read = await self._backend.reading(call, "get_activity", args.session_token, _activity)
         token = await self._backend.token(call.project, read.shown, read.state)
         return in_text(texts.headed(token, read.made), meta(token, read.warnings))
@@ -79,7 +78,6 @@ class Reads:
         return in_text(texts.headed(token, skill.text), meta(token, read.warnings))
 
     async def get_resource(self, call: Call, args: GetResource) -> Reply:
-        """The content of a resource."""
         read = await self._backend.reading(
             call, "get_resource", args.session_token, partial(_resource, args.resource_id)
         )
@@ -88,7 +86,6 @@ class Reads:
 
 
 def tools(backend: Backend) -> tuple[Tool, ...]:
-    """The tools."""
     handle = Reads(backend)
     return (
         _tool("get_workflow", _GET_WORKFLOW, GetWorkflow, handle.get_workflow),

@@ -194,7 +194,6 @@ class Starts:
 
 
 def tools(backend: Backend) -> tuple[Tool, ...]:
-    """The tool."""
     handle = Starts(backend)
     return (Tool("start_session", _DESCRIPTION, StartSession, (Started,), handle.start_session, criticality=_weigh),)
 

@@ -43,11 +43,6 @@ _ASK = (
 )
 
 
-def _always(_claim: Delegation, _arguments: object) -> bool:
-    """Bearers of tokens for claims may always call: the store decides by the fence."""
-    return True
-
-
 def _of_its_item(claim: Delegation, arguments: WorkNote | WorkAsk) -> bool:
     """They report on no other item; whether their claim has ended is for the store to say."""
     named = not_blank(arguments.item_id)
@@ -75,7 +70,7 @@ def toolset(services: Services, claiming: ClaimServices | None = None) -> Toolse
             waits=lambda args: args.wait_ms > 0,
             wait_ms=lambda args: args.wait_ms,
             parks=True,
-            for_claims=_always,
+            for_claims=lambda claim, args: True,  # the store decides by the fence
             result_chars=RESULT_CHARS,
         ),
         *(

@@ -47,8 +47,6 @@ class _Asked(NamedTuple):
 
 
 class Next:
-    """The handler of ``work_next``."""
-
     def __init__(self, store: TakeStore, claiming: ClaimServices, services: Services) -> None:
         self._store = store
         self._claiming = claiming

@@ -36,8 +36,6 @@ _Report = WorkNote | WorkDone | WorkFailed | WorkAsk
 
 
 class Reports:
-    """The handlers of the tools that report."""
-
     def __init__(self, store: TakeStore, services: Services) -> None:
         self._store = store
         self._services = services

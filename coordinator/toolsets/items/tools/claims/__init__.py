@@ -229,7 +229,6 @@ class Claims:
 
 
 def tools(store: ClaimStore, parking: Parking, services: Services, expiring: Expiring) -> tuple[Tool, ...]:
-    """The tool."""
     handle = Claims(store, parking, services, expiring)
     return (
         Tool(
@@ -239,7 +238,7 @@ def tools(store: ClaimStore, parking: Parking, services: Services, expiring: Exp
             (ClaimItemResult,),
             handle.claim_item,
             deferral=Deferral(ClaimWait, handle.asked_again, handle.stop),
-            waits=_waits,
+            waits=lambda args: args.wait_ms > 0,
             wait_ms=lambda args: args.wait_ms,
             parks=True,
             criticality=_weigh,
@@ -260,11 +259,6 @@ def _pending(args: ClaimItem, agent: str, reply: ClaimReply) -> Pending:
             list(map(tell.release, args.releases, reply.releases)),
         ),
     )
-
-
-def _waits(args: ClaimItem) -> bool:
-    """Whether a call may take longer than the normal request deadline."""
-    return args.wait_ms > 0
 
 
 def _weigh(given: ClaimItem) -> Criticality:

@@ -30,7 +30,6 @@ def ids(entries: Sequence[_Named], field: str) -> Sequence[str]:
 
 
 def claim(item: str, entry: ClaimEntry) -> Wanted:
-    """A claim for ``ClaimStore.claim``."""
     plain = item, entry.ttl_seconds * 1000, entry.fence_token or 0
     further = demands(entry.resources) if entry.resources else None
     if entry.usage is not None:
@@ -39,7 +38,6 @@ def claim(item: str, entry: ClaimEntry) -> Wanted:
 
 
 def release(item: str, entry: ReleaseEntry) -> Release:
-    """A release for ``ClaimStore.claim``."""
     plain = item, entry.fence_token or 0, not_blank(entry.reason).lower(), not_blank(entry.detail)
     return plain if entry.usage is None else (*plain, packed(entry.usage, "usage"))
 

@@ -136,7 +136,6 @@ def distrusted(entry: ClaimEntry) -> ClaimResult:
 
 
 def release(entry: ReleaseEntry, released: Released) -> ReleaseResult:
-    """The outcome of a release."""
     outcome, item = released.outcome, _shown(released.item, entry.item_id)
     if outcome == "ambiguous":
         return ReleaseResult(item_id=item, outcome="not_found", error=refused(outcome))
