@@ -45,7 +45,7 @@ GIT = """#!/bin/sh
 # Kills the runner before, or after, its command number {at}.
 n=$(($(cat {top}/count 2>/dev/null || echo 0) + 1)); echo $n > {top}/count
 [ "$n" = "{at}" ] && [ {when} = before ] && kill -9 $(cat {top}/runner) && exit 1
-PATH={path} git "$@"; code=$?
+PATH="{path}" git "$@"; code=$?
 [ "$n" = "{at}" ] && [ {when} = after ] && kill -9 $(cat {top}/runner)
 exit $code
 """
@@ -105,5 +105,5 @@ def test_killed_at_every_command(runners: Runners, tmp_path: Path) -> None:
         assert f"work on {item_id}" in place.git("show", f"{branch}:work.txt")
     found = place.collect(salvage=True)
     assert {f"work on {one}" for one in items} <= place.everything()
-    assert place.git("worktree", "list").count("\n") == 0, found
+    assert place.git("worktree", "list").count("\n") == 0, [one for one in found.values() if not one.removed]
     assert not list((place.state / "worktrees").rglob("fleet-*"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +14,19 @@ import pytest
 from coordinator.runner.workspaces import Hooks
 from coordinator.runner.workspaces.worktrees import Worktree
 from tests.runner.repositories import Place
+from tests.support.fleets import ROOT
 
 pytestmark = pytest.mark.anyio
 Spoil = Callable[[Place, Path], object]
+DIES = """
+import os, sys
+from pathlib import Path
+from coordinator.runner.workspaces import Repository
+from tests.runner.repositories import Place
+Repository._point = lambda *_: os._exit(9)
+repository = Place(Path(sys.argv[1]), new=False).repository()
+repository.add("fleet-12345678-1", repository.commit_of("main"), "")
+"""
 
 
 @pytest.fixture
@@ -296,13 +308,29 @@ async def test_what_git_no_longer_knows_is_left(place: Place) -> None:
     assert (made.path / "new.txt").exists()
 
 
+@pytest.mark.parametrize("pruned", [False, True])
+def test_a_worktree_goes_whose_runner_died_while_it_was_made(place: Place, pruned: bool) -> None:
+    """Git has made it, by way of links in the runner's copy of a configuration, which may be gone by now."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", DIES, str(place.top)], env=environment, check=False)
+    assert done.returncode == 9
+    (left,) = (place.state / "worktrees").glob("*/fleet-*")
+    assert ".config" in (left / ".git").read_text()
+    if pruned:
+        shutil.rmtree(left.parent / ".config")
+    assert place.collect()[left.name].reason == "it was never used"
+    assert not left.exists()
+    assert place.branches() == []
+    assert place.git("worktree", "list").count("\n") == 0
+
+
 async def test_there_is_a_last_look_when_it_is_removed(place: Place) -> None:
     """What is written between our look and the removal keeps it, and it is locked again."""
     made = await place.open()
     wrapper = place.top / "bin" / "git"
     wrapper.parent.mkdir()
     late = f'case "$*" in *"worktree unlock"*) echo late > {made.path}/late.txt;; esac'
-    wrapper.write_text(f'#!/bin/sh\n{late}\nPATH={os.environ["PATH"]} exec git "$@"\n')
+    wrapper.write_text(f'#!/bin/sh\n{late}\nPATH="{os.environ["PATH"]}" exec git "$@"\n')
     wrapper.chmod(0o755)
     place.environment["PATH"] = f"{wrapper.parent}:{place.environment['PATH']}"
     found = place.collect()

@@ -34,14 +34,16 @@ from tests.support.wait import wait_until
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
 
 
-AGENT = f"""#!{sys.executable}
+AGENT = f"""#!/bin/sh
 # Says what it has used, and goes on for a while.
+exec "{sys.executable}" -c '
 import json, os, sys, time
 sys.stdin.read()
 tokens = os.getpid() % 1000 + 1
 event = dict(type="result", subtype="success", result="ok", total_cost_usd=tokens / 1000, usage=dict(output=tokens))
 print(json.dumps(event | dict(modelUsage=dict(m=dict(outputTokens=tokens)))), flush=True)
 time.sleep(tokens % 5 / 10)
+'
 """
 STREAMS = Path(__file__).parent / "streams"
 GIVEN = {"inputTokens": 900, "cachedInputTokens": 400, "outputTokens": 70, "costUsd": 0.0025, "model": "m-1"}

@@ -68,7 +68,7 @@ class Tree:
         if any(one.is_symlink() for place in (self.admin, logs) for one in (place, *place.glob("*"))):
             return False  # git makes none, and would write through them
         there = self.git.says("rev-parse", "--absolute-git-dir")
-        return there == str(self.admin) and _text(self.path / ".git") == f"gitdir: {there}"
+        return there == str(self.admin) and self.repository.points(self.name, _text(self.path / ".git"))
 
     def why_unsaved(self) -> str:
         """Whether it has what is in no commit."""

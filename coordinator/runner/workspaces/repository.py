@@ -16,7 +16,7 @@ from typing import Self
 
 import msgspec
 
-from coordinator.runner.workspaces.configuration import Configuration, find, newest, prune, take
+from coordinator.runner.workspaces.configuration import FOLDER, Configuration, find, newest, prune, take
 from coordinator.runner.workspaces.git import OLDEST, Git, GitFailed
 
 BRANCH = re.compile(r"fleet-(?P<item>[0-9a-f]{8})-(?P<label>\d+(?:-\d+)*)")
@@ -210,7 +210,7 @@ class Repository:
                 (self.common / "worktrees").mkdir(exist_ok=True)  # git removes it with the last one in it
                 try:
                     self.git("worktree", "add", *how, str(self.root / name), start)
-                    (self.root / name / ".git").write_text(f"gitdir: {self.admin(name)}\n")  # not by way of links
+                    self._point(name)
                     self.configuration.give(self.admin(name))
                     owned.note(self.configuration.path.name)
                 except (GitFailed, OSError):
@@ -223,9 +223,20 @@ class Repository:
             time.sleep(0.2 * attempt)
         raise AssertionError
 
+    def points(self, name: str, there: str) -> bool:
+        """Whether the text of a worktree's ``.git`` is ours, or git's own from before that (``add`` may be killed)."""
+        by_links = re.escape(f"gitdir: {self.root / FOLDER}/") + "[0-9a-f]{64}" + re.escape(f"/common/worktrees/{name}")
+        return there == f"gitdir: {self.admin(name)}" or re.fullmatch(by_links, there) is not None
+
+    def _point(self, name: str) -> None:
+        # Git writes the way by links of a configuration, which may be pruned before the worktree is.
+        (self.root / name / ".git").write_text(f"gitdir: {self.admin(name)}\n")
+
     def _undo(self, name: str, start: str) -> None:
         """Removes what a failed ``add`` has left: nobody has worked in it."""
         path = self.root / name
+        with contextlib.suppress(OSError):
+            self._point(name)
         self.git.says("worktree", "unlock", str(path))
         self.git.says("worktree", "remove", "--force", str(path))
         with contextlib.suppress(OSError):
